@@ -1,0 +1,39 @@
+# Every target sets up what it needs: a virtual environment with pinned packages, and nvcc from PyPI
+# where the machine has no CUDA toolkit.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+NVCC := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+EXTRAS := $(if $(NVCC),dev,dev,nvcc)
+
+.PHONY: run test check test-gpu format clean
+
+run: $(READY)
+	$(BIN)/kernelblaster doctor || [ $$? -eq 1 ]
+	@echo
+	$(BIN)/kernelblaster evaluate core/level1/softmax examples/softmax.cu || [ $$? -le 2 ]
+
+test: $(READY)
+	$(BIN)/python -m pytest -n auto -m "not gpu"
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n auto -m "not gpu" -x
+
+test-gpu: $(READY)
+	$(BIN)/python -m pytest -m gpu
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+	@touch $@
