@@ -1,0 +1,56 @@
+"""The nouns of the system: frozen, comparable, serializable; no I/O and no torch in here."""
+
+from kernelblaster.records.candidate import Candidate, Tunable
+from kernelblaster.records.evaluation import (
+    Compilation,
+    Evaluation,
+    Resources,
+    Timing,
+    Verification,
+)
+from kernelblaster.records.outcome import (
+    Accepted,
+    CompileFailed,
+    Inconclusive,
+    Incorrect,
+    Outcome,
+    Rejected,
+    RuntimeFailed,
+    Slower,
+    TimedOut,
+)
+from kernelblaster.records.profile import Advice, KernelProfile, Metric, Profile
+from kernelblaster.records.signature import Scalar, Signature, Size, Tensor
+from kernelblaster.records.task import Fitness, Floor, Task
+from kernelblaster.records.workload import Workload
+
+__all__ = [
+    "Accepted",
+    "Advice",
+    "Candidate",
+    "Compilation",
+    "CompileFailed",
+    "Evaluation",
+    "Fitness",
+    "Floor",
+    "Inconclusive",
+    "Incorrect",
+    "KernelProfile",
+    "Metric",
+    "Outcome",
+    "Profile",
+    "Rejected",
+    "Resources",
+    "RuntimeFailed",
+    "Scalar",
+    "Signature",
+    "Size",
+    "Slower",
+    "Task",
+    "Tensor",
+    "TimedOut",
+    "Timing",
+    "Tunable",
+    "Verification",
+    "Workload",
+]

@@ -1,0 +1,22 @@
+"""One CUDA source file for a task, and the constants in it that may be swept."""
+
+from kernelblaster.records.record import Record
+
+
+class Tunable(Record):
+    """A preprocessor constant that the source declares as free to vary."""
+
+    name: str
+    values: tuple[int, ...]
+
+
+class Candidate(Record):
+    """A `.cu` text with who made it, from which parent, and chosen values for its tunables."""
+
+    source: str
+    origin: str = "file"
+    parent: str | None = None
+    defines: tuple[tuple[str, int], ...] = ()
+
+    def with_defines(self, defines: dict[str, int]) -> "Candidate":
+        return self.model_copy(update={"defines": tuple(sorted(defines.items()))})

@@ -1,0 +1,92 @@
+"""Everything that the judge found out about one candidate."""
+
+from kernelblaster.records.outcome import Outcome, Speedup
+from kernelblaster.records.profile import Profile
+from kernelblaster.records.record import Record
+
+
+class Resources(Record):
+    """What ptxas reports for one kernel."""
+
+    kernel: str
+    registers: int
+    shared_bytes: int
+    constant_bytes: int
+    stack_bytes: int
+    spill_store_bytes: int
+    spill_load_bytes: int
+    barriers: int
+
+
+class Compilation(Record):
+    seconds: float
+    cached: bool
+    architecture: str
+    compiler: str
+    resources: tuple[Resources, ...]
+
+
+class Errors(Record):
+    """Distance from the float64 reference, five ways; all are relative, without unit.
+
+    `rms` and `worst` are divided by the root mean square of the reference, `tile` is the worst of
+    any 256 neighbours divided by their own. Of each element's own relative error, `relative` is the
+    95th percentile, and `lost` the share of elements where it exceeds one half.
+    """
+
+    rms: float
+    worst: float
+    tile: float
+    relative: float
+    lost: float
+
+
+class CaseResult(Record):
+    """One comparison: a workload with a distribution of values. `bound` is what was allowed;
+    `candidate` is None where the output was not finite although the reference is."""
+
+    workload: str
+    distribution: str
+    output: str
+    candidate: Errors | None
+    baseline: Errors | None
+    bound: Errors
+    passed: bool
+
+
+class Verification(Record):
+    cases: tuple[CaseResult, ...]
+    calls: int
+    deterministic: bool
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+
+class Timing(Record):
+    """Interleaved samples on the primary workload, cold L2, fresh values in every sample."""
+
+    baseline: str
+    baseline_us: float
+    candidate_us: float
+    speedup: Speedup
+    samples: int
+    candidate_wall_us: float
+    candidate_activity_us: float
+    floor_us: float
+    modelled: bool = False
+    seconds: float
+
+
+class Evaluation(Record):
+    """The outcome and how it came about; stages that were not reached are None."""
+
+    task: str
+    candidate: str
+    device: str
+    outcome: Outcome
+    defines: tuple[tuple[str, int], ...] = ()
+    compilation: Compilation | None = None
+    verification: Verification | None = None
+    timing: Timing | None = None
+    profile: Profile | None = None
+    seconds: float

@@ -1,0 +1,46 @@
+"""What a candidate's kernels did: metrics in launch order, each with the tier it came from."""
+
+from typing import Literal
+
+from kernelblaster.records.record import Record
+
+Tier = Literal["ncu", "activity", "ptxas", "emulated"]
+
+
+class Metric(Record):
+    name: str
+    unit: str
+    value: float | str
+    tier: Tier
+    section: str = ""
+
+
+class Advice(Record):
+    """What a profiler's rule says, in its own words."""
+
+    rule: str
+    section: str
+    message: str
+    estimated_speedup_percent: float | None = None
+
+
+class KernelProfile(Record):
+    """One launch. `grid` and `block` as launched; `duration_us` is a metric as well."""
+
+    name: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    metrics: tuple[Metric, ...]
+    advice: tuple[Advice, ...] = ()
+
+    def metric(self, name: str) -> Metric | None:
+        return next((m for m in self.metrics if m.name == name), None)
+
+
+class Profile(Record):
+    """Every kernel of one call, in launch order, measured on `device` by `tier`."""
+
+    device: str
+    tier: Tier
+    workload: str
+    kernels: tuple[KernelProfile, ...]

@@ -1,0 +1,16 @@
+"""What all records share: frozen, strict about unknown fields, identified by their content."""
+
+import hashlib
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Record(BaseModel):
+    """A frozen value. Two records with equal fields are equal and have the same `digest`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+    @property
+    def digest(self) -> str:
+        """16 hexadecimal digits that identify the content."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]

@@ -1,0 +1,29 @@
+"""One set of sizes at which a task is run."""
+
+from math import prod
+from typing import Literal
+
+from kernelblaster.records.record import Record
+from kernelblaster.records.signature import DTYPE_BYTES, Signature, Tensor
+
+
+class Workload(Record):
+    """Values for every size of a signature. `module` names the construction it belongs to:
+    the small workload may use smaller constructor arguments than the others."""
+
+    name: Literal["primary", "odd", "near", "tiny", "small"]
+    sizes: dict[str, int]
+    module: Literal["primary", "small"] = "primary"
+
+    def shape(self, tensor: Tensor) -> tuple[int, ...]:
+        return tuple(self.sizes[dim] for dim in tensor.dims)
+
+    def elements(self, tensor: Tensor) -> int:
+        return prod(self.shape(tensor))
+
+    def bytes(self, tensor: Tensor) -> int:
+        return self.elements(tensor) * DTYPE_BYTES[tensor.dtype]
+
+    def total_bytes(self, signature: Signature) -> int:
+        """One input set, the parameters and the outputs."""
+        return sum(self.bytes(tensor) for tensor in signature.tensors)

@@ -1,0 +1,65 @@
+"""The one place where the environment is read."""
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where things are and how long they may take. Times are in seconds.
+
+    Each can be set by an environment variable: KERNELBLASTER_CACHE, KERNELBLASTER_NVCC,
+    KERNELBLASTER_CALL_LIMIT, KERNELBLASTER_COMPILE_LIMIT.
+    """
+
+    cache: Path
+    nvcc: str | None
+    ncu: str | None
+    sanitizer: str | None
+    call_limit_s: float
+    compile_limit_s: float
+
+
+def settings() -> Settings:
+    cache = os.environ.get("KERNELBLASTER_CACHE")
+    default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kernelblaster"
+    return Settings(
+        cache=Path(cache) if cache else default,
+        nvcc=os.environ.get("KERNELBLASTER_NVCC") or _tool("nvcc") or _wheel_nvcc(),
+        ncu=_tool("ncu"),
+        sanitizer=_tool("compute-sanitizer"),
+        call_limit_s=float(os.environ.get("KERNELBLASTER_CALL_LIMIT", "10")),
+        compile_limit_s=float(os.environ.get("KERNELBLASTER_COMPILE_LIMIT", "120")),
+    )
+
+
+def visible_device() -> str:
+    """The GPU that index 0 means, for the worker's own environment."""
+    return os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0] or "0"
+
+
+def library_path() -> str:
+    return os.environ.get("LD_LIBRARY_PATH", "")
+
+
+def _tool(name: str) -> str | None:
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    found = shutil.which(name)
+    if found:
+        return found
+    for home in homes:
+        if home and (Path(home) / "bin" / name).is_file():
+            return str(Path(home) / "bin" / name)
+    return None
+
+
+def _wheel_nvcc() -> str | None:
+    """nvcc from the nvidia-cuda-nvcc package of this Python."""
+    for folder in sys.path:
+        nvcc = Path(folder) / "nvidia" / "cu13" / "bin" / "nvcc"
+        if nvcc.is_file():
+            return str(nvcc)
+    return None

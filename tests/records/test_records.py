@@ -1,0 +1,37 @@
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from kernelblaster.records import Accepted, Candidate, Outcome, Rejected, Tensor, TimedOut, Workload
+from kernelblaster.records.outcome import Speedup
+
+
+def test_outcomes_survive_json_as_what_they_were() -> None:
+    outcomes = [
+        Accepted(speedup=Speedup(estimate=1.5, low=1.4, high=1.6, confidence=0.99)),
+        Rejected(reason="forbidden-import", evidence="cudaMalloc"),
+        TimedOut(stage="verify", limit_s=10.0),
+    ]
+    adapter = TypeAdapter(Outcome)
+    for outcome in outcomes:
+        assert adapter.validate_json(outcome.model_dump_json()) == outcome
+
+
+def test_records_are_frozen_and_refuse_unknown_fields() -> None:
+    candidate = Candidate(source="x")
+    with pytest.raises(ValidationError):
+        candidate.source = "y"  # type: ignore[misc]
+    with pytest.raises(ValidationError):
+        Candidate(source="x", colour="red")  # type: ignore[call-arg]
+
+
+def test_identity_is_the_content() -> None:
+    one, same, other = Candidate(source="x"), Candidate(source="x"), Candidate(source="y")
+    assert one.digest == same.digest != other.digest
+    assert one.with_defines({"B": 2}).digest != one.digest
+
+
+def test_a_workload_gives_shapes_and_bytes() -> None:
+    tensor = Tensor(name="x", role="input", dtype="float16", dims=("a", "b"))
+    workload = Workload(name="primary", sizes={"a": 3, "b": 5})
+    assert workload.shape(tensor) == (3, 5)
+    assert workload.bytes(tensor) == 30
