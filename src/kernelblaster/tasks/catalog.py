@@ -1,0 +1,125 @@
+"""From what a person writes to tasks: shipped suites, files, folders, KernelBench checkouts."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernelblaster.errors import BadTask
+from kernelblaster.records import Task
+from kernelblaster.records.signature import Dtype
+from kernelblaster.tasks import cuda_file
+
+KERNELBENCH = "kernelbench:"
+
+
+def suites_folder() -> Path:
+    """The shipped suites: beside the sources in a checkout, inside the package when installed."""
+    inside = Path(__file__).parent.parent / "suites"
+    return inside if inside.is_dir() else Path(__file__).parents[3] / "suites"
+
+
+def find(name: str) -> list[tuple[str, Path]]:
+    """(task name, file) for every task that `name` stands for; BadTask where there is none."""
+    if name.startswith(KERNELBENCH):
+        return _kernelbench(name)
+    path = Path(name)
+    if path.is_file():
+        return [(name, path)]
+    if path.is_dir():
+        found = [(str(file), file) for file in _task_files(path)]
+        if not found:
+            raise BadTask(f"{name}: no task in this folder (.py with a Model, or a declared .cu).")
+        return found
+    shipped = suites_folder() / name
+    if shipped.is_dir():
+        return [(str(f.relative_to(suites_folder()).with_suffix("")), f) for f in _task_files(shipped)]
+    for suffix in (".py", ".cu"):
+        if shipped.with_suffix(suffix).is_file():
+            return [(name, shipped.with_suffix(suffix))]
+    raise BadTask(f"{name}: no such task, file or folder.{_similar(name)}")
+
+
+def load_task(name: str, dtype: Dtype = "float32") -> Task:
+    """The one task that `name` stands for, with its signature and workloads derived."""
+    found = find(name)
+    if len(found) > 1:
+        raise BadTask(f"{name}: stands for {len(found)} tasks; name one, for example {found[0][0]}.")
+    return load_file(*found[0], dtype)
+
+
+def load_file(name: str, path: Path, dtype: Dtype = "float32") -> Task:
+    try:
+        source = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadTask(f"{path}: cannot be read: {error}") from error
+    if path.suffix == ".cu":
+        parsed = cuda_file.CudaFile(source, str(path))
+        return Task(
+            name=name,
+            kind="cuda",
+            path=str(path),
+            source=source,
+            dtype=parsed.signature.outputs[0].dtype,
+            signature=parsed.signature,
+            workloads=parsed.workloads(),
+        )
+    if path.suffix != ".py":
+        raise BadTask(f"{path}: a task is a .py or a .cu file.")
+    import torch  # slow to import, so only where a module is really loaded
+
+    from kernelblaster.tasks.derive import Derivation
+    from kernelblaster.tasks.module_file import ModuleFile
+
+    derived = Derivation(ModuleFile(source, str(path)), getattr(torch, dtype))
+    return Task(
+        name=name,
+        kind="module",
+        path=str(path),
+        source=source,
+        dtype=dtype,
+        signature=derived.signature,
+        workloads=derived.workloads(),
+        small_declared=derived.file.declared_small is not None,
+    )
+
+
+def _task_files(folder: Path) -> Iterator[Path]:
+    for file in sorted(folder.rglob("*")):
+        if file.name.startswith(("_", ".")) or not file.is_file():
+            continue
+        if (file.suffix == ".py" and "class Model" in file.read_text(errors="replace")) or (
+            file.suffix == ".cu" and cuda_file.MARK in file.read_text(errors="replace")
+        ):
+            yield file
+
+
+def _kernelbench(name: str) -> list[tuple[str, Path]]:
+    """`kernelbench:PATH`, `…/level1`, `…/level1/23`; PATH may be the checkout or its data folder."""
+    text = name.removeprefix(KERNELBENCH)
+    match = re.match(r"(.*?)(?:/(level\d))?(?:/(\d+))?/?$", text)
+    assert match
+    root, level, number = Path(match[1] or "."), match[2], match[3]
+    data = root / "KernelBench" if (root / "KernelBench").is_dir() else root
+    folders = [data / level] if level else sorted(data.glob("level[0-9]"))
+    found = []
+    for folder in folders:
+        for file in sorted(folder.glob("*.py"), key=_problem_number):
+            if number is None or _problem_number(file) == int(number):
+                found.append((f"{KERNELBENCH}{folder.name}/{file.stem}", file))
+    if not found:
+        raise BadTask(f"{name}: no KernelBench problem there; expected level1/1_name.py below {data}.")
+    return found
+
+
+def _problem_number(file: Path) -> int:
+    match = re.match(r"(\d+)_", file.name)
+    return int(match[1]) if match else 1 << 30
+
+
+def _similar(name: str) -> str:
+    """' Did you mean …?' from the shipped suites, or nothing."""
+    import difflib
+
+    known = [str(f.relative_to(suites_folder()).with_suffix("")) for f in _task_files(suites_folder())]
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    return f" Did you mean {' or '.join(close)}?" if close else ""

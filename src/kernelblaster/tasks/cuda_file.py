@@ -1,0 +1,98 @@
+"""An existing `.cu` as a task: its tensors and sizes are declared in comments (docs/tasks.md)."""
+
+import re
+from typing import Literal
+
+from kernelblaster.errors import BadTask
+from kernelblaster.records import Signature, Size, Tensor, Workload
+from kernelblaster.records.signature import DTYPE_BYTES, Role
+from kernelblaster.tasks.probe import FreeSize, near_sizes, odd_sizes
+
+MARK = "kernelblaster-task"
+SIZE = re.compile(r"(\w+)\s*=\s*(\d+)(?:\s*,\s*small\s+(\d+))?(\s*,\s*fixed)?\s*$")
+TENSOR = re.compile(r"(\w+)\s+(\w+)\s*\[([\w\s,]*)\]\s*(.*)$")
+DISTRIBUTIONS = re.compile(r"(normal|uniform|positive|bool|below \w+)?$")
+
+
+class CudaFile:
+    """The parsed declarations. `distributions` maps a tensor to how its values are drawn."""
+
+    def __init__(self, source: str, path: str) -> None:
+        self.path = path
+        self.distributions: dict[str, str] = {}
+        self._sizes: dict[str, tuple[int, int, bool]] = {}
+        self._tensors: list[Tensor] = []
+        for number, line in enumerate(source.splitlines(), 1):
+            match = re.match(r"\s*//\s*(size|output|input|parameter):\s*(.*?)\s*$", line)
+            if match:
+                self._declare(match[1], match[2], number)
+        self._check()
+
+    @property
+    def signature(self) -> Signature:
+        def of(role: Role) -> tuple[Tensor, ...]:
+            return tuple(t for t in self._tensors if t.role == role)
+
+        return Signature(
+            outputs=of("output"),
+            inputs=of("input"),
+            parameters=of("parameter"),
+            sizes=tuple(
+                Size(name=name, kind="fixed" if fixed else "free")
+                for name, (_, _, fixed) in self._sizes.items()
+            ),
+        )
+
+    def workloads(self) -> tuple[Workload, ...]:
+        free = {
+            name: FreeSize(dimensions=(), value=value, other=value + 1)
+            for name, (value, _, fixed) in self._sizes.items()
+            if not fixed
+        }
+        base = {name: value for name, (value, _, _) in self._sizes.items()}
+        small = {name: value for name, (_, value, _) in self._sizes.items()}
+        tiny = {name: min(small[name], 3 + 2 * i) for i, name in enumerate(free)}
+        places = enumerate(free.items())
+        odd = {name: (odd_sizes(i, size) or [size.value])[0] for i, (name, size) in places}
+        near = {name: near_sizes(i, size)[0] for i, (name, size) in enumerate(free.items())}
+        choices: list[tuple[Literal["primary", "odd", "near", "tiny", "small"], dict[str, int]]] = [
+            ("primary", {}),
+            ("odd", odd),
+            ("near", near),
+            ("tiny", tiny),
+            ("small", {name: small[name] for name in free}),
+        ]
+        return tuple(Workload(name=name, sizes=base | choice) for name, choice in choices)
+
+    def _declare(self, kind: str, text: str, line: int) -> None:
+        where = f"{self.path}:{line}"
+        if kind == "size":
+            match = SIZE.match(text)
+            if not match:
+                raise BadTask(f"{where}: expected 'size: NAME = NUMBER, small NUMBER', got '{text}'")
+            value = int(match[2])
+            small = int(match[3]) if match[3] else min(value, 16)
+            self._sizes[match[1]] = (value, value if match[4] else small, bool(match[4]))
+            return
+        match = TENSOR.match(text)
+        if not match:
+            raise BadTask(f"{where}: expected '{kind}: NAME TYPE [SIZES] DISTRIBUTION', got '{text}'")
+        name, dtype, dims, distribution = match.groups()
+        if dtype not in DTYPE_BYTES:
+            raise BadTask(f"{where}: type {dtype} is not one of {', '.join(DTYPE_BYTES)}")
+        if not DISTRIBUTIONS.match(distribution):
+            raise BadTask(f"{where}: distribution '{distribution}' is not known (see docs/tasks.md)")
+        names = tuple(d.strip() for d in dims.split(",") if d.strip())
+        unknown = [d for d in names if d not in self._sizes]
+        if unknown:
+            raise BadTask(f"{where}: size {unknown[0]} is not declared above this line")
+        self._tensors.append(Tensor(name=name, role=kind, dtype=dtype, dims=names))  # type: ignore[arg-type]
+        if kind != "output":
+            default = "normal" if self._tensors[-1].floating else "below 2"
+            self.distributions[name] = distribution or default
+
+    def _check(self) -> None:
+        roles = {t.role for t in self._tensors}
+        for role in ("output", "input"):
+            if role not in roles:
+                raise BadTask(f"{self.path}: no '// {role}:' line; see docs/tasks.md")

@@ -1,0 +1,325 @@
+"""From an executed module file to a signature and its workloads."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from kernelblaster.errors import BadTask
+from kernelblaster.records import Scalar, Signature, Size, Tensor, Workload
+from kernelblaster.records.signature import DTYPE_BYTES, Dtype
+from kernelblaster.tasks import probe as sizes
+from kernelblaster.tasks.module_file import ModuleFile, call_module
+from kernelblaster.tasks.probe import FreeSize, Probe, Shapes
+
+SMALL_ELEMENTS = 1 << 17
+WorkloadName = Literal["primary", "odd", "near", "tiny", "small"]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Shapes and types of one construction of the module, learned on fake tensors."""
+
+    inputs: tuple[Any, ...]
+    parameters: tuple[tuple[str, tuple[int, ...], Dtype], ...]
+    outputs: tuple[tuple[tuple[int, ...], Dtype], ...]
+    probe: Probe
+
+    @property
+    def elements(self) -> int:
+        shapes = list(self.probe.base) + [p[1] for p in self.parameters] + [o[0] for o in self.outputs]
+        return sum(int(torch.Size(shape).numel()) for shape in shapes)
+
+
+def parameter_names(module: torch.nn.Module) -> list[str]:
+    """Parameters and buffers that a candidate receives: all but scalar whole-number counters."""
+    return [
+        name
+        for name, tensor in module.state_dict(keep_vars=True).items()
+        if tensor.is_floating_point() or tensor.dim() > 0
+    ]
+
+
+def dtype_name(dtype: torch.dtype) -> Dtype:
+    name = str(dtype).removeprefix("torch.")
+    if name not in DTYPE_BYTES:
+        raise BadTask(f"tensors of type {name} are not supported.")
+    return name  # type: ignore[return-value]
+
+
+def cast(value: Any, dtype: torch.dtype) -> Any:
+    """A floating tensor in `dtype`; anything else unchanged."""
+    if isinstance(value, torch.Tensor) and value.is_floating_point():
+        return value.to(dtype)
+    return value
+
+
+def convert(module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
+    """Floating parameters and buffers in `dtype` (unlike `Module.to`, also on fake tensors)."""
+    for owner in module.modules():
+        for name, parameter in owner._parameters.items():
+            if parameter is not None and parameter.is_floating_point():
+                converted = parameter.detach().to(dtype)
+                owner._parameters[name] = torch.nn.Parameter(converted, requires_grad=False)
+        for name, buffer in owner._buffers.items():
+            if buffer is not None:
+                owner._buffers[name] = cast(buffer, dtype)
+    return module
+
+
+def learn(file: ModuleFile, dtype: torch.dtype, *, real: bool = False) -> Facts:
+    """Build and run the module once: on fake tensors, which costs nothing at any size, or with
+    `real` on the CPU, which also finds what fake tensors let pass."""
+    mode = nullcontext() if real else FakeTensorMode(allow_non_fake_inputs=True)
+    with mode, sdpa_kernel(SDPBackend.MATH):
+        module = convert(file.build(), dtype)
+        inputs = [cast(value, dtype) for value in file.inputs()]
+        try:
+            outputs = call_module(module, inputs)
+        except BadTask as error:
+            raise BadTask(f"{file.path}: {error}") from error
+        except Exception as error:
+            text = " ".join(str(error).split())[:300]
+            raise BadTask(f"{file.path}: forward() failed on its own inputs: {text}") from error
+    state = module.state_dict(keep_vars=True)
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+
+    def run(shapes: Shapes) -> Shapes | None:
+        with mode, _quiet(), sdpa_kernel(SDPBackend.MATH):
+            fresh = iter(torch.zeros(shape, dtype=t.dtype) for shape, t in zip(shapes, tensors, strict=True))
+            arguments = [next(fresh) if isinstance(v, torch.Tensor) else v for v in inputs]
+            try:
+                return tuple(tuple(o.shape) for o in call_module(module, arguments))
+            except Exception:
+                return None
+
+    return Facts(
+        inputs=tuple(inputs),
+        parameters=tuple(
+            (name, tuple(state[name].shape), dtype_name(state[name].dtype))
+            for name in parameter_names(module)
+        ),
+        outputs=tuple((tuple(o.shape), dtype_name(o.dtype)) for o in outputs),
+        probe=Probe(tuple(tuple(t.shape) for t in tensors), run),
+    )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """A refused size is an answer here, not an error to be logged."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.disabled = before
+
+
+def find_small(file: ModuleFile, dtype: torch.dtype) -> dict[str, int] | None:
+    """Replacements for the file's constants that give a small workload: declared, or found by
+    shrinking constants of at least 64 (smaller ones are rarely sizes) until the task is small."""
+    declared = file.declared_small
+    if declared is not None:
+        return declared
+    outputs = len(learn(file, dtype).outputs)
+    large = {name: value for name, value in file.constants.items() if value >= 64}
+    for shrink in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384, 65536):
+        replacements = {name: max(16, value // shrink) for name, value in large.items()}
+        try:
+            with file.replaced(replacements):
+                facts = learn(file, dtype)
+        except BadTask:
+            continue
+        if facts.elements <= SMALL_ELEMENTS and len(facts.outputs) == outputs:
+            return replacements
+    return None
+
+
+class Derivation:
+    """Names the sizes of a module's tensors and fills in their values for each workload."""
+
+    def __init__(self, file: ModuleFile, dtype: torch.dtype) -> None:
+        self.file = file
+        self.primary = learn(file, dtype)
+        self.small_constants = find_small(file, dtype)
+        self.small: Facts | None = None
+        if self.small_constants is not None:
+            with file.replaced(self.small_constants):
+                self.small = learn(file, dtype, real=True)
+            if not _same_structure(self.primary, self.small):
+                raise BadTask(f"{file.path}: SMALL changes the number or rank of tensors.")
+        self.free = self._free_sizes()
+        self._kinds: dict[str, Literal["free", "fixed", "derived"]] = {}
+        self._fixed: dict[tuple[int, int | None], str] = {}
+        self.signature = self._signature()
+
+    def _free_sizes(self) -> list[FreeSize]:
+        """Found by really running the small construction where there is one, then confirmed for
+        the primary one."""
+        probe = self.primary.probe
+        if self.small is None:
+            return probe.free_sizes()
+        confirmed = []
+        for size in self.small.probe.free_sizes(equal_elsewhere=probe.base):
+            tensor, axis = size.dimensions[0]
+            value = probe.base[tensor][axis]
+            for other in sizes.alternatives(value):
+                if value != 1 and probe.accepts(list(size.dimensions), other):
+                    confirmed.append(FreeSize(size.dimensions, value, other))
+                    break
+        return confirmed
+
+    def workloads(self) -> tuple[Workload, ...]:
+        probe = self.primary.probe
+        found = [self._workload("primary", probe.base, self.primary)]
+        wishes = (("odd", sizes.odd_sizes), ("near", sizes.near_sizes), ("tiny", sizes.tiny_sizes))
+        for name, wish in wishes:
+            shapes = probe.choose(self.free, wish)
+            if shapes != probe.base:
+                found.append(self._workload(name, shapes, self.primary))  # type: ignore[arg-type]
+        if self.small is not None:
+            found.append(self._workload("small", self.small.probe.base, self.small))
+        return tuple(found)
+
+    def _signature(self) -> Signature:
+        names = self.file.input_names(len(self.primary.inputs))
+        tensor_names = [
+            name
+            for name, value in zip(names, self.primary.inputs, strict=True)
+            if isinstance(value, torch.Tensor)
+        ]
+        free_names: dict[tuple[int, int], str] = {}
+        for size in self.free:
+            tensor, axis = size.dimensions[0]
+            free_names |= dict.fromkeys(size.dimensions, f"{tensor_names[tensor]}_{axis}")
+
+        small_shapes = self.small.probe.base if self.small else None
+        inputs: list[Tensor | Scalar] = []
+        position = 0
+        for name, value in zip(names, self.primary.inputs, strict=True):
+            if not isinstance(value, torch.Tensor):
+                kind = type(value).__name__
+                inputs.append(Scalar(name=name, kind=kind))  # type: ignore[arg-type]
+                continue
+            dims = []
+            for axis, extent in enumerate(value.shape):
+                small = small_shapes[position][axis] if small_shapes else None
+                free = free_names.get((position, axis))
+                dims.append(self._free(free) if free else self._shared(name, axis, extent, small))
+            inputs.append(_tensor(name, "input", dtype_name(value.dtype), dims))
+            position += 1
+
+        taken = set(names)
+        parameters = []
+        for index, (name, shape, dtype) in enumerate(self.primary.parameters):
+            safe = name.replace(".", "_")
+            safe = f"{safe}_parameter" if safe in taken else safe
+            small_shape = self.small.parameters[index][1] if self.small else None
+            dims = [
+                self._shared(safe, axis, extent, small_shape[axis] if small_shape else None)
+                for axis, extent in enumerate(shape)
+            ]
+            parameters.append(_tensor(safe, "parameter", dtype, dims))
+        outputs = self._outputs(free_names)
+        kinds = self._kinds.items()
+        return Signature(
+            outputs=tuple(outputs),
+            inputs=tuple(inputs),
+            parameters=tuple(parameters),
+            sizes=tuple(Size(name=name, kind=kind) for name, kind in kinds),
+        )
+
+    def _outputs(self, free_names: dict[tuple[int, int], str]) -> list[Tensor]:
+        probe = self.primary.probe
+        moved = {
+            free_names[size.dimensions[0]]: (
+                size,
+                probe.outputs(probe.with_sizes([(size, size.other)])),
+            )
+            for size in self.free
+        }
+        outputs = []
+        several = len(self.primary.outputs) > 1
+        for index, (shape, dtype) in enumerate(self.primary.outputs):
+            name = f"out{index}" if several else "out"
+            small_shape = self.small.outputs[index][0] if self.small else None
+            dims = []
+            for axis, extent in enumerate(shape):
+                responds = {
+                    size_name: shapes[index][axis]
+                    for size_name, (_, shapes) in moved.items()
+                    if shapes is not None and shapes[index][axis] != extent
+                }
+                same = [
+                    size_name
+                    for size_name, value in responds.items()
+                    if extent == moved[size_name][0].value and value == moved[size_name][0].other
+                ]
+                if not responds:
+                    small = small_shape[axis] if small_shape else None
+                    dims.append(self._shared(name, axis, extent, small))
+                elif len(responds) == 1 and same:
+                    dims.append(same[0])
+                else:
+                    dims.append(self._new(f"{name}_{axis}", "derived"))
+            outputs.append(_tensor(name, "output", dtype, dims))
+        return outputs
+
+    def _new(self, name: str, kind: Literal["free", "fixed", "derived"]) -> str:
+        self._kinds.setdefault(name, kind)
+        return name
+
+    def _free(self, name: str) -> str:
+        return self._new(name, "free")
+
+    def _shared(self, tensor: str, axis: int, extent: int, small: int | None) -> str:
+        """A fixed dimension: shared with every other that is equal in both constructions."""
+        key = (extent, small)
+        if key not in self._fixed:
+            self._fixed[key] = self._new(f"{tensor}_{axis}", "fixed")
+        return self._fixed[key]
+
+    def _workload(self, name: WorkloadName, shapes: Shapes, facts: Facts) -> Workload:
+        outputs = facts.probe.outputs(shapes)
+        assert outputs is not None
+        values: dict[str, int] = {}
+        pairs = list(zip(self.signature.input_tensors, shapes, strict=True))
+        pairs += [
+            (tensor, shape)
+            for tensor, (_, shape, _) in zip(self.signature.parameters, facts.parameters, strict=True)
+        ]
+        pairs += list(zip(self.signature.outputs, outputs, strict=True))
+        for tensor, shape in pairs:
+            for dim, extent in zip(tensor.dims, shape, strict=True):
+                if values.setdefault(dim, extent) != extent:
+                    raise BadTask(
+                        f"{self.file.path}: in the {name} workload, {tensor.name} has {extent} where "
+                        f"size {dim} is {values[dim]}; give SMALL constants that keep equal sizes equal."
+                    )
+        ordered = {size.name: values[size.name] for size in self.signature.sizes}
+        module: Literal["primary", "small"] = "small" if name == "small" else "primary"
+        return Workload(name=name, sizes=ordered, module=module)
+
+
+def _tensor(name: str, role: Any, dtype: Dtype, dims: list[str]) -> Tensor:
+    return Tensor(name=name, role=role, dtype=dtype, dims=tuple(dims))
+
+
+def _same_structure(one: Facts, other: Facts) -> bool:
+    def ranks(facts: Facts) -> list[list[int]]:
+        return [
+            [len(shape) for shape in facts.probe.base],
+            [len(shape) for _, shape, _ in facts.parameters],
+            [len(shape) for shape, _ in facts.outputs],
+        ]
+
+    return ranks(one) == ranks(other)

@@ -1,0 +1,94 @@
+"""Whether a task can be scored: its reference must be a finite, deterministic function that
+responds to every input."""
+
+import torch
+
+from kernelblaster.records import Fitness, Task, Workload
+from kernelblaster.tasks.reference import ModuleReference, open_reference
+from kernelblaster.tasks.values import fill, perturb
+
+
+def fitness_of(task: Task, device: torch.device | None = None) -> Fitness:
+    """Runs the reference at its smallest workload a few times. CUDA-source tasks are checked by
+    the judge, on a device, when their own kernel is run as a candidate."""
+    if task.kind == "cuda":
+        return Fitness()
+    workload = task.small or min(task.workloads, key=lambda w: w.total_bytes(task.signature))
+    return _Check(task, workload, device or torch.device("cpu")).result()
+
+
+class _Check:
+    def __init__(self, task: Task, workload: Workload, device: torch.device) -> None:
+        self.task = task
+        self.workload = workload
+        self.reference: ModuleReference = open_reference(task, workload, device)
+        dtypes = [getattr(torch, t.dtype) for t in task.signature.input_tensors]
+        self.inputs = [
+            torch.empty(workload.shape(t), dtype=dtype, device=device)
+            for t, dtype in zip(task.signature.input_tensors, dtypes, strict=True)
+        ]
+        self.parameters = [p.to(device).clone() for p in self.reference.parameters]
+
+    def result(self) -> Fitness:
+        self._fill(seed=1)
+        first, again = self._outputs(), self._outputs()
+        problems = []
+        if not _equal(first, again):
+            problems.append("random: two runs on the same inputs differ")
+        floating = [o for o in first if o.is_floating_point()]
+        if not all(bool(torch.isfinite(o).all()) for o in floating):
+            problems.append("not finite: the output holds inf or nan on the task's own inputs")
+        if all(bool((o == 0).all()) for o in first):
+            problems.append("constant: the output is zero everywhere")
+        if not problems:
+            problems += self._unresponsive_inputs(first)
+        insensitive = () if problems else self._unresponsive_parameters(first)
+        return Fitness(problems=tuple(problems), insensitive=insensitive)
+
+    def _fill(self, seed: int) -> None:
+        for position, (target, pool) in enumerate(zip(self.inputs, self.reference.pools, strict=True)):
+            fill(target, pool, "written", self.workload, seed + 1000 * position)
+
+    def _outputs(self) -> list[torch.Tensor]:
+        self.reference.bind([p.clone() for p in self.parameters])
+        return [o.clone() for o in self.reference.run([i.clone() for i in self.inputs])]
+
+    def _unresponsive_inputs(self, first: list[torch.Tensor]) -> list[str]:
+        silent = []
+        for position, tensor in enumerate(self.task.signature.input_tensors):
+            saved = self.inputs[position].clone()
+            fill(self.inputs[position], self.reference.pools[position], "written", self.workload, 77)
+            if _equal(first, self._outputs()):
+                silent.append(tensor.name)
+            self.inputs[position].copy_(saved)
+        if silent and len(silent) == len(self.inputs):
+            return ["constant: the output does not depend on any input"]
+        return [f"insensitive: the output does not depend on input {name}" for name in silent]
+
+    def _unresponsive_parameters(self, first: list[torch.Tensor]) -> tuple[str, ...]:
+        silent = []
+        for position, tensor in enumerate(self.task.signature.parameters):
+            saved = self.parameters[position].clone()
+            perturb(self.parameters[position], saved, seed=99, strength=2.0)
+            if _close(first, self._outputs()):
+                silent.append(tensor.name)
+            self.parameters[position].copy_(saved)
+        return tuple(silent)
+
+
+def _equal(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def _close(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
+    """Equal up to rounding: a bias that a normalization takes out again leaves only noise."""
+    for a, b in zip(one, other, strict=True):
+        if not a.is_floating_point():
+            if not torch.equal(a, b):
+                return False
+            continue
+        scale = float(a.double().abs().max())
+        noise = 64 * torch.finfo(a.dtype).eps
+        if float((a.double() - b.double()).abs().max()) > noise * max(scale, 1e-30):
+            return False
+    return True

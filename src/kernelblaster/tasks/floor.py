@@ -1,0 +1,58 @@
+"""The least bytes and operations that any implementation of a task needs."""
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from kernelblaster.records import Fitness, Floor, Task
+from kernelblaster.tasks.derive import cast, convert
+from kernelblaster.tasks.module_file import ModuleFile, call_module
+
+# Operators that may read only part of what they are given.
+PARTIAL = {"embedding", "gather", "index", "index_select", "slice", "select", "narrow", "take"}
+PARTIAL |= {"max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "convolution"}
+PARTIAL |= {"avg_pool2d", "avg_pool3d", "masked_fill", "where", "triu", "tril", "masked_select"}
+PARTIAL |= {"nll_loss_forward", "topk", "unfold", "as_strided", "split", "unbind", "chunk"}
+
+
+class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        self.names.add(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def floor_of(task: Task, fitness: Fitness | None = None) -> Floor:
+    """Counted on fake tensors at the primary workload; nothing is computed."""
+    workload = task.primary
+    signature = task.signature
+    total = workload.total_bytes(signature)
+    outputs = sum(workload.bytes(tensor) for tensor in signature.outputs)
+    if task.kind == "cuda":
+        return Floor(bytes=total, certain_bytes=outputs, operations=0)
+    names, operations = _count(task)
+    certain = outputs
+    if not names & PARTIAL:
+        insensitive = set(fitness.insensitive) if fitness else set()
+        certain += sum(
+            workload.bytes(tensor)
+            for tensor in (*signature.input_tensors, *signature.parameters)
+            if tensor.name not in insensitive
+        )
+    return Floor(bytes=total, certain_bytes=certain, operations=operations)
+
+
+def _count(task: Task) -> tuple[set[str], int]:
+    dtype = getattr(torch, task.dtype)
+    file = ModuleFile(task.source, task.path)
+    with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+        module = convert(file.build(), dtype)
+        inputs = [cast(value, dtype) for value in file.inputs()]
+        operators = _Operators()
+        with FlopCounterMode(display=False) as counter, operators:
+            call_module(module, inputs)
+    return operators.names, int(counter.get_total_flops())

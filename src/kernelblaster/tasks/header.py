@@ -1,0 +1,69 @@
+"""The generated header: the launch function's declaration, and the judge's way to call it."""
+
+from kernelblaster.records import Scalar, Signature, Tensor
+
+C_TYPES = {
+    "float64": "double",
+    "float32": "float",
+    "float16": "__half",
+    "bfloat16": "__nv_bfloat16",
+    "int64": "int64_t",
+    "int32": "int32_t",
+    "int16": "int16_t",
+    "int8": "int8_t",
+    "uint8": "uint8_t",
+    "bool": "bool",
+}
+SCALAR_TYPES = {"int": "int64_t", "float": "double", "bool": "bool"}
+INCLUDES = "#include <cuda_runtime.h>\n#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <cstdint>\n"
+
+
+def c_arguments(signature: Signature) -> list[tuple[str, str]]:
+    """(C type, name) of every argument before the stream, in calling order."""
+    arguments = [(C_TYPES[t.dtype] + "*", t.name) for t in signature.outputs]
+    for item in signature.inputs:
+        if isinstance(item, Scalar):
+            arguments.append((SCALAR_TYPES[item.kind], item.name))
+        else:
+            arguments.append((f"const {C_TYPES[item.dtype]}*", item.name))
+    arguments += [(f"const {C_TYPES[t.dtype]}*", t.name) for t in signature.parameters]
+    arguments += [("int64_t", size.name) for size in signature.sizes]
+    return arguments
+
+
+def declaration(signature: Signature, title: str) -> str:
+    """The launch function as a candidate must define it, with a line on each tensor."""
+    rows = [(t.name, t.dtype, f"[{', '.join(t.dims)}]", t.role) for t in signature.tensors]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = [f"// {title}"]
+    for name, dtype, dims, role in rows:
+        lines.append(f"//   {name:{widths[0]}}  {dtype:{widths[1]}}  {dims:{widths[2]}}  {role}")
+    lines.append('extern "C" void launch_gpu_implementation(')
+    groups = [
+        [_typed(t, "") for t in signature.outputs],
+        [_typed(item, "const ") for item in signature.inputs],
+        [_typed(t, "const ") for t in signature.parameters],
+        [f"int64_t {size.name}" for size in signature.sizes],
+    ]
+    lines += ["    " + ", ".join(group) + "," for group in groups if group]
+    lines.append("    cudaStream_t stream);")
+    return "\n".join(lines) + "\n"
+
+
+def judge_header(signature: Signature, title: str) -> str:
+    """What is included before a candidate: the declaration, and a trampoline that unpacks an array
+    of argument addresses, so that one worker can call any signature."""
+    arguments = c_arguments(signature)
+    unpacked = [f"*({kind}*)arguments[{i}]" for i, (kind, _) in enumerate(arguments)]
+    call = ",\n      ".join([*unpacked, "stream"])
+    return (
+        f"#pragma once\n{INCLUDES}{declaration(signature, title)}"
+        'extern "C" void kernelblaster_call(void* const* arguments, cudaStream_t stream) {\n'
+        f"  launch_gpu_implementation(\n      {call});\n}}\n"
+    )
+
+
+def _typed(item: Tensor | Scalar, qualifier: str) -> str:
+    if isinstance(item, Scalar):
+        return f"{SCALAR_TYPES[item.kind]} {item.name}"
+    return f"{qualifier}{C_TYPES[item.dtype]}* {item.name}"

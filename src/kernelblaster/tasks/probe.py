@@ -1,0 +1,133 @@
+"""Which sizes a module accepts, found by trying.
+
+A dimension that can be changed alone is a size of its own; one that can only be changed together
+with others shares its size with them; one that cannot be changed is fixed by the module's
+construction.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+
+Shapes = tuple[tuple[int, ...], ...]
+Dimension = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class FreeSize:
+    """Input dimensions that vary together, and another value that was accepted for them."""
+
+    dimensions: tuple[Dimension, ...]
+    value: int
+    other: int
+
+    @property
+    def step(self) -> int:
+        return abs(self.other - self.value)
+
+
+class Probe:
+    """`run` returns the output shapes for given input shapes, or None where it refuses."""
+
+    def __init__(self, base: Shapes, run: Callable[[Shapes], Shapes | None]) -> None:
+        self.base = base
+        self._run = run
+        self._seen: dict[Shapes, Shapes | None] = {}
+
+    def outputs(self, shapes: Shapes) -> Shapes | None:
+        """Output shapes, or None where the module refuses or an output would be empty."""
+        if shapes not in self._seen:
+            result = self._run(shapes)
+            empty = result is not None and any(0 in shape for shape in result)
+            self._seen[shapes] = None if empty else result
+        return self._seen[shapes]
+
+    def with_sizes(self, sizes: list[tuple[FreeSize, int]], start: Shapes | None = None) -> Shapes:
+        changed = [list(shape) for shape in (start or self.base)]
+        for size, value in sizes:
+            for tensor, axis in size.dimensions:
+                changed[tensor][axis] = value
+        return tuple(tuple(shape) for shape in changed)
+
+    def accepts(self, dimensions: list[Dimension], value: int) -> bool:
+        changed = [list(shape) for shape in self.base]
+        for tensor, axis in dimensions:
+            changed[tensor][axis] = value
+        return self.outputs(tuple(tuple(shape) for shape in changed)) is not None
+
+    def free_sizes(self, equal_elsewhere: Shapes | None = None) -> list[FreeSize]:
+        """Every free size. `equal_elsewhere` are the same tensors' shapes in another construction:
+        only dimensions that are equal in both are tried together."""
+        pending = [(t, a) for t, shape in enumerate(self.base) for a in range(len(shape))]
+        found: list[FreeSize] = []
+        while pending:
+            dimension = pending.pop(0)
+            equal = [d for d in pending if self._alike(d, dimension, equal_elsewhere)]
+            size = self._free_size(dimension, equal)
+            if size is not None:
+                found.append(size)
+                pending = [d for d in pending if d not in size.dimensions]
+        return found
+
+    def _alike(self, one: Dimension, other: Dimension, elsewhere: Shapes | None) -> bool:
+        bases = (self.base, elsewhere) if elsewhere else (self.base,)
+        return all(shapes[one[0]][one[1]] == shapes[other[0]][other[1]] for shapes in bases)
+
+    def _free_size(self, dimension: Dimension, equal: list[Dimension]) -> FreeSize | None:
+        value = self.base[dimension[0]][dimension[1]]
+        if value == 1:
+            return None  # a broadcast dimension: another extent would mean something else
+        for other in alternatives(value):
+            for group in _groups(equal):
+                if self.accepts([dimension, *group], other):
+                    return FreeSize((dimension, *group), value, other)
+        return None
+
+    def choose(self, sizes: list[FreeSize], wishes: Callable[[int, FreeSize], list[int]]) -> Shapes:
+        """Shapes in which each free size takes the first of its wishes that is accepted, in turn."""
+        shapes = self.base
+        for position, size in enumerate(sizes):
+            for value in wishes(position, size):
+                trial = self.with_sizes([(size, value)], shapes)
+                if self.outputs(trial) is not None:
+                    shapes = trial
+                    break
+        return shapes
+
+
+def _groups(equal: list[Dimension]) -> list[tuple[Dimension, ...]]:
+    """Which other dimensions may belong to one: none, then few, at last all of them."""
+    groups: list[tuple[Dimension, ...]] = [()]
+    for count in range(1, 4):
+        if len(equal) <= 10:
+            groups += combinations(equal, count)
+    return [*groups, tuple(equal)]
+
+
+def alternatives(value: int) -> list[int]:
+    """Other extents to try for one of `value`: close ones first, then multiples."""
+    wishes = [value + d for d in (1, 2, -1, 4, 8, 16)] + [value * 2, value // 2]
+    return [w for w in dict.fromkeys(wishes) if w > 0 and w != value]
+
+
+def odd_sizes(position: int, size: FreeSize) -> list[int]:
+    """About a third, odd, and different for each size; then the same in the size's own step."""
+    target = max(1, int(size.value * (0.37 - 0.03 * (position % 4)))) | 1
+    odd = [target + 2 * k for k in range(8)]
+    stepped = [size.value - size.step * k for k in range(1, 1 + size.value // size.step)]
+    stepped.sort(key=lambda v: abs(v - target))
+    return [v for v in odd + stepped[:24] if 0 < v < max(size.value, 4)]
+
+
+def near_sizes(position: int, size: FreeSize) -> list[int]:
+    """One less (three or five for later sizes, so that they differ), or the least step away."""
+    deltas = (-1 - 2 * (position % 3), -1, 1, -2, 2, -4, 4, -size.step, size.step)
+    return [size.value + d for d in deltas if size.value + d > 0]
+
+
+def tiny_sizes(position: int, size: FreeSize) -> list[int]:
+    """The smallest that is accepted, starting elsewhere for each size so that they differ."""
+    small = [3, 5, 2, 7, 4]
+    start = position % len(small)
+    wishes = small[start:] + small[:start] + [6, 8, 9, 11, 12, 16, 17, 24, 32, 48, 64, 128]
+    return [v for v in wishes if v < size.value]

@@ -1,0 +1,125 @@
+"""A task's PyTorch module, live: run on memory that the caller owns, in any precision."""
+
+import warnings
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from kernelblaster.errors import BadTask
+from kernelblaster.records import Scalar, Task, Tensor, Workload
+from kernelblaster.tasks.derive import cast, convert, find_small, parameter_names
+from kernelblaster.tasks.module_file import ModuleFile, call_module
+from kernelblaster.tasks.values import Pool, pool_of
+
+
+class ModuleReference:
+    """The module of one construction (primary or small) with its pools of input values.
+
+    Parameters are kept on the host; `run` works on whatever tensors it is handed, so the judge
+    decides where they live and in which precision.
+    """
+
+    def __init__(self, task: Task, construction: str, device: torch.device) -> None:
+        self.task = task
+        self.device = device
+        file = ModuleFile(task.source, task.path)
+        # While being verified, an RNN's weights lie apart in the arena: slower, and no matter there.
+        warnings.filterwarnings("ignore", message="RNN module weights")
+        dtype = getattr(torch, task.dtype)
+        constants = (find_small(file, dtype) or {}) if construction == "small" else {}
+        with file.replaced(constants):
+            torch.manual_seed(0)
+            self._module = convert(file.build(), dtype)
+            with torch.device(device):
+                inputs = [cast(value, dtype) for value in file.inputs()]
+        state = self._module.state_dict(keep_vars=True)
+        self.parameters = [state[name].detach().clone() for name in parameter_names(self._module)]
+        self._module = self._module.to(device)
+        self._slots = self._find_slots()
+        self._own_memory = False
+        self._scalars = [None if isinstance(v, torch.Tensor) else v for v in inputs]
+        workload = task.workload("small" if construction == "small" else "primary")
+        tensors = [v for v in inputs if isinstance(v, torch.Tensor)]
+        self.pools: list[Pool] = [
+            pool_of(value, tensor, workload)
+            for value, tensor in zip(tensors, task.signature.input_tensors, strict=True)
+        ]
+
+    @property
+    def scalars(self) -> list[Any]:
+        """Numbers among the inputs, in order."""
+        return [value for value in self._scalars if value is not None]
+
+    def bind(self, parameters: list[torch.Tensor]) -> None:
+        """Make the module use these tensors as its parameters (no copy). Buffers are copied, since a
+        module in training mode writes into them."""
+        self._own_memory = False
+        for (owner, name), value in zip(self._slots, parameters, strict=True):
+            if name in owner._parameters:
+                parameter = owner._parameters[name]
+                assert parameter is not None
+                parameter.data = value
+            else:
+                owner._buffers[name] = value.clone()
+
+    def copy_in(self, parameters: list[torch.Tensor]) -> None:
+        """Make the module use these values in memory of its own, as for ordinary use."""
+        if not self._own_memory:
+            self.bind([value.clone() for value in parameters])
+            for module in self._module.modules():
+                if isinstance(module, torch.nn.RNNBase):
+                    module.flatten_parameters()
+            self._own_memory = True
+            return
+        with torch.no_grad():
+            for (owner, name), value in zip(self._slots, parameters, strict=True):
+                own = owner._parameters[name] if name in owner._parameters else owner._buffers[name]
+                assert own is not None
+                own.copy_(value)
+
+    def run(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The outputs for these input tensors, with the parameters bound last."""
+        given = iter(inputs)
+        arguments = [next(given) if value is None else value for value in self._scalars]
+        return call_module(self._module, arguments)
+
+    @contextmanager
+    def in_float64(self):  # type: ignore[no-untyped-def]
+        """Tensors that the module creates itself are float64 inside."""
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(before)
+
+    def compiled(self, mode: str) -> Callable[[list[torch.Tensor]], list[torch.Tensor]]:
+        """The module through torch.compile, as a second baseline."""
+        module = torch.compile(self._module, mode=None if mode == "default" else mode)
+
+        def run(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+            given = iter(inputs)
+            arguments = [next(given) if value is None else value for value in self._scalars]
+            return call_module(module, arguments)  # type: ignore[arg-type]
+
+        return run
+
+    def _find_slots(self) -> list[tuple[torch.nn.Module, str]]:
+        slots = []
+        for full_name in parameter_names(self._module):
+            path, _, name = full_name.rpartition(".")
+            slots.append((self._module.get_submodule(path), name))
+        return slots
+
+
+def open_reference(task: Task, workload: Workload, device: torch.device) -> ModuleReference:
+    """The live module for a workload. Only for tasks of kind `module`."""
+    if task.kind != "module":
+        raise BadTask(f"{task.name}: a CUDA-source task has no PyTorch module.")
+    return ModuleReference(task, workload.module, device)
+
+
+def tensor_inputs(task: Task) -> list[Tensor]:
+    return [item for item in task.signature.inputs if not isinstance(item, Scalar)]

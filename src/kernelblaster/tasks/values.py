@@ -1,0 +1,142 @@
+"""Values for a task's tensors: drawn from the task's own, in several arrangements, on any device.
+
+Every value comes from a pool sampled from what `get_inputs()` returns (or from the declared
+distribution of a CUDA-source task), so that the module's domain is respected whatever it is.
+The same seed gives the same values, whatever the tensor's storage type, and large tensors are
+written piece by piece: filling needs no memory to speak of.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from kernelblaster.records import Tensor, Workload
+
+Distribution = Literal["written", "scaled", "large", "shifted", "ramp", "spiky"]
+POOL = 1 << 18
+PIECE = 1 << 24
+SCALES = {"scaled": 4.0, "large": 32.0}
+SHIFT = 32.0  # in standard deviations: means far larger than spreads
+TIES = 8  # how few different extremes there are among spikes: some are equal
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Sorted sample of a tensor's values, its zero pattern, and for indices their upper bound."""
+
+    values: torch.Tensor
+    triangle: Literal["upper", "lower"] | None = None
+    bound: str | None = None
+
+
+def pool_of(value: torch.Tensor, tensor: Tensor, workload: Workload) -> Pool:
+    """A pool with the values of `value`, at most POOL of them."""
+    flat = value.reshape(-1)
+    if flat.numel() > POOL:
+        flat = flat[torch.randint(flat.numel(), (POOL,), device=flat.device)]
+    triangle = _triangle(value)
+    if triangle:
+        flat = flat[flat != 0]
+    return Pool(torch.sort(flat).values, triangle, _bound(value, tensor, workload))
+
+
+def pool_from_distribution(text: str, dtype: torch.dtype, device: torch.device) -> Pool:
+    """A pool for a declared distribution: normal, uniform, positive, bool, `below SIZE`."""
+    if text.startswith("below"):
+        bound = text.removeprefix("below ").strip()
+        top = int(bound) if bound.isdigit() else POOL
+        values = torch.arange(min(top, POOL), device=device).to(dtype)
+        return Pool(values, bound=None if bound.isdigit() else bound)
+    if text == "bool":
+        return Pool(torch.tensor([0, 1], device=device).to(dtype))
+    uniform = torch.rand(POOL, device=device, dtype=torch.float32)
+    drawn = {
+        "normal": torch.randn(POOL, device=device, dtype=torch.float32),
+        "uniform": uniform,
+        "positive": 0.1 + 1.9 * uniform,
+    }[text]
+    return Pool(torch.sort(drawn.to(dtype)).values)
+
+
+def fill(target: torch.Tensor, pool: Pool, distribution: Distribution, workload: Workload, seed: int) -> None:
+    """Write values into `target` (contiguous, any floating type for a floating pool)."""
+    flat = target.view(-1)
+    count = flat.numel()
+    generator = torch.Generator(target.device).manual_seed(seed)
+    for start in range(0, count, PIECE):
+        piece = flat[start : start + PIECE]
+        index = _indices(start, piece.numel(), count, len(pool.values), distribution, generator)
+        values = pool.values[index]
+        if distribution in SCALES and values.is_floating_point() and pool.values[0] < 0:
+            values = values * SCALES[distribution]
+        if distribution == "shifted" and values.is_floating_point() and pool.values[0] < 0:
+            values = values + SHIFT * pool.values.float().std().to(values.dtype)
+        if pool.bound is not None:
+            values = values % workload.sizes[pool.bound]
+        piece.copy_(values)
+    if pool.triangle == "upper":
+        target.triu_()
+    elif pool.triangle == "lower":
+        target.tril_()
+
+
+def perturb(target: torch.Tensor, original: torch.Tensor, seed: int, strength: float = 1.0) -> None:
+    """Write other values of the same kind as a parameter's own: positive stay positive."""
+    generator = torch.Generator(target.device).manual_seed(seed)
+    if not original.is_floating_point():
+        target.copy_(original)
+        return
+    noise = torch.randn(original.shape, generator=generator, device=target.device, dtype=torch.float32)
+    values = original.to(device=target.device, dtype=torch.float32)
+    if bool((values > 0).all()):
+        result = values * torch.exp(0.4 * strength * noise.clamp(-2, 2))
+    else:
+        spread = float(values.std()) if values.numel() > 1 else 0.0
+        result = values + 0.5 * strength * max(spread, 0.1 * float(values.abs().mean()), 0.05) * noise
+    target.copy_(result.to(original.dtype))
+
+
+def _indices(
+    start: int, count: int, total: int, pool: int, distribution: Distribution, generator: Any
+) -> torch.Tensor:
+    device = generator.device
+    drawn = torch.randint(pool, (count,), generator=generator, device=device)
+    if distribution in ("written", "scaled", "large", "shifted"):
+        return drawn
+    if distribution == "ramp":
+        place = torch.arange(start, start + count, device=device, dtype=torch.float64)
+        trend = (place * (pool / total)).to(torch.int64)
+        return (trend + drawn // 8) % pool
+    rare = torch.randint(64, (count,), generator=generator, device=device) == 0
+    few = drawn // 2 % min(TIES, pool)
+    extreme = torch.where(drawn % 2 == 0, few, pool - 1 - few)
+    return torch.where(rare, extreme, torch.full_like(drawn, pool // 2) + drawn % 5 * (pool > 16))
+
+
+def _triangle(value: torch.Tensor) -> Literal["upper", "lower"] | None:
+    """Whether the last two dimensions hold a triangle: everything on one side is zero."""
+    if value.dim() < 2 or min(value.shape[-2:]) < 8:
+        return None
+    corner = value.reshape(-1, *value.shape[-2:])[0][:256, :256]
+    zero = corner == 0
+    upper = torch.ones_like(zero).triu(1)
+    lower = torch.ones_like(zero).tril(-1)
+    if bool(zero[lower].all()) and not bool(zero[upper].all()):
+        return "upper"
+    if bool(zero[upper].all()) and not bool(zero[lower].all()):
+        return "lower"
+    return None
+
+
+def _bound(value: torch.Tensor, tensor: Tensor, workload: Workload) -> str | None:
+    """The size that bounds a tensor of indices: the smallest one just above its largest value."""
+    if value.is_floating_point() or value.dtype == torch.bool or value.numel() == 0:
+        return None
+    largest = int(value.max())
+    above = [
+        (extent, name)
+        for name, extent in workload.sizes.items()
+        if largest < extent <= largest * 1.1 + 4 and name not in tensor.dims
+    ]
+    return min(above)[1] if above else None

@@ -1,0 +1,68 @@
+from pathlib import Path
+
+import pytest
+
+from kernelblaster.tasks.catalog import load_task
+from kernelblaster.tasks.fitness import fitness_of
+from kernelblaster.tasks.floor import floor_of
+
+FILE = """
+import torch, torch.nn as nn
+rows = 16
+cols = 32
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(cols))
+        self.drop = nn.Dropout(0.5)
+        self.norm = nn.BatchNorm1d(cols)
+    def forward(self, x, y):
+        return BODY
+def get_inputs():
+    return [torch.randn(rows, cols), torch.rand(rows, cols)]
+def get_init_inputs():
+    return []
+"""
+
+
+def check(folder: Path, body: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    path = folder / "task.py"
+    path.write_text(FILE.replace("BODY", body))
+    fitness = fitness_of(load_task(str(path)))
+    return fitness.problems, fitness.insensitive
+
+
+def test_a_fit_task(tmp_path: Path) -> None:
+    problems, insensitive = check(tmp_path, "x * y + self.bias")
+    assert problems == ()
+    assert "bias" not in insensitive
+
+
+def test_a_bias_that_a_norm_takes_out_is_noted(tmp_path: Path) -> None:
+    problems, insensitive = check(tmp_path, "self.norm(x * y + self.bias)")
+    assert problems == ()
+    assert "bias" in insensitive
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("self.drop(x) * y", "random"),
+        ("torch.softmax(x.sum(1, keepdim=True), 1) + 0 * y.sum()", "does not depend on any input"),
+        ("x - x + y - y", "zero everywhere"),
+        ("torch.relu(x)", "does not depend on input y"),
+        ("torch.log(-y) + x", "not finite"),
+    ],
+)
+def test_unfit_tasks_say_why(tmp_path: Path, body: str, problem: str) -> None:
+    problems, _ = check(tmp_path, body)
+    assert any(problem in text for text in problems), problems
+
+
+def test_the_floor_counts_bytes_and_operations(tmp_path: Path) -> None:
+    path = tmp_path / "task.py"
+    path.write_text(FILE.replace("BODY", "x @ y.T + self.bias[:16]"))
+    floor = floor_of(load_task(str(path)))
+    assert floor.operations == 2 * 16 * 16 * 32
+    assert floor.bytes >= 4 * (2 * 16 * 32 + 16 * 16)
+    assert floor.certain_bytes == 4 * 16 * 16  # a slice may read part of its input
