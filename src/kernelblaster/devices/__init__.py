@@ -1,0 +1,1 @@
+"""Where candidates run: a file a kind of device."""

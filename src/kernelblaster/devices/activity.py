@@ -1,0 +1,28 @@
+"""The profiling tier below NCU: what each launch took, by events around it."""
+
+from kernelblaster.devices.device import ProfileJob, Runner
+from kernelblaster.records import KernelProfile, Metric, Profile
+
+REPEATS = 5
+
+
+def profile(runner: Runner, job: ProfileJob, device: str) -> Profile:
+    """The median of a few accounted calls, kernel by kernel in launch order."""
+    try:
+        runner.call(job.arguments, scratch_poison=-1, accounting=False)
+        calls = [runner.call(job.arguments, scratch_poison=-1, accounting=True).work for _ in range(REPEATS)]
+    finally:
+        runner.close()
+    kernels = []
+    for position, work in enumerate(calls[0]):
+        durations = sorted(c[position].duration_us or 0.0 for c in calls if len(c) > position)
+        metrics = (
+            _metric("Duration", "us", durations[len(durations) // 2]),
+            _metric("Dynamic Shared Memory Per Block", "byte/block", float(work.shared_bytes)),
+        )
+        kernels.append(KernelProfile(name=work.name, grid=work.grid, block=work.block, metrics=metrics))
+    return Profile(device=device, tier="activity", workload=job.workload, kernels=tuple(kernels))
+
+
+def _metric(name: str, unit: str, value: float) -> Metric:
+    return Metric(name=name, unit=unit, value=value, tier="activity")

@@ -1,0 +1,52 @@
+"""How many warps of a kernel fit on a multiprocessor, from ptxas' report and the block size."""
+
+from dataclasses import dataclass
+
+WARP = 32
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Per multiprocessor. Source: the compute-capability table of the CUDA C++ programming guide."""
+
+    threads: int
+    blocks: int
+    shared_bytes: int
+    registers: int = 65536
+    register_unit: int = 256
+    reserved_shared_bytes: int = 1024
+
+
+LIMITS = {
+    80: Limits(threads=2048, blocks=32, shared_bytes=164 << 10),
+    86: Limits(threads=1536, blocks=16, shared_bytes=100 << 10),
+    89: Limits(threads=1536, blocks=24, shared_bytes=100 << 10),
+    90: Limits(threads=2048, blocks=32, shared_bytes=228 << 10),
+    100: Limits(threads=2048, blocks=32, shared_bytes=228 << 10),
+}
+
+
+def limits_of(architecture: str) -> Limits:
+    """The limits of an architecture like sm_90a, or of the nearest earlier one that is listed."""
+    number = int("".join(c for c in architecture if c.isdigit()))
+    known = [n for n in LIMITS if n <= number] or [min(LIMITS)]
+    return LIMITS[max(known)]
+
+
+def blocks_per_multiprocessor(architecture: str, threads: int, registers: int, shared_bytes: int) -> int:
+    """How many blocks are resident at once; zero if one does not fit."""
+    limits = limits_of(architecture)
+    warps = -(-threads // WARP)
+    registers_per_warp = -(-registers * WARP // limits.register_unit) * limits.register_unit
+    by_registers = limits.registers // max(registers_per_warp * warps, 1)
+    by_shared = limits.shared_bytes // (shared_bytes + limits.reserved_shared_bytes)
+    by_threads = limits.threads // max(warps * WARP, 1)
+    return max(0, min(limits.blocks, by_threads, by_registers, by_shared))
+
+
+def occupancy_percent(architecture: str, threads: int, registers: int, shared_bytes: int) -> float:
+    """Resident warps as a share of the most that are possible."""
+    limits = limits_of(architecture)
+    warps = -(-threads // WARP)
+    blocks = blocks_per_multiprocessor(architecture, threads, registers, shared_bytes)
+    return 100.0 * blocks * warps / (limits.threads // WARP)

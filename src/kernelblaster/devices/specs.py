@@ -1,0 +1,43 @@
+"""GPU specifications, from data; a GPU that is not listed is described by what it says of itself."""
+
+import tomllib
+from functools import cache
+from pathlib import Path
+
+from kernelblaster.records.record import Record
+
+
+class GpuSpec(Record):
+    """Rates are peaks that nothing exceeds: bytes and operations over them give lower bounds."""
+
+    name: str
+    title: str
+    architecture: str
+    multiprocessors: int
+    dram_gb_s: float
+    l2_mb: float
+    fp32_tflops: float
+    tf32_tflops: float
+    fp16_tflops: float
+    source: str
+
+    def floor_us(self, bytes_: int, operations: int, tensor_cores: bool) -> float:
+        """The larger of the memory and the arithmetic time, in microseconds."""
+        rate = self.tf32_tflops if tensor_cores else self.fp32_tflops
+        return max(bytes_ / (self.dram_gb_s * 1e3), operations / (rate * 1e6))
+
+    def impossible_us(self, certain_bytes: int) -> float:
+        """No cold-cache run can take less: results may still lie in the L2 cache at the end."""
+        return max(0.0, certain_bytes - self.l2_mb * 1.25e6) / (self.dram_gb_s * 1e3)
+
+
+@cache
+def gpu_specs() -> dict[str, GpuSpec]:
+    data = tomllib.loads((Path(__file__).parent / "specs.toml").read_text())
+    return {name: GpuSpec(name=name, **fields) for name, fields in data.items()}
+
+
+def spec_named(title: str) -> GpuSpec | None:
+    """The specification whose title the driver reports: the longest match wins."""
+    matches = [s for s in gpu_specs().values() if title.startswith(s.title) or s.title.startswith(title)]
+    return max(matches, key=lambda s: len(s.title), default=None)

@@ -1,0 +1,60 @@
+"""nvcc and what belongs to it, wherever they come from: a CUDA toolkit or the PyPI packages."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from kernelblaster.errors import NoCompiler
+from kernelblaster.settings import settings
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """`version` is nvcc's own, `runtime` the CUDA runtime library that goes with it (if found)."""
+
+    nvcc: str
+    version: str
+    host_compiler: str
+    runtime: str | None
+
+    @property
+    def major(self) -> int:
+        return int(self.version.split(".")[0])
+
+
+@cache
+def toolchain() -> Toolchain:
+    """The compiler to use; NoCompiler with advice where there is none."""
+    nvcc = settings().nvcc
+    if nvcc is None or not Path(nvcc).is_file():
+        named = f"{nvcc} does not exist" if nvcc else "no nvcc on the PATH or in /usr/local/cuda"
+        raise NoCompiler(
+            f"nvcc was not found: {named}. Install the CUDA toolkit, or run "
+            "`pip install 'kernelblaster[nvcc]'`, or set KERNELBLASTER_NVCC."
+        )
+    host = shutil.which("g++")
+    if host is None or shutil.which("objdump") is None:
+        raise NoCompiler("g++ (with binutils) was not found; nvcc needs it. On Debian: apt-get install g++")
+    report = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=False)
+    match = re.search(r"release [\d.]+, V([\d.]+)", report.stdout)
+    if not match:
+        raise NoCompiler(f"{nvcc} --version failed: {(report.stderr or report.stdout).strip()[:300]}")
+    return Toolchain(nvcc, match[1], host, _runtime(nvcc, int(match[1].split(".")[0])))
+
+
+def _runtime(nvcc: str, major: int) -> str | None:
+    home = Path(os.path.realpath(nvcc)).parent.parent
+    folders = [home / "lib64", home / "lib", home / "targets/x86_64-linux/lib"]
+    folders += [Path("/usr/local/cuda/lib64"), Path("/usr/lib/x86_64-linux-gnu")]
+    folders += [Path(p) / "nvidia" / f"cu{major}" / "lib" for p in sys.path]
+    folders += [Path(p) / "nvidia" / "cuda_runtime" / "lib" for p in sys.path]
+    for folder in folders:
+        library = folder / f"libcudart.so.{major}"
+        if library.exists():
+            return str(library)
+    return None

@@ -1,0 +1,40 @@
+"""Parsing a real report: four candidates under one start of ncu on an H200."""
+
+from pathlib import Path
+
+from kernelblaster.devices.ncu import parse
+
+REPORT = (Path(__file__).parent / "data" / "ncu_details.csv").read_text()
+
+
+def test_kernels_come_in_launch_order_with_typed_metrics() -> None:
+    kernels = parse(REPORT)
+    assert len(kernels) == 4
+    first = kernels[0]
+    assert first.name.startswith("softmax(")
+    assert first.block == (256, 1, 1) and first.grid == (8192, 1, 1)
+    duration = first.metric("Duration")
+    assert duration is not None and duration.unit == "ns"
+    assert isinstance(duration.value, float) and 30_000 < duration.value < 80_000
+    occupancy = first.metric("Theoretical Occupancy")
+    assert occupancy is not None and occupancy.value == 100.0
+    policy = first.metric("Cluster Scheduling Policy")
+    assert policy is not None and policy.value == "PolicySpread"
+    assert all(metric.tier == "ncu" for metric in first.metrics)
+
+
+def test_the_rules_advice_is_kept() -> None:
+    advice = [a for kernel in parse(REPORT) for a in kernel.advice]
+    assert advice
+    assert all(a.message and a.rule for a in advice)
+    assert any(a.estimated_speedup_percent is not None for a in advice)
+
+
+def test_the_same_name_in_two_sections_is_two_metrics() -> None:
+    named = [m for m in parse(REPORT)[0].metrics if m.name == "Memory Throughput"]
+    assert {m.unit for m in named} == {"%", "byte/s"}
+
+
+def test_output_without_a_report_is_no_kernels() -> None:
+    assert parse("==ERROR== ERR_NVGPUCTRPERM") == []
+    assert parse("") == []
