@@ -1,0 +1,184 @@
+"""From source to a shared object: plain nvcc, no torch headers, cached by all that matters."""
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelblaster import cache
+from kernelblaster.devices.toolchain import toolchain
+from kernelblaster.judge.screen_binary import screen_binary
+from kernelblaster.judge.screen_source import Finding, screen_source
+from kernelblaster.records import (
+    Candidate,
+    Compilation,
+    CompileFailed,
+    Rejected,
+    Resources,
+    Signature,
+    Task,
+    TimedOut,
+)
+from kernelblaster.settings import settings
+from kernelblaster.tasks.header import judge_header
+
+COMPILER_MEMORY_BYTES = 24 << 30
+LOG_CHARACTERS = 4000
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A compiled, screened candidate."""
+
+    path: Path
+    compilation: Compilation
+
+
+Failure = CompileFailed | Rejected | TimedOut
+
+
+def compile_candidate(
+    task: Task, candidate: Candidate, architecture: str, *, allow_vendor_libraries: bool = False
+) -> Binary | Failure:
+    """Screen the source, compile it, screen the result. Failures are values."""
+    findings = screen_source(candidate.source, allow_vendor_libraries=allow_vendor_libraries)
+    if findings:
+        return _rejected(findings)
+    built = _build(task.signature, task.name, candidate, architecture, allow_vendor_libraries)
+    if not isinstance(built, Binary):
+        return built
+    findings = screen_binary(built.path, allow_vendor_libraries=allow_vendor_libraries)
+    return _rejected(findings) if findings else built
+
+
+def flags(architecture: str, defines: tuple[tuple[str, int], ...]) -> list[str]:
+    number = architecture.removeprefix("sm_")
+    result = ["-O3", "-std=c++17", "-lineinfo", "-shared", "-cudart", "none", "-Xptxas", "-v"]
+    result += ["-DCCCL_DISABLE_NVTX", "-D__NV_LEGACY_LAUNCH", "-Xcompiler", "-fPIC,-D__NV_LEGACY_LAUNCH"]
+    result += [f"-gencode=arch=compute_{number},code=sm_{number}"]
+    return result + [f"-D{name}={value}" for name, value in defines]
+
+
+def _build(
+    signature: Signature, title: str, candidate: Candidate, architecture: str, vendor: bool
+) -> Binary | Failure:
+    tools = toolchain()
+    header = judge_header(signature, title)
+    options = flags(architecture, candidate.defines)
+    if vendor:
+        options += ["-lcublas", "-lcublasLt", "-lcudnn"]
+    key = json.dumps([candidate.source, header, options, tools.version])
+    target = cache.entry("candidate", hashlib.sha256(key.encode()).hexdigest()[:32])
+    report = target / "compilation.json"
+    if report.is_file():
+        compilation = Compilation.model_validate_json(report.read_text())
+        cached = compilation.model_copy(update={"cached": True})
+        return Binary(target / "candidate.so", cached)
+    with cache.filling(target) as folder:
+        (folder / "header.h").write_text(header)
+        (folder / "candidate.cu").write_text(candidate.source)
+        command = [
+            tools.nvcc,
+            *options,
+            "-include",
+            "header.h",
+            "candidate.cu",
+            "-o",
+            "candidate.so",
+        ]
+        start = time.perf_counter()
+        limit_s = settings().compile_limit_s
+        code, log = _run(command, folder, limit_s)
+        if code is None:
+            return TimedOut(stage="compile", limit_s=limit_s)
+        if code != 0:
+            _raise_if_disk_full(log, folder)
+            return CompileFailed(reason=_first_error(log), log=log[:LOG_CHARACTERS])
+        compilation = Compilation(
+            seconds=time.perf_counter() - start,
+            cached=False,
+            architecture=architecture,
+            compiler=f"nvcc {tools.version}",
+            resources=tuple(parse_resources(log)),
+        )
+        (folder / "compilation.json").write_text(compilation.model_dump_json())
+    return Binary(target / "candidate.so", compilation)
+
+
+def _run(command: list[str], folder: Path, limit_s: float) -> tuple[int | None, str]:
+    """Exit code (None past the limit) and output of a compiler that may spawn others."""
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+        env={**os.environ, "TMPDIR": str(folder)},
+    )
+    with contextlib.suppress(ProcessLookupError):
+        resource.prlimit(process.pid, resource.RLIMIT_AS, (COMPILER_MEMORY_BYTES,) * 2)
+    try:
+        log, _ = process.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return None, ""
+    return process.returncode, log
+
+
+def _raise_if_disk_full(log: str, folder: Path) -> None:
+    if "No space left" in log or shutil.disk_usage(folder).free < 1 << 20:
+        raise OSError(28, "No space left on device")
+
+
+def _first_error(log: str) -> str:
+    for line in log.splitlines():
+        if re.search(r"\berror\b", line) and "ptxas info" not in line:
+            return line.strip()[:400]
+    return (log.strip().splitlines() or ["nvcc failed without a message"])[-1][:400]
+
+
+def _rejected(findings: list[Finding]) -> Rejected:
+    places = [f"line {f.line}: {f.detail}" if f.line else f.detail for f in findings]
+    return Rejected(reason=findings[0].rule, evidence="\n".join(places[:10]))
+
+
+def parse_resources(log: str) -> list[Resources]:
+    """What `ptxas -v` says of each kernel, in its order."""
+    found = []
+    pattern = re.compile(
+        r"Compiling entry function '(?P<name>[^']+)'.*?"
+        r"(?P<stack>\d+) bytes stack frame, (?P<store>\d+) bytes spill stores, "
+        r"(?P<load>\d+) bytes spill loads\s*\n.*?Used (?P<registers>\d+) registers(?P<rest>[^\n]*)",
+        re.DOTALL,
+    )
+    for match in pattern.finditer(log):
+        rest = match["rest"]
+        found.append(
+            Resources(
+                kernel=match["name"],
+                registers=int(match["registers"]),
+                shared_bytes=_amount(rest, r"(\d+) bytes smem"),
+                constant_bytes=_amount(rest, r"(\d+) bytes cmem\[0\]"),
+                stack_bytes=int(match["stack"]),
+                spill_store_bytes=int(match["store"]),
+                spill_load_bytes=int(match["load"]),
+                barriers=_amount(rest, r"used (\d+) barriers"),
+            )
+        )
+    return found
+
+
+def _amount(text: str, pattern: str) -> int:
+    match = re.search(pattern, text)
+    return int(match[1]) if match else 0

@@ -1,0 +1,212 @@
+"""Screens a candidate's source before it is compiled.
+
+The rules rely on the exact reading of the text in `source_text`: lines joined, comments gone, device
+code told from host code. A word is guilty by its text; the syntax tree can only excuse it, by showing
+that it stands in device code.
+
+Not covered: what macros make of the text. The binary stage (`screen_binary`) sees their result.
+The limits here and in `source_text` bound the time: milliseconds for a kernel, seconds for a text
+made to be slow.
+"""
+
+import bisect
+import itertools
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernelblaster.judge.source_text import SourceText, Unreadable, read_source
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One reason to reject a candidate. `line` is 1-based, and absent where no line is to blame."""
+
+    rule: str
+    detail: str
+    line: int | None
+
+
+RULES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("screen_rules.toml").read_text())
+LARGEST_SOURCE = 200_000  # characters, far above any kernel
+MOST_FINDINGS = 20  # of one rule; more would help nobody
+
+_SOURCE = RULES["source"]
+_CALL = re.compile(r"(?<![\w.])(?<!->)(?:(\w*)::\s*)?([A-Za-z_]\w*)\s*\(", re.A)
+_ASSEMBLY = re.compile(r"\b(?:asm|__asm__|__asm)\b", re.A)
+_RESERVED = re.compile(r"\b(?:kernelblaster_\w*|__cuda\w*|_IO_\w+|_fileno)\b", re.A)
+_STD = re.compile(rf"(?<!cuda::)\bstd\s*::\s*({'|'.join(_SOURCE['std_names'])})\b", re.A)
+_ATTRIBUTE = re.compile(
+    r"""\b(?:__attribute(?:__)?|__declspec)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)
+      | \[\s*\[[^][]*\]\s*\]""",
+    re.X,
+)
+
+
+def screen_source(source: str, *, allow_vendor_libraries: bool = False) -> list[Finding]:
+    """Every reason why `source` may not be compiled, by line; none means that it is clean."""
+    if len(source) > LARGEST_SOURCE:
+        return [Finding("source-size", f"Longer than {LARGEST_SOURCE} characters: shorten it.", None)]
+    try:
+        text = read_source(source)
+    except Unreadable as unreadable:
+        detail = f"The source contains {unreadable.what}: write it plainly."
+        return [Finding("misleading-text", detail, unreadable.line)]
+    rules: list[Iterable[Finding]] = [
+        _directives(text, allow_vendor_libraries),
+        _assembly(text),
+        _attributes(text),
+        _names(text),
+        _calls(text, allow_vendor_libraries),
+        _foreign_declarations(text),
+    ]
+    findings = [finding for rule in rules for finding in itertools.islice(rule, MOST_FINDINGS)]
+    return sorted(dict.fromkeys(findings), key=lambda finding: finding.line or 0)
+
+
+def matches(name: str, patterns: list[str]) -> bool:
+    """Whether `name` is in a list of the rules file, where a trailing `*` stands for any ending."""
+    return any(name == p or (p.endswith("*") and name.startswith(p[:-1])) for p in patterns)
+
+
+def hint(name: str, hints: dict[str, str]) -> str | None:
+    """What to do instead of using `name`, if the rules file says; exact names go first."""
+    beginnings = (name[:length] + "*" for length in range(len(name), 0, -1))
+    return hints.get(name) or next((hints[p] for p in beginnings if p in hints), None)
+
+
+# --- the rules ----------------------------------------------------------------------------------
+
+
+def _directives(text: SourceText, vendor: bool) -> Iterator[Finding]:
+    for found in text.directives:
+        name, rest = found[2], text.kept[found.start(3) : found.end(3)].strip()
+        if found[1] != "#" or name not in _SOURCE["directives"]:
+            rule, detail = "forbidden-directive", f"`{found[1]}{name}` may not be used: write it out."
+        elif name == "include" and (wrong := _wrong_include(rest, vendor)):
+            rule, detail = "forbidden-include", wrong
+        elif name == "pragma" and (wrong := _wrong_pragma(rest)):
+            rule, detail = "forbidden-pragma", wrong
+        elif name in ("define", "undef") and _is_protected(macro := re.split(r"\W", rest)[0]):
+            rule = "forbidden-macro"
+            detail = f"`#{name} {macro}` redefines a name of C++, CUDA or the judge: choose another."
+        else:
+            continue
+        yield Finding(rule, detail, text.line(found.start(1)))
+    for found in re.finditer(r"\b__has_(?:include|include_next|embed)\b", text.code):
+        detail = f"`{found[0]}` looks at the build machine's files: include what you need."
+        yield Finding("forbidden-directive", detail, text.line(found.start()))
+    for found in re.finditer(r'\b_Pragma\s*\(\s*"((?:[^"\\\n]|\\.)*)"', text.kept):
+        if wrong := _wrong_pragma(found[1]):
+            yield Finding("forbidden-pragma", wrong, text.line(found.start()))
+
+
+def _wrong_include(rest: str, vendor: bool) -> str | None:
+    found = re.fullmatch(r'<([^<>"]+)>|"([^<>"]+)"', rest)
+    if found is None:
+        return f"`#include {rest}` does not name a header: write the header's name out."
+    header = found[1] or found[2]
+    if header.startswith("/") or "\\" in header or ".." in header.split("/"):
+        return f"`#include {rest}` leaves the include folders: a candidate is one file."
+    if matches(header, _SOURCE["includes"] + (_SOURCE["vendor_includes"] if vendor else [])):
+        return None
+    instead = hint(header, _SOURCE["include_hints"]) or "it is not on the list of allowed headers"
+    return f"<{header}> may not be included: {instead}."
+
+
+def _wrong_pragma(rest: str) -> str | None:
+    words = re.findall(r"\w+", rest)[:2]
+    allowed = matches(words[0], _SOURCE["pragmas"]) if words else True
+    if allowed or matches(" ".join(words), _SOURCE["pragmas"]):
+        return None
+    return f"`#pragma {' '.join(words)}` may not be used: only those that tune code or warnings."
+
+
+def _is_protected(macro: str) -> bool:
+    return macro in RULES["binary"]["cuda"] or matches(macro, _SOURCE["macros"])
+
+
+def _assembly(text: SourceText) -> Iterator[Finding]:
+    for found in _ASSEMBLY.finditer(text.plain):
+        if found.start() not in text.device:
+            detail = (
+                f"`{found[0]}` outside device code: only functions that are __device__ or "
+                "__global__, and not __host__ too, may contain assembly."
+            )
+            yield Finding("host-assembly", detail, text.line(found.start()))
+
+
+def _attributes(text: SourceText) -> Iterator[Finding]:
+    for found in _ATTRIBUTE.finditer(text.code):
+        for word in re.findall(r"\w+", found[0]):
+            if word.strip("_") in _SOURCE["attributes"]:
+                detail = f"The attribute `{word}` changes what runs or where it lies: leave it out."
+                yield Finding("forbidden-attribute", detail, text.line(found.start()))
+
+
+def _names(text: SourceText) -> Iterator[Finding]:
+    for found in _RESERVED.finditer(text.code):
+        detail = f"The name `{found[0]}` belongs to the judge or to a library: choose another."
+        yield Finding("reserved-name", detail, text.line(found.start()))
+    for found in _STD.finditer(text.code):
+        detail = f"`std::{found[1]}` may not be used: no threads, clocks, files or handlers."
+        yield Finding("forbidden-call", detail, text.line(found.start()))
+
+
+def _calls(text: SourceText, vendor: bool) -> Iterator[Finding]:
+    known = text.syntax.defined | set(RULES["binary"]["cuda"])
+    for found in _CALL.finditer(text.plain):
+        scope, name, offset = found[1], found[2], found.start(2)
+        if scope not in (None, "", "std") or name in known or offset in text.syntax.declared:
+            continue
+        if vendor and matches(name, RULES["binary"]["vendor_imports"]):
+            continue
+        if (instead := hint(name, RULES["hints"])) and offset not in text.device:
+            yield Finding("forbidden-call", f"`{name}` may not be called: {instead}.", text.line(offset))
+
+
+def _foreign_declarations(text: SourceText) -> Iterator[Finding]:
+    own = text.syntax.defined | {"launch_gpu_implementation", None}
+    marks = [(found.start(), found[0]) for found in re.finditer("[{};]", text.plain)]
+    for found in re.finditer(r'\bextern\s*"C"', text.kept):
+        for offset, statement, block in _statements(text.plain, marks, found.end()):
+            if (name := _foreign_name(statement, block)) not in own:
+                detail = f'`extern "C"` declares `{name}`, which the file does not define: define it.'
+                yield Finding("foreign-declaration", detail, text.line(offset))
+
+
+def _statements(plain: str, marks: list[tuple[int, str]], start: int) -> Iterator[tuple[int, str, bool]]:
+    """The declarations without a body that an `extern "C"` before `start` covers: one, or a block of
+    them between braces. Found by braces, so that errors in the tree hide none."""
+    depth, block = 0, False
+    begin = start
+    for index in range(bisect.bisect_left(marks, (start, "")), len(marks)):
+        at, mark = marks[index]
+        if mark == "{":
+            opens = depth == 0 and not block and not plain[start:at].strip()
+            block, depth = block or opens, depth + (not opens)
+        elif mark == "}":
+            depth -= 1
+        elif depth == 0:
+            yield begin, plain[begin:at], block
+        if depth < 0 or (depth == 0 and not block):
+            return
+        if depth == 0:
+            begin = at + 1
+
+
+def _foreign_name(statement: str, block: bool) -> str | None:
+    """The name that a declaration takes from elsewhere, if it does. In an `extern "C"` block, a
+    variable without a further `extern` is a definition."""
+    first = (statement.split() or [""])[0]
+    if first in ("", "typedef", "using", "static", "struct", "enum", "class", "union"):
+        return None
+    if called := re.search(r"\b(?!__attribute|__launch_bounds__|alignas)(\w+)\s*\(", statement):
+        return called[1]
+    variable = re.search(r"(\w+)\s*(?:\[[^]]*\]\s*)*$", statement)
+    if variable is None or "=" in statement or (block and first != "extern"):
+        return None
+    return variable[1]

@@ -1,0 +1,31 @@
+"""Constants that a source declares as tunable: found, combined, tried."""
+
+import itertools
+import re
+
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.records import Candidate, Tunable
+
+DECLARATION = re.compile(r"^\s*//\s*kernelblaster-tune:\s*(\w+)\s*=\s*([-\d,\s]+)$", re.MULTILINE)
+MOST_VARIANTS = 64
+
+
+def tunables(source: str) -> tuple[Tunable, ...]:
+    """Declared as `// kernelblaster-tune: BLOCK = 128, 256`."""
+    found = []
+    for name, text in DECLARATION.findall(source):
+        values = tuple(int(v) for v in text.replace(" ", "").split(",") if v)
+        found.append(Tunable(name=name, values=values))
+    return tuple(found)
+
+
+def variants(candidate: Candidate) -> list[Candidate]:
+    """One candidate for each combination; the candidate itself where nothing is declared."""
+    declared = tunables(candidate.source)
+    combinations = list(itertools.product(*(t.values for t in declared)))
+    if len(combinations) > MOST_VARIANTS:
+        raise KernelBlasterError(
+            f"{len(combinations)} combinations of tunable constants; at most {MOST_VARIANTS} are tried."
+        )
+    names = [t.name for t in declared]
+    return [candidate.with_defines(dict(zip(names, c, strict=True))) for c in combinations]

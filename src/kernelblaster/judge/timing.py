@@ -1,0 +1,254 @@
+"""Is it faster? Candidate and baseline take turns on fresh values, each on a cold cache, and every
+timed output is checked. Three clocks must agree: events around the work, events around each launch,
+and the wall, which is read outside the candidate's process too."""
+
+import random
+import statistics
+import time
+
+import torch
+
+from kernelblaster.devices.device import (
+    CandidateDied,
+    CandidateHung,
+    Device,
+    Runner,
+    TimeReport,
+    synchronize,
+)
+from kernelblaster.judge.baseline import Baseline
+from kernelblaster.judge.layout import lay_out
+from kernelblaster.judge.precision import both, compare, exceeded, plainly_apart
+from kernelblaster.judge.verify import Failure, Stop, checksums, stop_on_memory, stop_on_report
+from kernelblaster.records import (
+    Accepted,
+    Floor,
+    Inconclusive,
+    Incorrect,
+    Outcome,
+    Rejected,
+    RuntimeFailed,
+    Slower,
+    Task,
+    TimedOut,
+    Timing,
+)
+from kernelblaster.records.evaluation import Errors
+from kernelblaster.records.outcome import Speedup
+from kernelblaster.tasks.values import fill
+
+CONFIDENCE = 0.99
+RESOLUTION = 0.01  # differences below this share are the measurement's own: see docs/judge.md
+CHECKPOINTS = (8, 16, 32, 64, 128)
+ENOUGH = 0.005  # half-width of the interval, in log speedup, at which sampling stops
+WARM_UP = 3
+HIDDEN_US = 75.0  # on the wall beside the timed work; about 15 is usual
+BUDGET_S = 4.0
+RESAMPLES = 2000
+JITTER = 0.02  # by how much parameters differ between samples
+FULL_CHECKS = 0.15  # share of timed outputs that are compared by every measure, not only by two
+
+
+class Timer:
+    """Times one verified candidate against the baseline on the primary workload."""
+
+    def __init__(
+        self,
+        device: Device,
+        task: Task,
+        baseline: Baseline,
+        runner: Runner,
+        seed: int,
+        allowed: dict[str, tuple[Errors, Errors | None]],
+    ) -> None:
+        self._device = device
+        self._task = task
+        self._baseline = baseline
+        self._runner = runner
+        self._rng = random.Random(seed)
+        self._allowed = allowed
+        self._layout = lay_out(device.arena(0), task.signature, task.primary, self._rng)
+        self._arguments = self._layout.arguments(task.signature, baseline.scalars)
+        self._parameters = [p.to(device.torch_device) for p in baseline.parameters]
+
+    def time(self, floor: Floor) -> Timing | Failure:
+        start = time.perf_counter()
+        try:
+            return self._time(floor, start)
+        except Stop as stop:
+            return stop.outcome
+        except CandidateDied as error:
+            return RuntimeFailed(reason=str(error), evidence="while being timed")
+        except CandidateHung as error:
+            return TimedOut(stage="time", limit_s=error.limit_s)
+
+    def _time(self, floor: Floor, start: float) -> Timing:
+        self._layout.set_guards()
+        self._device.settle()
+        for _ in range(WARM_UP):
+            self._round()
+        reports: list[TimeReport] = []
+        baseline_us: list[float] = []
+        speedup = None
+        for checkpoint in CHECKPOINTS:
+            while len(reports) < checkpoint:
+                duration_us, report = self._round()
+                baseline_us.append(duration_us)
+                reports.append(report)
+            speedup = interval(baseline_us, [r.event_us for r in reports], self._rng.getrandbits(32))
+            width = speedup.high / speedup.low
+            if width < 1 + 2 * ENOUGH or time.perf_counter() - start > BUDGET_S:
+                break
+            if speedup.low > 1.5 or speedup.high < 0.67:
+                break
+        assert speedup is not None
+        candidate_us = statistics.median(r.event_us for r in reports)
+        activity_us = self._agreement(reports, candidate_us)
+        self._possible(floor, candidate_us)
+        tensor_cores = "conv" in self._task.source.lower() or self._task.dtype != "float32"
+        return Timing(
+            baseline=self._baseline.title,
+            baseline_us=statistics.median(baseline_us),
+            candidate_us=candidate_us,
+            speedup=speedup,
+            samples=len(reports),
+            candidate_wall_us=statistics.median(r.event_us + r.wall_us - r.span_us for r in reports),
+            candidate_activity_us=activity_us,
+            floor_us=self._device.spec.floor_us(floor.bytes, floor.operations, tensor_cores),
+            modelled=self._device.modelled,
+            seconds=time.perf_counter() - start,
+        )
+
+    def _fill(self) -> None:
+        """Fresh inputs, and parameters that differ a little from round to round: nothing that was
+        computed in one call is of use in the next."""
+        signature = self._task.signature
+        seed = self._rng.getrandbits(48)
+        for position, tensor in enumerate(signature.input_tensors):
+            view = self._layout.view(tensor)
+            fill(view, self._baseline.pools[position], "written", self._task.primary, seed + position)
+        generator = torch.Generator(self._device.torch_device).manual_seed(seed)
+        for tensor, original in zip(signature.parameters, self._parameters, strict=True):
+            target = self._layout.view(tensor)
+            target.copy_(original)
+            if tensor.floating:
+                target.mul_(1 + JITTER * torch.rand(target.shape, generator=generator, device=target.device))
+        self._baseline.adopt(self._layout)
+
+    def _round(self) -> tuple[float, TimeReport]:
+        """One sample of each, on the same fresh values, in random order; both outputs compared."""
+        signature = self._task.signature
+        self._fill()
+        for tensor in signature.outputs:
+            self._layout.raw(tensor).fill_(0xFF)
+        if self._rng.random() < 0.5:
+            baseline_us, right = self._baseline.timed(self._layout)
+            for tensor in signature.outputs:
+                self._layout.raw(tensor).fill_(0xFF)
+            report = self._sample()
+            mine = [self._layout.view(t) for t in signature.outputs]
+        else:
+            report = self._sample()
+            mine = [self._layout.view(t).clone() for t in signature.outputs]
+            baseline_us, right = self._baseline.timed(self._layout)
+        self._check_outputs(mine, right)
+        return baseline_us, report
+
+    def _sample(self) -> TimeReport:
+        signature = self._task.signature
+        sums = checksums(self._layout, signature)
+        synchronize(self._device.torch_device)
+        report = self._runner.time(self._arguments)
+        stop_on_report(report.call, "while being timed")
+        stop_on_memory(self._layout, signature, sums)
+        if not report.call.work:
+            raise Stop(Rejected(reason="no-work", evidence="a timed call put nothing on the device"))
+        return report
+
+    def _check_outputs(self, mine: list[torch.Tensor], right: list[torch.Tensor]) -> None:
+        for tensor, got, expected in zip(self._task.signature.outputs, mine, right, strict=True):
+            limits = both(*self._allowed[tensor.name])
+            if not plainly_apart(got, expected, limits) and self._rng.random() > FULL_CHECKS:
+                continue
+            found = compare(got, expected)
+            too_large = exceeded(found.errors, limits) if found.errors else "not finite"
+            if too_large:
+                raise Stop(
+                    Incorrect(
+                        reason="a timed output is wrong",
+                        evidence=f"{tensor.name}, element {found.index}: expected {found.expected:.9g}, "
+                        f"got {found.got:.9g} ({too_large}); earlier calls were right",
+                    )
+                )
+
+    def _agreement(self, reports: list[TimeReport], candidate_us: float) -> float:
+        """Work that the events missed shows on the wall clock, or in the launches' own times."""
+        hidden_us = statistics.median(r.wall_us - r.span_us for r in reports)
+        if hidden_us > 0.1 * candidate_us + HIDDEN_US:
+            raise Stop(
+                Rejected(
+                    reason="clocks-disagree",
+                    evidence=f"{hidden_us:.0f} us passed on the wall outside the timed work of "
+                    f"{candidate_us:.0f} us: something ran where the events could not see it",
+                )
+            )
+        before_us = statistics.median(r.span_us - r.event_us - r.flush_us for r in reports)
+        if before_us > 0.1 * candidate_us + 50:
+            raise Stop(
+                Rejected(
+                    reason="clocks-disagree",
+                    evidence=f"the timed work seems to begin {before_us:.0f} us after the cache was flushed",
+                )
+            )
+        outside_us = statistics.median(r.owner_us - r.span_us for r in reports)
+        if outside_us > 0.25 * candidate_us + 2000:
+            raise Stop(
+                Rejected(
+                    reason="clocks-disagree",
+                    evidence=f"the judge's own clock saw {outside_us:.0f} us more than was reported",
+                )
+            )
+        account = self._runner.call(self._arguments, scratch_poison=-1, accounting=True)
+        activity_us = sum(work.duration_us or 0.0 for work in account.work)
+        if activity_us > 2 * candidate_us + 20 * len(account.work) + 50:
+            raise Stop(
+                Rejected(
+                    reason="clocks-disagree",
+                    evidence=f"the launches take {activity_us:.0f} us by themselves, but "
+                    f"{candidate_us:.0f} us when the whole call was timed",
+                )
+            )
+        return activity_us
+
+    def _possible(self, floor: Floor, candidate_us: float) -> None:
+        least_us = self._device.spec.impossible_us(floor.certain_bytes)
+        if candidate_us < least_us:
+            raise Stop(
+                Rejected(
+                    reason="below-the-floor",
+                    evidence=f"{candidate_us:.1f} us, but moving {floor.certain_bytes / 1e6:.0f} MB takes "
+                    f"{least_us:.1f} us on {self._device.spec.title} at its peak",
+                )
+            )
+
+
+def interval(baseline_us: list[float], candidate_us: list[float], seed: int) -> Speedup:
+    """The median of paired ratios, with a bootstrap interval."""
+    ratios = torch.log(torch.tensor(baseline_us, dtype=torch.float64))
+    ratios -= torch.log(torch.tensor(candidate_us, dtype=torch.float64))
+    generator = torch.Generator().manual_seed(seed)
+    picks = torch.randint(len(ratios), (RESAMPLES, len(ratios)), generator=generator)
+    medians = ratios[picks].quantile(0.5, dim=1)
+    tail = (1 - CONFIDENCE) / 2
+    low, high = torch.quantile(medians, torch.tensor([tail, 1 - tail], dtype=torch.float64)).exp()
+    middle = ratios.quantile(0.5).exp()
+    return Speedup(estimate=float(middle), low=float(low), high=float(high), confidence=CONFIDENCE)
+
+
+def conclude(speedup: Speedup) -> Outcome:
+    """Faster, slower or neither: the whole interval must lie beyond the timer's resolution."""
+    if speedup.low > 1 + RESOLUTION:
+        return Accepted(speedup=speedup)
+    if speedup.high < 1 / (1 + RESOLUTION):
+        return Slower(speedup=speedup)
+    return Inconclusive(speedup=speedup)

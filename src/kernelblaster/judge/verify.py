@@ -1,0 +1,358 @@
+"""Is it right? Fresh values, several distributions, other sizes, every argument moved in turn;
+outputs poisoned, guard zones watched, inputs checked, runs repeated."""
+
+import random
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from kernelblaster.devices.device import (
+    CallReport,
+    CandidateDied,
+    CandidateHung,
+    Device,
+    Runner,
+    synchronize,
+)
+from kernelblaster.judge.baseline import Baseline
+from kernelblaster.judge.layout import Layout, float64_views, lay_out
+from kernelblaster.judge.precision import PIECE, ROUNDING, Comparison, all_finite, bound, compare, exceeded
+from kernelblaster.records import (
+    Incorrect,
+    Rejected,
+    RuntimeFailed,
+    Signature,
+    Task,
+    Tensor,
+    TimedOut,
+    Verification,
+    Workload,
+)
+from kernelblaster.records.evaluation import CaseResult, Errors
+from kernelblaster.tasks.values import Distribution, fill, perturb
+
+Failure = Incorrect | Rejected | RuntimeFailed | TimedOut
+OUTPUT_POISONS = (0xFF, 0x7F, 0xC1)
+SCRATCH_POISONS = (0xFF, 0x3E, 0x00)
+SMALL_OUTPUT = 1 << 16
+FOCUS_STRENGTH = 4.0
+ROW = 1024  # words in a row of the table that checksums are taken of
+
+
+class Stop(Exception):
+    """The candidate failed: carries the outcome."""
+
+    def __init__(self, outcome: Failure) -> None:
+        super().__init__(outcome.kind)
+        self.outcome = outcome
+
+
+@dataclass(frozen=True)
+class Case:
+    """One set of values on one workload. `focus` names the one argument that is moved strongly
+    while all others keep the file's own values; `moved` moves all parameters."""
+
+    workload: Workload
+    distribution: Distribution
+    runs: int = 1
+    moved: bool = True
+    focus: str | None = None
+
+    @property
+    def title(self) -> str:
+        return f"{self.distribution}, {self.focus} moved" if self.focus else self.distribution
+
+
+def plan(task: Task) -> list[Case]:
+    """Every case of a verification, cheap ones first: most wrong candidates end early."""
+    by_name = {w.name: w for w in task.workloads}
+    cases: list[Case] = []
+
+    def add(name: str, distribution: Distribution, runs: int = 1, moved: bool = True) -> None:
+        if name in by_name:
+            cases.append(Case(by_name[name], distribution, runs, moved))  # type: ignore[index]
+
+    add("tiny", "written", runs=2, moved=False)
+    add("tiny", "scaled")
+    add("odd", "written", runs=2)
+    add("odd", "scaled")
+    add("odd", "large")
+    add("odd", "shifted")
+    add("odd", "spiky")
+    if task.small_declared:
+        add("small", "written")
+        add("small", "scaled")
+    add("near", "written")
+    add("primary", "ramp")
+    add("primary", "written", runs=3, moved=False)
+    held_out = task.held_out or (task.primary,)
+    smallest = min(held_out, key=lambda w: w.total_bytes(task.signature))
+    signature = task.signature
+    for tensor in (*signature.input_tensors, *signature.parameters):
+        if tensor.floating and len(signature.tensors) > 2:
+            cases.append(Case(smallest, "written", 1, False, tensor.name))
+    return cases
+
+
+class Verifier:
+    """Runs the cases of one candidate. `seed` is secret until the verdict is out."""
+
+    def __init__(self, device: Device, task: Task, baseline: Baseline, runner: Runner, seed: int) -> None:
+        self._device = device
+        self._task = task
+        self._baseline = baseline
+        self._runner = runner
+        self._rng = random.Random(seed)
+        self._arena = device.arena(0)
+        self._calls = 0
+        self._deterministic = True
+        self._notes: list[str] = []
+        self.results: list[CaseResult] = []
+
+    def verify(self) -> Verification | Failure:
+        start = time.perf_counter()
+        try:
+            for case in plan(self._task):
+                self._check(case)
+        except Stop as stop:
+            return stop.outcome
+        return Verification(
+            cases=tuple(self.results),
+            calls=self._calls,
+            deterministic=self._deterministic,
+            seconds=time.perf_counter() - start,
+            notes=tuple(dict.fromkeys(self._notes)),
+        )
+
+    def primary_errors(self) -> dict[str, tuple[Errors, Errors | None]]:
+        """For each output, what was allowed and what the baseline makes, on the file's own values."""
+        return {
+            r.output: (r.bound, r.baseline)
+            for r in self.results
+            if r.workload == "primary" and r.distribution == "written"
+        }
+
+    def _check(self, case: Case) -> None:
+        signature = self._task.signature
+        layout = lay_out(self._arena, signature, case.workload, self._rng)
+        seed = self._rng.getrandbits(48)
+        inputs = [layout.view(t) for t in signature.input_tensors]
+        parameters = [layout.view(t) for t in signature.parameters]
+        self._fill(case, seed, inputs, parameters)
+        sums = checksums(layout, signature)
+        baseline = self._baseline.at(case.workload)
+        right = self._stash(baseline.outputs(layout))
+        outputs = [self._stash(self._run(case, layout, sums, repeat)) for repeat in range(case.runs)]
+        for repeated in outputs[1:]:
+            if not all(_same_bits(a, b) for a, b in zip(outputs[0], repeated, strict=True)):
+                self._deterministic = False
+        self._compare(case, seed, right, outputs)
+
+    def _fill(
+        self, case: Case, seed: int, inputs: list[torch.Tensor], parameters: list[torch.Tensor]
+    ) -> None:
+        signature = self._task.signature
+        baseline = self._baseline.at(case.workload)
+        for position, tensor in enumerate(signature.input_tensors):
+            pool = baseline.pools[position]
+            distribution: Distribution = "scaled" if tensor.name == case.focus else case.distribution
+            fill(inputs[position], pool, distribution, case.workload, seed + position)
+        for position, tensor in enumerate(signature.parameters):
+            original = baseline.parameters[position]
+            if tensor.name == case.focus:
+                perturb(parameters[position], original, seed + 1000 + position, FOCUS_STRENGTH)
+            elif case.moved:
+                perturb(parameters[position], original, seed + 1000 + position)
+            else:
+                parameters[position].copy_(original)
+
+    def _run(self, case: Case, layout: Layout, sums: list[torch.Tensor], repeat: int) -> list[torch.Tensor]:
+        signature = self._task.signature
+        poison = OUTPUT_POISONS[repeat % len(OUTPUT_POISONS)]
+        for tensor in signature.outputs:
+            layout.raw(tensor).fill_(poison)
+        layout.set_guards()
+        synchronize(self._device.torch_device)
+        scratch = SCRATCH_POISONS[(self._calls + repeat) % len(SCRATCH_POISONS)]
+        try:
+            report = self._runner.call(
+                layout.arguments(signature, self._baseline.at(case.workload).scalars),
+                scratch_poison=scratch,
+                accounting=False,
+            )
+        except CandidateDied as error:
+            where = f"{case.workload.name} workload {case.workload.sizes}"
+            raise Stop(RuntimeFailed(reason=str(error), evidence=where)) from error
+        except CandidateHung as error:
+            raise Stop(TimedOut(stage="verify", limit_s=error.limit_s)) from error
+        self._calls += 1
+        stop_on_report(report, f"{case.workload.name} workload {case.workload.sizes}")
+        stop_on_memory(layout, signature, sums)
+        return [layout.view(t).clone() for t in signature.outputs]
+
+    def _compare(
+        self,
+        case: Case,
+        seed: int,
+        right: list[torch.Tensor],
+        outputs: list[list[torch.Tensor]],
+    ) -> None:
+        truth, condition = self._truth(case, seed, right)
+        if truth is not None and not all(all_finite(t) for t in truth if t.is_floating_point()):
+            self._notes.append(f"{case.workload.name}/{case.title}: the reference is not finite there")
+        for position, tensor in enumerate(self._task.signature.outputs):
+            exact = truth[position] if truth is not None else right[position]
+            own = compare(right[position], exact).errors if truth is not None else None
+            if truth is not None and own is None:
+                self._notes.append(f"{case.workload.name}/{case.title}: PyTorch itself overflows there")
+                continue
+            moved = None
+            if condition is not None:
+                moved = compare(condition[position], exact).errors
+            allowed = bound(own, moved, getattr(torch, tensor.dtype), exact.numel())
+            for output in outputs:
+                found = compare(output[position], exact)
+                self._judge(case, tensor, found, own, allowed, output[position])
+
+    def _truth(
+        self, case: Case, seed: int, right: list[torch.Tensor]
+    ) -> tuple[list[torch.Tensor] | None, list[torch.Tensor] | None]:
+        """The float64 outputs; and, for small outputs, those after one rounding of the inputs."""
+        signature = self._task.signature
+        tensors = [*signature.input_tensors, *signature.parameters]
+        views = float64_views(self._arena, tensors, case.workload)
+        count = len(signature.input_tensors)
+
+        def run(shake: bool) -> list[torch.Tensor] | None:
+            self._fill(case, seed, views[:count], views[count:])
+            if shake:
+                self._shake(tensors, views)
+            return self._baseline.at(case.workload).wide(views[:count], views[count:])
+
+        truth = run(shake=False)
+        if truth is None:
+            self._notes.append("no float64 reference: compared with the baseline's own output")
+            return None, None
+        truth = [t.clone() if t.data_ptr() in {v.data_ptr() for v in views} else t for t in truth]
+        if max(case.workload.elements(t) for t in signature.outputs) > SMALL_OUTPUT:
+            return truth, None
+        return truth, run(shake=True)
+
+    def _shake(self, tensors: list[Tensor], views: list[torch.Tensor]) -> None:
+        unit = ROUNDING[getattr(torch, self._task.dtype)]
+        generator = torch.Generator(self._device.torch_device).manual_seed(self._rng.getrandbits(40))
+        for tensor, view in zip(tensors, views, strict=True):
+            if tensor.floating:
+                flat = view.view(-1)
+                for start in range(0, flat.numel(), PIECE):
+                    piece = flat[start : start + PIECE]
+                    noise = torch.rand(piece.shape, generator=generator, device=piece.device)
+                    piece.mul_(1.0 + unit * (2.0 * noise.double() - 1.0))
+
+    def _judge(
+        self,
+        case: Case,
+        tensor: Tensor,
+        found: Comparison,
+        own: Errors | None,
+        allowed: Errors,
+        output: torch.Tensor,
+    ) -> None:
+        too_large = exceeded(found.errors, allowed) if found.errors is not None else "not finite"
+        result = CaseResult(
+            workload=case.workload.name,
+            distribution=case.title,
+            output=tensor.name,
+            candidate=found.errors,
+            baseline=own,
+            bound=allowed,
+            passed=too_large is None,
+        )
+        self.results.append(result)
+        if too_large is None:
+            return
+        raise Stop(
+            Incorrect(reason=_reason(output, found), evidence=_evidence(case, tensor, found, too_large))
+        )
+
+    def _stash(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Keep results for later: on the device while there is room, else on the host."""
+        if self._device.torch_device.type != "cuda":
+            return tensors
+        free = torch.cuda.mem_get_info()[0]
+        size = sum(t.numel() * t.element_size() for t in tensors)
+        return tensors if free > 8 * size + (1 << 30) else [t.cpu() for t in tensors]
+
+
+def stop_on_report(report: CallReport, where: str) -> None:
+    """Raise Stop where the report alone condemns the candidate."""
+    if report.violations:
+        raise Stop(Rejected(reason="contract", evidence="; ".join(report.violations)))
+    if report.error:
+        raise Stop(RuntimeFailed(reason=report.error, evidence=where))
+    if report.live_bytes:
+        raise Stop(
+            Rejected(
+                reason="memory-not-returned",
+                evidence=f"{report.live_bytes} bytes of scratch memory were still held after the call; "
+                "give them back with cudaFreeAsync before returning",
+            )
+        )
+
+
+def checksums(layout: Layout, signature: Signature) -> list[torch.Tensor]:
+    """One checksum for each input and parameter."""
+    return [checksum(layout.raw(t)) for t in (*signature.input_tensors, *signature.parameters)]
+
+
+def stop_on_memory(layout: Layout, signature: Signature, before: list[torch.Tensor]) -> None:
+    """Raise Stop where a guard zone was touched, or an input or parameter written to."""
+    offset = layout.broken_guard()
+    if offset is not None:
+        raise Stop(
+            Rejected(
+                reason="out-of-bounds-write",
+                evidence=f"a byte outside every tensor was changed, {layout.neighbour(offset)}",
+            )
+        )
+    tensors = (*signature.input_tensors, *signature.parameters)
+    for tensor, old, new in zip(tensors, before, checksums(layout, signature), strict=True):
+        if not torch.equal(old, new):
+            raise Stop(Rejected(reason="input-modified", evidence=f"{tensor.name} was written to"))
+
+
+def checksum(raw: torch.Tensor) -> torch.Tensor:
+    """Sums of the memory as a table of words, by row and by column: moving or changing a value
+    changes it. Two passes at memory speed, no scratch memory to speak of."""
+    whole = raw.numel() // (8 * ROW) * (8 * ROW)
+    table = raw[:whole].view(torch.int64).view(-1, ROW)
+    rest = raw[whole:].long()
+    weights = torch.arange(1, 1 + rest.numel(), device=raw.device)
+    rows = table.sum(1)
+    places = torch.arange(1, 1 + rows.numel(), device=raw.device)
+    tail = torch.stack([(rows * places).sum(), (rest * weights).sum()])
+    return torch.cat([table.sum(0), tail])
+
+
+def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return torch.equal(one.reshape(-1).view(torch.uint8), other.reshape(-1).view(torch.uint8))
+
+
+def _reason(output: torch.Tensor, found: Comparison) -> Literal["unwritten output", "wrong values"]:
+    raw = output.reshape(-1)[found.index : found.index + 1].view(torch.uint8)
+    return "unwritten output" if any(bool((raw == p).all()) for p in OUTPUT_POISONS) else "wrong values"
+
+
+def _evidence(case: Case, tensor: Tensor, found: Comparison, too_large: str) -> str:
+    place = []
+    rest = found.index
+    for extent in reversed(case.workload.shape(tensor)):
+        place.append(rest % extent)
+        rest //= extent
+    where = f"{tensor.name}[{', '.join(str(p) for p in reversed(place))}]"
+    return (
+        f"{case.workload.name} workload {case.workload.sizes}, values {case.title}: {too_large}; "
+        f"worst at {where}: expected {found.expected:.9g}, got {found.got:.9g}"
+    )

@@ -1,0 +1,69 @@
+"""A layer norm on the fake device: small enough to judge hundreds of times, with parameters."""
+
+from pathlib import Path
+
+import pytest
+
+from kernelblaster.judge.baseline import ModuleBaseline
+from kernelblaster.judge.layout import arena_bytes
+from kernelblaster.judge.timing import Timer, conclude
+from kernelblaster.judge.verify import Verifier
+from kernelblaster.records import Outcome, Task, Timing, Verification
+from kernelblaster.tasks.catalog import load_task
+from kernelblaster.tasks.floor import floor_of
+from kernelblaster.testing.fake_device import Body, FakeDevice
+
+FILE = """
+import torch, torch.nn as nn
+rows = 60
+cols = 40
+SMALL = {"rows": 7, "cols": 9}
+class Model(nn.Module):
+    def __init__(self, cols):
+        super().__init__()
+        self.norm = nn.LayerNorm(cols)
+    def forward(self, x):
+        return self.norm(x)
+def get_inputs():
+    return [torch.randn(rows, cols)]
+def get_init_inputs():
+    return [cols]
+"""
+
+
+@pytest.fixture(scope="session")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    path: Path = tmp_path_factory.mktemp("task") / "layer_norm.py"
+    path.write_text(FILE)
+    return load_task(str(path))
+
+
+class Bench:
+    """Judges Python bodies as if they were candidates."""
+
+    def __init__(self, task: Task, seed: int = 1) -> None:
+        self.task = task
+        self.seed = seed
+        self.device = FakeDevice(task.signature, seed=seed)
+        self.device.arena(max(arena_bytes(task.signature, w) for w in task.workloads))
+        self.baseline = ModuleBaseline(task, self.device)
+
+    def verify(self, body: Body) -> Verification | Outcome:
+        runner = self.device.start(self.device.register(body))
+        return Verifier(self.device, self.task, self.baseline, runner, self.seed).verify()
+
+    def judge(self, body: Body, duration_us: float = 50.0) -> Outcome:
+        runner = self.device.start(self.device.register(body, duration_us))
+        verifier = Verifier(self.device, self.task, self.baseline, runner, self.seed)
+        verification = verifier.verify()
+        if not isinstance(verification, Verification):
+            return verification
+        allowed = verifier.primary_errors()
+        timer = Timer(self.device, self.task, self.baseline, runner, self.seed, allowed)
+        timing = timer.time(floor_of(self.task))
+        return conclude(timing.speedup) if isinstance(timing, Timing) else timing
+
+
+@pytest.fixture
+def bench(task: Task) -> Bench:
+    return Bench(task)

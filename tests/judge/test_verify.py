@@ -1,0 +1,205 @@
+"""What the judge must notice, rule by rule, on the fake device."""
+
+import torch
+
+from kernelblaster.devices.device import CandidateDied, CandidateHung
+from kernelblaster.records import Incorrect, Rejected, RuntimeFailed, TimedOut, Verification
+from kernelblaster.testing.fake_device import Call
+
+
+def right(call: Call) -> None:
+    x = call["x"]
+    weight, bias = call["norm_weight"], call["norm_bias"]
+    call["out"].copy_(torch.nn.functional.layer_norm(x, x.shape[1:], weight, bias))
+
+
+def test_a_right_candidate_passes(bench) -> None:  # type: ignore[no-untyped-def]
+    verification = bench.verify(right)
+    assert isinstance(verification, Verification)
+    assert verification.deterministic
+    assert {c.workload for c in verification.cases} == {"tiny", "odd", "near", "primary", "small"}
+    titles = {c.distribution for c in verification.cases}
+    assert {"written", "scaled", "large", "shifted", "ramp", "spiky"} <= titles
+    assert {"written, x moved", "written, norm_weight moved", "written, norm_bias moved"} <= titles
+
+
+def test_another_order_of_summation_passes(bench) -> None:  # type: ignore[no-untyped-def]
+    def body(call: Call) -> None:
+        x = call["x"]
+        mean = x.flip(1).mean(1, keepdim=True)
+        variance = (x - mean).square().flip(1).mean(1, keepdim=True)
+        result = (x - mean) * torch.rsqrt(variance + 1e-5)
+        call["out"].copy_(result * call["norm_weight"] + call["norm_bias"])
+
+    assert isinstance(bench.verify(body), Verification)
+
+
+def test_a_variance_that_cancels(bench) -> None:  # type: ignore[no-untyped-def]
+    def body(call: Call) -> None:
+        x = call["x"]
+        mean = x.mean(1, keepdim=True)
+        variance = (x * x).mean(1, keepdim=True) - mean * mean
+        result = (x - mean) * torch.rsqrt(variance.clamp_min(0) + 1e-5)
+        call["out"].copy_(result * call["norm_weight"] + call["norm_bias"])
+
+    outcome = bench.verify(body)
+    assert isinstance(outcome, Incorrect) and "shifted" in outcome.evidence
+
+
+def test_nothing_written(bench) -> None:  # type: ignore[no-untyped-def]
+    outcome = bench.verify(lambda call: None)
+    assert isinstance(outcome, Incorrect) and outcome.reason == "unwritten output"
+
+
+def test_part_not_written(bench) -> None:  # type: ignore[no-untyped-def]
+    def body(call: Call) -> None:
+        saved = call["out"][-1, -1].clone()
+        right(call)
+        call["out"][-1, -1] = saved
+
+    outcome = bench.verify(body)
+    assert isinstance(outcome, Incorrect)
+    assert "out[2, " in outcome.evidence or "out[" in outcome.evidence
+
+
+def test_zeros_and_constants(bench) -> None:  # type: ignore[no-untyped-def]
+    assert isinstance(bench.verify(lambda call: call["out"].zero_()), Incorrect)
+    assert isinstance(bench.verify(lambda call: call["out"].fill_(0.1)), Incorrect)
+
+
+def test_lower_precision(bench) -> None:  # type: ignore[no-untyped-def]
+    for dtype in (torch.float16, torch.bfloat16):
+
+        def body(call: Call, dtype: torch.dtype = dtype) -> None:
+            right(call)
+            call["out"].copy_(call["out"].to(dtype))
+
+        outcome = bench.verify(body)
+        assert isinstance(outcome, Incorrect) and "error" in outcome.evidence
+
+
+def test_parameters_taken_for_granted(bench) -> None:  # type: ignore[no-untyped-def]
+    def body(call: Call) -> None:
+        call["out"].copy_(torch.nn.functional.layer_norm(call["x"], call["x"].shape[1:]))
+
+    assert isinstance(bench.verify(body), Incorrect)
+
+
+def test_a_fixed_shape(bench) -> None:  # type: ignore[no-untyped-def]
+    def body(call: Call) -> None:
+        if call.sizes["x_0"] == 60:
+            right(call)
+
+    assert isinstance(bench.verify(body), Incorrect)
+
+
+def test_a_size_fixed_by_construction_is_run_time_too(bench) -> None:  # type: ignore[no-untyped-def]
+    def body(call: Call) -> None:
+        right(call)
+        if call.sizes["x_1"] != 40:
+            call["out"].mul_(1.01)
+
+    outcome = bench.verify(body)
+    assert isinstance(outcome, Incorrect) and "small workload" in outcome.evidence
+
+
+def test_writes_outside(bench) -> None:  # type: ignore[no-untyped-def]
+    def before(call: Call) -> None:
+        right(call)
+        call.memory[call.offsets["out"] - 1] = 7
+
+    def after(call: Call) -> None:
+        right(call)
+        call.memory[call.offsets["out"] + call["out"].numel() * 4] = 7
+
+    def far_away(call: Call) -> None:
+        right(call)
+        call.memory[-1] = 7
+
+    for body in (before, after, far_away):
+        outcome = bench.verify(body)
+        assert isinstance(outcome, Rejected) and outcome.reason == "out-of-bounds-write"
+
+
+def test_changed_inputs(bench) -> None:  # type: ignore[no-untyped-def]
+    def scratch(call: Call) -> None:
+        right(call)
+        call["x"][0, 0] += 1
+
+    def swap(call: Call) -> None:
+        right(call)
+        first = call["x"][0, 0].clone()
+        call["x"][0, 0] = call["x"][1, 3]
+        call["x"][1, 3] = first
+
+    for body in (scratch, swap):
+        outcome = bench.verify(body)
+        assert isinstance(outcome, Rejected) and outcome.reason == "input-modified"
+
+
+def test_results_that_depend_on_the_call_number(bench) -> None:  # type: ignore[no-untyped-def]
+    calls = []
+
+    def body(call: Call) -> None:
+        right(call)
+        calls.append(1)
+        if len(calls) == 6:
+            call["out"][0, 0] += 1
+
+    assert isinstance(bench.verify(body), Incorrect)
+
+
+def test_results_cached_by_address(bench) -> None:  # type: ignore[no-untyped-def]
+    known: dict[int, torch.Tensor] = {}
+
+    def body(call: Call) -> None:
+        address = call.offsets["x"]
+        if address in known and known[address].shape == call["out"].shape:
+            call["out"].copy_(known[address])
+            return
+        right(call)
+        known[address] = call["out"].clone()
+
+    assert isinstance(bench.judge(body), Incorrect)
+
+
+def test_scratch_memory_kept(bench) -> None:  # type: ignore[no-untyped-def]
+    def body(call: Call) -> None:
+        right(call)
+        call.live_bytes = 64
+
+    outcome = bench.verify(body)
+    assert isinstance(outcome, Rejected) and outcome.reason == "memory-not-returned"
+
+
+def test_breaches_of_contract_and_errors(bench) -> None:  # type: ignore[no-untyped-def]
+    def stream(call: Call) -> None:
+        right(call)
+        call.violations.append("kernel on another stream than the given one")
+
+    def error(call: Call) -> None:
+        call.error = "kernel: cudaErrorInvalidConfiguration"
+
+    def dies(call: Call) -> None:
+        raise CandidateDied("the process was ended by SIGSEGV")
+
+    def hangs(call: Call) -> None:
+        raise CandidateHung(3.0)
+
+    assert isinstance(bench.verify(stream), Rejected)
+    assert isinstance(bench.verify(error), RuntimeFailed)
+    assert isinstance(bench.verify(dies), RuntimeFailed)
+    assert isinstance(bench.verify(hangs), TimedOut)
+
+
+def test_a_harmless_difference_between_runs_is_noted(bench) -> None:  # type: ignore[no-untyped-def]
+    flip = []
+
+    def body(call: Call) -> None:
+        right(call)
+        flip.append(1)
+        if len(flip) % 2:
+            call["out"].copy_(torch.nextafter(call["out"], torch.tensor(9.0)))
+
+    verification = bench.verify(body)
+    assert isinstance(verification, Verification) and not verification.deterministic
