@@ -1,0 +1,1 @@
+"""Contract suites and fakes that others can import into their own tests."""

@@ -1,0 +1,32 @@
+"""Candidates that carry their task and what is expected of them in comments: the exploit corpus."""
+
+import re
+from pathlib import Path
+
+from kernelblaster.records import Candidate, Task
+from kernelblaster.tasks.catalog import load_task
+
+ROOT = Path(__file__).parents[3]
+FIELD = re.compile(r"^// (task|row|expect|cheat|family|plant): (.*)$", re.MULTILINE)
+CORRECT = ("Accepted", "Inconclusive", "Slower")
+
+
+def metadata(source: str) -> dict[str, str]:
+    return dict(FIELD.findall(source))
+
+
+class Corpus:
+    """Candidate files with their tasks, each task loaded once."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Task] = {}
+
+    def task(self, name: str) -> Task:
+        if name not in self._tasks:
+            path = ROOT / name
+            self._tasks[name] = load_task(str(path) if path.exists() else name)
+        return self._tasks[name]
+
+    def read(self, file: Path) -> tuple[Task, Candidate]:
+        source = file.read_text()
+        return self.task(metadata(source)["task"]), Candidate(source=source, origin=file.name)

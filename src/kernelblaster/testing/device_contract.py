@@ -1,0 +1,111 @@
+"""What every device must do, as a test class to inherit from.
+
+A subclass provides a fixture `device` and a method `binary(device, behaviour)`; behaviours are
+named below and are the same on every device: each is a candidate for the task `out[n] = 2 * x[n]`.
+"""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernelblaster.devices.device import CandidateDied, CandidateHung, Device, Pointer, ProfileJob
+from kernelblaster.records import Signature, Size, Tensor
+
+SIGNATURE = Signature(
+    outputs=(Tensor(name="out", role="output", dtype="float32", dims=("n",)),),
+    inputs=(Tensor(name="x", role="input", dtype="float32", dims=("n",)),),
+    parameters=(),
+    sizes=(Size(name="n", kind="free"),),
+)
+COUNT = 1000
+OUT, X, END = 0, 8192, 16384
+ARGUMENTS = (Pointer(OUT), Pointer(X), COUNT)
+
+
+class DeviceContract:
+    """Behaviours: `double` is right; `twice` does it in two launches; `scratch` keeps scratch
+    memory; `dies` ends its process; `hangs` never returns."""
+
+    def binary(self, device: Device, behaviour: str) -> Path:
+        raise NotImplementedError
+
+    def prepare(self, device: Device) -> tuple[torch.Tensor, torch.Tensor]:
+        arena = device.arena(END)
+        out = arena[OUT : OUT + 4 * COUNT].view(torch.float32)
+        x = arena[X : X + 4 * COUNT].view(torch.float32)
+        out.fill_(-1.0)
+        x.copy_(torch.arange(COUNT, dtype=torch.float32))
+        device.settle()
+        return out, x
+
+    def test_judge_and_candidate_share_memory(self, device: Device) -> None:
+        out, x = self.prepare(device)
+        runner = device.start(self.binary(device, "double"))
+        report = runner.call(ARGUMENTS, scratch_poison=255, accounting=False)
+        runner.close()
+        assert report.error == "" and report.violations == () and report.live_bytes == 0
+        assert len(report.work) == 1
+        assert torch.equal(out, 2 * x)
+
+    def test_times_are_consistent(self, device: Device) -> None:
+        self.prepare(device)
+        runner = device.start(self.binary(device, "double"))
+        report = runner.time(ARGUMENTS)
+        runner.close()
+        assert 0 < report.event_us <= report.span_us <= report.wall_us <= report.owner_us
+
+    def test_every_launch_is_accounted_for(self, device: Device) -> None:
+        self.prepare(device)
+        runner = device.start(self.binary(device, "twice"))
+        report = runner.call(ARGUMENTS, scratch_poison=-1, accounting=True)
+        runner.close()
+        assert len(report.work) == 2
+        assert all(work.duration_us is not None and work.duration_us > 0 for work in report.work)
+
+    def test_scratch_that_is_kept_is_counted(self, device: Device) -> None:
+        self.prepare(device)
+        runner = device.start(self.binary(device, "scratch"))
+        first = runner.call(ARGUMENTS, scratch_poison=-1, accounting=False)
+        second = runner.call(ARGUMENTS, scratch_poison=-1, accounting=False)
+        runner.close()
+        assert second.live_bytes > first.live_bytes > 0
+
+    def test_a_dead_candidate_does_not_hurt_the_next(self, device: Device) -> None:
+        out, x = self.prepare(device)
+        runner = device.start(self.binary(device, "dies"))
+        with pytest.raises(CandidateDied):
+            runner.call(ARGUMENTS, scratch_poison=-1, accounting=False)
+        runner.close()
+        runner = device.start(self.binary(device, "double"))
+        runner.call(ARGUMENTS, scratch_poison=-1, accounting=False)
+        runner.close()
+        assert torch.equal(out, 2 * x)
+
+    def test_a_hung_candidate_is_ended(self, device: Device) -> None:
+        self.prepare(device)
+        runner = device.start(self.binary(device, "hangs"))
+        with pytest.raises(CandidateHung):
+            runner.call(ARGUMENTS, scratch_poison=-1, accounting=False)
+        runner.close()
+
+    def test_what_cannot_be_loaded_says_so(self, device: Device) -> None:
+        self.prepare(device)
+        with pytest.raises(CandidateDied):
+            device.start(Path("/nonexistent/candidate.so"))
+
+    def test_profiles_list_kernels_in_launch_order(self, device: Device) -> None:
+        self.prepare(device)
+        jobs = [
+            ProfileJob(self.binary(device, behaviour), ARGUMENTS, "primary", END)
+            for behaviour in ("double", "twice")
+        ]
+        one, two = device.profile(jobs)
+        assert len(one.kernels) == 1 and len(two.kernels) == 2
+        for kernel in (*one.kernels, *two.kernels):
+            duration = kernel.metric("Duration")
+            assert duration is not None and isinstance(duration.value, float) and duration.value > 0
+
+    def test_reference_work_is_timed(self, device: Device) -> None:
+        x = torch.ones(1000, device=device.torch_device)
+        assert device.time_reference(lambda: x + 1) > 0

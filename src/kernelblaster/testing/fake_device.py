@@ -1,0 +1,151 @@
+"""A device for tests: candidates are Python functions on host memory, and time is a number.
+
+It lets every rule of the judge be tried without a compiler and without a GPU. It says nothing about
+CUDA: that is what the real devices and their contract suite are for.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from kernelblaster.devices import activity
+from kernelblaster.devices.device import (
+    Argument,
+    CallReport,
+    CandidateDied,
+    Pointer,
+    ProfileJob,
+    TimeReport,
+    Work,
+)
+from kernelblaster.devices.specs import GpuSpec, gpu_specs
+from kernelblaster.records import Profile, Scalar, Signature, Tensor
+
+Body = Callable[["Call"], None]
+
+
+class Call:
+    """What a fake candidate sees: its tensors by name, its sizes, and the raw memory."""
+
+    def __init__(
+        self, memory: torch.Tensor, signature: Signature, arguments: Sequence[Argument], timed: bool
+    ) -> None:
+        self.memory = memory
+        self.timed = timed
+        self.offsets: dict[str, int] = {}
+        self.scalars: dict[str, object] = {}
+        self.scratch_poison = -1
+        self.live_bytes = 0
+        self.violations: list[str] = []
+        self.error = ""
+        self.launches = 1
+        self.hidden_us = 0.0
+        self.shaved_us = 0.0
+        given = iter(arguments)
+        tensors: list[Tensor] = []
+        for item in (*signature.outputs, *signature.inputs, *signature.parameters):
+            value = next(given)
+            if isinstance(item, Scalar):
+                self.scalars[item.name] = value
+                continue
+            assert isinstance(value, Pointer)
+            self.offsets[item.name] = value.offset
+            tensors.append(item)
+        self.sizes = {size.name: int(str(next(given))) for size in signature.sizes}
+        self._tensors = {tensor.name: tensor for tensor in tensors}
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        tensor = self._tensors[name]
+        shape = [self.sizes[dim] for dim in tensor.dims]
+        dtype = getattr(torch, tensor.dtype)
+        size = int(torch.Size(shape).numel()) * dtype.itemsize
+        start = self.offsets[name]
+        return self.memory[start : start + size].view(dtype).view(shape)
+
+
+class FakeRunner:
+    def __init__(self, device: "FakeDevice", body: Body, duration_us: float) -> None:
+        self._device = device
+        self._body = body
+        self._duration_us = duration_us
+        self._live_bytes = 0
+        self.closed = False
+
+    def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport:
+        return self._run(arguments, scratch_poison, timed=False)[0]
+
+    def time(self, arguments: Sequence[Argument]) -> TimeReport:
+        report, call = self._run(arguments, -1, timed=True)
+        event_us = self._duration_us * self._device.noise()
+        span_us = event_us + 100.0
+        wall_us = span_us + 10.0 + call.hidden_us
+        return TimeReport(report, event_us, span_us, wall_us, wall_us + 50.0, 100.0 - call.shaved_us)
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _run(
+        self, arguments: Sequence[Argument], scratch_poison: int, timed: bool
+    ) -> tuple[CallReport, Call]:
+        call = Call(self._device.memory, self._device.signature, arguments, timed)
+        call.scratch_poison = scratch_poison
+        self._body(call)
+        self._live_bytes += call.live_bytes
+        work = (Work("kernel", (1, 1, 1), (32, 1, 1), 0, self._duration_us),) * call.launches
+        return CallReport(call.error, tuple(call.violations), self._live_bytes, work), call
+
+
+class FakeDevice:
+    """Register bodies under paths, then hand the paths to whatever starts binaries."""
+
+    name = "fake"
+    modelled = True
+    torch_device = torch.device("cpu")
+
+    def __init__(self, signature: Signature, reference_us: float = 100.0, seed: int = 0) -> None:
+        self.signature = signature
+        self.reference_us = reference_us
+        self.memory = torch.zeros(0, dtype=torch.uint8)
+        self._bodies: dict[Path, tuple[Body, float]] = {}
+        self._rng = random.Random(seed)
+        self.specification = gpu_specs()["h200"]
+
+    @property
+    def spec(self) -> GpuSpec:
+        return self.specification
+
+    def register(self, body: Body, duration_us: float = 50.0) -> Path:
+        path = Path(f"fake-{len(self._bodies)}")
+        self._bodies[path] = (body, duration_us)
+        return path
+
+    def noise(self) -> float:
+        return 1.0 + 0.01 * (self._rng.random() - 0.5)
+
+    def arena(self, size: int) -> torch.Tensor:
+        if self.memory.numel() < size:
+            self.memory = torch.zeros(size, dtype=torch.uint8)
+        return self.memory
+
+    def start(self, binary: Path) -> FakeRunner:
+        if binary not in self._bodies:
+            raise CandidateDied("load: no such candidate")
+        return FakeRunner(self, *self._bodies[binary])
+
+    def settle(self) -> None:
+        pass
+
+    def time_reference(self, run: Callable[[], object]) -> float:
+        run()
+        return self.reference_us * self.noise()
+
+    def profile(self, jobs: Sequence[ProfileJob]) -> list[Profile]:
+        return [activity.profile(self.start(job.binary), job, self.name) for job in jobs]
+
+    def findings(self, job: ProfileJob) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,28 @@
+"""The exploit corpus and the hand-written candidates on a real GPU."""
+
+from pathlib import Path
+
+import pytest
+
+from kernelblaster.judge.judge import Judge
+from kernelblaster.testing.corpus import CORRECT, ROOT, Corpus, metadata
+
+EXPLOITS = sorted((ROOT / "tests" / "exploits").glob("*/*.cu"))
+EXPLOITS = [file for file in EXPLOITS if file.parent.name in ("cheats", "honest")]
+CANDIDATES = sorted((ROOT / "tests" / "candidates").glob("*.cu"))
+CORPUS = Corpus()
+
+
+@pytest.mark.parametrize("file", EXPLOITS, ids=[f"{f.parent.name}/{f.stem}" for f in EXPLOITS])
+def test_exploit(judge: Judge, file: Path) -> None:
+    expected = [word.strip() for word in metadata(file.read_text())["expect"].split("|")]
+    outcome = judge.evaluate(*CORPUS.read(file)).outcome
+    assert outcome.kind in expected, outcome
+
+
+@pytest.mark.parametrize("file", CANDIDATES, ids=[file.stem for file in CANDIDATES])
+def test_candidate_and_its_planted_error(judge: Judge, file: Path) -> None:
+    task, candidate = CORPUS.read(file)
+    assert judge.evaluate(task, candidate).outcome.kind in CORRECT
+    planted = judge.evaluate(task, candidate.with_defines({"PLANTED_ERROR": 1}))
+    assert planted.outcome.kind not in CORRECT
