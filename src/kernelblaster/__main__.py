@@ -1,0 +1,3 @@
+from kernelblaster.cli.main import main
+
+main()

@@ -1,0 +1,1 @@
+"""One thin file a verb: parse, call the public API, print."""

@@ -1,0 +1,35 @@
+"""`kernelblaster doctor`."""
+
+import json
+from dataclasses import asdict
+
+import typer
+from rich.console import Console
+
+from kernelblaster.cli.options import JsonOption
+from kernelblaster.doctor import examine
+
+out = Console()
+MARKS = {
+    "ok": "[green]ok[/green]     ",
+    "missing": "[red]missing[/red]",
+    "limited": "[yellow]limited[/yellow]",
+}
+
+
+def doctor(json_: JsonOption = False) -> None:
+    """Say what works on this machine, what is missing and how to get it.
+
+    Exit code 0 if candidates can be evaluated here, 1 if not.
+    """
+    findings = examine()
+    if json_:
+        print(json.dumps([asdict(f) for f in findings], indent=1))
+    else:
+        for finding in findings:
+            line = f"{MARKS[finding.state]}  {finding.subject:10} {finding.detail}"
+            out.print(line, highlight=False, soft_wrap=True)
+            if finding.advice:
+                out.print(f"{'':20}{finding.advice}", style="dim", highlight=False, soft_wrap=True)
+    if any(f.needed and f.state == "missing" for f in findings):
+        raise typer.Exit(1)

@@ -1,0 +1,64 @@
+"""`kernelblaster evaluate TASK CANDIDATE.cu`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions, read_candidate, working
+from kernelblaster.cli.show import exit_code, print_evaluation, print_sweep
+from kernelblaster.records import Evaluation
+from kernelblaster.tasks.catalog import load_task
+
+
+def evaluate(
+    task: Annotated[str, typer.Argument(help="A task, see docs/tasks.md.")],
+    candidate: Annotated[Path, typer.Argument(help="A .cu file, see docs/candidates.md.")],
+    baseline: JudgeOptions.Baseline = "eager",
+    profile: Annotated[bool, typer.Option("--profile", help="Profile it as well.")] = False,
+    sanitize: Annotated[
+        bool, typer.Option("--sanitize", help="Run compute-sanitizer on a correct candidate.")
+    ] = False,
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Try every combination of its tunable constants.")
+    ] = False,
+    allow_vendor_libraries: JudgeOptions.Vendor = False,
+    dtype: DtypeOption = "float32",
+    json_: JsonOption = False,
+) -> None:
+    """Judge a candidate: correct or not, faster or not, by how much.
+
+    Exit codes: 0 accepted, 1 correct but not faster, 3 incorrect, 4 does not compile, 5 failed or
+    timed out, 6 rejected, 2 the evaluation could not be done.
+    """
+    source = read_candidate(candidate)
+    loaded = load_task(task, dtype)
+    with working(json_) as progress:
+        from kernelblaster.api import open_device
+        from kernelblaster.judge.judge import Judge, Options
+
+        progress("opening the GPU")
+        device = open_device(loaded, source, progress)
+        options = Options(
+            baseline=baseline,
+            profile=profile,
+            sanitize=sanitize,
+            allow_vendor_libraries=allow_vendor_libraries,
+            progress=progress,
+        )
+        judge = Judge(device, options)
+        try:
+            tried: list[Evaluation] = []
+            if sweep:
+                found, tried = judge.sweep(loaded, source)
+            else:
+                found = judge.evaluate(loaded, source)
+        finally:
+            judge.close()
+            device.close()
+    if json_:
+        print(found.model_dump_json(indent=1))
+    else:
+        print_sweep(tried)
+        print_evaluation(found)
+    raise typer.Exit(exit_code(found.outcome))

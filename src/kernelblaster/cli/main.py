@@ -1,0 +1,37 @@
+"""The `kernelblaster` command."""
+
+import sys
+
+import typer
+from rich.console import Console
+
+from kernelblaster.cli import doctor, evaluate, profile, tasks
+from kernelblaster.errors import KernelBlasterError
+
+app = typer.Typer(
+    help="Evaluate CUDA kernels against a task: correct or not, faster or not, and why.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("doctor")(doctor.doctor)
+app.add_typer(tasks.app, name="tasks")
+app.command("evaluate")(evaluate.evaluate)
+app.command("profile")(profile.profile)
+
+
+def main() -> None:
+    """Errors that a person can act on become one line on standard error and exit code 2."""
+    try:
+        app()
+    except KernelBlasterError as error:
+        console = Console(stderr=True)
+        console.print("[red]error:[/red]", end=" ", highlight=False)
+        console.print(str(error), markup=False, highlight=False, soft_wrap=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.exit(141)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("stopped.")
+        sys.exit(130)

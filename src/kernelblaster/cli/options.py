@@ -1,0 +1,55 @@
+"""Options and habits that several verbs share."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.records import Candidate
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
+DtypeOption = Annotated[
+    Literal["float32", "float16", "bfloat16"],
+    typer.Option("--dtype", help="What the module is cast to."),
+]
+
+
+class JudgeOptions:
+    """How the judge is set up."""
+
+    Baseline = Annotated[
+        Literal["eager", "compile", "max-autotune"],
+        typer.Option("--baseline", help="What to beat: PyTorch as it is, or torch.compile."),
+    ]
+    Vendor = Annotated[bool, typer.Option("--allow-vendor-libraries", help="Let it call cuBLAS and cuDNN.")]
+
+
+def read_candidate(path: Path) -> Candidate:
+    """The candidate in a file, or an error that says what is wrong with the file."""
+    try:
+        source = path.read_text()
+    except FileNotFoundError as error:
+        raise KernelBlasterError(f"{path}: there is no such file.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise KernelBlasterError(f"{path}: cannot be read: {error}") from error
+    if "launch_gpu_implementation" not in source:
+        raise KernelBlasterError(
+            f"{path}: does not define launch_gpu_implementation; `kernelblaster tasks show TASK "
+            "--header` prints the declaration that a candidate must match."
+        )
+    return Candidate(source=source, origin=str(path))
+
+
+@contextmanager
+def working(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A line on standard error that says what is being done, gone when it is done."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda stage: None
+        return
+    with console.status("starting") as status:
+        yield status.update

@@ -1,0 +1,49 @@
+"""`kernelblaster profile TASK CANDIDATE.cu`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernelblaster.cli.options import DtypeOption, JsonOption, read_candidate, working
+from kernelblaster.cli.show import exit_code, print_outcome, print_profile
+from kernelblaster.records import Profile
+from kernelblaster.tasks.catalog import load_task
+
+
+def profile(
+    task: Annotated[str, typer.Argument(help="A task, see docs/tasks.md.")],
+    candidates: Annotated[list[Path], typer.Argument(help="One or more .cu files.")],
+    dtype: DtypeOption = "float32",
+    json_: JsonOption = False,
+) -> None:
+    """Profile candidates: every kernel in launch order, metrics and advice.
+
+    Candidates are verified first; one that fails gets its outcome instead of a profile.
+    """
+    sources = [read_candidate(path) for path in candidates]
+    loaded = load_task(task, dtype)
+    with working(json_) as progress:
+        from kernelblaster.api import open_device
+        from kernelblaster.judge.judge import Judge, Options
+
+        progress("opening the GPU")
+        device = open_device(loaded, sources[0], progress)
+        judge = Judge(device, Options(progress=progress))
+        try:
+            results = judge.profile(loaded, sources)
+        finally:
+            judge.close()
+            device.close()
+    failed = [r for r in results if not isinstance(r, Profile)]
+    if json_:
+        print(json.dumps([r.model_dump(mode="json") for r in results], indent=1))
+    else:
+        for path, result in zip(candidates, results, strict=True):
+            if isinstance(result, Profile):
+                print_profile(result)
+            else:
+                print_outcome(result, str(path))
+    if failed:
+        raise typer.Exit(exit_code(failed[0]))

@@ -1,0 +1,144 @@
+"""Evaluations and profiles as a person reads them."""
+
+from rich.console import Console
+from rich.table import Table
+
+from kernelblaster.records import (
+    Accepted,
+    CompileFailed,
+    Evaluation,
+    Inconclusive,
+    Incorrect,
+    Metric,
+    Outcome,
+    Profile,
+    Rejected,
+    RuntimeFailed,
+    Slower,
+    TimedOut,
+)
+from kernelblaster.records.outcome import CORRECT
+
+out = Console()
+EXIT_CODES: dict[type, int] = {
+    Accepted: 0,
+    Inconclusive: 1,
+    Slower: 1,
+    Incorrect: 3,
+    CompileFailed: 4,
+    RuntimeFailed: 5,
+    TimedOut: 5,
+    Rejected: 6,
+}
+COLOURS = {"Accepted": "green", "Inconclusive": "yellow", "Slower": "yellow"}
+TELLING = (
+    "Duration",
+    "DRAM Throughput",
+    "Memory Throughput",
+    "Compute (SM) Throughput",
+    "L1/TEX Cache Throughput",
+    "L2 Cache Throughput",
+    "Achieved Occupancy",
+    "Theoretical Occupancy",
+    "Registers Per Thread",
+    "ptxas Registers",
+    "ptxas Spill Stores",
+    "ptxas Theoretical Occupancy",
+)
+ADVICE_SHOWN = 4
+
+
+def exit_code(outcome: Outcome) -> int:
+    return EXIT_CODES[type(outcome)]
+
+
+def print_outcome(outcome: Outcome, subject: str) -> None:
+    colour = COLOURS.get(outcome.kind, "red")
+    out.print(f"[{colour} bold]{outcome.kind}[/]  {subject}", highlight=False)
+    if isinstance(outcome, CORRECT):
+        s = outcome.speedup
+        out.print(
+            f"  {s.estimate:.3f}x, between {s.low:.3f} and {s.high:.3f} with {s.confidence:.0%} confidence",
+            highlight=False,
+        )
+    elif isinstance(outcome, TimedOut):
+        out.print(f"  no answer within {outcome.limit_s:g} s ({outcome.stage})", highlight=False)
+    elif isinstance(outcome, CompileFailed):
+        out.print("  " + outcome.reason, markup=False, highlight=False, soft_wrap=True)
+        for line in outcome.log.splitlines()[:20]:
+            out.print("    " + line, markup=False, highlight=False, style="dim", soft_wrap=True)
+    else:
+        out.print(f"  {outcome.reason}", markup=False, highlight=False, soft_wrap=True)
+        for line in outcome.evidence.splitlines():
+            out.print("    " + line, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_evaluation(evaluation: Evaluation) -> None:
+    print_outcome(evaluation.outcome, f"{evaluation.task} on {evaluation.device}")
+    if evaluation.defines:
+        chosen = ", ".join(f"{name}={value}" for name, value in evaluation.defines)
+        out.print(f"  constants  {chosen}", highlight=False)
+    timing = evaluation.timing
+    if timing:
+        modelled = " (modelled)" if timing.modelled else ""
+        out.print(
+            f"  time       {timing.candidate_us:.1f} us{modelled}; {timing.baseline} "
+            f"{timing.baseline_us:.1f} us; floor {timing.floor_us:.1f} us; {timing.samples} samples",
+            highlight=False,
+        )
+    checked = evaluation.verification
+    if checked:
+        agree = "bit for bit" if checked.deterministic else "within tolerance, not bit for bit"
+        out.print(
+            f"  verified   {len(checked.cases)} comparisons in {checked.calls} calls; "
+            f"repeated runs agree {agree}",
+            highlight=False,
+        )
+        for note in checked.notes:
+            out.print(f"             {note}", highlight=False, style="dim")
+    if evaluation.compilation:
+        compiled = evaluation.compilation
+        source = "from the cache" if compiled.cached else f"in {compiled.seconds:.1f} s"
+        spills = sum(r.spill_store_bytes for r in compiled.resources)
+        note = f"; {spills} bytes of spills" if spills else ""
+        out.print(f"  compiled   {source} by {compiled.compiler}{note}", highlight=False)
+    if evaluation.profile:
+        print_profile(evaluation.profile)
+
+
+def print_sweep(evaluations: list[Evaluation]) -> None:
+    if not evaluations:
+        return
+    table = Table("constants", "outcome", "us", "speedup", box=None, pad_edge=False)
+    for e in evaluations:
+        speedup = f"{e.outcome.speedup.estimate:.3f}" if isinstance(e.outcome, CORRECT) else ""
+        time_us = f"{e.timing.candidate_us:.1f}" if e.timing else ""
+        table.add_row(", ".join(f"{n}={v}" for n, v in e.defines), e.outcome.kind, time_us, speedup)
+    out.print(table)
+
+
+def print_profile(profile: Profile) -> None:
+    out.print(f"profile ({profile.tier}, {profile.workload} workload)", style="bold")
+    for number, kernel in enumerate(profile.kernels, 1):
+        out.print(f"{number}. {kernel.name[:100]}", markup=False, highlight=False)
+        out.print(f"   grid {kernel.grid}, block {kernel.block}", highlight=False, style="dim")
+        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 3))
+        for name in TELLING:
+            metric = kernel.metric(name)
+            if metric is not None:
+                table.add_row(name, *_value(metric))
+        out.print(table)
+        ranked = sorted(kernel.advice, key=lambda a: -(a.estimated_speedup_percent or 0.0))
+        for advice in ranked[:ADVICE_SHOWN]:
+            gain = advice.estimated_speedup_percent
+            prefix = f"{gain:.0f} %: " if gain else ""
+            out.print(f"   - {prefix}{advice.message}", markup=False, highlight=False, style="dim")
+
+
+def _value(metric: Metric) -> tuple[str, str]:
+    """The value and its unit, in the units a person thinks in."""
+    if not isinstance(metric.value, float):
+        return metric.value, metric.unit
+    if metric.unit == "ns":
+        return f"{metric.value / 1e3:.4g}", "us"
+    return f"{metric.value:.4g}", metric.unit

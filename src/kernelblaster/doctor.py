@@ -1,0 +1,108 @@
+"""What this machine can do: compiler, GPU, profiler, cache."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.settings import settings
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `needed` ones must be there before a candidate can be evaluated."""
+
+    subject: str
+    state: Literal["ok", "limited", "missing"]
+    detail: str
+    advice: str = ""
+    needed: bool = False
+
+
+def examine() -> list[Finding]:
+    """Look at everything; starts a worker on the GPU if there is one."""
+    return [_compiler(), _torch(), *_gpu(), _profiler(), _sanitizer(), _cache()]
+
+
+def _compiler() -> Finding:
+    from kernelblaster.devices.toolchain import toolchain
+
+    try:
+        tools = toolchain()
+    except KernelBlasterError as error:
+        return Finding("compiler", "missing", str(error), needed=True)
+    return Finding(
+        "compiler", "ok", f"nvcc {tools.version} ({tools.nvcc}), {tools.host_compiler}", needed=True
+    )
+
+
+def _torch() -> Finding:
+    import torch
+
+    kind = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU build"
+    return Finding("PyTorch", "ok", f"{torch.__version__} ({kind})", needed=True)
+
+
+def _gpu() -> list[Finding]:
+    from kernelblaster.devices.cuda import CudaDevice, why_no_gpu
+
+    reason = why_no_gpu()
+    if reason:
+        advice = "Tasks can be checked and candidates compiled; evaluation needs a CUDA GPU."
+        return [Finding("GPU", "missing", reason, advice, needed=True)]
+    try:
+        device = CudaDevice(spares=1)
+    except KernelBlasterError as error:
+        return [Finding("GPU", "missing", str(error), needed=True)]
+    try:
+        spec = device.spec
+        detail = (
+            f"{device.name}, {spec.architecture}, {spec.multiprocessors} multiprocessors, "
+            f"{spec.dram_gb_s:g} GB/s, {spec.l2_mb:.0f} MB L2"
+        )
+        listed = "" if "not listed" not in spec.source else "its rates are not listed: floors are loose"
+        found = [Finding("GPU", "ok", detail, listed, needed=True)]
+        gaps = device.sandbox_gaps()
+        if gaps:
+            advice = "Candidates are still screened; judge only sources that you trust."
+            found.append(Finding("sandbox", "limited", gaps, advice))
+        else:
+            found.append(Finding("sandbox", "ok", "no files, programs, threads or network for candidates"))
+        return found
+    finally:
+        device.close()
+
+
+def _profiler() -> Finding:
+    tool = settings().ncu
+    if tool is None:
+        advice = "Launch times and ptxas resources are used instead. NCU comes with the CUDA toolkit."
+        return Finding("profiler", "limited", "ncu was not found: activity tier", advice)
+    return Finding("profiler", "ok", f"{tool}: NCU tier where counters are permitted")
+
+
+def _sanitizer() -> Finding:
+    tool = settings().sanitizer
+    if tool is None:
+        advice = "Only `evaluate --sanitize` needs it. It comes with the CUDA toolkit."
+        return Finding("sanitizer", "limited", "compute-sanitizer was not found", advice)
+    return Finding("sanitizer", "ok", tool)
+
+
+def _cache() -> Finding:
+    folder = settings().cache
+    existing = next(p for p in (folder, *folder.parents) if p.exists())
+    free = shutil.disk_usage(existing).free
+    detail = f"{folder}, {free / 1e9:.1f} GB free"
+    if not _writable(existing):
+        return Finding("cache", "missing", f"{folder} cannot be written", "Set KERNELBLASTER_CACHE.", True)
+    if free < 200e6:
+        return Finding("cache", "limited", detail, "Little space: set KERNELBLASTER_CACHE elsewhere.")
+    return Finding("cache", "ok", detail)
+
+
+def _writable(folder: Path) -> bool:
+    import os
+
+    return os.access(folder, os.W_OK)

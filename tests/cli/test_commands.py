@@ -1,0 +1,101 @@
+"""The commands as a new user would try them, bad input of every kind included."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = str(ROOT / "examples" / "softmax.cu")
+
+
+def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kernelblaster", *words],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment},
+        check=False,
+    )
+
+
+def no_gpu() -> bool:
+    return not Path("/dev/nvidiactl").exists()
+
+
+def test_doctor_speaks_json() -> None:
+    done = run("doctor", "--json")
+    findings = {f["subject"]: f for f in json.loads(done.stdout)}
+    assert {"compiler", "PyTorch", "GPU", "profiler", "cache"} <= set(findings)
+    assert done.returncode == (1 if findings["GPU"]["state"] == "missing" else 0)
+
+
+def test_list_show_and_check() -> None:
+    listed = json.loads(run("tasks", "list", "core/level3", "--json").stdout)
+    assert len(listed) >= 10
+    shown = run("tasks", "show", "core/level1/softmax")
+    assert "const float* x," in shown.stdout and "805.3 MB" in shown.stdout
+    header = run("tasks", "show", "core/level1/softmax", "--header").stdout
+    assert header.startswith("// core/level1/softmax") and header.rstrip().endswith(");")
+    checked = run("tasks", "check", "core/level1/softmax", "--json")
+    assert checked.returncode == 0 and json.loads(checked.stdout)[0]["fit"]
+
+
+def test_an_unfit_task_has_its_own_exit_code(tmp_path: Path) -> None:
+    path = tmp_path / "random.py"
+    path.write_text(
+        "import torch, torch.nn as nn\nn = 64\nclass Model(nn.Module):\n"
+        "    def forward(self, x):\n        return x + torch.rand_like(x)\n"
+        "def get_inputs():\n    return [torch.rand(n)]\ndef get_init_inputs():\n    return []\n"
+    )
+    done = run("tasks", "check", str(path))
+    assert done.returncode == 1 and "random" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["evaluate", "core/level1/softmax", "nowhere.cu"], "there is no such file"),
+        (["evaluate", "core/level1/nothing", EXAMPLE], "no such task"),
+        (["evaluate", "core/level1", EXAMPLE], "stands for"),
+        (["evaluate", "README.md", EXAMPLE], "a task is a .py or a .cu file"),
+        (["evaluate", "core/level1/softmax", "README.md"], "does not define launch_gpu_implementation"),
+        (["profile", "core/level1/softmax", "nowhere.cu"], "there is no such file"),
+        (["tasks", "show", "nowhere.py"], "no such task"),
+        (["tasks", "list", "kernelbench:/nowhere"], "no KernelBench problem"),
+    ],
+)
+def test_bad_input_gets_a_sentence_and_no_traceback(words: list[str], message: str) -> None:
+    done = run(*words)
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_without_a_gpu_the_candidate_goes_as_far_as_it_can(compiler: str) -> None:
+    if not no_gpu():
+        pytest.skip("there is a GPU here")
+    done = run("evaluate", "core/level1/softmax", EXAMPLE)
+    text = " ".join(done.stderr.split())
+    assert done.returncode == 2
+    assert "no usable GPU" in text and "passes screening and compiles for sm_90a" in text
+
+
+def test_without_a_compiler_the_message_says_how_to_get_one() -> None:
+    if not no_gpu():
+        pytest.skip("there is a GPU here")
+    done = run("evaluate", "core/level1/softmax", EXAMPLE, KERNELBLASTER_NVCC="/nonexistent/nvcc")
+    assert done.returncode == 2 and "kernelblaster[nvcc]" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_cache_that_cannot_be_written_is_said(compiler: str) -> None:
+    if not no_gpu():
+        pytest.skip("there is a GPU here")
+    done = run("evaluate", "core/level1/softmax", EXAMPLE, KERNELBLASTER_CACHE="/proc/nowhere")
+    assert done.returncode == 2 and "KERNELBLASTER_CACHE" in done.stderr
+    assert "Traceback" not in done.stderr
