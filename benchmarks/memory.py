@@ -1,0 +1,63 @@
+"""How much device memory a judgement needs: everything but twice one input set, parameters and
+outputs (and a fixed allowance for processes and cache flushing) is taken away, and it must still work.
+
+    python benchmarks/memory.py [--out results/memory.md]
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import torch
+
+from kernelblaster.api import Judge, load_task, open_device
+from kernelblaster.records import Candidate
+
+ALLOWANCE = 4 << 30  # worker processes with their contexts, flush buffers, pieces being compared
+ROOT = Path(__file__).parent.parent
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    source = (ROOT / "suites" / "core" / "level1" / "softmax.py").read_text()
+    large = Path(tempfile.mkdtemp()) / "softmax_large.py"
+    large.write_text(source.replace("batch = 8192", "batch = 98304"))
+    task = load_task(str(large))
+    one_set = task.primary.total_bytes(task.signature)
+    device = open_device()
+    judge = Judge(device)
+    candidate = Candidate(source=(ROOT / "examples" / "softmax.cu").read_text())
+    device.settle()
+    lines = [
+        f"# Device memory on {device.name}",
+        "",
+        f"One set of tensors: {one_set / 1e9:.2f} GB.",
+        "",
+    ]
+    lines += ["| left free | outcome |", "|---|---|"]
+    for sets in (2.0, 0.8):
+        torch.cuda.empty_cache()
+        free = torch.cuda.mem_get_info()[0]
+        take = int(free - sets * one_set - ALLOWANCE)
+        ballast = torch.empty(take, dtype=torch.uint8, device="cuda")
+        try:
+            outcome = judge.evaluate(task, candidate).outcome.kind
+        except Exception as error:
+            outcome = f"{type(error).__name__}: {error}"
+        del ballast
+        lines.append(f"| {sets} sets + {ALLOWANCE / 1e9:.1f} GB | {outcome} |")
+        if device._memory is not None:
+            device._memory.free()
+            device._memory = None
+    judge.close()
+    device.close()
+    text = "\n".join(lines) + "\n"
+    if arguments.out:
+        arguments.out.write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
