@@ -23,7 +23,7 @@ def main() -> None:
     arguments = parser.parse_args()
     source = (ROOT / "suites" / "core" / "level1" / "softmax.py").read_text()
     large = Path(tempfile.mkdtemp()) / "softmax_large.py"
-    large.write_text(source.replace("batch = 8192", "batch = 98304"))
+    large.write_text(source.replace("batch = 8192", "batch = 32768"))
     task = load_task(str(large))
     one_set = task.primary.total_bytes(task.signature)
     device = open_device()
