@@ -1,6 +1,7 @@
 """A folder of content-addressed results that many processes may fill at once."""
 
 import contextlib
+import fcntl
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +14,19 @@ from kernelblaster.settings import settings
 def entry(kind: str, digest: str) -> Path:
     """The folder of one result; it exists only if the result is complete."""
     return settings().cache / kind / digest[:2] / digest
+
+
+@contextlib.contextmanager
+def alone(target: Path) -> Iterator[None]:
+    """Let one process at a time work on `target`: for results that are costly to make twice."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file = (target.parent / f".{target.name}.lock").open("a")
+    except OSError as error:
+        raise _cannot_write(target, error) from error
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @contextlib.contextmanager

@@ -1,0 +1,60 @@
+"""The machine's C++ core, built once with the host compiler and taken from the cache afterwards."""
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+from kernelblaster import cache
+from kernelblaster.errors import KernelBlasterError, NoCompiler
+
+NATIVE = Path(__file__).parent / "native"
+FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-fno-fast-math", "-fPIC", "-pthread")
+
+
+def machine_library() -> Path:
+    """Path of the shared library; about a minute of compiler time the first time."""
+    sources = sorted(NATIVE.glob("*.cpp"))
+    compiler = shutil.which("g++")
+    if compiler is None:
+        raise NoCompiler(
+            "g++ was not found; the PTX machine is built with it. On Debian: apt-get install g++"
+        )
+    version = subprocess.run([compiler, "-v"], capture_output=True, text=True, check=False).stderr
+    digest = hashlib.sha256((" ".join(FLAGS) + version + _cpu()).encode())
+    for file in sorted(NATIVE.iterdir()):
+        digest.update(file.read_bytes())
+    target = cache.entry("ptx", digest.hexdigest()[:32])
+    library = target / "machine.so"
+    if not library.is_file():
+        with cache.alone(target):
+            if not library.is_file():
+                with cache.filling(target) as folder:
+                    _build(compiler, sources, folder)
+    return library
+
+
+def _build(compiler: str, sources: list[Path], folder: Path) -> None:
+    """Every file by itself, side by side, then together."""
+    jobs = []
+    for source in sources:
+        command = [compiler, *FLAGS, "-c", str(source), "-o", str(folder / f"{source.stem}.o")]
+        jobs.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+    logs = [job.communicate()[0] for job in jobs]
+    objects = [str(folder / f"{source.stem}.o") for source in sources]
+    if all(job.returncode == 0 for job in jobs):
+        command = [compiler, "-shared", "-pthread", *objects, "-o", str(folder / "machine.so")]
+        linked = subprocess.run(command, capture_output=True, text=True, check=False)
+        if linked.returncode == 0:
+            return
+        logs.append(linked.stderr)
+    raise KernelBlasterError(f"the PTX machine could not be built: {''.join(logs)[-800:]}")
+
+
+def _cpu() -> str:
+    """The processor's features: the library uses them, and a cache may be shared between machines."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return ""
+    return next((line for line in lines if line.startswith("flags")), "")

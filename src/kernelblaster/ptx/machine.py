@@ -1,0 +1,166 @@
+"""The PTX machine as Python uses it: load a text, launch kernels on host memory, read the report."""
+
+import ctypes
+import json
+import os
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.ptx.build import machine_library
+
+BUDGET = 50_000_000
+Triple = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A fault that ended a launch, or something suspicious that did not; `line` is of the source."""
+
+    kind: str
+    detail: str
+    kernel: str
+    line: int
+    block: Triple
+    thread: Triple
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one launch did. `stopped` is True if a finding ended it."""
+
+    findings: tuple[Finding, ...]
+    stopped: bool
+    counts: dict[str, Any]
+
+
+class BadPtx(KernelBlasterError):
+    """The text is not PTX that the machine can read; the message names the line."""
+
+
+class NotEmulated(KernelBlasterError):
+    """The kernel uses an instruction that the machine does not know, by name and source line."""
+
+
+class InvalidLaunch(KernelBlasterError):
+    """Grid, block or shared memory are outside what a GPU accepts."""
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(machine_library()))
+    library.ptx_machine_new.restype = ctypes.c_void_p
+    library.ptx_machine_free.argtypes = [ctypes.c_void_p]
+    library.ptx_memory_add.argtypes = [
+        ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int
+    ]  # fmt: skip
+    library.ptx_memory_remove.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
+    library.ptx_load.restype = ctypes.c_char_p
+    library.ptx_load.argtypes = [
+        ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_void_p)
+    ]  # fmt: skip
+    library.ptx_unload.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    library.ptx_launch.restype = ctypes.c_char_p
+    library.ptx_launch.argtypes = [
+        ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64,
+        ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int,
+    ]  # fmt: skip
+    return library
+
+
+class Machine:
+    """Host memory that kernels may touch, and modules to launch them from."""
+
+    def __init__(self) -> None:
+        self._library = _library()
+        self._handle = self._library.ptx_machine_new()
+
+    def __enter__(self) -> "Machine":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._library.ptx_machine_free(self._handle)
+
+    def allow(self, address: int, size: int, name: str, *, tracked: bool = False) -> None:
+        """Let kernels access this memory. `tracked` memory must be written before it is read."""
+        self._library.ptx_memory_add(self._handle, address, size, name.encode(), tracked)
+
+    def forbid(self, address: int) -> None:
+        """Take back what was allowed at this address; later accesses are use after free."""
+        self._library.ptx_memory_remove(self._handle, address)
+
+    def load(self, text: str) -> "Module":
+        data = text.encode()
+        handle = ctypes.c_void_p()
+        answer = self._library.ptx_load(self._handle, data, len(data), ctypes.byref(handle))
+        described = json.loads(answer)
+        if "error" in described:
+            raise BadPtx(described["error"])
+        return Module(self._library, self._handle, handle, described)
+
+
+class Module:
+    """A loaded PTX text. `kernels` maps names to (offset, size) of each parameter."""
+
+    def __init__(
+        self, library: ctypes.CDLL, machine: int, handle: ctypes.c_void_p, described: dict[str, Any]
+    ) -> None:
+        self._library = library
+        self._machine = machine
+        self._handle = handle
+        self.files: list[str] = described["files"]
+        self._kernels = {kernel["name"]: kernel for kernel in described["kernels"]}
+
+    @property
+    def kernels(self) -> list[str]:
+        return list(self._kernels)
+
+    def unsupported(self, kernel: str) -> str | None:
+        """The first instruction of a kernel that the machine does not know, if there is one."""
+        return self._kernels[kernel]["unsupported"] or None
+
+    def launch(
+        self,
+        kernel: str,
+        grid: Triple,
+        block: Triple,
+        arguments: Sequence[bytes],
+        *,
+        shared_bytes: int = 0,
+        budget: int = BUDGET,
+    ) -> Report:
+        """Run a kernel to its end or to the first fault. Arguments are the parameters' raw bytes."""
+        places = self._kernels[kernel]["parameters"]
+        packed = bytearray(max((offset + size for offset, size in places), default=0))
+        for (offset, size), argument in zip(places, arguments, strict=True):
+            packed[offset : offset + size] = argument[:size].ljust(size, b"\0")
+        answer = self._library.ptx_launch(
+            self._machine,
+            self._handle,
+            kernel.encode(),
+            struct.pack("3I", *grid),
+            struct.pack("3I", *block),
+            shared_bytes,
+            bytes(packed),
+            len(packed),
+            budget,
+            os.cpu_count() or 1,
+        )
+        return _report(kernel, json.loads(answer))
+
+
+def _report(kernel: str, answer: dict[str, Any]) -> Report:
+    if "unsupported" in answer:
+        raise NotEmulated(f"{kernel}: not emulated: {answer['unsupported']}")
+    if "invalid" in answer:
+        raise InvalidLaunch(f"{kernel}: invalid launch: {answer['invalid']}")
+    if "error" in answer:
+        raise KernelBlasterError(f"{kernel}: {answer['error']}")
+    findings = tuple(
+        Finding(f["kind"], f["detail"], f["kernel"], f["line"], tuple(f["block"]), tuple(f["thread"]))
+        for f in answer["findings"]
+    )
+    return Report(findings, bool(answer["stopped"]), answer["counts"])

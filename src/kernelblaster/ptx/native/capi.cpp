@@ -1,0 +1,171 @@
+// The machine as Python sees it: opaque handles, and JSON for everything that is not a number.
+#include <cstdio>
+#include <sstream>
+#include <stdexcept>
+
+#include "machine.h"
+
+using namespace ptx;
+
+namespace {
+
+struct Machine {
+  Memory memory;
+  std::string answer;   // what the last call returned
+};
+
+struct Loaded {
+  std::shared_ptr<Module> module;
+  std::vector<std::unique_ptr<uint64_t[]>> storage;   // of its global variables
+  std::vector<uint64_t> starts;
+};
+
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    if ((unsigned char)c < 32) { result += ' '; continue; }
+    result += c;
+  }
+  return result + "\"";
+}
+
+void place_globals(Machine& machine, Loaded& loaded) {
+  for (auto& [name, symbol] : loaded.module->globals) {
+    if (symbol.space == Space::Shared) continue;
+    loaded.storage.emplace_back(new uint64_t[symbol.bytes / 8 + 64]());
+    uint64_t start = ((uint64_t)(uintptr_t)loaded.storage.back().get() + 255) / 256 * 256;
+    symbol.address = start;
+    if (!symbol.initial.empty()) memcpy((void*)(uintptr_t)start, symbol.initial.data(), symbol.initial.size());
+    machine.memory.add(start, symbol.bytes, name, false);
+    loaded.starts.push_back(start);
+  }
+  for (auto& [name, symbol] : loaded.module->globals)
+    for (auto& [offset, other] : symbol.pointers) {
+      auto found = loaded.module->globals.find(other);
+      if (found == loaded.module->globals.end()) throw std::runtime_error("unknown symbol " + other);
+      memcpy((void*)(uintptr_t)(symbol.address + offset), &found->second.address, 8);
+    }
+}
+
+std::string describe(const Module& module) {
+  std::ostringstream out;
+  out << "{\"target\": " << quoted(module.target) << ", \"files\": [";
+  for (size_t i = 0; i < module.files.size(); ++i) out << (i ? ", " : "") << quoted(module.files[i]);
+  out << "], \"kernels\": [";
+  bool first = true;
+  for (const auto& [name, f] : module.functions) {
+    if (!f->entry) continue;
+    out << (first ? "" : ", ") << "{\"name\": " << quoted(name) << ", \"shared_bytes\": " << f->shared_bytes
+        << ", \"local_bytes\": " << f->local_bytes << ", \"instructions\": " << f->code.size()
+        << ", \"unsupported\": " << quoted(f->unsupported) << ", \"parameters\": [";
+    for (size_t i = 0; i < f->parameters.size(); ++i)
+      out << (i ? ", " : "") << "[" << f->parameters[i].offset << ", " << f->parameters[i].bytes << "]";
+    out << "]}";
+    first = false;
+  }
+  out << "], \"globals\": {";
+  first = true;
+  for (const auto& [name, symbol] : module.globals) {
+    if (symbol.space == Space::Shared) continue;
+    out << (first ? "" : ", ") << quoted(name) << ": [" << symbol.address << ", " << symbol.bytes << "]";
+    first = false;
+  }
+  out << "}}";
+  return out.str();
+}
+
+std::string report(const Launch& launch) {
+  static const char* const classes[] = {"integer", "float32", "float64", "float16", "special", "convert", "move",
+                                        "control", "load", "store", "atomic", "shared", "barrier", "warp", "tensor", "async"};
+  const Counts& c = launch.counts;
+  std::ostringstream out;
+  out << "{\"findings\": [";
+  for (size_t i = 0; i < launch.findings.size(); ++i) {
+    const Finding& f = launch.findings[i];
+    out << (i ? ", " : "") << "{\"kind\": " << quoted(f.kind) << ", \"detail\": " << quoted(f.detail)
+        << ", \"kernel\": " << quoted(f.kernel) << ", \"line\": " << f.line << ", \"block\": [" << f.block[0] << ", "
+        << f.block[1] << ", " << f.block[2] << "], \"thread\": [" << f.thread[0] << ", " << f.thread[1] << ", "
+        << f.thread[2] << "]}";
+  }
+  out << "], \"stopped\": " << (launch.stopped ? "true" : "false") << ", \"counts\": {\"warp_instructions\": {";
+  for (int i = 0; i < (int)Class::Count; ++i) out << (i ? ", " : "") << quoted(classes[i]) << ": " << c.warp_instructions[i];
+  out << "}";
+#define FIELD(name) out << ", \"" #name "\": " << c.name
+  FIELD(thread_instructions); FIELD(total_warp_instructions); FIELD(global_load_requests); FIELD(global_load_sectors);
+  FIELD(global_store_requests); FIELD(global_store_sectors); FIELD(shared_load_requests); FIELD(shared_load_wavefronts);
+  FIELD(shared_store_requests); FIELD(shared_store_wavefronts); FIELD(local_requests); FIELD(local_sectors);
+  FIELD(atomic_requests); FIELD(barriers); FIELD(divergent_branches); FIELD(branches); FIELD(global_load_bytes);
+  FIELD(global_store_bytes); FIELD(tensor_operations); FIELD(blocks);
+#undef FIELD
+  out << "}}";
+  return out.str();
+}
+
+// Runs `body`; its text, or the error as JSON, stays alive in the machine until the next call.
+template <typename Body>
+const char* answered(Machine* machine, Body body) {
+  try {
+    machine->answer = body();
+  } catch (const std::exception& error) {
+    machine->answer = "{\"error\": " + quoted(error.what()) + "}";
+  }
+  return machine->answer.c_str();
+}
+
+}  // namespace
+
+extern "C" {
+
+Machine* ptx_machine_new() { return new Machine; }
+void ptx_machine_free(Machine* machine) { delete machine; }
+
+void ptx_memory_add(Machine* machine, uint64_t start, uint64_t bytes, const char* name, int tracked) {
+  machine->memory.add(start, bytes, name, tracked != 0);
+}
+int ptx_memory_remove(Machine* machine, uint64_t start) { return machine->memory.remove(start); }
+
+const char* ptx_load(Machine* machine, const char* text, uint64_t length, Loaded** handle) {
+  *handle = nullptr;
+  return answered(machine, [&] {
+    auto loaded = std::make_unique<Loaded>();
+    loaded->module = parse(std::string(text, length));
+    place_globals(*machine, *loaded);
+    std::string description = describe(*loaded->module);
+    *handle = loaded.release();
+    return description;
+  });
+}
+
+void ptx_unload(Machine* machine, Loaded* loaded) {
+  for (uint64_t start : loaded->starts) machine->memory.remove(start);
+  delete loaded;
+}
+
+const char* ptx_launch(Machine* machine, Loaded* loaded, const char* kernel, const uint32_t* grid, const uint32_t* block,
+                       uint64_t dynamic_shared, const uint8_t* parameters, uint64_t parameter_bytes, uint64_t budget,
+                       int threads) {
+  return answered(machine, [&] {
+    auto found = loaded->module->functions.find(kernel);
+    if (found == loaded->module->functions.end()) throw std::runtime_error(std::string("no kernel ") + kernel);
+    const Function& f = *found->second;
+    if (!f.unsupported.empty()) return "{\"unsupported\": " + quoted(f.unsupported) + "}";
+    uint64_t count = (uint64_t)block[0] * block[1] * block[2];
+    if (!count || count > 1024 || !grid[0] || !grid[1] || !grid[2] || (f.max_threads && count > (uint64_t)f.max_threads))
+      return std::string("{\"invalid\": \"grid or block size\"}");
+    if (f.shared_bytes + dynamic_shared > 228u << 10) return std::string("{\"invalid\": \"shared memory size\"}");
+    Launch launch;
+    launch.module = loaded->module.get();
+    launch.function = &f;
+    for (int d = 0; d < 3; ++d) { launch.grid[d] = grid[d]; launch.block[d] = block[d]; }
+    launch.dynamic_shared = dynamic_shared;
+    launch.parameters.assign(parameters, parameters + parameter_bytes);
+    launch.parameters.resize(f.parameter_bytes + 16);
+    launch.memory = &machine->memory;
+    launch.budget = budget;
+    execute(launch, threads);
+    return report(launch);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,288 @@
+// The PTX machine: real compiled PTX, executed a warp at a time under an active mask.
+//
+//   text --parse--> Module of Kernels --bind--> Inst with a handler each --execute--> memory, counts
+//
+// An instruction's meaning lives in a handler, a plain function that works on the lanes of
+// `warp.active`. Handlers are found by the bind_* functions, one for each family of opcodes, from the
+// opcode's dotted parts; an opcode that nobody binds is refused by name when the kernel is launched.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace ptx {
+
+constexpr int kLanes = 32;
+constexpr uint32_t kAllLanes = 0xffffffffu;
+
+// One virtual register for all lanes. 8-, 16- and 32-bit values occupy the low bits of u32[lane], with
+// the upper bits unspecified (mask when reading 8- or 16-bit ones); 64-bit values occupy u64[lane].
+// 128-bit registers (.b128) take two consecutive slots. A predicate is a mask in `mask`, bit = lane.
+union alignas(64) Reg {
+  uint64_t u64[kLanes];
+  int64_t s64[kLanes];
+  double f64[kLanes];
+  uint32_t u32[kLanes];
+  int32_t s32[kLanes];
+  float f32[kLanes];
+  uint32_t mask;
+};
+
+enum class Space : uint8_t { Generic, Global, Shared, Local, Const, Param };
+
+// How an operand was written. Registers, predicates, immediates and special registers all end up as a
+// slot of the warp's register file: immediates and symbol addresses are broadcast into slots of their
+// own before a block starts, so a handler reads every source the same way: warp.reg(slot).
+struct Operand {
+  enum Kind : uint8_t { None, Register, Immediate, Address, Vector, Label, Symbol, Sink } kind = None;
+  int slot = -1;                 // Register, Immediate, Symbol: where the value is
+  bool predicate = false;        // the slot is a mask
+  bool negated = false;          // !p
+  std::vector<Operand> parts;    // Vector: {a, b, ...}
+  int64_t offset = 0;            // Address: [slot + offset]; slot == -1: absolute offset
+  std::string text;              // as written: labels, symbols, symbol names
+  uint64_t bits = 0;             // Immediate: its value as written (floats: their bit pattern)
+  int width = 0;                 // Register: bits (8, 16, 32, 64, 128; 1 for predicates)
+};
+
+// The slot to read an operand from. An immediate or a symbol has two: its value broadcast as 32-bit lanes
+// (also for 8- and 16-bit types) and, in the next slot, as 64-bit lanes.
+inline int source32(const Operand& o) { return o.slot; }
+inline int source64(const Operand& o) {
+  return o.kind == Operand::Immediate || o.kind == Operand::Symbol ? o.slot + 1 : o.slot;
+}
+// The slot of a destination, or -1 for the sink `_`.
+inline int target(const Operand& o) { return o.kind == Operand::Register ? o.slot : -1; }
+
+// An instruction as parsed: `add.rn.ftz.f32 %f1, %f2, 0f3F800000;` has parts {"add","rn","ftz","f32"}.
+struct Parsed {
+  std::vector<std::string> parts;
+  std::vector<Operand> operands;   // destination(s) first; `a|b` destinations are two operands
+  bool has(const char* part) const {
+    for (size_t i = 1; i < parts.size(); ++i)
+      if (parts[i] == part) return true;
+    return false;
+  }
+  const std::string& op() const { return parts[0]; }
+  const std::string& type() const { return parts.back(); }
+  std::string name() const;        // the dotted opcode again
+};
+
+// What an instruction counts as.
+enum class Class : uint8_t {
+  Integer, Float32, Float64, Float16, Special, Convert, Move, Control, Load, Store, Atomic, Shared,
+  Barrier, Warp, Tensor, Async, Count
+};
+
+// Instructions that the executor itself carries out, because they move lanes rather than values.
+enum class Control : uint8_t { None, Branch, Exit, Barrier, Arrive, Trap };
+
+struct Warp;
+struct Inst;
+using Handler = void (*)(Warp&, const Inst&);
+
+// An instruction ready to run. Handlers may use the small fields as they like.
+struct Inst {
+  Handler run = nullptr;
+  int dst[4] = {-1, -1, -1, -1};   // slots; -1: none or a sink (_)
+  int src[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  int64_t imm[4] = {0, 0, 0, 0};   // handler's own: offsets, cache flags, mask, target pc
+  uint8_t flag[8] = {0};           // handler's own: negations, vector length, rounding, space
+  int guard = -1;                  // predicate slot, or -1
+  bool guard_negated = false;
+  Class klass = Class::Integer;
+  Control control = Control::None; // None: call `run`
+  uint32_t line = 0;               // source line from .loc, 0 if unknown
+  uint16_t file = 0;
+  std::shared_ptr<Parsed> parsed;  // for messages and for rare handlers that want the text
+};
+
+struct Symbol {                    // a variable: .global, .const, .shared, .local or .param
+  std::string name;
+  Space space = Space::Global;
+  uint64_t bytes = 0, align = 1, address = 0;   // address: absolute for global/const, else an offset
+  std::vector<uint8_t> initial;
+  std::vector<std::pair<uint64_t, std::string>> pointers;  // offset -> name of the symbol stored there
+  bool dynamic = false;            // extern .shared x[]
+};
+
+struct Parameter { std::string name; uint64_t bytes = 0, align = 1, offset = 0; };
+
+struct Function {                  // a kernel (.entry) or a device function (.func)
+  std::string name;
+  bool entry = false;
+  std::vector<Parameter> parameters, results;
+  uint64_t parameter_bytes = 0;
+  std::vector<Inst> code;
+  std::unordered_map<std::string, int> labels;
+  int slots = 0;                                   // registers, immediates and special registers
+  std::vector<std::pair<int, uint64_t>> constants; // slot -> value broadcast before a block starts
+  std::vector<std::pair<int, std::string>> symbols;// slot -> symbol whose address is broadcast
+  std::map<std::string, Symbol> variables;         // .shared and .local of this function
+  uint64_t shared_bytes = 0, local_bytes = 0;
+  int max_threads = 0;
+  std::string unsupported;                         // first opcode that no family binds, with its line
+};
+
+struct Module {
+  std::map<std::string, std::shared_ptr<Function>> functions;
+  std::map<std::string, Symbol> globals;           // .global and .const, and module-level .shared
+  std::vector<std::string> files;
+  std::string target;                              // sm_90
+};
+
+// A problem found while running; the first few of each kind are kept, with where they happened.
+struct Finding {
+  std::string kind, detail, kernel;
+  uint32_t line = 0;
+  uint32_t block[3] = {0, 0, 0}, thread[3] = {0, 0, 0};
+};
+
+struct Counts {
+  uint64_t warp_instructions[(int)Class::Count] = {0};
+  uint64_t thread_instructions = 0, total_warp_instructions = 0;
+  uint64_t global_load_requests = 0, global_load_sectors = 0, global_store_requests = 0, global_store_sectors = 0;
+  uint64_t shared_load_requests = 0, shared_load_wavefronts = 0, shared_store_requests = 0, shared_store_wavefronts = 0;
+  uint64_t local_requests = 0, local_sectors = 0, atomic_requests = 0, barriers = 0, divergent_branches = 0, branches = 0;
+  uint64_t global_load_bytes = 0, global_store_bytes = 0, tensor_operations = 0, blocks = 0;
+  void add(const Counts& other);
+};
+
+// Host memory that stands for device memory. Every access is checked against live allocations.
+struct Allocation { uint64_t start = 0, bytes = 0; std::string name; bool freed = false; std::vector<uint8_t> written; };
+
+struct Memory {
+  // Addresses are real host pointers. Lookup must be fast: a sorted vector plus a one-entry cache per warp.
+  std::map<uint64_t, Allocation> live;             // by start
+  std::mutex lock;
+  void add(uint64_t start, uint64_t bytes, const std::string& name, bool tracked);
+  bool remove(uint64_t start);
+  Allocation* find(uint64_t address);              // the allocation that holds an address, or null
+};
+
+struct Block;
+
+// A set of lanes at one place. Lanes of a warp that took different ways are several groups; the one with
+// the smallest pc runs first, so that they meet again where their ways join.
+struct Group {
+  int pc = 0;
+  uint32_t lanes = 0;
+  const Inst* barrier = nullptr;    // the barrier at which these lanes wait, or null
+};
+
+struct Warp {
+  Block* block = nullptr;
+  const Function* function = nullptr;
+  Reg* registers = nullptr;         // `function->slots` of them
+  uint32_t active = 0;              // lanes that the current instruction applies to (guard included)
+  uint32_t alive = 0;               // lanes that have not exited
+  uint32_t carry = 0;               // CC.CF of the extended-precision instructions, bit = lane
+  int pc = 0;                       // of the running group
+  int index = 0;                    // within the block
+  uint32_t thread[kLanes][3];       // %tid
+  uint8_t* local = nullptr;         // local_bytes for each lane
+  std::vector<Group> groups;        // waiting groups of this warp
+  Counts counts;
+  uint64_t budget = 0;              // warp instructions left before a runaway is declared
+  bool finished = false;
+
+  Reg& reg(int slot) { return registers[slot]; }
+  // Stops the launch with a finding (kind, detail) at the current instruction and lane.
+  [[noreturn]] void fault(const std::string& kind, const std::string& detail, int lane);
+  // Notes a finding and goes on.
+  void note(const std::string& kind, const std::string& detail, int lane);
+};
+
+struct Fault { Finding finding; };   // thrown by Warp::fault
+
+struct Block {
+  struct Launch* launch = nullptr;
+  uint32_t id[3] = {0, 0, 0};
+  uint8_t* shared = nullptr;          // static and dynamic shared memory; generic addresses are host pointers
+  uint64_t shared_bytes = 0;
+  std::vector<Warp> warps;
+  std::vector<uint8_t> shared_written;   // a flag a byte: initialized
+  int threads = 0;
+};
+
+struct Launch {
+  const Module* module = nullptr;
+  const Function* function = nullptr;
+  uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
+  uint64_t dynamic_shared = 0;
+  std::vector<uint8_t> parameters;
+  Memory* memory = nullptr;
+  uint64_t budget = 0;
+  std::mutex lock;                    // findings and counts
+  std::vector<Finding> findings;
+  Counts counts;
+  std::atomic<bool> stopped{false};
+};
+
+// Families of opcodes. Each returns true if it knows the opcode and has filled in inst.run, inst.klass and
+// the slots. `slots` of operands are assigned already.
+bool bind_integer(const Parsed& p, Inst& inst);
+bool bind_float(const Parsed& p, Inst& inst);
+bool bind_convert(const Parsed& p, Inst& inst);
+bool bind_memory(const Parsed& p, Inst& inst);
+bool bind_warp(const Parsed& p, Inst& inst);
+bool bind_tensor(const Parsed& p, Inst& inst);
+bool bind_control(const Parsed& p, Inst& inst, const Function& function);
+
+// Parses a whole PTX text; throws std::runtime_error with the line on malformed input.
+std::shared_ptr<Module> parse(const std::string& text);
+void execute(Launch& launch, int threads);
+
+// Slots that every function has, filled in before a warp starts: special registers.
+enum Special : int { TidX, TidY, TidZ, NtidX, NtidY, NtidZ, CtaidX, CtaidY, CtaidZ, NctaidX, NctaidY, NctaidZ,
+  LaneId, WarpId, NWarpId, SmId, NSmId, GridId, LaneMaskEq, LaneMaskLe, LaneMaskLt, LaneMaskGe, LaneMaskGt,
+  Clock, Clock64, GlobalTimer, DynamicSmem, TotalSmem, SpecialCount };
+
+// Calls body(lane) for every lane of `mask`.
+template <typename Body>
+inline void each_lane(uint32_t mask, Body body) {
+  while (mask) {
+    int lane = __builtin_ctz(mask);
+    mask &= mask - 1;
+    body(lane);
+  }
+}
+// dst = f(lane) for active lanes of a 32-bit register: all lanes are computed, then blended, so that the
+// compiler can use vector instructions. Only for f without side effects.
+template <typename F>
+inline void lanes32(Warp& w, int dst, F f) {
+  if (dst < 0) return;
+  Reg& d = w.reg(dst);
+  if (w.active == kAllLanes) {
+    for (int i = 0; i < kLanes; ++i) d.u32[i] = f(i);
+  } else {
+    each_lane(w.active, [&](int i) { d.u32[i] = f(i); });
+  }
+}
+template <typename F>
+inline void lanes64(Warp& w, int dst, F f) {
+  if (dst < 0) return;
+  Reg& d = w.reg(dst);
+  if (w.active == kAllLanes) {
+    for (int i = 0; i < kLanes; ++i) d.u64[i] = f(i);
+  } else {
+    each_lane(w.active, [&](int i) { d.u64[i] = f(i); });
+  }
+}
+// Predicate result: the bits of active lanes are replaced.
+template <typename F>
+inline void lanes_predicate(Warp& w, int dst, F f) {
+  if (dst < 0) return;
+  uint32_t result = 0;
+  for (int i = 0; i < kLanes; ++i) result |= (uint32_t)(f(i) ? 1 : 0) << i;
+  Reg& d = w.reg(dst);
+  d.mask = (d.mask & ~w.active) | (result & w.active);
+}
+
+}  // namespace ptx
