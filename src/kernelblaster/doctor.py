@@ -49,7 +49,7 @@ def _gpu() -> list[Finding]:
 
     reason = why_no_gpu()
     if reason:
-        advice = "Tasks can be checked and candidates compiled; evaluation needs a CUDA GPU."
+        advice = "Candidates can be compiled and emulated; timing them needs a CUDA GPU."
         return [Finding("GPU", "missing", reason, advice, needed=True)]
     try:
         device = CudaDevice(spares=1)

@@ -5,7 +5,7 @@ import sys
 import typer
 from rich.console import Console
 
-from kernelblaster.cli import doctor, evaluate, profile, tasks
+from kernelblaster.cli import doctor, emulate, evaluate, profile, tasks
 from kernelblaster.errors import KernelBlasterError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app.command("doctor")(doctor.doctor)
 app.add_typer(tasks.app, name="tasks")
 app.command("evaluate")(evaluate.evaluate)
 app.command("profile")(profile.profile)
+app.command("emulate")(emulate.emulate)
 
 
 def main() -> None:

@@ -47,8 +47,8 @@ class CudaDevice:
         reason = why_no_gpu()
         if reason:
             raise NoDevice(
-                f"no usable GPU: {reason}. Compiling and task checks work without one; running a "
-                "candidate does not."
+                f"no usable GPU: {reason}. Without one, a candidate can be checked by `kernelblaster "
+                "emulate`, but not timed."
             )
         self.torch_device = torch.device("cuda", 0)
         self._properties = torch.cuda.get_device_properties(0)

@@ -39,12 +39,14 @@ class Work:
 @dataclass(frozen=True)
 class CallReport:
     """What happened during one call. `error` is empty if CUDA reported none; `violations` are
-    breaches of the contract that were seen; `live_bytes` is scratch memory not given back."""
+    breaches of the contract that were seen; `live_bytes` is scratch memory not given back;
+    `findings` are what a device that checks accesses found, a line each."""
 
     error: str
     violations: tuple[str, ...]
     live_bytes: int
     work: tuple[Work, ...]
+    findings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,13 @@ class WorkerProcess:
     def alive(self) -> bool:
         return self._process.poll() is None
 
+    def tell(self, text: str) -> None:
+        """Send a line that has no answer of its own."""
+        try:
+            os.write(self._commands, text.encode() + b"\n")
+        except OSError as error:
+            raise CandidateDied(self._how_it_died()) from error
+
     def wait_ready(self) -> str:
         """What the sandbox lacks, in words; empty if nothing."""
         if self._ready is None:
@@ -74,7 +81,7 @@ class WorkerProcess:
                 self.kill()
                 raise DeviceLost(f"a worker process did not start: {error}") from error
             if "ready" not in self._ready:
-                raise DeviceLost(f"a worker process could not use the GPU: {self._ready.get('fault')}")
+                raise DeviceLost(f"a worker process could not begin: {self._ready.get('fault')}")
         return str(self._ready["sandbox_gaps"])
 
     @property
@@ -85,10 +92,7 @@ class WorkerProcess:
 
     def command(self, text: str, limit_s: float) -> dict[str, Any]:
         """Send one command and wait for its answer; on any failure the process is killed."""
-        try:
-            os.write(self._commands, text.encode() + b"\n")
-        except OSError as error:
-            raise CandidateDied(self._how_it_died()) from error
+        self.tell(text)
         try:
             return self._read(limit_s)
         except (CandidateDied, CandidateHung):
@@ -195,6 +199,12 @@ def call_report(answer: dict[str, Any]) -> CallReport:
                     duration_us=w.get("us"),
                 )
                 for w in answer["work"]
+            ),
+            findings=tuple(
+                f"{f['kind']} in {f['kernel']}, line {f['line']}, block {f['block']}, thread {f['thread']}: "
+                f"{f['detail']}"
+                for w in answer["work"]
+                for f in w.get("report", {}).get("findings", [])
             ),
         )
     except (KeyError, TypeError, ValueError) as error:

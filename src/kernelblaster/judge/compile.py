@@ -32,6 +32,7 @@ from kernelblaster.tasks.header import judge_header
 
 COMPILER_MEMORY_BYTES = 24 << 30
 LOG_CHARACTERS = 4000
+FORMAT = 2  # of a cache entry: what its folder holds
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def _build(
     options = flags(architecture, candidate.defines)
     if vendor:
         options += ["-lcublas", "-lcublasLt", "-lcudnn"]
-    key = json.dumps([candidate.source, header, options, tools.version])
+    key = json.dumps([FORMAT, candidate.source, header, options, tools.version])
     target = cache.entry("candidate", hashlib.sha256(key.encode()).hexdigest()[:32])
     report = target / "compilation.json"
     if report.is_file():
@@ -85,6 +86,7 @@ def _build(
     with cache.filling(target) as folder:
         (folder / "header.h").write_text(header)
         (folder / "candidate.cu").write_text(candidate.source)
+        (folder / "options.json").write_text(json.dumps(options))
         command = [
             tools.nvcc,
             *options,

@@ -99,12 +99,21 @@ def plan(task: Task) -> list[Case]:
 class Verifier:
     """Runs the cases of one candidate. `seed` is secret until the verdict is out."""
 
-    def __init__(self, device: Device, task: Task, baseline: Baseline, runner: Runner, seed: int) -> None:
+    def __init__(
+        self,
+        device: Device,
+        task: Task,
+        baseline: Baseline,
+        runner: Runner,
+        seed: int,
+        cases: list[Case] | None = None,
+    ) -> None:
         self._device = device
         self._task = task
         self._baseline = baseline
         self._runner = runner
         self._rng = random.Random(seed)
+        self._cases = plan(task) if cases is None else cases
         self._arena = device.arena(0)
         self._calls = 0
         self._deterministic = True
@@ -114,7 +123,7 @@ class Verifier:
     def verify(self) -> Verification | Failure:
         start = time.perf_counter()
         try:
-            for case in plan(self._task):
+            for case in self._cases:
                 self._check(case)
         except Stop as stop:
             return stop.outcome
@@ -290,6 +299,9 @@ def stop_on_report(report: CallReport, where: str) -> None:
     """Raise Stop where the report alone condemns the candidate."""
     if report.violations:
         raise Stop(Rejected(reason="contract", evidence="; ".join(report.violations)))
+    if report.findings:
+        kind = report.findings[0].split(" ")[0]
+        raise Stop(Rejected(reason=kind, evidence="\n".join((where, *report.findings[:5]))))
     if report.error:
         raise Stop(RuntimeFailed(reason=report.error, evidence=where))
     if report.live_bytes:

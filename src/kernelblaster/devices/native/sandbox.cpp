@@ -56,7 +56,7 @@ const int kForbidden[] = {
 
 void add(std::vector<sock_filter>& program, sock_filter instruction) { program.push_back(instruction); }
 
-std::vector<sock_filter> filter() {
+std::vector<sock_filter> filter(bool threads) {
   std::vector<sock_filter> program;
   auto load = [&](size_t offset) { add(program, BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offset)); };
   auto refuse = [&](int error) { add(program, BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)error)); };
@@ -65,13 +65,22 @@ std::vector<sock_filter> filter() {
   add(program, BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
   load(offsetof(seccomp_data, nr));
   for (int call : kForbidden) {
+    if (threads && call == SYS_clone) continue;
     add(program, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 1));
     refuse(EPERM);
   }
 #ifdef SYS_clone3
+  // The C library falls back to clone, whose flags are in a register, when clone3 does not exist.
   add(program, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1));
-  refuse(EPERM);
+  refuse(threads ? ENOSYS : EPERM);
 #endif
+  if (threads) {
+    add(program, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3));
+    load(offsetof(seccomp_data, args[0]));
+    add(program, BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 1, 0));
+    refuse(EPERM);
+    load(offsetof(seccomp_data, nr));
+  }
   // Opening is allowed for reading only; the driver's own devices are open already.
   const unsigned writing = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND;
   add(program, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3));
@@ -108,14 +117,14 @@ size_t data_bytes() {
 
 void leave_network() { (void)unshare(CLONE_NEWNET); }  // where permitted; the filter forbids sockets anyway
 
-std::string close_sandbox(size_t limit_bytes) {
+std::string close_sandbox(size_t limit_bytes, bool threads) {
   signal(SIGXFSZ, SIG_IGN);
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_FSIZE, 0);
   limit(RLIMIT_NOFILE, 512);
   limit(RLIMIT_DATA, data_bytes() + limit_bytes);
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return std::string("no_new_privs: ") + strerror(errno);
-  auto program = filter();
+  auto program = filter(threads);
   sock_fprog description{(unsigned short)program.size(), program.data()};
   if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &description, 0, 0) != 0)
     return std::string("seccomp: ") + strerror(errno);

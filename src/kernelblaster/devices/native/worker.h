@@ -46,6 +46,7 @@ Ledger& ledger();
 void read_through(const uint4* data, size_t count, uint32_t* sink, cudaStream_t stream);
 
 // Takes away from this process what a candidate has no business with. `limit_bytes` bounds further
-// host memory. Returns what could not be put in place, in words; empty if all is.
-std::string close_sandbox(size_t limit_bytes);
+// host memory; `threads` leaves the process the right to start threads. Returns what could not be put
+// in place, in words; empty if all is.
+std::string close_sandbox(size_t limit_bytes, bool threads = false);
 void leave_network();

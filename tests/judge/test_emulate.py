@@ -1,0 +1,100 @@
+"""Candidates on the PTX machine, through the same compile and verify stages as on a GPU."""
+
+from pathlib import Path
+
+import pytest
+
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.judge.emulate import emulate
+from kernelblaster.ptx.machine import NotEmulated
+from kernelblaster.records import Candidate, Incorrect, Rejected, RuntimeFailed, Verification
+from kernelblaster.tasks.catalog import load_task
+from kernelblaster.testing.corpus import ROOT, Corpus
+
+CORPUS = Corpus()
+HONEST = ROOT / "tests" / "exploits" / "honest"
+RIGHT = (
+    "argmax_packed_atomics",
+    "cross_entropy_device_global",
+    "layer_norm_groups",
+    "matmul_async_copy",
+    "relu_inline_ptx",
+    "rowsum_scratch",
+    "scaled_linear_constant_memory",
+    "softmax_dynamic_shared",
+)
+RELU = """
+__global__ void relu(float* out, const float* x, int64_t n) {
+  int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+  BODY
+}
+extern "C" void launch_gpu_implementation(float* out, const float* x, int64_t x_0, int64_t x_1,
+                                          cudaStream_t stream) {
+  int64_t n = x_0 * x_1;
+  float* scratch = nullptr;
+  cudaMallocAsync((void**)&scratch, n * sizeof(float), stream);
+  relu<<<(unsigned)((n + 127) / 128), 128, 0, stream>>>(ARGUMENTS);
+  cudaFreeAsync(scratch, stream);
+}
+"""
+
+
+def relu(body: str, arguments: str = "out, x, n") -> Candidate:
+    return Candidate(source=RELU.replace("BODY", body).replace("ARGUMENTS", arguments))
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_honest_controls_are_right_and_clean(compiler: str, name: str) -> None:
+    found = emulate(*CORPUS.read(HONEST / f"{name}.cu"))
+    assert isinstance(found.outcome, Verification), found.outcome
+    assert found.launches and all(not launch["findings"] for launch in found.launches)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "outcome", "reason"),
+    [
+        (relu("if (i < n) out[i] = fmaxf(x[i], 0.f);"), Verification, ""),
+        (relu("if (i < n) out[i] = fabsf(x[i]);"), Incorrect, "wrong values"),
+        (relu("if (i < n - 1) out[i] = fmaxf(x[i], 0.f);"), Incorrect, "unwritten output"),
+        (relu("out[i] = fmaxf(x[i], 0.f);"), Rejected, "out-of-bounds"),
+        (relu("if (i < n) out[i] = x[i + 1] - x[i + 1] + fmaxf(x[i], 0.f);"), Rejected, "out-of-bounds"),
+        (
+            relu("if (i < n) out[i] = 0 * x[i] + fmaxf(x[i], 0.f);", "out, scratch, n"),
+            Rejected,
+            "uninitialized",
+        ),
+        (relu("if (i < n) out[i] = fmaxf(x[i], 0.f); __trap();"), Rejected, "trap"),
+    ],
+)
+def test_what_the_machine_finds(compiler: str, candidate: Candidate, outcome: type, reason: str) -> None:
+    task = CORPUS.task("tests/exploits/tasks/relu.py")
+    found = emulate(task, candidate)
+    assert isinstance(found.outcome, outcome), found.outcome
+    if not isinstance(found.outcome, Verification):
+        assert isinstance(found.outcome, Incorrect | Rejected | RuntimeFailed)
+        assert found.outcome.reason == reason
+
+
+def test_findings_name_the_source_line(compiler: str) -> None:
+    task = CORPUS.task("tests/exploits/tasks/relu.py")
+    outcome = emulate(task, relu("out[i] = fmaxf(x[i], 0.f);")).outcome
+    assert isinstance(outcome, Rejected) and "line 4" in outcome.evidence
+
+
+def test_what_is_not_emulated_is_no_verdict(compiler: str) -> None:
+    with pytest.raises(NotEmulated, match="clusters"):
+        emulate(*CORPUS.read(HONEST / "max_pool1d_cluster.cu"))
+
+
+def test_planted_errors_are_caught(compiler: str) -> None:
+    for name in ("layer_norm", "two_outputs"):
+        task, candidate = CORPUS.read(ROOT / "tests" / "candidates" / f"{name}.cu")
+        assert isinstance(emulate(task, candidate).outcome, Verification)
+        planted = candidate.with_defines({"PLANTED_ERROR": 1})
+        assert isinstance(emulate(task, planted).outcome, Incorrect)
+
+
+def test_unknown_gpus_are_named(compiler: str, tmp_path: Path) -> None:
+    task = load_task("core/level1/relu")
+    with pytest.raises(KernelBlasterError, match="is not one of"):
+        emulate(task, relu(""), gpu="voodoo")
