@@ -13,6 +13,8 @@ run: $(READY)
 	$(BIN)/kernelblaster doctor || [ $$? -eq 1 ]
 	@echo
 	$(BIN)/kernelblaster evaluate core/level1/softmax examples/softmax.cu || [ $$? -le 2 ]
+	@echo
+	$(BIN)/kernelblaster emulate core/level1/softmax examples/softmax.cu
 
 test: $(READY)
 	$(BIN)/python -m pytest -n auto -m "not gpu"

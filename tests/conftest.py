@@ -1,12 +1,18 @@
 """Shared by all tests: a compile cache of their own, so that nothing outside is touched."""
 
 import os
+import shutil
 import tempfile
 
 import pytest
 
-_CACHE = tempfile.mkdtemp(prefix="kernelblaster-tests-")
-os.environ["KERNELBLASTER_CACHE"] = _CACHE
+if "PYTEST_XDIST_WORKER" not in os.environ:  # workers take over the environment of the first process
+    os.environ["KERNELBLASTER_CACHE"] = tempfile.mkdtemp(prefix="kernelblaster-tests-")
+
+
+def pytest_sessionfinish() -> None:
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        shutil.rmtree(os.environ["KERNELBLASTER_CACHE"], ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
