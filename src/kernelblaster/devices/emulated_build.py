@@ -18,7 +18,7 @@ def emulated_worker() -> Path:
     tools = toolchain()
     library = machine_library()
     digest = hashlib.sha256(f"{tools.version} {library}".encode())
-    for name in (*SOURCES, "worker.h"):
+    for name in (*SOURCES, "protocol.h", "worker.h"):
         digest.update((NATIVE / name).read_bytes())
     target = cache.entry("worker", digest.hexdigest()[:32])
     executable = target / "emulated"

@@ -16,7 +16,7 @@ def worker_executable(architecture: str) -> Path:
     """Path of the worker for `architecture` (like sm_90a); about 5 s the first time."""
     tools = toolchain()
     digest = hashlib.sha256(f"{tools.version} {architecture}".encode())
-    for name in (*SOURCES, "worker.h"):
+    for name in (*SOURCES, "protocol.h", "worker.h"):
         digest.update((NATIVE / name).read_bytes())
     target = cache.entry("worker", digest.hexdigest()[:32])
     executable = target / "worker"

@@ -24,6 +24,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include "protocol.h"
 #include "worker.h"
 
 extern "C" {
@@ -65,15 +66,6 @@ int poison = -1;
 int threads = 1;
 cudaError_t last_error = cudaSuccess;
 cudaStream_t given = (cudaStream_t)(uintptr_t)0x5bd1e995;
-
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += (unsigned char)c < 32 ? ' ' : c;
-  }
-  return result + "\"";
-}
 
 void answer(const std::string& fields) {
   fprintf(replies, "{%s}\n", fields.c_str());
@@ -138,27 +130,6 @@ cudaError_t launch(const void* function, dim3 grid, dim3 block, void** arguments
   return cudaSuccess;
 }
 
-struct Arguments {
-  std::vector<uint64_t> values;
-  std::vector<void*> pointers;
-  explicit Arguments(std::istringstream& words) {
-    size_t count = 0;
-    words >> count;
-    for (std::string word; values.size() < count && words >> word;) {
-      uint64_t value = 0;
-      if (word[0] == 'd') {
-        double number = strtod(word.c_str() + 1, nullptr);
-        memcpy(&value, &number, 8);
-      } else {
-        value = (uint64_t)strtoll(word.c_str() + 1, nullptr, 10);
-        if (word[0] == 'p') value += (uint64_t)(uintptr_t)arena;
-      }
-      values.push_back(value);
-    }
-    for (auto& value : values) pointers.push_back(&value);
-  }
-};
-
 bool map_arena(std::istringstream& words) {
   std::string command, path;
   words >> command >> path >> arena_bytes;
@@ -205,7 +176,7 @@ void do_tensors(std::istringstream& words) {
 void do_call(std::istringstream& words) {
   int accounting = 0;
   words >> poison >> accounting;
-  Arguments arguments(words);
+  Arguments arguments(words, arena);
   launches.clear();
   error_text.clear();
   violations.clear();

@@ -21,6 +21,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "protocol.h"
 #include "worker.h"
 
 extern "C" cudaError_t cudaProfilerStart();
@@ -48,15 +49,6 @@ double now_us() {
   return t.tv_sec * 1e6 + t.tv_nsec * 1e-3;
 }
 
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += (unsigned char)c < 32 ? ' ' : c;
-  }
-  return result + "\"";
-}
-
 void answer(const std::string& fields) {
   fprintf(replies, "{%s}\n", fields.c_str());
   fflush(replies);
@@ -69,28 +61,6 @@ bool check(cudaError_t error, const char* what) {
   fail(std::string(what) + ": " + REAL(cudaGetErrorString)(error));
   return false;
 }
-
-struct Arguments {
-  std::vector<uint64_t> values;
-  std::vector<void*> pointers;
-
-  explicit Arguments(std::istringstream& words) {
-    size_t count = 0;
-    words >> count;
-    for (std::string word; values.size() < count && words >> word;) {
-      uint64_t value = 0;
-      if (word[0] == 'd') {
-        double number = strtod(word.c_str() + 1, nullptr);
-        memcpy(&value, &number, 8);
-      } else {
-        value = (uint64_t)strtoll(word.c_str() + 1, nullptr, 10);
-        if (word[0] == 'p') value += (uint64_t)(uintptr_t)arena;
-      }
-      values.push_back(value);
-    }
-    for (auto& value : values) pointers.push_back(&value);
-  }
-};
 
 void flush_cache() {
   for (int pass = 0; pass < 2; ++pass) {
@@ -175,7 +145,7 @@ void do_call(std::istringstream& words) {
   int accounting = 0;
   Ledger& book = ledger();
   words >> book.scratch_poison >> accounting;
-  Arguments arguments(words);
+  Arguments arguments(words, arena);
   book.begin_call();
   book.accounting = accounting;
   run(arguments);
@@ -184,7 +154,7 @@ void do_call(std::istringstream& words) {
 }
 
 void do_time(std::istringstream& words) {
-  Arguments arguments(words);
+  Arguments arguments(words, arena);
   Ledger& book = ledger();
   book.scratch_poison = -1;
   REAL(cudaCtxResetPersistingL2Cache)();
@@ -207,7 +177,7 @@ void do_time(std::istringstream& words) {
 }
 
 void do_profile(std::istringstream& words) {
-  Arguments arguments(words);
+  Arguments arguments(words, arena);
   ledger().scratch_poison = -1;
   run(arguments);
   ledger().begin_call();
