@@ -12,8 +12,10 @@ from kernelblaster.judge.compile import Binary, compile_candidate
 from kernelblaster.judge.layout import arena_bytes
 from kernelblaster.judge.verify import Case, Verifier
 from kernelblaster.records import Candidate, Outcome, RuntimeFailed, Task, TimedOut, Verification
+from kernelblaster.tasks.values import Distribution
 
 LARGEST_BYTES = 4 << 20
+OTHERS: tuple[Distribution, ...] = ("scaled", "large", "shifted", "ramp", "spiky")
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,7 @@ def _cases(task: Task) -> list[Case]:
         )
     cases = [
         Case(workload, "written", runs=2, moved=False),
-        Case(workload, "scaled"),
-        Case(workload, "spiky"),
+        *(Case(workload, other) for other in OTHERS),
     ]
     signature = task.signature
     for tensor in (*signature.input_tensors, *signature.parameters):
