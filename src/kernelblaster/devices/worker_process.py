@@ -61,10 +61,6 @@ class WorkerProcess:
         self._buffer = b""
         self._ready: dict[str, Any] | None = None
 
-    @property
-    def alive(self) -> bool:
-        return self._process.poll() is None
-
     def tell(self, text: str) -> None:
         """Send a line that has no answer of its own."""
         try:

@@ -108,7 +108,7 @@ class KernelBaseline:
         self.title = "original kernel"
         self._task = task
         parsed = CudaFile(task.source, task.path)
-        tensors = task.signature.input_tensors + task.signature.parameters
+        tensors = task.signature.read_tensors
         pools = [
             pool_from_distribution(parsed.distributions[t.name], getattr(torch, t.dtype), device.torch_device)
             for t in tensors

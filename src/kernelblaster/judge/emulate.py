@@ -10,7 +10,7 @@ from kernelblaster.errors import BadTask
 from kernelblaster.judge.baseline import ModuleBaseline
 from kernelblaster.judge.compile import Binary, compile_candidate
 from kernelblaster.judge.layout import arena_bytes
-from kernelblaster.judge.verify import Case, Verifier
+from kernelblaster.judge.verify import Case, Verifier, focus_cases
 from kernelblaster.records import Candidate, Outcome, RuntimeFailed, Task, TimedOut, Verification
 from kernelblaster.tasks.values import Distribution
 
@@ -66,12 +66,8 @@ def _cases(task: Task) -> list[Case]:
             f"{task.name}: has no workload that is small enough to be emulated; give it one with SMALL "
             "(docs/tasks.md)."
         )
-    cases = [
+    return [
         Case(workload, "written", runs=2, moved=False),
         *(Case(workload, other) for other in OTHERS),
+        *focus_cases(task, workload),
     ]
-    signature = task.signature
-    for tensor in (*signature.input_tensors, *signature.parameters):
-        if tensor.floating and len(signature.tensors) > 2:
-            cases.append(Case(workload, "written", 1, False, tensor.name))
-    return cases

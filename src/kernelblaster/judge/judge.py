@@ -266,8 +266,7 @@ class Judge:
 
     def _sanitize(self, prepared: _Prepared, binary: Binary) -> list[str]:
         task = prepared.task
-        held_out = task.held_out or (task.primary,)
-        workload = min(held_out, key=lambda w: w.total_bytes(task.signature))
+        workload = task.smallest
         layout = filled_layout(self.device, task, prepared.baseline, workload)
         arguments = layout.arguments(task.signature, prepared.baseline.scalars)
         job = ProfileJob(binary.path, arguments, workload.name, layout.extent)

@@ -24,7 +24,7 @@ def arena_bytes(signature: Signature, workload: Workload) -> int:
     plain = sum(_rounded(workload.bytes(t)) + GUARD_BYTES + SHIFTS * ALIGNMENT for t in tensors)
     wide = sum(
         _rounded(workload.elements(t) * (8 if t.floating else DTYPE_BYTES[t.dtype]))
-        for t in (*signature.input_tensors, *signature.parameters)
+        for t in signature.read_tensors
     )
     return max(plain + GUARD_BYTES, wide)
 

@@ -16,6 +16,7 @@ from kernelblaster.devices.device import (
     TimeReport,
     synchronize,
 )
+from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.judge.baseline import Baseline
 from kernelblaster.judge.layout import lay_out
 from kernelblaster.judge.precision import both, compare, exceeded, plainly_apart
@@ -105,7 +106,6 @@ class Timer:
         candidate_us = statistics.median(r.event_us for r in reports)
         activity_us = self._agreement(reports, candidate_us)
         self._possible(floor, candidate_us)
-        tensor_cores = "conv" in self._task.source.lower() or self._task.dtype != "float32"
         return Timing(
             baseline=self._baseline.title,
             baseline_us=statistics.median(baseline_us),
@@ -114,7 +114,7 @@ class Timer:
             samples=len(reports),
             candidate_wall_us=statistics.median(r.event_us + r.wall_us - r.span_us for r in reports),
             candidate_activity_us=activity_us,
-            floor_us=self._device.spec.floor_us(floor.bytes, floor.operations, tensor_cores),
+            floor_us=floor_us(self._device.spec, self._task, floor),
             modelled=self._device.modelled,
             seconds=time.perf_counter() - start,
         )
@@ -230,6 +230,12 @@ class Timer:
                     f"{least_us:.1f} us on {self._device.spec.title} at its peak",
                 )
             )
+
+
+def floor_us(spec: GpuSpec, task: Task, floor: Floor) -> float:
+    """The task's floor on a GPU. PyTorch itself uses tensor cores for convolutions in float32."""
+    tensor_cores = "conv" in task.source.lower() or task.dtype != "float32"
+    return spec.floor_us(floor.bytes, floor.operations, tensor_cores)
 
 
 def interval(baseline_us: list[float], candidate_us: list[float], seed: int) -> Speedup:

@@ -87,13 +87,14 @@ def plan(task: Task) -> list[Case]:
     add("near", "written")
     add("primary", "ramp")
     add("primary", "written", runs=3, moved=False)
-    held_out = task.held_out or (task.primary,)
-    smallest = min(held_out, key=lambda w: w.total_bytes(task.signature))
-    signature = task.signature
-    for tensor in (*signature.input_tensors, *signature.parameters):
-        if tensor.floating and len(signature.tensors) > 2:
-            cases.append(Case(smallest, "written", 1, False, tensor.name))
-    return cases
+    return cases + focus_cases(task, task.smallest)
+
+
+def focus_cases(task: Task, workload: Workload) -> list[Case]:
+    """One case for each floating argument, in which it alone is moved; none where there is only one."""
+    if len(task.signature.tensors) <= 2:
+        return []
+    return [Case(workload, "written", 1, False, t.name) for t in task.signature.read_tensors if t.floating]
 
 
 class Verifier:
@@ -230,7 +231,7 @@ class Verifier:
     ) -> tuple[list[torch.Tensor] | None, list[torch.Tensor] | None]:
         """The float64 outputs; and, for small outputs, those after one rounding of the inputs."""
         signature = self._task.signature
-        tensors = [*signature.input_tensors, *signature.parameters]
+        tensors = list(signature.read_tensors)
         views = float64_views(self._arena, tensors, case.workload)
         count = len(signature.input_tensors)
 
@@ -316,7 +317,7 @@ def stop_on_report(report: CallReport, where: str) -> None:
 
 def checksums(layout: Layout, signature: Signature) -> list[torch.Tensor]:
     """One checksum for each input and parameter."""
-    return [checksum(layout.raw(t)) for t in (*signature.input_tensors, *signature.parameters)]
+    return [checksum(layout.raw(t)) for t in signature.read_tensors]
 
 
 def stop_on_memory(layout: Layout, signature: Signature, before: list[torch.Tensor]) -> None:
@@ -329,7 +330,7 @@ def stop_on_memory(layout: Layout, signature: Signature, before: list[torch.Tens
                 evidence=f"a byte outside every tensor was changed, {layout.neighbour(offset)}",
             )
         )
-    tensors = (*signature.input_tensors, *signature.parameters)
+    tensors = signature.read_tensors
     for tensor, old, new in zip(tensors, before, checksums(layout, signature), strict=True):
         if not torch.equal(old, new):
             raise Stop(Rejected(reason="input-modified", evidence=f"{tensor.name} was written to"))

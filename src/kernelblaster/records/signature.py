@@ -64,5 +64,10 @@ class Signature(Record):
         return tuple(item for item in self.inputs if isinstance(item, Tensor))
 
     @property
+    def read_tensors(self) -> tuple[Tensor, ...]:
+        """What a candidate may read and must not change: inputs, then parameters."""
+        return self.input_tensors + self.parameters
+
+    @property
     def tensors(self) -> tuple[Tensor, ...]:
-        return self.outputs + self.input_tensors + self.parameters
+        return self.outputs + self.read_tensors

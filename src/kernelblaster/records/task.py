@@ -59,6 +59,11 @@ class Task(Record):
         return tuple(w for w in self.workloads if w.name in ("odd", "near", "tiny"))
 
     @property
+    def smallest(self) -> Workload:
+        """The held-out workload with the least memory; the primary one where none is held out."""
+        return min(self.held_out or (self.primary,), key=lambda w: w.total_bytes(self.signature))
+
+    @property
     def small(self) -> Workload | None:
         return next((w for w in self.workloads if w.name == "small"), None)
 

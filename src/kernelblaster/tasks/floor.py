@@ -39,9 +39,7 @@ def floor_of(task: Task, fitness: Fitness | None = None) -> Floor:
     if not names & PARTIAL:
         insensitive = set(fitness.insensitive) if fitness else set()
         certain += sum(
-            workload.bytes(tensor)
-            for tensor in (*signature.input_tensors, *signature.parameters)
-            if tensor.name not in insensitive
+            workload.bytes(tensor) for tensor in signature.read_tensors if tensor.name not in insensitive
         )
     return Floor(bytes=total, certain_bytes=certain, operations=operations)
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from kernelblaster.errors import BadTask
-from kernelblaster.records import Scalar, Task, Tensor, Workload
+from kernelblaster.records import Task, Workload
 from kernelblaster.tasks.derive import cast, convert, find_small, parameter_names
 from kernelblaster.tasks.module_file import ModuleFile, call_module
 from kernelblaster.tasks.values import Pool, pool_of
@@ -119,7 +119,3 @@ def open_reference(task: Task, workload: Workload, device: torch.device) -> Modu
     if task.kind != "module":
         raise BadTask(f"{task.name}: a CUDA-source task has no PyTorch module.")
     return ModuleReference(task, workload.module, device)
-
-
-def tensor_inputs(task: Task) -> list[Tensor]:
-    return [item for item in task.signature.inputs if not isinstance(item, Scalar)]
