@@ -1,33 +1,27 @@
-"""Whether a candidate runs as fast on memory shared with the judge as on memory of its own: the same
-kernel, timed in turns on the shared arena and on a private copy of it.
+"""Whether a candidate runs as fast on memory shared with the judge as on memory of its own: the
+hand-written candidates, each timed in turns on the shared arena and on a private copy of it.
 
-    python benchmarks/placement.py [TASK CANDIDATE.cu] [--out results/placement.md]
+    python benchmarks/placement.py [--out results/placement.md]
 """
 
 import argparse
 import statistics
 from pathlib import Path
 
-from kernelblaster.api import Judge, load_task, open_device
+from kernelblaster.api import Judge, open_device
+from kernelblaster.devices.cuda import CudaDevice
 from kernelblaster.judge.compile import Binary
 from kernelblaster.judge.profile import filled_layout
-from kernelblaster.records import Candidate
-from kernelblaster.testing.corpus import ROOT
+from kernelblaster.records import Candidate, Task
+from kernelblaster.testing.corpus import ROOT, Corpus
 
-ROUNDS = 40
+ROUNDS = 20
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("task", nargs="?", default="core/level1/softmax")
-    parser.add_argument("candidate", nargs="?", type=Path, default=ROOT / "examples" / "softmax.cu")
-    parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
-    task = load_task(arguments.task)
-    device = open_device()
-    judge = Judge(device)
+def medians(device: CudaDevice, judge: Judge, task: Task, candidate: Candidate) -> tuple[float, float]:
+    """Microseconds on shared and on private memory."""
     prepared = judge._prepare(task)
-    binary = judge._compile(task, Candidate(source=arguments.candidate.read_text()))
+    binary = judge._compile(task, candidate)
     assert isinstance(binary, Binary), binary
     device.arena(prepared.arena_bytes)
     layout = filled_layout(device, task, prepared.baseline, task.primary)
@@ -35,23 +29,33 @@ def main() -> None:
     shared, private = device.start(binary.path), device.start(binary.path)
     private.prepare("copy")
     device.settle()
-    times: dict[str, list[float]] = {"shared": [], "private": []}
-    for _ in range(ROUNDS):
-        times["shared"].append(shared.time(call).event_us)
-        times["private"].append(private.time(call).event_us)
-    middle = {name: statistics.median(values) for name, values in times.items()}
+    times = [(shared.time(call).event_us, private.time(call).event_us) for _ in range(ROUNDS)]
+    for runner in (shared, private):
+        runner.close()
+    return statistics.median(t[0] for t in times), statistics.median(t[1] for t in times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    device = open_device()
+    judge = Judge(device)
+    corpus = Corpus()
     lines = [
         f"# Shared against private memory on {device.name}",
         "",
-        f"{arguments.candidate.name} for {task.name}, {ROUNDS} samples of each in turns.",
+        f"Medians of {ROUNDS} samples of each, in turns.",
         "",
-        "| memory | median us | least us |",
-        "|---|---|---|",
+        "| candidate | shared us | private us | ratio |",
+        "|---|---|---|---|",
     ]
-    lines += [f"| {name} | {middle[name]:.1f} | {min(times[name]):.1f} |" for name in times]
-    lines.append(f"\nratio of medians: {middle['shared'] / middle['private']:.3f}")
-    for runner in (shared, private):
-        runner.close()
+    ratios = []
+    for file in sorted((ROOT / "tests" / "candidates").glob("*.cu")):
+        shared, private = medians(device, judge, *corpus.read(file))
+        ratios.append(shared / private)
+        lines.append(f"| {file.stem} | {shared:.1f} | {private:.1f} | {shared / private:.3f} |")
+    lines.append(f"\nMedian ratio {statistics.median(ratios):.3f}, largest {max(ratios):.3f}.")
     judge.close()
     device.close()
     text = "\n".join(lines) + "\n"

@@ -31,10 +31,31 @@ def get_init_inputs():
 """
 
 
+ARGMAX = """
+import torch, torch.nn as nn
+rows = 300
+cols = 500
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.argmax(x, dim=1)
+def get_inputs():
+    return [torch.randn(rows, cols)]
+def get_init_inputs():
+    return []
+"""
+
+
 @pytest.fixture(scope="session")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     path: Path = tmp_path_factory.mktemp("task") / "layer_norm.py"
     path.write_text(FILE)
+    return load_task(str(path))
+
+
+@pytest.fixture(scope="session")
+def argmax_task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    path: Path = tmp_path_factory.mktemp("task") / "argmax.py"
+    path.write_text(ARGMAX)
     return load_task(str(path))
 
 
@@ -67,3 +88,9 @@ class Bench:
 @pytest.fixture
 def bench(task: Task) -> Bench:
     return Bench(task)
+
+
+@pytest.fixture(params=range(6))
+def argmax_bench(argmax_task: Task, request: pytest.FixtureRequest) -> Bench:
+    """With several seeds: what decides must not be luck."""
+    return Bench(argmax_task, seed=request.param)

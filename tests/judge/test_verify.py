@@ -203,3 +203,15 @@ def test_a_harmless_difference_between_runs_is_noted(bench) -> None:  # type: ig
 
     verification = bench.verify(body)
     assert isinstance(verification, Verification) and not verification.deterministic
+
+
+def test_ties_are_resolved_as_the_reference_does(argmax_bench) -> None:  # type: ignore[no-untyped-def]
+    def first(call: Call) -> None:
+        call["out"].copy_((call["x"] == call["x"].amax(1, keepdim=True)).byte().argmax(1))
+
+    def last(call: Call) -> None:
+        x = call["x"]
+        call["out"].copy_(x.shape[1] - 1 - (x == x.amax(1, keepdim=True)).flip(1).byte().argmax(1))
+
+    assert isinstance(argmax_bench.verify(first), Verification)
+    assert isinstance(argmax_bench.verify(last), Incorrect)

@@ -7,6 +7,9 @@ import torch
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 
 HANDLE_BYTES = 64
+# Memory of another size is mapped by other processes in small pages: the same kernel then took up
+# to 1.9 times as long there as in the process that allocated it (benchmarks/placement.py).
+PAGE_BYTES = 2 << 20
 
 
 class _Handle(ctypes.Structure):
@@ -18,7 +21,7 @@ class SharedMemory:
 
     def __init__(self, runtime: ctypes.CDLL, size: int) -> None:
         self._runtime = runtime
-        self.size = size
+        self.size = size = -(-size // PAGE_BYTES) * PAGE_BYTES
         self._pointer = ctypes.c_void_p()
         status = runtime.cudaMalloc(ctypes.byref(self._pointer), ctypes.c_size_t(size))
         if status != 0:
