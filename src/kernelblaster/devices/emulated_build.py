@@ -10,7 +10,8 @@ from kernelblaster.errors import KernelBlasterError
 from kernelblaster.ptx.build import machine_library
 
 NATIVE = Path(__file__).parent / "native"
-SOURCES = ("emulated.cpp", "sandbox.cpp")
+SOURCES = ("emulated.cpp", "stand_in.cpp", "sandbox.cpp")
+HEADERS = ("emulated.h", "protocol.h", "worker.h")
 
 
 def emulated_worker() -> Path:
@@ -18,7 +19,7 @@ def emulated_worker() -> Path:
     tools = toolchain()
     library = machine_library()
     digest = hashlib.sha256(f"{tools.version} {library}".encode())
-    for name in (*SOURCES, "protocol.h", "worker.h"):
+    for name in (*SOURCES, *HEADERS):
         digest.update((NATIVE / name).read_bytes())
     target = cache.entry("worker", digest.hexdigest()[:32])
     executable = target / "emulated"

@@ -30,11 +30,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """What one launch did. `stopped` is True if a finding ended it."""
+    """What one launch did. `stopped` is True if a finding ended it; `printed` is what printf wrote;
+    `costs` are there if the launch was sampled for a GPU model."""
 
     findings: tuple[Finding, ...]
     stopped: bool
     counts: dict[str, Any]
+    printed: str = ""
+    costs: dict[str, Any] | None = None
 
 
 class BadPtx(KernelBlasterError):
@@ -58,6 +61,7 @@ def _library() -> ctypes.CDLL:
         ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int
     ]  # fmt: skip
     library.ptx_memory_remove.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
+    library.ptx_model.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_double), ctypes.c_int]
     library.ptx_load.restype = ctypes.c_char_p
     library.ptx_load.argtypes = [
         ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_void_p)
@@ -91,6 +95,11 @@ class Machine:
     def forbid(self, address: int) -> None:
         """Take back what was allowed at this address; later accesses are use after free."""
         self._library.ptx_memory_remove(self._handle, address)
+
+    def sample_for(self, values: Sequence[float]) -> None:
+        """From now on run only some blocks of each launch and record what they cost, for a GPU that is
+        described by these values (`Model` in native/timing.h); by none: run everything again."""
+        self._library.ptx_model(self._handle, (ctypes.c_double * len(values))(*values), len(values))
 
     def load(self, text: str) -> "Module":
         data = text.encode()
@@ -163,4 +172,4 @@ def _report(kernel: str, answer: dict[str, Any]) -> Report:
         Finding(f["kind"], f["detail"], f["kernel"], f["line"], tuple(f["block"]), tuple(f["thread"]))
         for f in answer["findings"]
     )
-    return Report(findings, bool(answer["stopped"]), answer["counts"])
+    return Report(findings, bool(answer["stopped"]), answer["counts"], answer["printed"], answer.get("costs"))

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "machine.h"
+#include "timing.h"
 
 using namespace ptx;
 
@@ -12,6 +13,7 @@ namespace {
 struct Machine {
   Memory memory;
   std::string answer;   // what the last call returned
+  std::unique_ptr<Model> model;   // launches are sampled and their costs recorded while there is one
 };
 
 struct Loaded {
@@ -24,6 +26,7 @@ std::string quoted(const std::string& text) {
   std::string result = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') result += '\\';
+    if (c == '\n') { result += "\\n"; continue; }
     if ((unsigned char)c < 32) { result += ' '; continue; }
     result += c;
   }
@@ -88,7 +91,7 @@ std::string report(const Launch& launch) {
         << f.block[1] << ", " << f.block[2] << "], \"thread\": [" << f.thread[0] << ", " << f.thread[1] << ", "
         << f.thread[2] << "]}";
   }
-  out << "], \"stopped\": " << (launch.stopped ? "true" : "false") << ", \"counts\": {\"warp_instructions\": {";
+  out << "], \"printed\": " << quoted(launch.printed) << ", \"stopped\": " << (launch.stopped ? "true" : "false") << ", \"counts\": {\"warp_instructions\": {";
   for (int i = 0; i < (int)Class::Count; ++i) out << (i ? ", " : "") << quoted(classes[i]) << ": " << c.warp_instructions[i];
   out << "}";
 #define FIELD(name) out << ", \"" #name "\": " << c.name
@@ -99,6 +102,28 @@ std::string report(const Launch& launch) {
   FIELD(global_store_bytes); FIELD(tensor_operations); FIELD(blocks);
 #undef FIELD
   out << "}}";
+  return out.str();
+}
+
+std::string costs_text(const Costs& c) {
+  static const char* const pipes[kPipes] = {"issue", "fma", "alu", "multiply", "special", "convert",
+                                            "fp64", "half", "memory", "shuffle", "tensor"};
+  std::ostringstream out;
+  out << "{\"sampled\": " << c.sampled << ", \"latency\": " << c.latency << ", \"pipes\": {";
+  for (int k = 0; k < kPipes; ++k) out << (k ? ", " : "") << quoted(pipes[k]) << ": " << c.pipes[k];
+  out << "}";
+#define FIELD(name) out << ", \"" #name "\": " << c.name
+  FIELD(lines); FIELD(missed_lines); FIELD(l1_sectors); FIELD(l1_hits); FIELD(store_sectors); FIELD(partial_sectors); FIELD(partial_lines);
+  FIELD(atomic_sectors); FIELD(atomic_lanes); FIELD(hottest_atomic); FIELD(instructions);
+#undef FIELD
+  out << ", \"traffic\": [";
+  bool first = true;
+  for (const auto& [start, t] : c.traffic) {
+    out << (first ? "" : ", ") << "{\"name\": " << quoted(t.name) << ", \"bytes\": " << t.bytes << ", \"first\": "
+        << t.first << ", \"alone\": " << t.alone << ", \"again\": " << t.again << ", \"stored\": " << t.stored << "}";
+    first = false;
+  }
+  out << "]}";
   return out.str();
 }
 
@@ -123,7 +148,16 @@ void ptx_machine_free(Machine* machine) { delete machine; }
 void ptx_memory_add(Machine* machine, uint64_t start, uint64_t bytes, const char* name, int tracked) {
   machine->memory.add(start, bytes, name, tracked != 0);
 }
+void ptx_memory_written(Machine* machine, uint64_t start, uint64_t bytes) { machine->memory.written(start, bytes); }
 int ptx_memory_remove(Machine* machine, uint64_t start) { return machine->memory.remove(start); }
+
+// From now on launches are sampled for a GPU that is described by these eleven numbers; by none: no more.
+void ptx_model(Machine* machine, const double* v, int count) {
+  machine->model.reset();
+  if (count < 11) return;
+  machine->model.reset(new Model{(uint64_t)v[0], (uint64_t)v[1], (uint64_t)v[2], (uint64_t)v[3], (uint64_t)v[4],
+                                 v[5] != 0, v[6], v[7], v[8], v[9], v[10]});
+}
 
 const char* ptx_load(Machine* machine, const char* text, uint64_t length, Loaded** handle) {
   *handle = nullptr;
@@ -163,8 +197,13 @@ const char* ptx_launch(Machine* machine, Loaded* loaded, const char* kernel, con
     launch.parameters.resize(f.parameter_bytes + 16);
     launch.memory = &machine->memory;
     launch.budget = budget;
-    execute(launch, threads);
-    return report(launch);
+    if (!machine->model) {
+      execute(launch, threads);
+      return report(launch);
+    }
+    Costs costs = sample(launch, *machine->model, threads);
+    std::string text = report(launch);
+    return text.substr(0, text.size() - 1) + ", \"costs\": " + costs_text(costs) + "}";
   });
 }
 

@@ -1,18 +1,14 @@
 // Running a launch: blocks on all cores, warps of a block in turns, lanes of a warp in groups.
 #include <algorithm>
+#include <functional>
 #include <stdexcept>
 #include <thread>
 
-#include "machine.h"
+#include "frames.h"
+#include "races.h"
+#include "timing.h"
 
 namespace ptx {
-
-void Counts::add(const Counts& o) {
-  static_assert(sizeof(Counts) % sizeof(uint64_t) == 0, "all fields are 64-bit counters");
-  auto* mine = reinterpret_cast<uint64_t*>(this);
-  auto* other = reinterpret_cast<const uint64_t*>(&o);
-  for (size_t i = 0; i < sizeof(Counts) / sizeof(uint64_t); ++i) mine[i] += other[i];
-}
 
 namespace {
 
@@ -21,7 +17,7 @@ constexpr size_t kMostOfAKind = 4;
 constexpr int kTurn = 20000;  // instructions of one warp before the next has its turn
 
 Finding at(const Warp& w, const std::string& kind, const std::string& detail, int lane) {
-  Finding f{kind, detail, w.function->name, w.function->code[w.pc].line, {0, 0, 0}, {0, 0, 0}};
+  Finding f{kind, detail, w.block->launch->function->name, w.function->code[w.pc].line, {0, 0, 0}, {0, 0, 0}};
   for (int d = 0; d < 3; ++d) {
     f.block[d] = w.block->id[d];
     f.thread[d] = w.thread[lane < 0 ? 0 : lane][d];
@@ -36,23 +32,10 @@ void keep(Launch& launch, const Finding& finding) {
   if (alike < kMostOfAKind && launch.findings.size() < kMostFindings) launch.findings.push_back(finding);
 }
 
-void broadcast(Reg* registers, int slot, uint64_t bits) {
-  for (int lane = 0; lane < kLanes; ++lane) registers[slot].u32[lane] = (uint32_t)bits;
-  for (int lane = 0; lane < kLanes; ++lane) registers[slot + 1].u64[lane] = bits;
-}
-
-uint64_t symbol_address(const Launch& launch, const std::string& name) {
-  auto own = launch.function->variables.find(name);
-  if (own != launch.function->variables.end()) return own->second.address;
-  auto global = launch.module->globals.find(name);
-  if (global == launch.module->globals.end()) throw std::runtime_error("unknown symbol " + name);
-  return global->second.address;
-}
-
 // One block from start to end.
 class BlockRun {
  public:
-  BlockRun(Launch& launch, uint64_t index) : launch_(launch) {
+  BlockRun(Launch& launch, uint64_t index, BlockTiming* timing) : launch_(launch), timing_(timing) {
     const Function& f = *launch.function;
     block_.launch = &launch;
     block_.id[0] = (uint32_t)(index % launch.grid[0]);
@@ -65,8 +48,13 @@ class BlockRun {
     block_.shared_written.assign(block_.shared_bytes, 0);
     int warps = (block_.threads + kLanes - 1) / kLanes;
     registers_.resize((size_t)warps * f.slots);
-    local_.assign((size_t)warps * kLanes * f.local_bytes / 16 + 2, Chunk{});
+    local_.assign((size_t)warps * kLanes * f.stack_bytes() / 16 + 2, Chunk{});
+    local_written_.assign((size_t)warps * kLanes * f.stack_bytes(), 0);
     block_.warps.resize(warps);
+    if (launch.messages)
+      order_ = std::make_unique<Order>(launch.messages->first_serial + (uint32_t)index, warps, block_.shared_bytes, launch.grain);
+    block_.order = order_.get();
+    if (timing) clocks_.resize(warps);
     for (int i = 0; i < warps; ++i) prepare(block_.warps[i], i);
   }
 
@@ -81,6 +69,9 @@ class BlockRun {
       if (launch_.stopped) break;
       if (left > 0 && !moved && !release()) deadlock();
     }
+    double end = 0;
+    for (auto& clock : clocks_) end = std::max(end, clock.now);
+    if (timing_) timing_->close(end);
     std::lock_guard<std::mutex> hold(launch_.lock);
     for (auto& warp : block_.warps) launch_.counts.add(warp.counts);
     launch_.counts.blocks += 1;
@@ -90,24 +81,35 @@ class BlockRun {
   struct alignas(16) Chunk { uint8_t bytes[16] = {0}; };
 
   Launch& launch_;
+  BlockTiming* timing_;
+  std::vector<Timeline> clocks_;
   Block block_;
   std::vector<Reg> registers_;
   std::vector<Chunk> shared_, local_;
+  std::vector<uint8_t> local_written_;
   int arrived_early_[16] = {0};
+  std::unique_ptr<Order> order_;
 
   void prepare(Warp& w, int index) {
     const Function& f = *launch_.function;
     w.block = &block_;
-    w.function = &f;
-    w.registers = &registers_[(size_t)index * f.slots];
+    w.frames.push_back(std::make_shared<Frame>());
+    w.frames[0]->function = &f;
+    w.frames[0]->registers = &registers_[(size_t)index * f.slots];
+    enter(w, w.frames[0].get());
     w.index = index;
-    w.local = reinterpret_cast<uint8_t*>(local_.data()) + (size_t)index * kLanes * f.local_bytes;
+    w.local = reinterpret_cast<uint8_t*>(local_.data()) + (size_t)index * kLanes * f.stack_bytes();
+    w.local_written = local_written_.data() + (size_t)index * kLanes * f.stack_bytes();
     w.budget = launch_.budget;
+    if (timing_) {
+      w.clock = &clocks_[(size_t)index];
+      w.clock->block = timing_;
+      w.clock->ready.resize((size_t)f.slots);
+    }
     int lanes = std::min(kLanes, block_.threads - index * kLanes);
     w.alive = lanes == kLanes ? kAllLanes : (1u << lanes) - 1;
-    w.groups.push_back({0, w.alive, nullptr});
-    for (const auto& [slot, bits] : f.constants) broadcast(w.registers, slot, bits);
-    for (const auto& [slot, name] : f.symbols) broadcast(w.registers, slot, symbol_address(launch_, name));
+    w.groups.push_back({0, w.alive, nullptr, w.frame});
+    fill_registers(launch_, *w.frame);
     for (int lane = 0; lane < kLanes; ++lane) {
       uint32_t t = (uint32_t)(index * kLanes + lane);
       const uint32_t* n = launch_.block;
@@ -135,38 +137,45 @@ class BlockRun {
     }
   }
 
-  // Index of the waiting group that should run next: the one furthest behind. -1 if all are at barriers.
+  // Index of the waiting group that should run next: the one furthest behind, which is inside a call that
+  // others have left or not begun. -1 if all are at barriers.
   static int next_group(const Warp& w) {
     int best = -1;
+    auto behind = [](const Group& a, const Group& b) {
+      return a.frame->depth != b.frame->depth ? a.frame->depth > b.frame->depth : a.pc < b.pc;
+    };
     for (size_t i = 0; i < w.groups.size(); ++i)
-      if (!w.groups[i].barrier && (best < 0 || w.groups[i].pc < w.groups[best].pc)) best = (int)i;
+      if (!w.groups[i].barrier && (best < 0 || behind(w.groups[i], w.groups[best]))) best = (int)i;
     return best;
   }
 
+  // Where the running group meets others.
   static int least_waiting_pc(const Warp& w) {
-    int i = next_group(w);
-    return i < 0 ? INT32_MAX : w.groups[i].pc;
+    int least = INT32_MAX;
+    for (const auto& g : w.groups)
+      if (!g.barrier && g.frame == w.frame) least = std::min(least, g.pc);
+    return least;
   }
 
-  static void park(Warp& w, int pc, uint32_t lanes, const Inst* barrier = nullptr) {
+  static void park(Warp& w, Frame* frame, int pc, uint32_t lanes, const Inst* barrier = nullptr) {
     if (!lanes) return;
     for (auto& g : w.groups)
-      if (g.pc == pc && g.barrier == barrier) { g.lanes |= lanes; return; }
-    w.groups.push_back({pc, lanes, barrier});
+      if (g.pc == pc && g.barrier == barrier && g.frame == frame) { g.lanes |= lanes; return; }
+    w.groups.push_back({pc, lanes, barrier, frame});
   }
 
   // Runs a warp until its turn is over, all its lanes wait at barriers, or it has finished. Returns
   // whether anything was executed.
   bool turn(Warp& w) {
-    const Inst* code = w.function->code.data();
     int left = kTurn;
     while (left > 0) {
       int chosen = next_group(w);
       if (chosen < 0) break;
       int pc = w.groups[chosen].pc;
       uint32_t lanes = w.groups[chosen].lanes;
+      enter(w, w.groups[chosen].frame);
       w.groups.erase(w.groups.begin() + chosen);
-      left = run_group(w, code, pc, lanes, left);
+      left = run_group(w, w.function->code.data(), pc, lanes, left);
     }
     if (w.groups.empty()) w.finished = true;
     return left < kTurn;
@@ -193,9 +202,11 @@ class BlockRun {
           w.active = mask;
           inst.run(w, inst);
         }
+        if (w.clock) w.clock->step(*w.function, pc, mask != 0);
         ++pc;
         continue;
       }
+      if (w.clock) w.clock->step(*w.function, pc, mask != 0);
       if (inst.control == Control::Branch) {
         int target = (int)inst.imm[0];
         w.counts.branches += 1;
@@ -207,7 +218,7 @@ class BlockRun {
           w.counts.divergent_branches += 1;
           int here = std::min(target, pc + 1), there = std::max(target, pc + 1);
           bool taken_first = target < pc + 1;
-          park(w, there, taken_first ? lanes & ~mask : mask);
+          park(w, w.frame, there, taken_first ? lanes & ~mask : mask);
           lanes = taken_first ? mask : lanes & ~mask;
           pc = here;
           meet = least_waiting_pc(w);
@@ -222,9 +233,10 @@ class BlockRun {
       lanes &= ~mask;
       ++pc;
       if (!lanes) return left;
+      if (inst.control == Control::Call || inst.control == Control::Return) break;   // those are further behind
       meet = least_waiting_pc(w);
     }
-    park(w, pc, lanes);
+    park(w, w.frame, pc, lanes);
     return left;
   }
 
@@ -236,23 +248,33 @@ class BlockRun {
       case Control::Trap:
         w.fault("trap", "the kernel executed " + inst.parsed->name(), __builtin_ctz(mask));
       case Control::Arrive:
-        arrived_early_[barrier_id(w, inst, mask)] += __builtin_popcount(mask);
-        park(w, pc + 1, mask);
+        arrived_early_[barrier_id(w.registers, inst, mask)] += __builtin_popcount(mask);
+        if (order_) order_->arrive(w.index, barrier_id(w.registers, inst, mask));
+        park(w, w.frame, pc + 1, mask);
         return;
       case Control::Barrier:
         w.counts.barriers += 1;
         for (const auto& g : w.groups)
-          if (g.barrier && g.barrier != &inst && barrier_id(w, *g.barrier, g.lanes) == barrier_id(w, inst, mask))
+          if (g.barrier && g.barrier != &inst && barrier_id(g.frame->registers, *g.barrier, g.lanes) == barrier_id(w.registers, inst, mask))
             w.note("divergent-barrier", "lanes of one warp wait for one barrier at different places", __builtin_ctz(mask));
-        park(w, pc + 1, mask, &inst);
+        park(w, w.frame, pc + 1, mask, &inst);
+        return;
+      case Control::Call:
+        park(w, call(w, inst, pc, mask), 0, mask);
+        return;
+      case Control::Return:
+        each_lane(mask, [&](int lane) {
+          bring_results(w, *w.frame, lane);
+          park(w, w.frame->caller[lane], w.frame->back[lane], 1u << lane);
+        });
         return;
       default:
         throw std::runtime_error("control");
     }
   }
 
-  static int barrier_id(Warp& w, const Inst& inst, uint32_t lanes) {
-    return inst.src[0] < 0 ? 0 : (int)(w.reg(inst.src[0]).u32[__builtin_ctz(lanes)] & 15);
+  static int barrier_id(const Reg* registers, const Inst& inst, uint32_t lanes) {
+    return inst.src[0] < 0 ? 0 : (int)(registers[inst.src[0]].u32[__builtin_ctz(lanes)] & 15);
   }
 
   // Opens every barrier at which all expected threads have arrived. Returns whether there was one.
@@ -260,14 +282,17 @@ class BlockRun {
     bool opened = false;
     for (int id = 0; id < 16; ++id) {
       int waiting = 0, alive = 0, expected = -1, holds = 0, asked = 0;
+      uint32_t meeting = 0;
       for (auto& w : block_.warps) {
         alive += __builtin_popcount(w.alive);
         for (auto& g : w.groups) {
-          if (!g.barrier || barrier_id(w, *g.barrier, g.lanes) != id) continue;
+          if (!g.barrier || barrier_id(g.frame->registers, *g.barrier, g.lanes) != id) continue;
+          const Reg* registers = g.frame->registers;
           waiting += __builtin_popcount(g.lanes);
-          if (g.barrier->src[1] >= 0) expected = (int)w.reg(g.barrier->src[1]).u32[__builtin_ctz(g.lanes)];
+          meeting |= 1u << w.index;
+          if (g.barrier->src[1] >= 0) expected = (int)registers[g.barrier->src[1]].u32[__builtin_ctz(g.lanes)];
           if (g.barrier->src[2] >= 0) {
-            uint32_t vote = w.reg(g.barrier->src[2]).mask;
+            uint32_t vote = registers[g.barrier->src[2]].mask;
             if (g.barrier->flag[0]) vote = ~vote;
             holds += __builtin_popcount(vote & g.lanes);
             asked += __builtin_popcount(g.lanes);
@@ -275,24 +300,41 @@ class BlockRun {
         }
       }
       if (!waiting || waiting + arrived_early_[id] < (expected < 0 ? alive : std::min(expected, alive + arrived_early_[id]))) continue;
+      if (order_) order_->meet(meeting, id, expected < 0 || waiting == block_.threads);
       arrived_early_[id] = 0;
       opened = true;
+      if (timing_) meet_at(id);
       for (auto& w : block_.warps) open(w, id, holds, asked);
     }
     return opened;
   }
 
+  // Nobody leaves a barrier before the last one has come.
+  void meet_at(int id) {
+    auto waits = [&](Warp& w) {
+      for (auto& g : w.groups)
+        if (g.barrier && barrier_id(g.frame->registers, *g.barrier, g.lanes) == id) return true;
+      return false;
+    };
+    double last = 0;
+    for (auto& w : block_.warps)
+      if (waits(w)) last = std::max(last, w.clock->now);
+    last += timing_->model->barrier_latency;
+    for (auto& w : block_.warps)
+      if (waits(w)) w.clock->now = w.clock->latest = last;
+  }
+
   void open(Warp& w, int id, int holds, int asked) {
     std::vector<Group> waiting;
     for (auto& g : w.groups)
-      if (g.barrier && barrier_id(w, *g.barrier, g.lanes) == id) waiting.push_back(g);
+      if (g.barrier && barrier_id(g.frame->registers, *g.barrier, g.lanes) == id) waiting.push_back(g);
     for (auto& g : waiting) {
       const Inst& inst = *g.barrier;
       for (size_t i = 0; i < w.groups.size(); ++i)
-        if (w.groups[i].barrier == &inst && w.groups[i].pc == g.pc) { w.groups.erase(w.groups.begin() + i); break; }
-      park(w, g.pc, g.lanes);
+        if (w.groups[i].barrier == &inst && w.groups[i].frame == g.frame) { w.groups.erase(w.groups.begin() + i); break; }
+      park(w, g.frame, g.pc, g.lanes);
       if (inst.dst[0] < 0) continue;
-      Reg& d = w.reg(inst.dst[0]);
+      Reg& d = g.frame->registers[inst.dst[0]];
       bool all = holds == asked, any = holds > 0;
       if (inst.flag[1] == 0) each_lane(g.lanes, [&](int lane) { d.u32[lane] = (uint32_t)holds; });
       else d.mask = (d.mask & ~g.lanes) | ((inst.flag[1] == 1 ? all : any) ? g.lanes : 0);
@@ -303,6 +345,7 @@ class BlockRun {
     for (auto& w : block_.warps)
       for (auto& g : w.groups)
         if (g.barrier) {
+          enter(w, g.frame);
           w.pc = (int)(g.barrier - w.function->code.data());
           w.fault("deadlock", "threads wait at a barrier that the others never reach", __builtin_ctz(g.lanes));
         }
@@ -316,63 +359,40 @@ void Warp::fault(const std::string& kind, const std::string& detail, int lane) {
 
 void Warp::note(const std::string& kind, const std::string& detail, int lane) { keep(*block->launch, at(*this, kind, detail, lane)); }
 
-bool bind_control(const Parsed& p, Inst& inst, const Function& function) {
-  const std::string& op = p.op();
-  inst.klass = Class::Control;
-  if (op == "bra") {
-    auto label = p.operands.empty() ? function.labels.end() : function.labels.find(p.operands[0].text);
-    if (label == function.labels.end()) return false;
-    inst.control = Control::Branch;
-    inst.imm[0] = label->second;
-    return true;
+void run_block(Launch& launch, uint64_t index, BlockTiming* timing) {
+  try {
+    BlockRun(launch, index, timing).run();
+  } catch (const Fault& fault) {
+    keep(launch, fault.finding);
+    launch.stopped = true;
+  } catch (const std::exception& error) {
+    std::lock_guard<std::mutex> hold(launch.lock);
+    launch.broken = error.what();
+    launch.stopped = true;
   }
-  if (op == "exit" || op == "ret") return inst.control = Control::Exit, true;
-  if (op == "trap" || op == "brkpt") return inst.control = Control::Trap, true;
-  if (op != "bar" && op != "barrier") return false;
-  if (p.has("warp") || p.has("cluster")) return false;
-  inst.klass = Class::Barrier;
-  size_t first = p.has("red") ? 1 : 0;
-  if (p.operands.size() > first) inst.src[0] = source32(p.operands[first]);
-  size_t rest = p.operands.size() > first ? p.operands.size() - first - 1 : 0;
-  if (p.has("sync") || p.has("arrive")) {
-    if (rest > 0) inst.src[1] = source32(p.operands[first + 1]);
-    inst.control = p.has("sync") ? Control::Barrier : Control::Arrive;
-    return true;
-  }
-  if (!p.has("red") || p.operands.size() < 3) return false;
-  if (rest > 1) inst.src[1] = source32(p.operands[first + 1]);
-  const Operand& vote = p.operands.back();
-  inst.src[2] = vote.slot;
-  inst.flag[0] = vote.negated;
-  inst.flag[1] = p.has("popc") ? 0 : p.has("and") ? 1 : 2;
-  inst.dst[0] = target(p.operands[0]);
-  inst.control = Control::Barrier;
-  return true;
+}
+
+void on_threads(int threads, const std::function<void()>& work) {
+  std::vector<std::thread> others;
+  for (int i = 1; i < threads; ++i) others.emplace_back(work);
+  work();
+  for (auto& thread : others) thread.join();
 }
 
 void execute(Launch& launch, int threads) {
-  uint64_t blocks = (uint64_t)launch.grid[0] * launch.grid[1] * launch.grid[2];
+  uint64_t blocks = launch.blocks();
+  std::unique_ptr<Messages> messages = Messages::begin(blocks);
+  launch.messages = messages.get();
+  launch.grain = launch.function->grain;
   std::atomic<uint64_t> next{0};
-  std::string broken;
-  auto work = [&] {
-    for (uint64_t index; !launch.stopped && (index = next++) < blocks;) {
-      try {
-        BlockRun(launch, index).run();
-      } catch (const Fault& fault) {
-        keep(launch, fault.finding);
-        launch.stopped = true;
-      } catch (const std::exception& error) {
-        std::lock_guard<std::mutex> hold(launch.lock);
-        broken = error.what();
-        launch.stopped = true;
-      }
-    }
-  };
-  std::vector<std::thread> others;
-  for (int i = 1; i < threads && (uint64_t)i < blocks; ++i) others.emplace_back(work);
-  work();
-  for (auto& thread : others) thread.join();
-  if (!broken.empty()) throw std::runtime_error(broken);
+  on_threads((int)std::min<uint64_t>((uint64_t)threads, blocks), [&] {
+    for (uint64_t index; !launch.stopped && (index = next++) < blocks;) run_block(launch, index, nullptr);
+  });
+  launch.messages = nullptr;
+  // What a race left unwritten is read uninitialized: the cause comes first.
+  std::stable_partition(launch.findings.begin(), launch.findings.end(),
+                        [](const Finding& f) { return f.kind != "uninitialized"; });
+  if (!launch.broken.empty()) throw std::runtime_error(launch.broken);
 }
 
 }  // namespace ptx

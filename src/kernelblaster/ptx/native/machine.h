@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -81,7 +82,7 @@ enum class Class : uint8_t {
 };
 
 // Instructions that the executor itself carries out, because they move lanes rather than values.
-enum class Control : uint8_t { None, Branch, Exit, Barrier, Arrive, Trap };
+enum class Control : uint8_t { None, Branch, Exit, Barrier, Arrive, Trap, Call, Return };
 
 struct Warp;
 struct Inst;
@@ -114,6 +115,16 @@ struct Symbol {                    // a variable: .global, .const, .shared, .loc
 
 struct Parameter { std::string name; uint64_t bytes = 0, align = 1, offset = 0; };
 
+struct Function;
+
+struct Call {                      // what one call instruction says
+  struct Copy { uint64_t outside, inside, bytes; };   // between local memory of the caller and of the function
+  std::string callee;
+  std::vector<std::string> argument_names, result_names;   // .param variables of the caller
+  const Function* function = nullptr;                       // null: provided by the machine
+  std::vector<Copy> arguments, results;
+};
+
 struct Function {                  // a kernel (.entry) or a device function (.func)
   std::string name;
   bool entry = false;
@@ -126,7 +137,12 @@ struct Function {                  // a kernel (.entry) or a device function (.f
   std::vector<std::pair<int, std::string>> symbols;// slot -> symbol whose address is broadcast
   std::map<std::string, Symbol> variables;         // .shared and .local of this function
   uint64_t shared_bytes = 0, local_bytes = 0;
+  std::vector<Call> calls;
+  uint64_t frame_bytes = 0;                        // of a kernel: local memory that each depth of calls takes
+  int most_calls = 0;                              // of a kernel: how deep calls may be
+  uint64_t stack_bytes() const { return local_bytes + (uint64_t)most_calls * frame_bytes; }   // of a lane
   int max_threads = 0;
+  int grain = 4;                                   // log2 of its smallest access to shared or global memory
   std::string unsupported;                         // first opcode that no family binds, with its line
 };
 
@@ -155,7 +171,14 @@ struct Counts {
 };
 
 // Host memory that stands for device memory. Every access is checked against live allocations.
-struct Allocation { uint64_t start = 0, bytes = 0; std::string name; bool freed = false; std::vector<uint8_t> written; };
+struct Allocation {
+  uint64_t start = 0, bytes = 0;
+  std::string name;
+  bool freed = false;
+  std::vector<uint8_t> written;       // a flag a byte, if tracked
+  std::shared_ptr<uint64_t> tags;     // who touched it last (races.h), for grains of 1 << tags_grain bytes
+  int tags_grain = 0;
+};
 
 struct Memory {
   // Addresses are real host pointers. Lookup must be fast: a sorted vector plus a one-entry cache per warp.
@@ -163,6 +186,7 @@ struct Memory {
   std::mutex lock;
   void add(uint64_t start, uint64_t bytes, const std::string& name, bool tracked);
   bool remove(uint64_t start);
+  void written(uint64_t start, uint64_t bytes);    // by something else than a kernel
   Allocation* find(uint64_t address);              // the allocation that holds an address, or null
 };
 
@@ -174,23 +198,28 @@ struct Group {
   int pc = 0;
   uint32_t lanes = 0;
   const Inst* barrier = nullptr;    // the barrier at which these lanes wait, or null
+  struct Frame* frame = nullptr;    // the function that they are in (frames.h)
 };
 
 struct Warp {
   Block* block = nullptr;
-  const Function* function = nullptr;
+  const Function* function = nullptr;   // the one that runs: a kernel, or a device function that it called
   Reg* registers = nullptr;         // `function->slots` of them
+  struct Frame* frame = nullptr;    // of that function
+  std::vector<std::shared_ptr<Frame>> frames;   // the kernel's is the first
   uint32_t active = 0;              // lanes that the current instruction applies to (guard included)
   uint32_t alive = 0;               // lanes that have not exited
   uint32_t carry = 0;               // CC.CF of the extended-precision instructions, bit = lane
   int pc = 0;                       // of the running group
   int index = 0;                    // within the block
   uint32_t thread[kLanes][3];       // %tid
-  uint8_t* local = nullptr;         // local_bytes for each lane
+  uint8_t* local = nullptr;         // stack_bytes of the kernel for each lane
+  uint8_t* local_written = nullptr; // a flag for each of these bytes: initialized
   std::vector<Group> groups;        // waiting groups of this warp
   Counts counts;
   uint64_t budget = 0;              // warp instructions left before a runaway is declared
   bool finished = false;
+  struct Timeline* clock = nullptr; // while costs are being recorded (timing.h)
 
   Reg& reg(int slot) { return registers[slot]; }
   // Stops the launch with a finding (kind, detail) at the current instruction and lane.
@@ -209,6 +238,8 @@ struct Block {
   std::vector<Warp> warps;
   std::vector<uint8_t> shared_written;   // a flag a byte: initialized
   int threads = 0;
+  struct Order* order = nullptr;         // null: races are not checked (races.h)
+  uint32_t suspects = 0;                 // lanes whose current access may race
 };
 
 struct Launch {
@@ -223,6 +254,11 @@ struct Launch {
   std::vector<Finding> findings;
   Counts counts;
   std::atomic<bool> stopped{false};
+  struct Messages* messages = nullptr;   // between blocks (races.h); null: races are not checked
+  int grain = 0;                         // of the tags of memory: no access is smaller than 1 << grain bytes
+  std::string printed;                // by printf
+  std::string broken;                 // what failed in the emulator itself
+  uint64_t blocks() const { return (uint64_t)grid[0] * grid[1] * grid[2]; }
 };
 
 // Families of opcodes. Each returns true if it knows the opcode and has filled in inst.run, inst.klass and
@@ -238,6 +274,9 @@ bool bind_control(const Parsed& p, Inst& inst, const Function& function);
 // Parses a whole PTX text; throws std::runtime_error with the line on malformed input.
 std::shared_ptr<Module> parse(const std::string& text);
 void execute(Launch& launch, int threads);
+// One block of a launch; a fault stops the launch. With `timing`, what it costs is recorded there.
+void run_block(Launch& launch, uint64_t index, struct BlockTiming* timing);
+void on_threads(int threads, const std::function<void()>& work);
 
 // Slots that every function has, filled in before a warp starts: special registers.
 enum Special : int { TidX, TidY, TidZ, NtidX, NtidY, NtidZ, CtaidX, CtaidY, CtaidZ, NctaidX, NctaidY, NctaidZ,

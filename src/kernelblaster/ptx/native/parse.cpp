@@ -1,112 +1,25 @@
 // From PTX text to Functions whose instructions are bound to handlers.
 #include <cctype>
-#include <cstdlib>
-#include <stdexcept>
 
-#include "machine.h"
+#include "frames.h"
+#include "parse.h"
 
 namespace ptx {
-
-std::string Parsed::name() const {
-  std::string result = parts[0];
-  for (size_t i = 1; i < parts.size(); ++i) result += "." + parts[i];
-  return result;
-}
-
 namespace {
 
-struct Token {
-  std::string text;
-  int line = 0;
-  bool quoted = false;
-};
-
-[[noreturn]] void wrong(int line, const std::string& what) {
-  throw std::runtime_error("PTX line " + std::to_string(line) + ": " + what);
-}
-
-bool word_character(char c) { return isalnum((unsigned char)c) || strchr("_$%.", c); }
-
-std::vector<Token> tokenize(const std::string& text) {
-  std::vector<Token> tokens;
-  int line = 1;
-  for (size_t i = 0; i < text.size();) {
-    char c = text[i];
-    if (c == '\n') ++line;
-    if (isspace((unsigned char)c)) {
-      ++i;
-    } else if (text.compare(i, 2, "//") == 0) {
-      while (i < text.size() && text[i] != '\n') ++i;
-    } else if (text.compare(i, 2, "/*") == 0) {
-      size_t end = text.find("*/", i + 2);
-      if (end == std::string::npos) wrong(line, "a comment does not end");
-      for (; i < end + 2; ++i) line += text[i] == '\n';
-    } else if (c == '"') {
-      size_t end = text.find('"', i + 1);
-      if (end == std::string::npos) wrong(line, "a string does not end");
-      tokens.push_back({text.substr(i + 1, end - i - 1), line, true});
-      i = end + 1;
-    } else if (word_character(c)) {
-      size_t start = i;
-      while (i < text.size() && (word_character(text[i]) || text.compare(i, 2, "::") == 0)) i += text[i] == ':' ? 2 : 1;
-      tokens.push_back({text.substr(start, i - start), line});
-    } else {
-      tokens.push_back({std::string(1, c), line});
-      ++i;
-    }
-  }
-  tokens.push_back({"", line});
-  return tokens;
-}
-
-std::vector<std::string> split(const std::string& dotted) {
-  std::vector<std::string> parts;
-  size_t start = 0;
-  for (size_t i = 0; i <= dotted.size(); ++i)
-    if (i == dotted.size() || dotted[i] == '.') {
-      parts.push_back(dotted.substr(start, i - start));
-      start = i + 1;
-    }
-  return parts;
-}
-
-// Bits of a type name without its dot: "f32" -> 32. Zero if it is none.
-int type_bits(const std::string& type) {
-  static const std::map<std::string, int> known = {
-      {"b8", 8},   {"u8", 8},   {"s8", 8},   {"b16", 16}, {"u16", 16}, {"s16", 16},  {"f16", 16},  {"bf16", 16},
-      {"b32", 32}, {"u32", 32}, {"s32", 32}, {"f32", 32}, {"f16x2", 32}, {"bf16x2", 32}, {"tf32", 32},
-      {"b64", 64}, {"u64", 64}, {"s64", 64}, {"f64", 64}, {"b128", 128}, {"pred", 1}};
-  auto found = known.find(type);
-  return found == known.end() ? 0 : found->second;
-}
-
-const std::map<std::string, int>& specials() {
-  static const std::map<std::string, int> names = {
-      {"%tid.x", TidX}, {"%tid.y", TidY}, {"%tid.z", TidZ}, {"%ntid.x", NtidX}, {"%ntid.y", NtidY}, {"%ntid.z", NtidZ},
-      {"%ctaid.x", CtaidX}, {"%ctaid.y", CtaidY}, {"%ctaid.z", CtaidZ}, {"%nctaid.x", NctaidX}, {"%nctaid.y", NctaidY},
-      {"%nctaid.z", NctaidZ}, {"%laneid", LaneId}, {"%warpid", WarpId}, {"%nwarpid", NWarpId}, {"%smid", SmId},
-      {"%nsmid", NSmId}, {"%lanemask_eq", LaneMaskEq}, {"%lanemask_le", LaneMaskLe}, {"%lanemask_lt", LaneMaskLt},
-      {"%lanemask_ge", LaneMaskGe}, {"%lanemask_gt", LaneMaskGt}, {"%clock", Clock}, {"%clock64", Clock64},
-      {"%globaltimer", GlobalTimer}, {"%dynamic_smem_size", DynamicSmem}, {"%total_smem_size", TotalSmem}};
-  return names;
-}
-
-uint64_t rounded(uint64_t value, uint64_t align) { return (value + align - 1) / align * align; }
-
-class Parser {
+class Parser : Declarations {
  public:
-  explicit Parser(const std::string& text) : tokens_(tokenize(text)), module_(std::make_shared<Module>()) {}
+  explicit Parser(const std::string& text) : Declarations(text), module_(std::make_shared<Module>()) {}
 
   std::shared_ptr<Module> run() {
     while (!peek().empty()) statement();
+    link(*module_);
     return module_;
   }
 
  private:
   struct Name { int slot; int width; };
 
-  std::vector<Token> tokens_;
-  size_t at_ = 0;
   std::shared_ptr<Module> module_;
   std::shared_ptr<Function> function_;
   std::vector<std::map<std::string, Name>> scopes_;
@@ -114,29 +27,6 @@ class Parser {
   std::map<std::string, int> symbol_slots_;
   uint32_t line_ = 0;
   uint16_t file_ = 0;
-
-  const std::string& peek(size_t ahead = 0) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)].text; }
-  int line() const { return tokens_[at_].line; }
-  std::string next() {
-    if (at_ + 1 >= tokens_.size()) wrong(line(), "the text ends in the middle");
-    return tokens_[at_++].text;
-  }
-  bool accept(const char* text) {
-    if (peek() != text || tokens_[at_].quoted) return false;
-    ++at_;
-    return true;
-  }
-  void expect(const char* text) {
-    if (!accept(text)) wrong(line(), std::string("expected '") + text + "', found '" + peek() + "'");
-  }
-  int64_t number() {
-    bool negative = accept("-");
-    std::string text = next();
-    char* end = nullptr;
-    int64_t value = (int64_t)strtoull(text.c_str(), &end, 0);
-    if (end == text.c_str()) wrong(line(), "expected a number, found '" + text + "'");
-    return negative ? -value : value;
-  }
 
   // --- module level ---------------------------------------------------------------------------
   void statement() {
@@ -181,98 +71,7 @@ class Parser {
     }
   }
 
-  void variable(std::map<std::string, Symbol>& into, bool external) {
-    Symbol symbol;
-    std::string space = next();
-    symbol.space = space == ".global" ? Space::Global : space == ".const" ? Space::Const : space == ".shared" ? Space::Shared
-                   : space == ".local" ? Space::Local : Space::Param;
-    int bits = 0;
-    while (peek()[0] == '.') {
-      std::string word = next();
-      if (word == ".align") symbol.align = (uint64_t)number();
-      else if (int found = type_bits(word.substr(1))) bits = found;
-      else if (word == ".v2") bits *= 2;
-      else if (word == ".v4") bits *= 4;
-      else if (word == ".attribute") { while (!accept(")")) next(); }
-    }
-    if (bits < 8 || !symbol.align || (symbol.align & (symbol.align - 1)) || symbol.align > 4096) wrong(line(), "a variable without a type");
-    do {
-      symbol.name = next();
-      uint64_t count = 1;
-      while (accept("[")) {
-        if (peek() == "]") symbol.dynamic = true;
-        else {
-          uint64_t extent = (uint64_t)number();
-          if (extent > (1ull << 40) || count * extent > (1ull << 40)) wrong(line(), "a variable is too large");
-          count *= extent;
-        }
-        expect("]");
-      }
-      symbol.bytes = symbol.dynamic ? 0 : count * bits / 8;
-      symbol.align = std::max<uint64_t>(symbol.align, std::min<uint64_t>(bits / 8, 16));
-      if (accept("=")) initial(symbol, bits / 8);
-      if (external && symbol.space != Space::Shared) symbol.dynamic = true;
-      into[symbol.name] = symbol;
-    } while (accept(","));
-    expect(";");
-  }
-
-  void initial(Symbol& symbol, int width) {
-    symbol.initial.assign(symbol.bytes, 0);
-    uint64_t place = 0;
-    auto value = [&] {
-      if (place + width > symbol.bytes) wrong(line(), "too many initial values");
-      if (isdigit((unsigned char)peek()[0]) || peek() == "-") {
-        uint64_t bits = literal();
-        memcpy(&symbol.initial[place], &bits, width);
-      } else {
-        std::string name = next();
-        if (name == "generic") { expect("("); name = next(); expect(")"); }
-        symbol.pointers.push_back({place, name});
-      }
-      place += width;
-    };
-    if (accept("{")) {
-      int depth = 1;
-      while (depth > 0) {
-        if (accept("{")) ++depth;
-        else if (accept("}")) --depth;
-        else if (!accept(",")) value();
-      }
-    } else {
-      value();
-    }
-  }
-
   // --- functions ------------------------------------------------------------------------------
-  std::vector<Parameter> parameters() {
-    std::vector<Parameter> result;
-    uint64_t offset = 0;
-    expect("(");
-    while (!accept(")")) {
-      Parameter parameter;
-      int bits = 0;
-      expect(".param");
-      while (peek()[0] == '.') {
-        std::string word = next();
-        if (word == ".align") parameter.align = (uint64_t)number();
-        else if (int found = type_bits(word.substr(1))) bits = found;
-      }
-      parameter.name = next();
-      uint64_t count = 1;
-      if (accept("[")) { count = (uint64_t)number(); expect("]"); }
-      parameter.bytes = count * std::max(bits, 8) / 8;
-      parameter.align = std::max<uint64_t>(parameter.align, std::max(bits, 8) / 8);
-      if (parameter.bytes > 65536 || parameter.align > 4096) wrong(line(), "a parameter is too large");
-      offset = rounded(offset, parameter.align);
-      parameter.offset = offset;
-      offset += parameter.bytes;
-      result.push_back(parameter);
-      accept(",");
-    }
-    return result;
-  }
-
   void function(bool entry) {
     function_ = std::make_shared<Function>();
     function_->entry = entry;
@@ -292,20 +91,32 @@ class Parser {
       }
     }
     if (accept(";")) return;  // a declaration only
-    if (!entry) function_->unsupported = "device functions that are not inlined (" + function_->name + ")";
     module_->functions[function_->name] = function_;
     function_->slots = SpecialCount;
     scopes_.assign(1, {});
     immediates_.clear();
     symbol_slots_.clear();
     line_ = 0;
+    if (!entry) own_parameters();
     expect("{");
     for (int depth = 1; depth > 0;) {
       if (accept("{")) { ++depth; scopes_.push_back({}); }
       else if (accept("}")) { --depth; if (depth) scopes_.pop_back(); }
       else body_statement();
     }
-    finish();
+    bind_function(*module_, *function_, line());
+  }
+
+  // A device function's parameters and results are variables that its callers write and read.
+  void own_parameters() {
+    for (const auto* list : {&function_->parameters, &function_->results})
+      for (const Parameter& p : *list) {
+        Symbol& symbol = function_->variables[p.name];
+        symbol.name = p.name;
+        symbol.space = Space::Param;
+        symbol.bytes = p.bytes;
+        symbol.align = p.align;
+      }
   }
 
   void body_statement() {
@@ -390,12 +201,8 @@ class Parser {
       inst.guard = predicate->slot;
     }
     parsed->parts = split(next());
-    if (parsed->parts[0] == "call") {
-      unsupported("call", inst.line);
-      while (!accept(";")) next();
-      return;
-    }
-    while (!accept(";")) {
+    if (parsed->parts[0] == "call") call(inst);
+    else while (!accept(";")) {
       parsed->operands.push_back(operand());
       while (accept("|")) parsed->operands.push_back(operand());
       if (peek() != ";") expect(",");
@@ -404,18 +211,28 @@ class Parser {
     function_->code.push_back(inst);
   }
 
-  uint64_t literal() {
-    bool negative = accept("-");
-    std::string text = next();
-    if (text.size() > 2 && text[0] == '0' && (text[1] == 'f' || text[1] == 'F') && text.size() == 10)
-      return strtoull(text.c_str() + 2, nullptr, 16) ^ (negative ? 0x80000000ull : 0);
-    if (text.size() > 2 && text[0] == '0' && (text[1] == 'd' || text[1] == 'D') && text.size() == 18)
-      return strtoull(text.c_str() + 2, nullptr, 16) ^ (negative ? 1ull << 63 : 0);
-    char* end = nullptr;
-    uint64_t value = strtoull(text.c_str(), &end, 0);
-    if (*end == 'U') ++end;
-    if (*end) wrong(line(), "unknown number '" + text + "'");
-    return negative ? (uint64_t)-(int64_t)value : value;
+  std::vector<std::string> names() {
+    std::vector<std::string> result;
+    while (!accept(")")) {
+      result.push_back(next());
+      if (peek() != ")") expect(",");
+    }
+    return result;
+  }
+
+  // call (results), function, (arguments); both lists may be missing.
+  void call(Inst& inst) {
+    Call made;
+    if (accept("(")) {
+      made.result_names = names();
+      expect(",");
+    }
+    made.callee = next();
+    if (accept(",") && accept("(")) made.argument_names = names();
+    if (made.callee[0] == '%') refuse(*function_, "calls through function pointers", inst.line);
+    while (!accept(";")) next();
+    inst.imm[0] = (int64_t)function_->calls.size();
+    function_->calls.push_back(made);
   }
 
   int pair_for(uint64_t bits) {
@@ -476,7 +293,7 @@ class Parser {
       o.width = o.slot == Clock64 || o.slot == GlobalTimer ? 64 : 32;
       return o;
     }
-    if (o.text[0] == '%') { o.kind = Operand::Label; unsupported("register " + o.text, line_); return o; }
+    if (o.text[0] == '%') { o.kind = Operand::Label; refuse(*function_, "register " + o.text, line_); return o; }
     if (module_->globals.count(o.text) || function_->variables.count(o.text)) {
       o.kind = Operand::Symbol;
       o.slot = pair_for(o.text);
@@ -512,74 +329,6 @@ class Parser {
     return o;
   }
 
-  void unsupported(const std::string& what, uint32_t line) {
-    if (function_->unsupported.empty())
-      function_->unsupported = what + (line ? " (line " + std::to_string(line) + ")" : "");
-  }
-
-  // --- after the last instruction -------------------------------------------------------------
-  void finish() {
-    Inst end;  // falling off the end is an exit
-    end.control = Control::Exit;
-    end.klass = Class::Control;
-    end.parsed = std::make_shared<Parsed>();
-    end.parsed->parts = {"exit"};
-    place_variables();
-    for (auto& inst : function_->code) bind(inst);
-    function_->code.push_back(end);
-  }
-
-  void bind(Inst& inst) {
-    Parsed& p = *inst.parsed;
-    for (auto& o : p.operands)
-      if (o.kind == Operand::Address && o.text == "compound") return unsupported(p.name(), inst.line);
-    if (p.has("param")) scoped_parameters(p);
-    if (bind_control(p, inst, *function_) || bind_integer(p, inst) || bind_float(p, inst) || bind_convert(p, inst) ||
-        bind_memory(p, inst) || bind_warp(p, inst) || bind_tensor(p, inst))
-      return;
-    unsupported(p.name(), inst.line);
-  }
-
-  // `.param` variables declared in a body are a lane's own memory.
-  void scoped_parameters(Parsed& p) {
-    for (auto& o : p.operands)
-      if (o.kind == Operand::Address && function_->variables.count(o.text))
-        for (auto& part : p.parts)
-          if (part == "param") part = "local";
-  }
-
-  void place_variables() {
-    uint64_t local = 0, shared = 0;
-    auto put = [](Symbol& symbol, uint64_t& total) {
-      total = rounded(total, symbol.align);
-      symbol.address = total;
-      total += symbol.bytes;
-    };
-    for (auto& [name, symbol] : function_->variables)
-      if (symbol.space == Space::Shared) put(symbol, shared);
-      else put(symbol, local);
-    for (auto& [slot, name] : function_->symbols) {
-      auto global = module_->globals.find(name);
-      if (function_->variables.count(name) || global == module_->globals.end()) continue;
-      if (global->second.space == Space::Shared && !global->second.dynamic) {
-        Symbol mine = global->second;
-        put(mine, shared);
-        function_->variables[name] = mine;
-      }
-    }
-    shared = rounded(shared, 16);
-    for (auto& [slot, name] : function_->symbols) {
-      auto global = module_->globals.find(name);
-      if (global == module_->globals.end() || global->second.space != Space::Shared || !global->second.dynamic) continue;
-      Symbol mine = global->second;   // dynamic shared memory begins where the static part ends
-      shared = rounded(shared, mine.align);
-      mine.address = shared;
-      function_->variables[name] = mine;
-    }
-    if (shared > (1u << 20) || local > (1u << 26)) wrong(line(), "too much shared or local memory");
-    function_->shared_bytes = shared;
-    function_->local_bytes = rounded(local, 16);
-  }
 };
 
 }  // namespace

@@ -1,0 +1,115 @@
+// Address conversion, fences and hints; and where every memory instruction is bound.
+#include "qualifiers.h"
+
+namespace ptx {
+namespace {
+
+void nothing(Warp&, const Inst&) {}
+void fence(Warp& w, const Inst&) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  fence_order(w);
+}
+void policy(Warp& w, const Inst& i) { lanes64(w, i.dst[0], [](int) { return 0; }); }
+
+void same_address(Warp& w, const Inst& i) {
+  const Reg& a = w.reg(i.src[0]);
+  lanes64(w, i.dst[0], [&](int l) { return a.u64[l]; });
+}
+template <int sign>
+void convert_shared(Warp& w, const Inst& i) {
+  const Reg& a = w.reg(i.src[0]);
+  uint64_t base = (uint64_t)w.block->shared;
+  lanes64(w, i.dst[0], [&](int l) { return sign > 0 ? a.u64[l] + base : a.u64[l] - base; });
+}
+template <int sign>
+void convert_local(Warp& w, const Inst& i) {
+  const Reg& a = w.reg(i.src[0]);
+  uint64_t base = (uint64_t)w.local, bytes = local_window(w, 0).bytes;
+  lanes64(w, i.dst[0], [&](int l) {
+    uint64_t own = base + (uint64_t)l * bytes;
+    return sign > 0 ? a.u64[l] + own : a.u64[l] - own;
+  });
+}
+// A parameter's address may be an offset, which becomes a pointer.
+void convert_param(Warp& w, const Inst& i) {
+  const Reg& a = w.reg(i.src[0]);
+  Window param = param_window(w);
+  lanes64(w, i.dst[0], [&](int l) { return a.u64[l] < param.bytes ? a.u64[l] + param.start : a.u64[l]; });
+}
+
+Space space_of(const Warp& w, int lane, uint64_t address) {
+  if (shared_window(w).holds(address)) return Space::Shared;
+  if (local_window(w, lane).holds(address)) return Space::Local;
+  if (param_window(w).holds(address)) return Space::Param;
+  if (const Module* module = w.block->launch->module)
+    for (const auto& entry : module->globals)
+      if (entry.second.space == Space::Const && address - entry.second.address < entry.second.bytes) return Space::Const;
+  return Space::Global;
+}
+void is_space(Warp& w, const Inst& i) {
+  const Reg& a = w.reg(i.src[0]);
+  lanes_predicate(w, i.dst[0], [&](int l) {
+    return (w.active >> l & 1) && space_of(w, l, a.u64[l]) == (Space)i.flag[3];
+  });
+}
+
+// Only 64-bit: a host pointer does not fit into 32 bits.
+bool bind_conversion(const Parsed& p, Inst& inst) {
+  Qualifiers q;
+  Parsed rest = p;
+  bool to = p.parts.size() > 1 && p.parts[1] == "to";
+  if (to) rest.parts.erase(rest.parts.begin() + 1);
+  if (!read_qualifiers(rest, q) || q.type != "u64" || q.space == Space::Generic || p.operands.size() != 2) return false;
+  inst.dst[0] = target(p.operands[0]);
+  inst.src[0] = source64(p.operands[1]);
+  if (inst.src[0] < 0) return false;
+  inst.klass = Class::Integer;
+  switch (q.space) {
+    case Space::Shared: inst.run = to ? convert_shared<-1> : convert_shared<1>; break;
+    case Space::Local: inst.run = to ? convert_local<-1> : convert_local<1>; break;
+    case Space::Param: inst.run = to ? same_address : convert_param; break;
+    default: inst.run = same_address;
+  }
+  return true;
+}
+
+bool bind_is_space(const Parsed& p, Inst& inst) {
+  Qualifiers q;
+  if (!read_qualifiers(p, q) || q.space == Space::Generic || p.operands.size() != 2) return false;
+  if (p.operands[1].kind == Operand::Register && p.operands[1].width != 64) return false;
+  inst.dst[0] = target(p.operands[0]);
+  inst.src[0] = source64(p.operands[1]);
+  inst.flag[3] = (uint8_t)q.space;
+  inst.run = is_space;
+  inst.klass = Class::Integer;
+  return inst.src[0] >= 0;
+}
+
+bool bind_without_effect(Inst& inst, Handler run, Class klass) {
+  inst.run = run;
+  inst.klass = klass;
+  return true;
+}
+
+}  // namespace
+
+bool bind_memory(const Parsed& p, Inst& inst) {
+  const std::string& op = p.op();
+  if (op == "ld" || op == "ldu") return bind_load_store(p, inst, false);
+  if (op == "st") return bind_load_store(p, inst, true);
+  if (op == "atom" || op == "red") return bind_atomic(p, inst);
+  if (op == "cp") return bind_copy(p, inst);
+  if (op == "cvta") return bind_conversion(p, inst);
+  if (op == "isspacep") return bind_is_space(p, inst);
+  if (op == "membar" || op == "fence") return bind_without_effect(inst, fence, Class::Control);
+  if (op == "prefetch" || op == "prefetchu" || op == "applypriority" || op == "discard")
+    return !p.has("tensormap") && bind_without_effect(inst, nothing, Class::Load);
+  if (op == "createpolicy") {
+    if (p.operands.empty()) return false;
+    inst.dst[0] = target(p.operands[0]);
+    return bind_without_effect(inst, policy, Class::Move);
+  }
+  return false;
+}
+
+}  // namespace ptx

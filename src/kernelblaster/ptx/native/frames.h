@@ -1,0 +1,39 @@
+// Calls of device functions that were not inlined. Every function has registers of its own; a frame holds
+// them for the lanes of a warp that are in this function at this depth. Parameters, results and local
+// variables lie in the lane's local memory, where each depth has a piece of equal size.
+#pragma once
+#include "machine.h"
+
+namespace ptx {
+
+struct Frame {
+  const Function* function = nullptr;
+  Reg* registers = nullptr;
+  int depth = 0;
+  uint64_t local_start = 0;          // of this depth's piece of local memory
+  Frame* caller[kLanes] = {nullptr};
+  int back[kLanes] = {0};            // where each lane goes on in its caller
+  std::vector<Reg> storage;          // empty for a kernel, whose registers belong to the block
+};
+
+inline void enter(Warp& w, Frame* frame) {
+  w.frame = frame;
+  w.function = frame->function;
+  w.registers = frame->registers;
+}
+
+// Constants and addresses of symbols, as a function's registers need them before it starts.
+void fill_registers(const Launch& launch, Frame& frame);
+
+// The frame that lanes enter when they call; their parameters are there. Faults if they are too deep.
+Frame* call(Warp& w, const Inst& inst, int pc, uint32_t lanes);
+// Takes back the results of one lane that leaves `frame`.
+void bring_results(Warp& w, const Frame& frame, int lane);
+
+// After a text has been read: finds what calls call and how much local memory that needs.
+void link(Module& module);
+
+// The functions that the machine itself provides; null for others.
+Handler provided(const std::string& name);
+
+}  // namespace ptx

@@ -1,0 +1,232 @@
+// Tags of memory: compared and replaced at every access. What orders accesses is in order.cpp.
+#include "races.h"
+
+#include <sched.h>
+
+namespace ptx {
+namespace {
+
+constexpr uint64_t kSameWarp = 0xffffffff0000003full, kMarks = 0xff;
+constexpr int kMostFound = 256;
+
+// An access as tags see it.
+struct Toucher {
+  uint64_t tag, block, floor, old, several;
+  uint64_t writes, reads;   // marks of earlier writes and reads that this access does not race with
+  uint32_t at;
+};
+
+Toucher toucher(const Warp& w, const Access& a, Effect effect) {
+  const Order& o = *w.block->order;
+  const Messages& m = *w.block->launch->messages;
+  Toucher t;
+  const uint64_t marks = effect == Effect::Atomic ? kAtomic | kStrong : a.strong ? kStrong : 0;
+  t.reads = marks & kStrong;
+  t.writes = effect == Effect::Store && marks ? kAtomic : t.reads;
+  t.block = (uint64_t)o.serial << 32;
+  t.tag = t.block | (uint64_t)o.now << kTimeShift | marks | (uint64_t)w.index;
+  t.floor = (uint64_t)o.floor << kTimeShift;
+  t.old = a.space == Space::Shared ? t.block : (uint64_t)m.first_serial << 32;
+  t.several = (uint64_t)m.last_serial << 32 | kSeveral;
+  t.at = w.function->code[w.pc].line << 10 | (uint32_t)w.index << 5;
+  return t;
+}
+
+// Whether a tag is plainly of the past: of another launch, before a barrier of all, or this warp's own.
+inline bool past(const Toucher& t, uint64_t tag) {
+  return (tag < t.old) | (tag - t.block < t.floor) | (((tag ^ t.tag) & kSameWarp) == 0);
+}
+inline bool harmless(const Toucher& t, uint64_t tag, uint64_t marks) { return past(t, tag) | ((tag & marks) != 0); }
+
+inline uint64_t after_read(const Toucher& t, uint64_t tag) {
+  uint64_t both = tag & t.tag & (kStrong | kAtomic);
+  uint64_t shared = (tag ^ t.tag) >> 32 ? t.several : (tag & ~kMarks) | kSeveral;
+  return past(t, tag) ? t.tag : shared | both;
+}
+
+// Blocks run on several threads; a lock for each page of memory keeps comparing and replacing together.
+struct alignas(64) Spin {
+  std::atomic_flag held = ATOMIC_FLAG_INIT;
+};
+Spin spins[256];
+
+class PageLock {
+ public:
+  void take(uint64_t page) {
+    Spin* wanted = &spins[page & 255];
+    if (wanted == held_) return;
+    release();
+    for (int tries = 0; wanted->held.test_and_set(std::memory_order_acquire);)
+      if (++tries % 64 == 0) sched_yield();
+    held_ = wanted;
+  }
+  void release() {
+    if (held_) held_->held.clear(std::memory_order_release);
+    held_ = nullptr;
+  }
+  ~PageLock() { release(); }
+
+ private:
+  Spin* held_ = nullptr;
+};
+
+void suspect(Warp& w, const Access& a, unsigned size, Effect effect, int lane, uint64_t tag, uint32_t at, bool wrote) {
+  Order& o = *w.block->order;
+  if (w.block->suspects >> lane & 1 || o.orders(w, tag, wrote, a.space == Space::Shared)) return;
+  w.block->suspects |= 1u << lane;
+  Order::Conflict& c = o.conflicts[lane];
+  c.tag = tag;
+  c.at = at;
+  c.wrote = wrote;
+  uint64_t host = a.space == Space::Shared ? a.at[lane] + (uint64_t)w.block->shared : a.at[lane];
+  if (effect != Effect::Load) memcpy(c.before, (const void*)host, std::min<size_t>(size, sizeof c.before));
+}
+
+// The cells of one lane, or of several that lie one after another, `1 << shift` each, from `start` on.
+struct Cells {
+  uint64_t first, end, start;
+  int lane, shift;
+  uint32_t lane_of(uint64_t cell) const { return (uint32_t)lane + (uint32_t)((cell - start) >> shift); }
+};
+
+[[gnu::noinline]] void examine(Warp& w, const Access& a, unsigned size, Effect effect, const Toucher& t, const Shadow& s,
+                               const Cells& cells) {
+  for (uint64_t c = cells.first; c < cells.end; ++c) {
+    int lane = (int)cells.lane_of(c);
+    if (!harmless(t, s.wrote[c], t.writes)) suspect(w, a, size, effect, lane, s.wrote[c], s.wrote_at[c], true);
+    if (effect != Effect::Load && !harmless(t, s.read[c], t.reads))
+      suspect(w, a, size, effect, lane, s.read[c], s.read_at[c], false);
+  }
+}
+
+template <bool store>
+inline void touch(Warp& w, const Access& a, unsigned size, Effect effect, const Toucher& t, const Shadow& s,
+                  const Cells& cells) {
+  uint64_t clean = 1;
+  for (uint64_t c = cells.first; c < cells.end; ++c) {
+    clean &= (uint64_t)harmless(t, s.wrote[c], t.writes);
+    if (store) clean &= (uint64_t)harmless(t, s.read[c], t.reads);
+  }
+  if (!clean) examine(w, a, size, effect, t, s, cells);
+  if (store) {
+    for (uint64_t c = cells.first; c < cells.end; ++c) s.wrote[c] = t.tag;
+    for (uint64_t c = cells.first; c < cells.end; ++c) s.wrote_at[c] = t.at | cells.lane_of(c);
+  } else {
+    for (uint64_t c = cells.first; c < cells.end; ++c) s.read[c] = after_read(t, s.read[c]);
+    for (uint64_t c = cells.first; c < cells.end; ++c) s.read_at[c] = t.at | cells.lane_of(c);
+  }
+}
+
+template <bool locked, bool store>
+void watch(Warp& w, const Access& a, unsigned size, Effect effect, const Shadow& s) {
+  if (w.block->launch->messages->found.load(std::memory_order_relaxed) > kMostFound) return;
+  const Toucher t = toucher(w, a, effect);
+  const int grain = w.block->launch->grain, page = 12 - grain;
+  PageLock lock;
+  auto cell = [&](uint64_t address) { return (address >> grain) - s.first; };
+  if (a.contiguous(size) && !(size & (size - 1)) && size >> grain) {
+    uint64_t start = cell(a.low), last = cell(a.high + size - 1) + 1;
+    for (uint64_t c = start; c < last;) {
+      uint64_t end = locked ? std::min(last, ((((s.first + c) >> page) + 1) << page) - s.first) : last;
+      if (locked) lock.take((s.first + c) >> page);
+      touch<store>(w, a, size, effect, t, s, {c, end, start, 0, __builtin_ctz(size >> grain)});
+      c = end;
+    }
+    return;
+  }
+  uint64_t before = ~0ull;
+  each_lane(a.lanes, [&](int l) {
+    if (a.at[l] == before) return;
+    before = a.at[l];
+    uint64_t first = cell(a.at[l]), end = cell(a.at[l] + size - 1) + 1;
+    if (locked) lock.take((s.first + first) >> page);   // aligned accesses lie in one page
+    touch<store>(w, a, size, effect, t, s, {first, end, first, l, 31});
+  });
+}
+
+std::string thread_text(const Launch& launch, uint32_t at) {
+  uint32_t t = at & 1023, x = launch.block[0], y = launch.block[1];
+  return text("thread (%u, %u, %u)", t % x, t / x % y, t / x / y);
+}
+
+std::string place(const Warp& w, Space space, uint64_t address) {
+  if (space == Space::Shared) {
+    for (const auto& [name, variable] : w.block->launch->function->variables)
+      if (variable.space == Space::Shared && address >= variable.address &&
+          (variable.dynamic || address - variable.address < variable.bytes))
+        return text(" (byte %llu of '%s')", (unsigned long long)(address - variable.address), name.c_str());
+    return "";
+  }
+  const Allocation* found = w.block->launch->memory->find(address);
+  if (!found) return "";
+  return text(" (byte %llu of allocation '%s')", (unsigned long long)(address - found->start), found->name.c_str());
+}
+
+std::string other_side(const Warp& w, const Order::Conflict& c) {
+  const Launch& launch = *w.block->launch;
+  std::string what = text("%s at line %u by ", c.wrote ? "a write" : "a read", c.at >> 10);
+  uint32_t serial = (uint32_t)(c.tag >> 32);
+  if (serial == w.block->order->serial) return what + thread_text(launch, c.at) + " of the same block";
+  if (serial == launch.messages->last_serial) return what + thread_text(launch, c.at) + " of another block";
+  uint32_t b = serial - launch.messages->first_serial, x = launch.grid[0], y = launch.grid[1];
+  return what + thread_text(launch, c.at) + text(" of block (%u, %u, %u)", b % x, b / x % y, b / x / y);
+}
+
+}  // namespace
+
+void watch_shared(Warp& w, const Access& a, unsigned size, Effect effect) {
+  const Shadow& shadow = w.block->order->shared;
+  effect == Effect::Load ? watch<false, false>(w, a, size, effect, shadow) : watch<false, true>(w, a, size, effect, shadow);
+}
+
+void watch_global(Warp& w, const Access& a, unsigned size, Effect effect, const Shadow& shadow) {
+  effect == Effect::Load ? watch<true, false>(w, a, size, effect, shadow) : watch<true, true>(w, a, size, effect, shadow);
+}
+
+static void report(Warp& w, const Access& a, unsigned size, Effect effect, int lane) {
+  uint64_t address = a.space == Space::Shared ? a.at[lane] - (uint64_t)w.block->shared : a.at[lane];
+  w.block->launch->messages->found += 1;
+  w.note("race", describe(effect, size, name_of(a.space), address) + place(w, a.space, address) + ", and " +
+         other_side(w, w.block->order->conflicts[lane]) + ": nothing orders them", lane);
+}
+
+void report_suspects(Warp& w, const Access& a, unsigned size, Effect effect) {
+  uint32_t guilty = 0;
+  each_lane(w.block->suspects, [&](int l) {
+    const uint8_t* before = w.block->order->conflicts[l].before;
+    bool changed = effect == Effect::Load || memcmp(before, (const void*)a.at[l], std::min(size, 32u));
+    guilty |= (uint32_t)changed << l;
+  });
+  w.block->suspects = 0;
+  if (guilty) report(w, a, size, effect, __builtin_ctz(guilty));
+}
+
+void watch_span(Warp& w, int lane, Allocation* allocation, uint64_t address, unsigned bytes, Effect effect) {
+  if (!w.block->order) return;
+  Access a;
+  a.lanes = 1u << lane;
+  a.at[lane] = address;
+  a.space = allocation ? Space::Global : Space::Shared;
+  settle(a);
+  Launch& launch = *w.block->launch;
+  if (allocation) watch_global(w, a, bytes, effect, shadow_of(*launch.memory, *allocation, launch.grain));
+  else watch_shared(w, a, bytes, effect);
+  uint32_t suspects = w.block->suspects;
+  w.block->suspects = 0;
+  if (!allocation) a.at[lane] += (uint64_t)w.block->shared;
+  if (suspects) report(w, a, bytes, effect, lane);
+}
+
+void report_collision(Warp& w, const Access& a, unsigned size, int lane) {
+  uint32_t others = 0;
+  each_lane(a.lanes & ~(1u << lane), [&](int l) {
+    others |= (uint32_t)(a.at[l] < a.at[lane] + size && a.at[lane] < a.at[l] + size) << l;
+  });
+  if (!others) return;   // another block wrote there meanwhile
+  uint64_t address = a.space == Space::Shared ? a.at[lane] - (uint64_t)w.block->shared : a.at[lane];
+  uint32_t other = (uint32_t)(w.index << 5 | __builtin_ctz(others));
+  w.note("race", describe(Effect::Store, size, name_of(a.space), address) + place(w, a.space, address) + ", where " +
+         thread_text(*w.block->launch, other) + " stores another value in the same instruction", lane);
+}
+
+}  // namespace ptx

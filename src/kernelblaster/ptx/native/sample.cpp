@@ -1,0 +1,92 @@
+// Which blocks of a grid are run to learn what the whole costs.
+#include <algorithm>
+#include <stdexcept>
+
+#include "timing.h"
+
+namespace ptx {
+
+namespace {
+
+constexpr double kUsableL2 = 0.9;   // of the cache, before what was loaded is lost again
+
+// The k-th of numbers in [0, 1) that are spread evenly however many of them are taken.
+double spread(uint64_t k) {
+  double result = 0, part = 0.5;
+  for (; k; k >>= 1, part /= 2) result += part * (double)(k & 1);
+  return result;
+}
+
+// First blocks of the pairs to run, in order.
+std::vector<uint64_t> pairs(uint64_t blocks, uint64_t most, bool in_order) {
+  std::vector<uint64_t> result;
+  uint64_t all = (blocks + 1) / 2, count = std::min(all, std::max<uint64_t>(1, most / 2));
+  for (uint64_t k = 0; result.size() < count && k < 4 * count + 8; ++k) {
+    uint64_t pair = count == all || in_order ? k : (uint64_t)(spread(k) * (double)all);
+    if (pair < all && std::find(result.begin(), result.end(), 2 * pair) == result.end()) result.push_back(2 * pair);
+  }
+  return result;
+}
+
+bool fits_l2(const Costs& costs, const Model& model) {
+  if (!costs.sampled) return true;
+  double wave = 0, share = 32.0 / (double)costs.sampled * (double)model.resident;
+  for (const auto& [start, t] : costs.traffic) wave += std::min((double)t.bytes, (double)t.first * share);
+  return wave < kUsableL2 * (double)model.l2_bytes;
+}
+
+void merge(Costs& into, const Costs& from) {
+  into.sampled += from.sampled;
+  for (int k = 0; k < kPipes; ++k) into.pipes[k] += from.pipes[k];
+  into.latency += from.latency;
+  into.lines += from.lines;
+  into.missed_lines += from.missed_lines;
+  into.l1_sectors += from.l1_sectors;
+  into.l1_hits += from.l1_hits;
+  into.store_sectors += from.store_sectors;
+  into.partial_sectors += from.partial_sectors;
+  into.partial_lines += from.partial_lines;
+  into.atomic_sectors += from.atomic_sectors;
+  into.atomic_lanes += from.atomic_lanes;
+  into.hottest_atomic += from.hottest_atomic;
+  for (const auto& [start, t] : from.traffic) {
+    Traffic& mine = into.traffic[start];
+    mine.name = t.name;
+    mine.bytes = t.bytes;
+    mine.first += t.first;
+    mine.alone += t.alone;
+    mine.again += t.again;
+    mine.stored += t.stored;
+  }
+}
+
+}  // namespace
+
+Costs sample(Launch& launch, const Model& model, int threads) {
+  uint64_t blocks = launch.blocks();
+  Costs total;
+  total.instructions = launch.function->code.size();
+  auto chosen = pairs(blocks, model.most_blocks, model.in_order);
+  if (model.in_order) threads = 1;
+  std::atomic<size_t> next{0};
+  std::atomic<uint32_t> number{0};
+  on_threads((int)std::min<size_t>((size_t)threads, chosen.size()), [&] {
+    Seen seen;
+    auto enough = [&] {
+      std::lock_guard<std::mutex> hold(launch.lock);
+      return launch.counts.total_warp_instructions > model.most_instructions;
+    };
+    for (size_t k; !launch.stopped && (k = next++) < chosen.size() && (k < 2 || !enough());) {
+      for (uint64_t index = chosen[k]; index < std::min(chosen[k] + 2, blocks) && !launch.stopped; ++index) {
+        BlockTiming timing(model, *launch.function, seen, ++number, fits_l2(seen.costs, model));
+        run_block(launch, index, &timing);
+      }
+    }
+    std::lock_guard<std::mutex> hold(launch.lock);
+    merge(total, seen.costs);
+  });
+  if (!launch.broken.empty()) throw std::runtime_error(launch.broken);
+  return total;
+}
+
+}  // namespace ptx
