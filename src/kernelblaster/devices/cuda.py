@@ -47,8 +47,8 @@ class CudaDevice:
         reason = why_no_gpu()
         if reason:
             raise NoDevice(
-                f"no usable GPU: {reason}. Without one, a candidate can be checked by `kernelblaster "
-                "emulate`, but not timed."
+                f"no usable GPU: {reason}. `--device emulated` checks a candidate without one and models "
+                "its time."
             )
         self.torch_device = torch.device("cuda", 0)
         self._properties = torch.cuda.get_device_properties(0)

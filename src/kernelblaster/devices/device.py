@@ -4,10 +4,10 @@ A device owns an `Arena`: memory that the judge sees as a torch tensor and that 
 process works on. Candidates run in a `Runner`, a process of their own that may die at any time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
@@ -17,9 +17,12 @@ from kernelblaster.records import Profile
 
 @dataclass(frozen=True)
 class Pointer:
-    """An argument: an address, as an offset into the arena."""
+    """An argument: an address, as an offset into the arena, with how many bytes from there belong to
+    the tensor of that name. Only a device that checks accesses needs to know."""
 
     offset: int
+    bytes: int | None = None
+    name: str = ""
 
 
 Argument = Pointer | int | float | bool
@@ -27,19 +30,22 @@ Argument = Pointer | int | float | bool
 
 @dataclass(frozen=True)
 class Work:
-    """One kernel launch, copy or fill that the candidate put on the device."""
+    """One kernel launch, copy or fill that the candidate put on the device. `counts` are what a device
+    that executes every instruction counted."""
 
     name: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
     duration_us: float | None
+    counts: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
 class CallReport:
     """What happened during one call. `error` is empty if CUDA reported none; `violations` are
-    breaches of the contract that were seen; `live_bytes` is scratch memory not given back;
+    breaches of the contract that were seen; `live_bytes` is scratch memory not given back, and `leaks`
+    name it piece by piece where that is known;
     `findings` are what a device that checks accesses found, a line each."""
 
     error: str
@@ -47,6 +53,7 @@ class CallReport:
     live_bytes: int
     work: tuple[Work, ...]
     findings: tuple[str, ...] = ()
+    leaks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,7 +101,8 @@ class Runner(Protocol):
 
 
 class Device(Protocol):
-    """Where candidates run. `modelled` is True where times come from a model, not a clock."""
+    """Where candidates run. `modelled` is True where times come from a model, not a clock; such a device
+    executes small workloads only, and `profile` models large ones."""
 
     @property
     def name(self) -> str: ...
@@ -121,7 +129,7 @@ class Device(Protocol):
         ...
 
     def time_reference(self, run: Callable[[], object]) -> float:
-        """Microseconds of PyTorch work on a cold cache."""
+        """Microseconds of PyTorch work on a cold cache; a modelled device has no clock and raises."""
         ...
 
     def profile(self, jobs: "Sequence[ProfileJob]") -> list[Profile]:

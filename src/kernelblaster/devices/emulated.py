@@ -1,13 +1,13 @@
 """The emulated device: no GPU, the same candidates. Their host code runs unmodified in a worker whose
-CUDA runtime is the PTX machine; every access is checked, every instruction counted. It does not tell
-time yet: the GPU model is missing."""
+CUDA runtime is the PTX machine; every access is checked, every instruction counted. Time is
+modelled, from what some blocks of each launch cost."""
 
 import json
 import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from math import prod
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,29 +23,30 @@ from kernelblaster.devices.device import (
     TimeReport,
 )
 from kernelblaster.devices.emulated_build import emulated_worker
+from kernelblaster.devices.modelled_profile import modelled_profile
+from kernelblaster.devices.occupancy import limits_of
 from kernelblaster.devices.specs import GpuSpec, gpu_specs
 from kernelblaster.devices.toolchain import toolchain
 from kernelblaster.devices.worker_process import WorkerProcess, call_report, encode
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.ptx.machine import NotEmulated
-from kernelblaster.records import Profile, Scalar, Signature
-from kernelblaster.records.signature import DTYPE_BYTES
+from kernelblaster.records import Profile
 from kernelblaster.settings import settings
 
-NO_TIME = "the emulated device does not tell time yet; use `kernelblaster emulate` for its checks."
+DEFAULT_GPU = "h200"
+REPEATED_BYTES = 16 << 20  # of each tensor: what a caller of `profile` fills; the rest repeats it
 
 
 class EmulatedDevice:
-    """The PTX machine as a device for candidates of one signature."""
+    """The PTX machine as a device. `gpu` is the one it stands for: a name, or a specification."""
 
     modelled = True
     torch_device = torch.device("cpu")
 
-    def __init__(self, signature: Signature, gpu: str = "h200") -> None:
-        if gpu not in gpu_specs():
+    def __init__(self, gpu: str | GpuSpec = DEFAULT_GPU) -> None:
+        if isinstance(gpu, str) and gpu not in gpu_specs():
             raise KernelBlasterError(f"GPU {gpu} is not one of {', '.join(gpu_specs())}.")
-        self.spec: GpuSpec = gpu_specs()[gpu]
-        self._signature = signature
+        self.spec: GpuSpec = gpu_specs()[gpu] if isinstance(gpu, str) else gpu
         self._executable = emulated_worker()
         self._folder = tempfile.TemporaryDirectory(prefix="kernelblaster-arena-", dir=_shared_folder())
         self._arena: torch.Tensor | None = None
@@ -55,8 +56,11 @@ class EmulatedDevice:
         return f"PTX machine ({self.spec.title})"
 
     def arena(self, size: int) -> torch.Tensor:
-        if self._arena is None or self._arena.numel() < size:
+        """As large as asked for, no larger: a new, sparse file costs nothing, and the one before stays
+        mapped in the runners that have it."""
+        if self._arena is None or (size and self._arena.numel() != size):
             path = Path(self._folder.name) / "arena"
+            path.unlink(missing_ok=True)
             with path.open("wb") as file:
                 file.truncate(size)
             self._arena = torch.from_file(str(path), shared=True, size=size, dtype=torch.uint8)
@@ -66,13 +70,14 @@ class EmulatedDevice:
         assert self._arena is not None, "arena() comes first"
         device_code = _device_code(binary)
         worker = WorkerProcess(self._executable, 0, {})
-        runner = EmulatedRunner(worker, self._signature)
+        runner = EmulatedRunner(worker, lambda arguments: self.profile([_job(binary, arguments)])[0])
         try:
             worker.tell(f"arena {self._folder.name}/arena {self._arena.numel()}")
         except CandidateDied as error:
             raise DeviceLost(f"the emulator did not start: {error}") from error
         worker.wait_ready()
         try:
+            runner.prepare(_description(self.spec))
             runner.prepare(f"load {binary} {device_code}")
         except (CandidateDied, CandidateHung):
             runner.close()
@@ -83,10 +88,19 @@ class EmulatedDevice:
         pass
 
     def time_reference(self, run: Callable[[], object]) -> float:
-        raise KernelBlasterError(NO_TIME)
+        raise KernelBlasterError("PyTorch cannot be timed on the emulated device: it has no clock.")
 
     def profile(self, jobs: Sequence[ProfileJob]) -> list[Profile]:
-        raise KernelBlasterError(NO_TIME)
+        """Modelled profiles; of each tensor only the first REPEATED_BYTES need to hold values."""
+        return [self._profile(job) for job in jobs]
+
+    def _profile(self, job: ProfileJob) -> Profile:
+        runner = self.start(job.binary)
+        try:
+            runner.prepare(f"tensors {_tensors(job.arguments)}")
+            return modelled_profile(runner, self.spec, self.name, job, REPEATED_BYTES)
+        finally:
+            runner.close()
 
     def findings(self, job: ProfileJob) -> list[str]:
         runner = self.start(job.binary)
@@ -101,53 +115,70 @@ class EmulatedDevice:
 
 
 class EmulatedRunner:
-    """A candidate in an emulating worker. `reports` are the machine's reports of the last call."""
+    """A candidate in an emulating worker. `model` says how long its kernels would take."""
 
-    def __init__(self, worker: WorkerProcess, signature: Signature) -> None:
+    def __init__(self, worker: WorkerProcess, model: Callable[[Sequence[Argument]], Profile]) -> None:
         self._worker = worker
-        self._signature = signature
+        self._model = model
         self._limit_s = 6 * settings().call_limit_s
-        self.reports: list[dict[str, Any]] = []
 
     def prepare(self, command: str) -> None:
+        self.ask(command)
+
+    def ask(self, command: str) -> dict[str, Any]:
+        """The worker's answer to a command that is not a call."""
         answer = self._worker.command(command, self._limit_s)
         if "fault" in answer:
             raise CandidateDied(str(answer["fault"]))
+        return answer
 
     def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport:
-        self.prepare(f"tensors {_tensors(self._signature, arguments)}")
+        self.prepare(f"tensors {_tensors(arguments)}")
         text = f"call {scratch_poison} {int(accounting)} {encode(arguments)}"
         answer = self._worker.command(text, self._limit_s)
-        self.reports = [work["report"] for work in answer.get("work", []) if "report" in work]
-        for work, report in zip(answer.get("work", []), self.reports, strict=False):
+        reports = [work.get("report", {}) for work in answer.get("work", [])]
+        for work, report in zip(answer.get("work", []), reports, strict=True):
             if "unsupported" in report:
                 raise NotEmulated(f"{work['name']}: not emulated: {report['unsupported']}")
             if "error" in report:
                 raise DeviceLost(f"the emulator failed in {work['name']}: {report['error']}")
         if "not emulated" in str(answer.get("error", "")):
             raise NotEmulated(str(answer["error"]))
-        return call_report(answer)
+        called = call_report(answer)
+        pairs = zip(called.work, reports, strict=True)
+        called = replace(called, work=tuple(replace(w, counts=r.get("counts")) for w, r in pairs))
+        return self._with_durations(called, arguments) if accounting else called
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
-        raise KernelBlasterError(NO_TIME)
+        """A model has one clock: every figure is the sum of the modelled durations."""
+        called = self.call(arguments, scratch_poison=-1, accounting=True)
+        total_us = sum(work.duration_us or 0.0 for work in called.work)
+        return TimeReport(called, total_us, total_us, total_us, total_us, flush_us=0.0)
+
+    def _with_durations(self, called: CallReport, arguments: Sequence[Argument]) -> CallReport:
+        pairs = zip(called.work, self._model(arguments).kernels, strict=True)
+        return replace(called, work=tuple(replace(w, duration_us=k.duration_us) for w, k in pairs))
 
     def close(self) -> None:
         self._worker.kill()
 
 
-def _tensors(signature: Signature, arguments: Sequence[Argument]) -> str:
+def _job(binary: Path, arguments: Sequence[Argument]) -> ProfileJob:
+    ends = [p.offset + p.bytes for p in arguments if isinstance(p, Pointer) and p.bytes]
+    return ProfileJob(binary, tuple(arguments), "primary", max(ends, default=0))
+
+
+def _description(spec: GpuSpec) -> str:
+    """What the stand-in runtime tells a candidate that asks about its GPU."""
+    limits = limits_of(spec.architecture)
+    major, minor = divmod(int("".join(c for c in spec.architecture if c.isdigit())), 10)
+    return f"gpu {spec.multiprocessors} {limits.threads} {limits.shared_bytes} {major} {minor}"
+
+
+def _tensors(arguments: Sequence[Argument]) -> str:
     """Where each tensor lies, so that an access beside it is out of bounds."""
-    items = (*signature.outputs, *signature.inputs, *signature.parameters)
-    given = list(arguments)
-    sizes = dict(zip((s.name for s in signature.sizes), given[len(items) :], strict=True))
-    words = []
-    for item, value in zip(items, given, strict=False):
-        if isinstance(item, Scalar):
-            continue
-        assert isinstance(value, Pointer)
-        size = prod(int(str(sizes[dim])) for dim in item.dims) * DTYPE_BYTES[item.dtype]
-        words += [str(value.offset), str(size), item.name]
-    return " ".join([str(len(words) // 3), *words])
+    pointers = [a for a in arguments if isinstance(a, Pointer) and a.bytes]
+    return " ".join([str(len(pointers)), *(f"{p.offset} {p.bytes} {p.name}" for p in pointers)])
 
 
 def _device_code(binary: Path) -> Path:
@@ -155,6 +186,8 @@ def _device_code(binary: Path) -> Path:
     target = binary.parent / "candidate.ptx"
     if target.is_file():
         return target
+    if not binary.is_file():
+        raise CandidateDied(f"load: there is no {binary}")
     options = json.loads((binary.parent / "options.json").read_text())
     wanted = [o for o in options if o.startswith(("-D", "-std", "-O", "-lineinfo", "-gencode"))]
     wanted = [o.split(",code=")[0].replace("-gencode=arch=", "-arch=") for o in wanted]

@@ -186,6 +186,7 @@ def call_report(answer: dict[str, Any]) -> CallReport:
             error=str(answer["error"]),
             violations=tuple(str(v) for v in answer["violations"]),
             live_bytes=int(answer["live_bytes"]),
+            leaks=tuple(str(leak) for leak in answer.get("leaks", [])),
             work=tuple(
                 Work(
                     name=str(w["name"]),

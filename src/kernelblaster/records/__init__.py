@@ -18,6 +18,7 @@ from kernelblaster.records.outcome import (
     RuntimeFailed,
     Slower,
     TimedOut,
+    Unsupported,
 )
 from kernelblaster.records.profile import Advice, KernelProfile, Metric, Profile
 from kernelblaster.records.signature import Scalar, Signature, Size, Tensor
@@ -51,6 +52,7 @@ __all__ = [
     "TimedOut",
     "Timing",
     "Tunable",
+    "Unsupported",
     "Verification",
     "Workload",
 ]

@@ -63,22 +63,24 @@ class Verification(Record):
 
 
 class Timing(Record):
-    """Interleaved samples on the primary workload, cold L2, fresh values in every sample."""
+    """Interleaved samples on the primary workload, cold L2, fresh values in every sample. Where it is
+    `modelled` there is one sample, no wall clock, and the interval is the model's own error."""
 
     baseline: str
     baseline_us: float
     candidate_us: float
     speedup: Speedup
     samples: int
-    candidate_wall_us: float
-    candidate_activity_us: float
+    candidate_wall_us: float | None
+    candidate_activity_us: float | None
     floor_us: float
     modelled: bool = False
     seconds: float
 
 
 class Evaluation(Record):
-    """The outcome and how it came about; stages that were not reached are None."""
+    """The outcome and how it came about; stages that were not reached are None. `counters` are what an
+    emulating device counted in the last call that was verified."""
 
     task: str
     candidate: str
@@ -88,5 +90,6 @@ class Evaluation(Record):
     compilation: Compilation | None = None
     verification: Verification | None = None
     timing: Timing | None = None
+    counters: Profile | None = None
     profile: Profile | None = None
     seconds: float

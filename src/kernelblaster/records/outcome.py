@@ -8,12 +8,13 @@ from kernelblaster.records.record import Record
 
 
 class Speedup(Record):
-    """Baseline time over candidate time: the estimate and its confidence interval."""
+    """Baseline time over candidate time: the estimate and its confidence interval. A modelled interval
+    has no `confidence`: it is what the model's error leaves open."""
 
     estimate: float
     low: float
     high: float
-    confidence: float
+    confidence: float | None
 
 
 class Accepted(Record):
@@ -73,8 +74,25 @@ class Rejected(Record):
     evidence: str
 
 
+class Unsupported(Record):
+    """The emulated device cannot say: an instruction that it does not know, by name and source line, or
+    a kernel whose time cannot be modelled. No verdict on the candidate."""
+
+    kind: Literal["Unsupported"] = "Unsupported"
+    reason: str
+    evidence: str = ""
+
+
 Outcome = Annotated[
-    Accepted | Inconclusive | Slower | Incorrect | CompileFailed | RuntimeFailed | TimedOut | Rejected,
+    Accepted
+    | Inconclusive
+    | Slower
+    | Incorrect
+    | CompileFailed
+    | RuntimeFailed
+    | TimedOut
+    | Rejected
+    | Unsupported,
     Field(discriminator="kind"),
 ]
 CORRECT = (Accepted, Inconclusive, Slower)

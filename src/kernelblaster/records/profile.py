@@ -4,7 +4,8 @@ from typing import Literal
 
 from kernelblaster.records.record import Record
 
-Tier = Literal["ncu", "activity", "ptxas", "emulated"]
+Tier = Literal["ncu", "activity", "ptxas", "emulated", "modelled"]
+MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 
 
 class Metric(Record):
@@ -25,7 +26,7 @@ class Advice(Record):
 
 
 class KernelProfile(Record):
-    """One launch. `grid` and `block` as launched; `duration_us` is a metric as well."""
+    """One launch. `grid` and `block` as launched."""
 
     name: str
     grid: tuple[int, int, int]
@@ -35,6 +36,14 @@ class KernelProfile(Record):
 
     def metric(self, name: str) -> Metric | None:
         return next((m for m in self.metrics if m.name == name), None)
+
+    @property
+    def duration_us(self) -> float | None:
+        """The metric `Duration` in microseconds, where the tier has it."""
+        metric = self.metric("Duration")
+        if metric is None or not isinstance(metric.value, float) or metric.unit not in MICROSECONDS:
+            return None
+        return metric.value * MICROSECONDS[metric.unit]
 
 
 class Profile(Record):

@@ -1,0 +1,280 @@
+"""The GPU model: what the PTX machine counted on some blocks becomes the time of the whole grid.
+
+A launch is bounded by its device memory traffic, its L2 traffic, and the multiprocessors; a
+multiprocessor by its busiest pipe and by how long a block waits for its own results, divided by how
+many blocks wait at the same time. Bounds that are close to each other add to each other a little.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from kernelblaster.devices.occupancy import blocks_per_multiprocessor, limits_of
+from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.records import Resources
+from kernelblaster.records.record import Record
+
+SECTOR = 32
+LINE = 128
+WARP = 32
+LAUNCH_US = 2.2  # from one event to the next around an empty kernel
+DRAM_SHARE = 0.9  # of the peak rate that streaming kernels reach
+# What is used again and again, as a share of a cache: all is kept up to the first, none from the second.
+HOLDS, LOSES = 0.75, 1.1
+HOT_L2 = 0.25  # of the cache: a tensor of this size that all blocks use is never lost
+SHARPNESS = 4.0  # of the transition from one bound to the next
+PIPE_SHARPNESS = 3.0  # the same for the pipes of a multiprocessor
+BLOCK_CYCLES, THREAD_CYCLES = 200.0, 1.6  # to start a block, and for each of its threads
+BLOCKS_PER_CLOCK = 0.85  # that the whole GPU starts
+ATOMIC_CYCLES = 3.5  # between two atomics on one address
+PARTIAL_LINE = 3.0  # what a line that is not wholly written costs beyond its sectors, in sectors
+LEAST_SECTORS = 2.0  # that a line costs which is fetched from the L2 cache
+FOLDED = 0.75  # of integer instructions, what ptxas leaves: additions are merged, addresses shared
+CARVE_OUTS_KB = (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
+
+
+class Architecture(Record):
+    """Lanes per clock and latencies in cycles of a multiprocessor; see architectures.toml."""
+
+    fp32: float
+    integer: float
+    multiply: float
+    special: float
+    convert: float
+    fp64: float
+    half: float
+    shuffle: float
+    memory: float
+    tensor: float
+    mma_share: float
+    l1_kb: int
+    l2_bytes: float
+    l1_latency: float
+    l2_latency: float
+    dram_latency: float
+    shared_latency: float
+    barrier_latency: float
+
+
+@cache
+def architecture_of(spec: GpuSpec) -> Architecture:
+    """The architecture of a GPU, or the nearest earlier one that is listed."""
+    data = tomllib.loads((Path(__file__).parent / "architectures.toml").read_text())
+    number = int("".join(c for c in spec.architecture if c.isdigit()))
+    known = [int(n) for n in data if int(n) <= number] or [min(int(n) for n in data)]
+    return Architecture(**data[str(max(known))])
+
+
+@dataclass(frozen=True)
+class Residency:
+    """How many blocks of a launch run at once, on one multiprocessor and on all."""
+
+    blocks_per_multiprocessor: int
+    resident: int
+    l1_bytes: int
+
+
+def residency_of(spec: GpuSpec, work: Mapping[str, Any], resources: Resources) -> Residency:
+    threads, shared = _threads(work), resources.shared_bytes + int(work["shared_bytes"])
+    most = max(1, blocks_per_multiprocessor(spec.architecture, threads, resources.registers, shared))
+    blocks = _blocks(work)
+    busy = min(most, ceil(blocks / spec.multiprocessors))
+    used_kb = busy * (shared + limits_of(spec.architecture).reserved_shared_bytes * (shared > 0)) / 1024
+    carved = next((kb for kb in CARVE_OUTS_KB if kb >= used_kb), CARVE_OUTS_KB[-1])
+    free_bytes = max(8, architecture_of(spec).l1_kb - carved) << 10
+    return Residency(most, min(blocks, most * spec.multiprocessors), free_bytes // busy)
+
+
+def model_values(
+    spec: GpuSpec, residency: Residency, most_blocks: int, most_instructions: int
+) -> list[float]:
+    """What the machine must know of the GPU before it counts a launch, in its order."""
+    a = architecture_of(spec)
+    return [
+        residency.l1_bytes,
+        spec.l2_mb * 1e6,
+        residency.resident,
+        most_blocks,
+        most_instructions,
+        a.l1_latency,
+        a.l2_latency,
+        a.dram_latency,
+        a.shared_latency,
+        a.barrier_latency,
+    ]
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """The modelled time of one launch, and each bound by itself, all in microseconds. `bytes` and the
+    shares are what metrics are made of."""
+
+    total_us: float
+    dram_us: float
+    l2_us: float
+    pipes_us: dict[str, float]
+    latency_us: float
+    dram_read_bytes: float
+    dram_write_bytes: float
+    l2_bytes: float
+    residency: Residency
+
+    @property
+    def busiest_pipe(self) -> str:
+        return max(self.pipes_us, key=lambda name: self.pipes_us[name])
+
+
+def kernel_time(
+    spec: GpuSpec, work: Mapping[str, Any], resources: Resources, report: Mapping[str, Any]
+) -> KernelTime:
+    """The time of a launch from the machine's report on a sample of its blocks."""
+    a = architecture_of(spec)
+    costs, counts = report["costs"], report["counts"]
+    residency = residency_of(spec, work, resources)
+    blocks = _blocks(work)
+    scale = blocks / max(costs["sampled"], 1)
+    clock_mhz = spec.fp32_tflops * 1e6 / (spec.multiprocessors * a.fp32 * 2)
+    spills = _spills(spec, work, resources, report, residency)
+    read, written, l2_bytes = _traffic(spec, costs, scale, residency)
+    read, l2_bytes = read + spills.dram_bytes * scale, l2_bytes + spills.l2_bytes * scale
+    cycles = _pipe_cycles(a, costs, counts, spills.instructions)
+    per_block = {name: value / max(costs["sampled"], 1) for name, value in cycles.items()}
+    latency = costs["latency"] / max(costs["sampled"], 1)
+    latency += BLOCK_CYCLES + THREAD_CYCLES * _threads(work)
+    busiest = together(list(per_block.values()), PIPE_SHARPNESS)
+    sm_cycles = _grid_cycles(blocks, spec.multiprocessors, residency, busiest, latency)
+    busy = min(spec.multiprocessors, blocks)
+    dram_us = (read + written) / (spec.dram_gb_s * 1e3 * DRAM_SHARE)
+    l2_us = l2_bytes / (a.l2_bytes * busy * clock_mhz)
+    atomics_us = costs["hottest_atomic"] * scale * ATOMIC_CYCLES / clock_mhz
+    start_us = blocks / (BLOCKS_PER_CLOCK * clock_mhz)
+    share = blocks / busy
+    bounds = [sm_cycles / clock_mhz, dram_us, l2_us, atomics_us, start_us]
+    return KernelTime(
+        total_us=LAUNCH_US + together(bounds),
+        dram_us=dram_us,
+        l2_us=max(l2_us, atomics_us),
+        pipes_us={name: value * share / clock_mhz for name, value in per_block.items()},
+        latency_us=_grid_cycles(blocks, spec.multiprocessors, residency, 0.0, latency) / clock_mhz,
+        dram_read_bytes=read,
+        dram_write_bytes=written,
+        l2_bytes=l2_bytes,
+        residency=residency,
+    )
+
+
+def together(bounds: list[float], sharpness: float = SHARPNESS) -> float:
+    """The largest of several bounds, and a little more where others are near."""
+    largest = max(bounds)
+    if largest <= 0:
+        return 0.0
+    return float(largest * sum((b / largest) ** sharpness for b in bounds) ** (1 / sharpness))
+
+
+def copy_us(spec: GpuSpec, size: int) -> float:
+    """A fill or copy of `size` bytes."""
+    return LAUNCH_US + size / (spec.dram_gb_s * 1e3 * DRAM_SHARE)
+
+
+def _grid_cycles(
+    blocks: int, multiprocessors: int, residency: Residency, busiest: float, latency: float
+) -> float:
+    """Cycles of the multiprocessor that has most to do. While several blocks wait, others work."""
+    most = residency.blocks_per_multiprocessor
+
+    def wave(count: float) -> float:
+        return together([count * busiest, latency])
+
+    waves = blocks / (multiprocessors * most)
+    if waves > 3:
+        return waves * wave(most)
+    full = int(waves)
+    rest = ceil((blocks - full * multiprocessors * most) / multiprocessors)
+    return full * wave(most) + (wave(rest) if rest else 0.0)
+
+
+def _traffic(
+    spec: GpuSpec, costs: Mapping[str, Any], scale: float, residency: Residency
+) -> tuple[float, float, float]:
+    """Bytes read from and written to device memory, and bytes between L1 and L2, by the whole grid."""
+    sampled = max(costs["sampled"], 1)
+    share = SECTOR * residency.resident / sampled
+    wave = sum(min(t["bytes"], t["first"] * share) for t in costs["traffic"])
+    lost = _excess(wave, spec.l2_mb * 1e6)
+    read = written = loads = 0.0
+    for t in costs["traffic"]:
+        first, again, stored = (t[key] * SECTOR * scale for key in ("first", "again", "stored"))
+        read += min(t["bytes"], first) + again * (lost if t["bytes"] > HOT_L2 * spec.l2_mb * 1e6 else 0.0)
+        written += min(t["bytes"], stored)
+        loads += first + again
+    stores = costs["store_sectors"] + PARTIAL_LINE * costs["partial_lines"] + 2 * costs["atomic_sectors"]
+    loads = max(loads, LEAST_SECTORS * costs["missed_lines"] * SECTOR * scale)
+    return read, written, loads + stores * SECTOR * scale
+
+
+@dataclass(frozen=True)
+class _Spills:
+    """What ptxas moved from registers to local memory, in all sampled blocks: it is not in the PTX."""
+
+    instructions: float
+    l2_bytes: float
+    dram_bytes: float
+
+
+def _spills(
+    spec: GpuSpec,
+    work: Mapping[str, Any],
+    resources: Resources,
+    report: Mapping[str, Any],
+    residency: Residency,
+) -> _Spills:
+    """Spills are taken to be spread over the kernel's text as evenly as its other instructions."""
+    words = (resources.spill_load_bytes + resources.spill_store_bytes) / 4
+    counts, costs = report["counts"], report["costs"]
+    executed = words * counts["total_warp_instructions"] / max(costs["instructions"], 1)
+    block_bytes = resources.stack_bytes * _threads(work)
+    missed = _excess(block_bytes, residency.l1_bytes)
+    lost = _excess(block_bytes * residency.resident, spec.l2_mb * 1e6)
+    return _Spills(executed, executed * LINE * missed, executed * LINE * missed * lost)
+
+
+def _excess(wanted: float, room: float) -> float:
+    """The share of repeated accesses to `wanted` bytes that a cache of `room` bytes does not catch."""
+    return min(1.0, max(0.0, (wanted / room - HOLDS) / (LOSES - HOLDS)))
+
+
+def _pipe_cycles(
+    a: Architecture, costs: Mapping[str, Any], counts: Mapping[str, Any], spilled: float
+) -> dict[str, float]:
+    """Cycles that one multiprocessor's pipes need for all sampled blocks."""
+    p = costs["pipes"]
+    shared = sum(counts[f"shared_{way}_wavefronts"] for way in ("load", "store"))
+    l1 = shared + costs["lines"] + counts["local_sectors"] / 4 + spilled
+    return {
+        "issue": (p["issue"] - (1 - FOLDED) * p["alu"] + spilled) / 4,
+        "fma": p["fma"] * WARP / a.fp32,
+        "alu": FOLDED * p["alu"] * WARP / a.integer,
+        "multiply": p["multiply"] * WARP / a.multiply,
+        "special": p["special"] * WARP / a.special,
+        "convert": p["convert"] * WARP / a.convert,
+        "fp64": p["fp64"] * WARP / a.fp64,
+        "half": p["half"] * WARP / a.half,
+        "memory": (p["memory"] + spilled) * WARP / a.memory,
+        "l1": float(l1),
+        "shuffle": p["shuffle"] * WARP / a.shuffle,
+        "tensor": p["tensor"] / (a.tensor * a.mma_share),
+    }
+
+
+def _threads(work: Mapping[str, Any]) -> int:
+    x, y, z = work["block"]
+    return int(x * y * z)
+
+
+def _blocks(work: Mapping[str, Any]) -> int:
+    x, y, z = work["grid"]
+    return int(x * y * z)

@@ -1,0 +1,81 @@
+"""How long a candidate would take: some blocks of each of its launches are run on the PTX machine, and
+the GPU model makes a time of what they cost."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from kernelblaster.devices.device import CandidateDied, Pointer, ProfileJob
+from kernelblaster.devices.gpu_model import copy_us, kernel_time, model_values, residency_of
+from kernelblaster.devices.modelled_metrics import copy_profile, kernel_profile
+from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.devices.worker_process import encode
+from kernelblaster.ptx.machine import NotEmulated
+from kernelblaster.records import KernelProfile, Profile, Resources
+from kernelblaster.records.evaluation import Compilation
+
+MOST_BLOCKS = 64
+MOST_INSTRUCTIONS = 20_000_000  # of warps, in one launch: no further block is begun after so many
+UNKNOWN = dict.fromkeys(
+    ("shared_bytes", "constant_bytes", "stack_bytes", "spill_store_bytes", "spill_load_bytes", "barriers"), 0
+)
+
+
+class Runner(Protocol):
+    """What is needed of a runner on the emulated device."""
+
+    def prepare(self, command: str) -> None: ...
+
+    def ask(self, command: str) -> dict[str, Any]: ...
+
+
+def modelled_profile(runner: Runner, spec: GpuSpec, device: str, job: ProfileJob, period: int) -> Profile:
+    """The kernels of one call in launch order, with modelled durations. Of each tensor the first `period`
+    bytes are read over and over."""
+    for pointer in job.arguments:
+        if isinstance(pointer, Pointer) and (pointer.bytes or 0) > 2 * period:
+            runner.prepare(f"repeat {pointer.offset} {pointer.bytes} {period}")
+    arguments = encode(job.arguments)
+    planned = runner.ask(f"plan {arguments}")["work"]
+    resources = _resources(job.binary)
+    kernels = [w for w in planned if not w["name"].startswith("[")]
+    values: list[float] = []
+    for work in kernels:
+        residency = residency_of(spec, work, _of(resources, work["name"]))
+        values += model_values(spec, residency, MOST_BLOCKS, MOST_INSTRUCTIONS)
+    count = f"count {{}} {len(kernels)} {' '.join(f'{value:.17g}' for value in values)} {arguments}"
+    answer = runner.ask(count.format(0))
+    if any(work.get("report", {}).get("stopped") for work in answer["work"]):
+        # Blocks may wait for those before them, or use what those left: then the first ones, in order.
+        answer = runner.ask(count.format(1))
+    done = [_profile_of(spec, work, resources) for work in answer["work"]]
+    return Profile(device=device, tier="modelled", workload=job.workload, kernels=tuple(done))
+
+
+def _profile_of(spec: GpuSpec, work: Mapping[str, Any], resources: Sequence[Resources]) -> KernelProfile:
+    if work["name"].startswith("["):
+        return copy_profile(work, copy_us(spec, work["bytes"]))
+    report = work["report"]
+    if "unsupported" in report:
+        raise NotEmulated(f"{work['name']}: not emulated: {report['unsupported']}")
+    if "invalid" in report:
+        raise CandidateDied(f"{work['name']}: invalid launch: {report['invalid']}")
+    if "costs" not in report or report["stopped"]:
+        found = [f"{f['kind']} in line {f['line']}: {f['detail']}" for f in report.get("findings", [])]
+        reason = found[0] if found else report.get("error") or "it did not run"
+        raise NotEmulated(
+            f"{work['name']}: its time cannot be modelled from some of its blocks alone: {reason}."
+        )
+    mine = _of(resources, work["name"])
+    return kernel_profile(spec, work, mine, report, kernel_time(spec, work, mine, report))
+
+
+def _resources(binary: Path) -> Sequence[Resources]:
+    """What ptxas said when the candidate was compiled; it lies beside the binary."""
+    path = binary.parent / "compilation.json"
+    return Compilation.model_validate_json(path.read_text()).resources if path.is_file() else ()
+
+
+def _of(resources: Sequence[Resources], kernel: str) -> Resources:
+    found = next((r for r in resources if r.kernel == kernel), None)
+    return found or Resources(kernel=kernel, registers=32, **UNKNOWN)
