@@ -1,0 +1,303 @@
+"""Which GPU kernels eager PyTorch launches for one operator, and how much each moves and computes.
+
+Known from PyTorch's CUDA sources: which operators are several kernels, which read more than once,
+where cuDNN changes the layout. An operator that is not known here counts as one kernel that moves
+its arguments and results, in the family `other`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Literal
+
+import torch
+
+Unit = Literal["fp64", "fp32", "tf32", "fp16"]
+
+SECTOR_BYTES = 32
+TILE = 128  # rows and columns of a matrix product that one block computes
+SPLIT = 512  # inner extent of a product that is still worth a block of its own
+INDEXING = 4  # what a pooled element costs besides its window, in elements of the window
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel. `operations` are counted in `unit`; `blocks` is how many can run at once, None for
+    as many as the GPU takes; a launch that is a loop has `steps` kernels, one after the other.
+    `row_bytes` is what a block reads again and again."""
+
+    family: str
+    bytes: int
+    operations: float = 0.0
+    unit: Unit = "fp32"
+    blocks: int | None = None
+    steps: int = 1
+    row_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operator as it was called, with what it returned. `pointwise` is PyTorch's own mark."""
+
+    name: str
+    pointwise: bool
+    args: tuple[Any, ...]
+    inputs: Sequence[torch.Tensor]
+    outputs: Sequence[torch.Tensor]
+
+    @property
+    def bytes(self) -> int:
+        return sum(map(touched_bytes, [*self.inputs, *self.outputs]))
+
+
+def launches_of(call: Call) -> list[Launch]:
+    """In the order of their launch; none for an operator without results."""
+    if not call.outputs:
+        return []
+    known = _KNOWN.get(call.name) or _KNOWN.get(call.name.removesuffix("_"))
+    if known is not None:
+        return known(call)
+    return _pointwise(call) if call.pointwise else [Launch("other", call.bytes)]
+
+
+def touched_bytes(tensor: torch.Tensor) -> int:
+    """What a kernel moves for a tensor: repeated elements once, scattered ones by the sector."""
+    extents = [(size, stride) for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride]
+    least = min((stride for size, stride in extents if size > 1), default=1)
+    width = tensor.element_size()
+    return prod(size for size, _ in extents) * min(least * width, max(width, SECTOR_BYTES))
+
+
+def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, causal: bool) -> Launch:
+    """The fused kernel; half of the products where later keys are not seen."""
+    rows = query.numel() // query.shape[-1]
+    operations = 2.0 * rows * key.shape[-2] * (query.shape[-1] + value.shape[-1])
+    moved = query.nbytes + key.nbytes + value.nbytes + rows * value.shape[-1] * query.element_size()
+    unit = _unit(query, "fp32")
+    family = "attention_half" if unit == "fp16" else "attention"
+    return Launch(family, moved, operations / (2 if causal else 1), unit)
+
+
+def recurrent(data: torch.Tensor, weights: Sequence[torch.Tensor], steps: int) -> Launch:
+    """cuDNN's loop over time: a product and a pointwise kernel each step, layer and direction."""
+    tokens = data.numel() // data.shape[-1]
+    operations = 2.0 * tokens * sum(w.numel() for w in weights if w.dim() == 2)
+    moved = 2 * data.nbytes + sum(w.nbytes for w in weights)
+    return Launch("recurrent", moved, operations, "fp32", steps=2 * steps)
+
+
+def _unit(tensor: torch.Tensor, single: Unit) -> Unit:
+    if tensor.dtype in (torch.float16, torch.bfloat16):
+        return "fp16"
+    return "fp64" if tensor.dtype == torch.float64 else single
+
+
+def _pointwise(call: Call) -> list[Launch]:
+    """`pointwise` where all tensors lie alike and are of one type, so that accesses are wide;
+    `strided` where each index must be computed; `transposed` where neighbours lie apart."""
+    out = call.outputs[0]
+    alike = all(t.shape == out.shape and t.stride() == out.stride() for t in call.inputs)
+    one_type = len({t.dtype for t in call.inputs}) <= 1 or call.name in ("where", "masked_fill_")
+    if alike and one_type and _dense(out):
+        return [Launch("pointwise", call.bytes)]
+    near = [axis for axis in range(out.dim()) if out.shape[axis] > 1 and out.stride(axis) == 1]
+    same_rank = [t for t in call.inputs if t.dim() == out.dim()]
+    apart = any(t.shape[axis] > 1 and t.stride(axis) > 1 for t in same_rank for axis in near)
+    return [Launch("transposed" if apart else "strided", call.bytes)]
+
+
+def _dense(tensor: torch.Tensor) -> bool:
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return last + 1 == tensor.numel()
+
+
+def _family(name: str) -> Callable[[Call], list[Launch]]:
+    return lambda call: [Launch(name, call.bytes)]
+
+
+def _nothing(call: Call) -> list[Launch]:
+    return []
+
+
+def _fill(call: Call) -> list[Launch]:
+    return [Launch("pointwise", sum(map(touched_bytes, call.outputs)))]
+
+
+def _copy_into(call: Call) -> list[Launch]:
+    return _pointwise(Call("copy", True, (), call.inputs[1:], call.outputs))
+
+
+def _pad(call: Call) -> list[Launch]:
+    return [*_fill(call), Launch("strided", 2 * touched_bytes(call.inputs[0]))]
+
+
+def _masked_fill(call: Call) -> list[Launch]:
+    copy = Call("clone", True, (), call.inputs[:1], call.outputs)
+    fill = Call("masked_fill_", True, (), [*call.outputs, *call.inputs[1:]], call.outputs)
+    return _pointwise(copy) + _pointwise(fill)
+
+
+def _gather(call: Call) -> list[Launch]:
+    """At most as much of the table as the result holds, and the indices."""
+    table, *indices = map(touched_bytes, call.inputs)
+    result = call.outputs[0].nbytes
+    return [Launch("gather", min(table, result) + sum(indices) + result)]
+
+
+def _picked(call: Call) -> list[Launch]:
+    """One element of each row, as a loss on class numbers does."""
+    return [Launch("gather", call.inputs[1].numel() * SECTOR_BYTES + call.outputs[0].nbytes)]
+
+
+def _loss(call: Call) -> list[Launch]:
+    """Element by element into memory, then the mean of that."""
+    if call.outputs[0].numel() > 1:
+        return _pointwise(call)
+    terms = call.inputs[0].nbytes
+    return [Launch("pointwise", call.bytes + terms), Launch("reduction", terms)]
+
+
+def _logits_loss(call: Call) -> list[Launch]:
+    """(1 - target) * logit - log sigmoid(logit), an operator at a time, then the mean."""
+    terms = call.inputs[0].nbytes
+    mean = [Launch("reduction", terms)] if call.outputs[0].numel() == 1 else []
+    return [Launch("pointwise", times * terms) for times in (2, 3, 2, 3)] + mean
+
+
+def _logsumexp(call: Call) -> list[Launch]:
+    """Maximum, difference, exponential in place and sum, with small kernels on the result between."""
+    terms, small = call.inputs[0].nbytes, Launch("pointwise", 2 * call.outputs[0].nbytes)
+    reduce = Launch("reduction", terms)
+    moved = [Launch("strided", 2 * terms), Launch("pointwise", 2 * terms)]
+    return [reduce, small, *moved, reduce, small, small]
+
+
+def _softmax(call: Call) -> list[Launch]:
+    """Along neighbours a row is read again from the cache; across them, three times from memory."""
+    given, axis = call.inputs[0], call.args[1]
+    if given.dim() and given.stride(axis) != 1:
+        return [Launch("softmax_across", call.bytes + 2 * given.nbytes)]
+    row = given.shape[axis] * given.element_size() if given.dim() else 0
+    return [Launch("softmax", call.bytes, row_bytes=row)]
+
+
+def _scan(call: Call) -> list[Launch]:
+    given, axis = call.inputs[0], call.args[1]
+    across = given.dim() and given.stride(axis) != 1
+    return [Launch("scan_across" if across else "scan", call.bytes)]
+
+
+def _group_norm(call: Call) -> list[Launch]:
+    """One kernel for the moments, one that applies them."""
+    given = touched_bytes(call.inputs[0])
+    return [Launch("moments", given), Launch("strided", 2 * given)]
+
+
+def _batch_norm(call: Call) -> list[Launch]:
+    """In training, one block a channel reads it for its moments, then again to apply them."""
+    given = call.inputs[0]
+    training = next((value for value in call.args if isinstance(value, bool)), False)
+    if not training:
+        return [Launch("strided", 2 * touched_bytes(given))]
+    return [Launch("batch_norm", 3 * touched_bytes(given), blocks=given.shape[1])]
+
+
+def _pool(call: Call) -> list[Launch]:
+    """Each output looks at its whole window."""
+    given, out = call.inputs[0], call.outputs[0]
+    rank = next(int(letter) for letter in call.name if letter.isdigit())
+    if "adaptive" in call.name:
+        window = given.numel() / max(out.numel(), 1)
+    else:
+        kernel = call.args[1] if isinstance(call.args[1], list | tuple) else [call.args[1]]
+        window = prod(kernel) if len(kernel) == rank else kernel[0] ** rank
+    family = "pool_3d" if rank == 3 else "pool"
+    return [Launch(family, call.bytes, float(out.numel() * (window + INDEXING)))]
+
+
+def _matmul(call: Call) -> list[Launch]:
+    """The two factors come last. Edges are computed in whole tiles; a long inner extent is split."""
+    left, right = call.inputs[-2:]
+    rows = left.shape[-2] if left.dim() > 1 else 1
+    columns = right.shape[-1] if right.dim() > 1 else 1
+    if min(rows, columns) == 1:
+        return [Launch("reduction", call.bytes)]
+    inner, batch = left.shape[-1], prod(left.shape[:-2])
+    operations = 2.0 * batch * inner * _padded(rows) * _padded(columns)
+    blocks = batch * -(-rows // TILE) * -(-columns // TILE) * max(1, inner // SPLIT)
+    unit = _unit(left, "fp32")
+    family = "matmul_half" if unit == "fp16" else "matmul"
+    return [Launch(family, call.bytes, operations, unit, blocks=blocks)]
+
+
+def _padded(extent: int) -> int:
+    """Up to whole tiles of the shapes that libraries have: multiples of 64, or of 32."""
+    return _multiple(extent, 64 if extent > 32 else 32)
+
+
+def _multiple(extent: int, of: int) -> int:
+    return -(-extent // of) * of
+
+
+def _convolution(call: Call) -> list[Launch]:
+    """cuDNN on tensor cores works with channels last, so the layout is changed before and after, but
+    for filters of one pixel. Other channel counts than multiples of 4 have no tensor cores in single
+    precision. A bias is added by a kernel of its own."""
+    (given, weight, *bias), out = call.inputs, call.outputs[0]
+    transposed, groups = call.args[6], call.args[8]
+    products = weight[0].numel() * (given.numel() if transposed else out.numel())
+    moved = given.nbytes + weight.nbytes + out.nbytes
+    if groups > 1 and groups == given.shape[1]:
+        return [Launch("depthwise", moved, float(products))]
+    channels, filters = given.shape[1] // groups, out.shape[1] // groups
+    unit = _unit(given, "tf32")
+    after = [Launch("strided", 2 * out.nbytes)] if bias else []
+    if channels % 4 and unit == "tf32":
+        products *= _multiple(channels, 4) / channels * _multiple(filters, 32) / filters
+        return [Launch("conv_plain", moved, 2.0 * products, "fp32"), *after]
+    if prod(weight.shape[2:]) == 1:
+        return [Launch("conv_1x1", moved, 2.0 * products, unit), *after]
+    family = ("conv_transposed" if transposed else "conv") + ("_3d" if given.dim() == 5 else "")
+    return [
+        Launch("layout", 2 * given.nbytes),
+        Launch(family, moved, 2.0 * products, unit),
+        Launch("layout", 2 * out.nbytes),
+        *after,
+    ]
+
+
+_TABLE: dict[str, Callable[[Call], list[Launch]]] = {
+    "empty empty_like new_empty empty_strided new_empty_strided": _nothing,
+    "zeros ones full zeros_like ones_like full_like new_zeros new_ones new_full fill zero": _fill,
+    "arange linspace scalar_tensor eye rand randn randint bernoulli diag_embed": _fill,
+    "copy": _copy_into,
+    "clone contiguous _to_copy native_dropout log_sigmoid_forward": _pointwise,
+    "hardswish hardsigmoid mish glu _prelu_kernel": _pointwise,
+    "constant_pad_nd": _pad,
+    "masked_fill": _masked_fill,
+    "masked_fill_": _pointwise,
+    "embedding index index_select gather take": _gather,
+    "flip upsample_nearest1d upsample_nearest2d upsample_nearest3d": _family("gather"),
+    "upsample_linear1d upsample_bilinear2d upsample_trilinear3d grid_sampler_2d": _family("gather"),
+    "nll_loss_forward nll_loss2d_forward": _picked,
+    "mse_loss huber_loss smooth_l1_loss binary_cross_entropy soft_margin_loss": _loss,
+    "binary_cross_entropy_with_logits": _logits_loss,
+    "logsumexp": _logsumexp,
+    "_softmax _log_softmax": _softmax,
+    "cumsum cumprod cummax cummin logcumsumexp": _scan,
+    "native_layer_norm _fused_rms_norm": _family("layer_norm"),
+    "native_group_norm": _group_norm,
+    "native_batch_norm cudnn_batch_norm _native_batch_norm_legit": _batch_norm,
+    "_native_batch_norm_legit_no_training": _batch_norm,
+    "avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d": _pool,
+    "max_pool2d_with_indices max_pool3d_with_indices": _pool,
+    "adaptive_avg_pool1d _adaptive_avg_pool2d _adaptive_avg_pool3d": _pool,
+    "adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d": _pool,
+    "mm bmm mv dot addmm addmv baddbmm addbmm": _matmul,
+    "convolution": _convolution,
+    "sum mean amax amin prod any all norm linalg_vector_norm nansum count_nonzero": _family("reduction"),
+    "argmax argmin max min aminmax var std var_mean std_mean median": _family("pair_reduction"),
+    "cat stack pixel_shuffle pixel_unshuffle channel_shuffle repeat roll tril triu": _family("strided"),
+    "sort argsort topk kthvalue msort": _family("sort"),
+}
+_KNOWN = {name: launches for names, launches in _TABLE.items() for name in names.split()}

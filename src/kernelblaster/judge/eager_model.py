@@ -1,0 +1,82 @@
+"""What one forward call of a task's module costs in eager PyTorch, on a GPU that need not be there.
+
+A model, not a measurement: good for setting a modelled candidate in proportion, not for claiming a
+speedup. It follows two clocks. The host issues operators one by one; the GPU starts a kernel when
+the host has issued it and the one before has ended. A kernel takes its memory time plus its
+arithmetic time plus the gap to the next, at shares of the GPU's peak rates that `eager_rates.toml`
+gives for each family of kernels; `benchmarks/fit_eager.py` fits them to measured times.
+"""
+
+import tomllib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from kernelblaster.devices.cuda import FLUSH_BYTES
+from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.judge.eager_launches import Launch, Unit
+from kernelblaster.judge.eager_trace import Step, trace
+from kernelblaster.records import Task, Workload
+from kernelblaster.records.record import Record
+
+BLOCKS_PER_MULTIPROCESSOR = 2
+READ_AGAIN = 1.5  # how much more is moved where rows are read twice and the cache does not hold them
+
+
+class Rates(Record):
+    """Shares of a GPU's peak rates by family of kernels, and times that do not depend on the GPU:
+    the gap between two kernels, and what the host needs for an operator and for a view."""
+
+    bandwidth: dict[str, float]
+    arithmetic: dict[str, float]
+    launch_us: float
+    host_us: float
+    view_us: float
+
+
+@cache
+def rates() -> Rates:
+    return Rates(**tomllib.loads((Path(__file__).parent / "eager_rates.toml").read_text()))
+
+
+def eager_us(task: Task, workload: Workload, spec: GpuSpec) -> float:
+    """Modelled microseconds of one cold-cache eager forward call, as the judge would time it.
+
+    Raises BadTask for a CUDA-source task, and for a module that cannot be followed on tensors
+    without values.
+    """
+    return steps_us(trace(task, workload), spec, rates())
+
+
+def steps_us(steps: Iterable[Step], spec: GpuSpec, rates: Rates) -> float:
+    """The end of the last kernel. The host begins to issue while the cache is still being flushed,
+    which reads the buffer twice."""
+    host_us = -2 * FLUSH_BYTES / (spec.dram_gb_s * 1e3)
+    gpu_us = 0.0
+    for step in steps:
+        if step is None:
+            host_us += rates.view_us
+        else:
+            host_us += rates.host_us
+            gpu_us = max(gpu_us, host_us) + kernel_us(step, spec, rates)
+    return gpu_us
+
+
+def kernel_us(launch: Launch, spec: GpuSpec, rates: Rates) -> float:
+    """Memory and arithmetic are added: the kernels of libraries overlap them only in part."""
+    busy = min(1.0, launch.blocks / spec.multiprocessors) if launch.blocks else 1.0
+    share = rates.bandwidth.get(launch.family, rates.bandwidth["pointwise"]) * busy
+    work_us = launch.bytes / (share * spec.dram_gb_s * 1e3)
+    rows_in_flight = spec.multiprocessors * BLOCKS_PER_MULTIPROCESSOR
+    if launch.row_bytes * rows_in_flight > spec.l2_mb * 1e6:
+        work_us *= READ_AGAIN
+    if launch.operations:
+        rate = peak_tflops(spec, launch.unit) * rates.arithmetic[launch.family] * busy
+        work_us += launch.operations / (rate * 1e6)
+    return max(work_us, rates.launch_us * (launch.steps - 1)) + rates.launch_us
+
+
+def peak_tflops(spec: GpuSpec, unit: Unit) -> float:
+    """Double precision is taken at half the rate of single, as on GPUs for data centres."""
+    by_unit = {"fp16": spec.fp16_tflops, "tf32": spec.tf32_tflops, "fp32": spec.fp32_tflops}
+    return by_unit[unit] if unit != "fp64" else spec.fp32_tflops / 2
