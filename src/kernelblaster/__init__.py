@@ -8,7 +8,7 @@ print(evaluation.outcome)
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["Judge", "Options", "evaluate", "load_task", "open_device", "profile"]
+__all__ = ["Judge", "Options", "emulate", "evaluate", "load_task", "open_device", "open_judge", "profile"]
 
 
 def __getattr__(name: str) -> Any:

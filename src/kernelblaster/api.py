@@ -1,65 +1,74 @@
 """The public interface: what `import kernelblaster` offers, and what the commands call."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
-from kernelblaster.devices.cuda import CudaDevice
+from kernelblaster.devices.cuda import CudaDevice, why_no_gpu
 from kernelblaster.devices.device import Device
-from kernelblaster.errors import NoDevice
-from kernelblaster.judge.compile import Binary, compile_candidate
-from kernelblaster.judge.judge import Judge, Options
+from kernelblaster.devices.emulated import DEFAULT_GPU, EmulatedDevice
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.judge.judge import Checked, Judge, Options
 from kernelblaster.records import Candidate, Evaluation, Profile, Task
 from kernelblaster.records.outcome import Outcome
 from kernelblaster.tasks.catalog import load_task
 
-DEFAULT_ARCHITECTURE = "sm_90a"
+DeviceKind = Literal["auto", "cuda", "emulated"]
 
 
-def open_device(
-    task: Task | None = None,
-    candidate: Candidate | None = None,
-    progress: Callable[[str], None] = lambda stage: None,
-) -> Device:
-    """The GPU of this machine. Where there is none, the error says how far the candidate got:
-    it is screened and compiled all the same."""
-    try:
+def open_device(kind: DeviceKind = "auto", gpu: str | None = None) -> Device:
+    """The GPU of this machine, or the emulated device. `auto` is the GPU where there is one; naming a
+    `gpu` to stand for means the emulated device."""
+    if kind == "cuda" and gpu is not None:
+        raise KernelBlasterError(f"--gpu {gpu} says what the emulated device stands for; leave it out.")
+    if kind == "cuda" or (kind == "auto" and gpu is None and why_no_gpu() is None):
         return CudaDevice()
-    except NoDevice as error:
-        if task is None or candidate is None:
-            raise
-        progress("compiling")
-        built = compile_candidate(task, candidate, DEFAULT_ARCHITECTURE)
-        if isinstance(built, Binary):
-            kernels = len(built.compilation.resources)
-            state = f"it passes screening and compiles for {DEFAULT_ARCHITECTURE} ({kernels} kernels)"
-        else:
-            reason = getattr(built, "reason", built.kind)
-            state = f"it is {built.kind}: {reason}"
-        raise NoDevice(f"{error} The candidate was taken as far as that: {state}.") from error
+    return EmulatedDevice(gpu or DEFAULT_GPU)
 
 
-def evaluate(task: str | Task, candidate: str | Path | Candidate, **options: object) -> Evaluation:
-    """Judge one candidate on this machine's GPU. Options are those of `Options`."""
-    loaded, source = _resolve(task, candidate)
-    device = open_device(loaded, source)
-    judge = Judge(device, Options(**options))  # type: ignore[arg-type]
+@contextmanager
+def open_judge(kind: DeviceKind = "auto", gpu: str | None = None, **options: object) -> Iterator[Judge]:
+    """A judge on a device of its own; options are those of `Options`."""
+    device = open_device(kind, gpu)
     try:
-        return judge.evaluate(loaded, source)
+        judge = Judge(device, Options(**options))  # type: ignore[arg-type]
+        try:
+            yield judge
+        finally:
+            judge.close()
     finally:
-        judge.close()
         device.close()
 
 
-def profile(task: str | Task, candidate: str | Path | Candidate) -> Profile | Outcome:
+def evaluate(
+    task: str | Task,
+    candidate: str | Path | Candidate,
+    device: DeviceKind = "auto",
+    gpu: str | None = None,
+    **options: object,
+) -> Evaluation:
+    """Judge one candidate. Options are those of `Options`."""
+    with open_judge(device, gpu, **options) as judge:
+        return judge.evaluate(*_resolve(task, candidate))
+
+
+def profile(
+    task: str | Task,
+    candidate: str | Path | Candidate,
+    device: DeviceKind = "auto",
+    gpu: str | None = None,
+) -> Profile | Outcome:
     """Profile one candidate; one that fails verification gives its outcome instead."""
     loaded, source = _resolve(task, candidate)
-    device = open_device(loaded, source)
-    judge = Judge(device)
-    try:
+    with open_judge(device, gpu) as judge:
         return judge.profile(loaded, [source])[0]
-    finally:
-        judge.close()
-        device.close()
+
+
+def emulate(task: str | Task, candidate: str | Path | Candidate, gpu: str = DEFAULT_GPU) -> Checked:
+    """Check one candidate on the PTX machine: right at a small size, and what it does there."""
+    with open_judge("emulated", gpu) as judge:
+        return judge.check(*_resolve(task, candidate))
 
 
 def _resolve(task: str | Task, candidate: str | Path | Candidate) -> tuple[Task, Candidate]:

@@ -22,7 +22,8 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Look at everything; starts a worker on the GPU if there is one."""
-    return [_compiler(), _torch(), *_gpu(), _profiler(), _sanitizer(), _cache()]
+    gpu = _gpu()
+    return [_compiler(), _torch(), *gpu, _default(gpu), _profiler(), _sanitizer(), _cache()]
 
 
 def _compiler() -> Finding:
@@ -49,8 +50,7 @@ def _gpu() -> list[Finding]:
 
     reason = why_no_gpu()
     if reason:
-        advice = "Candidates can be compiled and emulated; timing them needs a CUDA GPU."
-        return [Finding("GPU", "missing", reason, advice, needed=True)]
+        return [Finding("GPU", "limited", reason, "Without one, times are modelled instead of measured.")]
     try:
         device = CudaDevice(spares=1)
     except KernelBlasterError as error:
@@ -72,6 +72,18 @@ def _gpu() -> list[Finding]:
         return found
     finally:
         device.close()
+
+
+def _default(gpu: list[Finding]) -> Finding:
+    """The device that a command uses unless it is told otherwise."""
+    from kernelblaster.devices.emulated import DEFAULT_GPU
+    from kernelblaster.devices.specs import gpu_specs
+
+    if gpu[0].state != "limited":
+        return Finding("device", gpu[0].state, "cuda, the GPU; `--device emulated` for the PTX machine")
+    title = gpu_specs()[DEFAULT_GPU].title
+    detail = f"emulated: the PTX machine, standing for an {title} (others: --gpu), times modelled"
+    return Finding("device", "ok", detail, needed=True)
 
 
 def _profiler() -> Finding:

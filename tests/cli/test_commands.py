@@ -30,8 +30,10 @@ def no_gpu() -> bool:
 def test_doctor_speaks_json() -> None:
     done = run("doctor", "--json")
     findings = {f["subject"]: f for f in json.loads(done.stdout)}
-    assert {"compiler", "PyTorch", "GPU", "profiler", "cache"} <= set(findings)
-    assert done.returncode == (1 if findings["GPU"]["state"] == "missing" else 0)
+    assert {"compiler", "PyTorch", "GPU", "device", "profiler", "cache"} <= set(findings)
+    missing = [f for f in findings.values() if f["needed"] and f["state"] == "missing"]
+    assert done.returncode == (1 if missing else 0)
+    assert findings["device"]["detail"].startswith("emulated" if no_gpu() else "cuda")
 
 
 def test_list_show_and_check() -> None:
@@ -65,6 +67,15 @@ def test_an_unfit_task_has_its_own_exit_code(tmp_path: Path) -> None:
         (["evaluate", "README.md", EXAMPLE], "a task is a .py or a .cu file"),
         (["evaluate", "core/level1/softmax", "README.md"], "does not define launch_gpu_implementation"),
         (["profile", "core/level1/softmax", "nowhere.cu"], "there is no such file"),
+        (["evaluate", "core/level1/softmax", EXAMPLE, "--gpu", "voodoo"], "is not one of h200, h100"),
+        (
+            ["evaluate", "core/level1/softmax", EXAMPLE, "--device", "cuda", "--gpu", "h100"],
+            "says what the emulated device stands for",
+        ),
+        (
+            ["evaluate", "core/level1/softmax", EXAMPLE, "--device", "emulated", "--baseline", "compile"],
+            "only eager PyTorch is modelled",
+        ),
         (["tasks", "show", "nowhere.py"], "no such task"),
         (["tasks", "list", "kernelbench:/nowhere"], "no KernelBench problem"),
     ],
@@ -76,13 +87,43 @@ def test_bad_input_gets_a_sentence_and_no_traceback(words: list[str], message: s
     assert "Traceback" not in done.stderr
 
 
-def test_without_a_gpu_the_candidate_goes_as_far_as_it_can(compiler: str) -> None:
+def test_a_gpu_that_is_not_there_is_said(compiler: str) -> None:
     if not no_gpu():
         pytest.skip("there is a GPU here")
-    done = run("evaluate", "core/level1/softmax", EXAMPLE)
+    done = run("evaluate", "core/level1/softmax", EXAMPLE, "--device", "cuda")
     text = " ".join(done.stderr.split())
-    assert done.returncode == 2
-    assert "no usable GPU" in text and "passes screening and compiles for sm_90a" in text
+    assert done.returncode == 2 and "no usable GPU" in text and "--device emulated" in text
+
+
+def test_the_emulated_device_gives_a_verdict_that_says_modelled(compiler: str) -> None:
+    done = run("evaluate", "core/level1/softmax", EXAMPLE, "--device", "emulated", "--profile")
+    assert done.returncode in (0, 1), done.stderr
+    speedup, time = done.stdout.splitlines()[1:3]
+    assert "x modelled" in speedup and time.count("us modelled") == 2
+    assert "counted    at the small workload; no findings" in done.stdout
+    assert "profile (modelled, primary workload)" in done.stdout
+    words = ("--gpu", "h100", "--filter", "emulated", "--json")
+    found = json.loads(run("evaluate", "core/level1/softmax", EXAMPLE, *words).stdout)
+    assert found["timing"]["modelled"] and found["outcome"]["speedup"]["confidence"] is None
+    assert found["counters"]["tier"] == "emulated" and "H100" in found["device"]
+
+
+def test_emulate_shows_counters_and_findings(compiler: str, tmp_path: Path) -> None:
+    shown = json.loads(run("emulate", "core/level1/softmax", EXAMPLE, "--json").stdout)
+    names = {metric["name"] for metric in shown["counters"]["kernels"][0]["metrics"]}
+    assert {"Warp Instructions", "Load Sectors Per Request", "Shared Bank Conflicts"} <= names
+    beside = tmp_path / "beside.cu"
+    beside.write_text(Path(EXAMPLE).read_text().replace("i < columns", "i <= columns"))
+    done = run("emulate", "core/level1/softmax", str(beside))
+    assert done.returncode == 6 and "out-of-bounds" in done.stdout and "line" in done.stdout
+
+
+def test_the_default_device(compiler: str) -> None:
+    from kernelblaster.api import open_device
+
+    device = open_device()
+    assert device.modelled == no_gpu()
+    device.close()
 
 
 def test_without_a_compiler_the_message_says_how_to_get_one() -> None:

@@ -1,14 +1,13 @@
 """Candidates on the PTX machine, through the same compile and verify stages as on a GPU."""
 
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from kernelblaster.errors import KernelBlasterError
-from kernelblaster.judge.emulate import emulate
-from kernelblaster.ptx.machine import NotEmulated
-from kernelblaster.records import Candidate, Incorrect, Rejected, RuntimeFailed, Verification
-from kernelblaster.tasks.catalog import load_task
+from kernelblaster.devices.emulated import EmulatedDevice
+from kernelblaster.errors import BadTask, KernelBlasterError
+from kernelblaster.judge.judge import Judge
+from kernelblaster.records import Candidate, Incorrect, Rejected, RuntimeFailed, Unsupported, Verification
 from kernelblaster.testing.corpus import ROOT, Corpus
 
 CORPUS = Corpus()
@@ -39,15 +38,27 @@ extern "C" void launch_gpu_implementation(float* out, const float* x, int64_t x_
 """
 
 
+@pytest.fixture(scope="module")
+def judge(compiler: str) -> Iterator[Judge]:
+    device = EmulatedDevice()
+    opened = Judge(device)
+    yield opened
+    opened.close()
+    device.close()
+
+
 def relu(body: str, arguments: str = "out, x, n") -> Candidate:
     return Candidate(source=RELU.replace("BODY", body).replace("ARGUMENTS", arguments))
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_honest_controls_are_right_and_clean(compiler: str, name: str) -> None:
-    found = emulate(*CORPUS.read(HONEST / f"{name}.cu"))
+def test_honest_controls_are_right_and_counted(judge: Judge, name: str) -> None:
+    found = judge.check(*CORPUS.read(HONEST / f"{name}.cu"))
     assert isinstance(found.outcome, Verification), found.outcome
-    assert found.launches and all(not launch["findings"] for launch in found.launches)
+    assert found.counters is not None and found.counters.tier == "emulated"
+    for kernel in found.counters.kernels:
+        metric = kernel.metric("Warp Instructions")
+        assert metric is not None and isinstance(metric.value, float) and metric.value > 0
 
 
 @pytest.mark.parametrize(
@@ -66,35 +77,46 @@ def test_honest_controls_are_right_and_clean(compiler: str, name: str) -> None:
         (relu("if (i < n) out[i] = fmaxf(x[i], 0.f); __trap();"), Rejected, "trap"),
     ],
 )
-def test_what_the_machine_finds(compiler: str, candidate: Candidate, outcome: type, reason: str) -> None:
+def test_what_the_machine_finds(judge: Judge, candidate: Candidate, outcome: type, reason: str) -> None:
     task = CORPUS.task("tests/exploits/tasks/relu.py")
-    found = emulate(task, candidate)
+    found = judge.check(task, candidate)
     assert isinstance(found.outcome, outcome), found.outcome
     if not isinstance(found.outcome, Verification):
         assert isinstance(found.outcome, Incorrect | Rejected | RuntimeFailed)
         assert found.outcome.reason == reason
 
 
-def test_findings_name_the_source_line(compiler: str) -> None:
+def test_findings_name_the_source_line(judge: Judge) -> None:
     task = CORPUS.task("tests/exploits/tasks/relu.py")
-    outcome = emulate(task, relu("out[i] = fmaxf(x[i], 0.f);")).outcome
+    outcome = judge.check(task, relu("out[i] = fmaxf(x[i], 0.f);")).outcome
     assert isinstance(outcome, Rejected) and "line 4" in outcome.evidence
 
 
-def test_what_is_not_emulated_is_no_verdict(compiler: str) -> None:
-    with pytest.raises(NotEmulated, match="clusters"):
-        emulate(*CORPUS.read(HONEST / "max_pool1d_cluster.cu"))
+def test_what_is_not_emulated_is_no_verdict(judge: Judge) -> None:
+    outcome = judge.evaluate(*CORPUS.read(HONEST / "max_pool1d_cluster.cu")).outcome
+    assert isinstance(outcome, Unsupported) and "clusters" in outcome.reason
 
 
-def test_planted_errors_are_caught(compiler: str) -> None:
+def test_planted_errors_are_caught(judge: Judge) -> None:
     for name in ("layer_norm", "two_outputs"):
         task, candidate = CORPUS.read(ROOT / "tests" / "candidates" / f"{name}.cu")
-        assert isinstance(emulate(task, candidate).outcome, Verification)
+        assert isinstance(judge.check(task, candidate).outcome, Verification)
         planted = candidate.with_defines({"PLANTED_ERROR": 1})
-        assert isinstance(emulate(task, planted).outcome, Incorrect)
+        assert isinstance(judge.check(task, planted).outcome, Incorrect)
 
 
-def test_unknown_gpus_are_named(compiler: str, tmp_path: Path) -> None:
-    task = load_task("core/level1/relu")
+def test_results_remembered_by_address_are_caught(judge: Judge) -> None:
+    cheat = ROOT / "tests" / "exploits" / "cheats" / "04_pointer_keyed_cache.cu"
+    assert isinstance(judge.check(*CORPUS.read(cheat)).outcome, Incorrect)
+
+
+def test_a_task_without_a_small_workload_says_so(judge: Judge) -> None:
+    task = CORPUS.task("tests/exploits/tasks/relu.py")
+    large = task.model_copy(update={"workloads": (task.primary,)})
+    with pytest.raises(BadTask, match="give it one with SMALL"):
+        judge.check(large, relu("if (i < n) out[i] = fmaxf(x[i], 0.f);"))
+
+
+def test_unknown_gpus_are_named(compiler: str) -> None:
     with pytest.raises(KernelBlasterError, match="is not one of"):
-        emulate(task, relu(""), gpu="voodoo")
+        EmulatedDevice("voodoo")

@@ -58,7 +58,7 @@ def test_arguments_come_in_calling_order() -> None:
     workload = Workload(name="odd", sizes={"a": 5, "b": 7})
     arena = torch.zeros(arena_bytes(SIGNATURE, workload), dtype=torch.uint8)
     layout = lay_out(arena, SIGNATURE, workload, random.Random(1))
-    where = [Pointer(layout.offsets[name]) for name in ("out", "x", "mask", "w")]
+    where = [Pointer(layout.offsets[t.name], workload.bytes(t), t.name) for t in SIGNATURE.tensors]
     assert list(layout.arguments(SIGNATURE, [])) == [*where, 5, 7]
 
 

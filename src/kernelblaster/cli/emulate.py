@@ -2,18 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from kernelblaster.cli.options import DtypeOption, JsonOption, read_candidate, working
-from kernelblaster.cli.show import exit_code, print_outcome
+from kernelblaster.cli.show import exit_code, out, print_counters, print_outcome
 from kernelblaster.records import Verification
 from kernelblaster.tasks.catalog import load_task
-
-out = Console()
 
 
 def emulate(
@@ -23,45 +19,28 @@ def emulate(
     dtype: DtypeOption = "float32",
     json_: JsonOption = False,
 ) -> None:
-    """Run a candidate without a GPU: is it right at a small size, what does a checker find, what does it do.
+    """Check a candidate without a GPU: is it right at a small size, is every access in bounds?
 
     Every access is checked (bounds, alignment, use after free, uninitialized scratch memory). Exit code 0 if
-    nothing is wrong; otherwise as `evaluate`. It does not tell time.
+    nothing is wrong; otherwise as `evaluate`, whose `--device emulated` adds a modelled time.
     """
     source = read_candidate(candidate)
     loaded = load_task(task, dtype)
     with working(json_) as progress:
-        from kernelblaster.judge.emulate import emulate as run
+        from kernelblaster.api import open_judge
 
-        progress("emulating")
-        found = run(loaded, source, gpu)
-    right = isinstance(found.outcome, Verification)
+        with open_judge("emulated", gpu, progress=progress) as judge:
+            found = judge.check(loaded, source)
+            device = judge.device.name
+    outcome, counted = found.outcome, found.counters
     if json_:
-        document = {"outcome": found.outcome.model_dump(mode="json"), "launches": found.launches}
-        print(json.dumps(document, indent=1))
-    elif isinstance(found.outcome, Verification):
-        out.print(f"[green bold]Right[/]  {loaded.name} on the PTX machine", highlight=False)
-        checked = found.outcome
-        out.print(
-            f"  {len(checked.cases)} comparisons in {checked.calls} calls, no findings", highlight=False
-        )
-        _print_counts(found.launches)
+        parts = {"outcome": outcome, "counters": counted}
+        print(json.dumps({k: v.model_dump(mode="json") if v else None for k, v in parts.items()}, indent=1))
+    elif isinstance(outcome, Verification):
+        out.print(f"[green bold]Right[/]  {loaded.name} on {device}", highlight=False)
+        out.print(f"  verified   {len(outcome.cases)} comparisons in {outcome.calls} calls", highlight=False)
     else:
-        print_outcome(found.outcome, f"{loaded.name} on the PTX machine")
-    raise typer.Exit(0 if right else exit_code(found.outcome))  # type: ignore[arg-type]
-
-
-def _print_counts(launches: list[dict[str, Any]]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("launch", "warp instructions", "lanes active", "load sectors/request", "bank conflicts"):
-        table.add_column(title)
-    for number, launch in enumerate(launches, 1):
-        c = launch["counts"]
-        warps = c["total_warp_instructions"]
-        active = c["thread_instructions"] / max(warps, 1)
-        sectors = c["global_load_sectors"] / max(c["global_load_requests"], 1)
-        conflicts = c["shared_load_wavefronts"] - c["shared_load_requests"]
-        table.add_row(
-            str(number), str(warps), f"{active:.1f} of 32", f"{sectors:.1f}", str(max(conflicts, 0))
-        )
-    out.print(table)
+        print_outcome(outcome, f"{loaded.name} on {device}")
+    if counted and not json_:
+        print_counters(counted, clean=isinstance(outcome, Verification))
+    raise typer.Exit(0 if isinstance(outcome, Verification) else exit_code(outcome))

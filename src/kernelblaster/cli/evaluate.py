@@ -23,10 +23,15 @@ def evaluate(
         bool, typer.Option("--sweep", help="Try every combination of its tunable constants.")
     ] = False,
     allow_vendor_libraries: JudgeOptions.Vendor = False,
+    device: JudgeOptions.Device = "auto",
+    gpu: JudgeOptions.Gpu = None,
+    filter_: JudgeOptions.Filter = None,
     dtype: DtypeOption = "float32",
     json_: JsonOption = False,
 ) -> None:
     """Judge a candidate: correct or not, faster or not, by how much.
+
+    Without a GPU, and with `--device emulated`, it is executed at a small size and its time is modelled.
 
     Exit codes: 0 accepted, 1 correct but not faster, 3 incorrect, 4 does not compile, 5 failed or
     timed out, 6 rejected, 2 the evaluation could not be done.
@@ -34,28 +39,23 @@ def evaluate(
     source = read_candidate(candidate)
     loaded = load_task(task, dtype)
     with working(json_) as progress:
-        from kernelblaster.api import open_device
-        from kernelblaster.judge.judge import Judge, Options
+        from kernelblaster.api import open_judge
 
-        progress("opening the GPU")
-        device = open_device(loaded, source, progress)
-        options = Options(
-            baseline=baseline,
-            profile=profile,
-            sanitize=sanitize,
-            allow_vendor_libraries=allow_vendor_libraries,
-            progress=progress,
-        )
-        judge = Judge(device, options)
-        try:
+        progress("opening the device")
+        options = {
+            "baseline": baseline,
+            "profile": profile,
+            "sanitize": sanitize,
+            "allow_vendor_libraries": allow_vendor_libraries,
+            "filter": filter_,
+            "progress": progress,
+        }
+        with open_judge(device, gpu, **options) as judge:
             tried: list[Evaluation] = []
             if sweep:
                 found, tried = judge.sweep(loaded, source)
             else:
                 found = judge.evaluate(loaded, source)
-        finally:
-            judge.close()
-            device.close()
     if json_:
         print(found.model_dump_json(indent=1))
     else:

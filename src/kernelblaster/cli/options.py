@@ -26,6 +26,17 @@ class JudgeOptions:
         typer.Option("--baseline", help="What to beat: PyTorch as it is, or torch.compile."),
     ]
     Vendor = Annotated[bool, typer.Option("--allow-vendor-libraries", help="Let it call cuBLAS and cuDNN.")]
+    Device = Annotated[
+        Literal["auto", "cuda", "emulated"],
+        typer.Option("--device", help="Where it runs; auto: a GPU if there is one, else the PTX machine."),
+    ]
+    Gpu = Annotated[
+        str | None, typer.Option("--gpu", help="What the emulated device stands for, for example h100.")
+    ]
+    Filter = Annotated[
+        Literal["emulated"] | None,
+        typer.Option("--filter", help="Let the PTX machine check it before the GPU runs it."),
+    ]
 
 
 def read_candidate(path: Path) -> Candidate:

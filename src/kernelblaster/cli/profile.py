@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kernelblaster.cli.options import DtypeOption, JsonOption, read_candidate, working
+from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions, read_candidate, working
 from kernelblaster.cli.show import exit_code, print_outcome, print_profile
 from kernelblaster.records import Profile
 from kernelblaster.tasks.catalog import load_task
@@ -15,6 +15,8 @@ from kernelblaster.tasks.catalog import load_task
 def profile(
     task: Annotated[str, typer.Argument(help="A task, see docs/tasks.md.")],
     candidates: Annotated[list[Path], typer.Argument(help="One or more .cu files.")],
+    device: JudgeOptions.Device = "auto",
+    gpu: JudgeOptions.Gpu = None,
     dtype: DtypeOption = "float32",
     json_: JsonOption = False,
 ) -> None:
@@ -25,17 +27,11 @@ def profile(
     sources = [read_candidate(path) for path in candidates]
     loaded = load_task(task, dtype)
     with working(json_) as progress:
-        from kernelblaster.api import open_device
-        from kernelblaster.judge.judge import Judge, Options
+        from kernelblaster.api import open_judge
 
-        progress("opening the GPU")
-        device = open_device(loaded, sources[0], progress)
-        judge = Judge(device, Options(progress=progress))
-        try:
+        progress("opening the device")
+        with open_judge(device, gpu, progress=progress) as judge:
             results = judge.profile(loaded, sources)
-        finally:
-            judge.close()
-            device.close()
     failed = [r for r in results if not isinstance(r, Profile)]
     if json_:
         print(json.dumps([r.model_dump(mode="json") for r in results], indent=1))

@@ -1,6 +1,7 @@
 """Evaluations and profiles as a person reads them."""
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 
 from kernelblaster.records import (
@@ -16,8 +17,9 @@ from kernelblaster.records import (
     RuntimeFailed,
     Slower,
     TimedOut,
+    Unsupported,
 )
-from kernelblaster.records.outcome import CORRECT
+from kernelblaster.records.outcome import CORRECT, Speedup
 
 out = Console()
 EXIT_CODES: dict[type, int] = {
@@ -29,6 +31,7 @@ EXIT_CODES: dict[type, int] = {
     RuntimeFailed: 5,
     TimedOut: 5,
     Rejected: 6,
+    Unsupported: 2,
 }
 COLOURS = {"Accepted": "green", "Inconclusive": "yellow", "Slower": "yellow"}
 TELLING = (
@@ -45,6 +48,14 @@ TELLING = (
     "ptxas Spill Stores",
     "ptxas Theoretical Occupancy",
 )
+COUNTED = {
+    "Warp Instructions": "instructions",
+    "Active Lanes": "lanes",
+    "Load Sectors Per Request": "sectors/load",
+    "Store Sectors Per Request": "/store",
+    "Shared Bank Conflicts": "conflicts",
+    "Divergent Branches": "divergent",
+}
 ADVICE_SHOWN = 4
 
 
@@ -56,11 +67,7 @@ def print_outcome(outcome: Outcome, subject: str) -> None:
     colour = COLOURS.get(outcome.kind, "red")
     out.print(f"[{colour} bold]{outcome.kind}[/]  {subject}", highlight=False)
     if isinstance(outcome, CORRECT):
-        s = outcome.speedup
-        out.print(
-            f"  {s.estimate:.3f}x, between {s.low:.3f} and {s.high:.3f} with {s.confidence:.0%} confidence",
-            highlight=False,
-        )
+        out.print(f"  {_speedup(outcome.speedup)}", highlight=False)
     elif isinstance(outcome, TimedOut):
         out.print(f"  no answer within {outcome.limit_s:g} s ({outcome.stage})", highlight=False)
     elif isinstance(outcome, CompileFailed):
@@ -80,10 +87,11 @@ def print_evaluation(evaluation: Evaluation) -> None:
         out.print(f"  constants  {chosen}", highlight=False)
     timing = evaluation.timing
     if timing:
-        modelled = " (modelled)" if timing.modelled else ""
+        modelled = " modelled" if timing.modelled else ""
+        sampled = "" if timing.modelled else f"; {timing.samples} samples"
         out.print(
             f"  time       {timing.candidate_us:.1f} us{modelled}; {timing.baseline} "
-            f"{timing.baseline_us:.1f} us; floor {timing.floor_us:.1f} us; {timing.samples} samples",
+            f"{timing.baseline_us:.1f} us{modelled}; floor {timing.floor_us:.1f} us{sampled}",
             highlight=False,
         )
     checked = evaluation.verification
@@ -102,6 +110,8 @@ def print_evaluation(evaluation: Evaluation) -> None:
         spills = sum(r.spill_store_bytes for r in compiled.resources)
         note = f"; {spills} bytes of spills" if spills else ""
         out.print(f"  compiled   {source} by {compiled.compiler}{note}", highlight=False)
+    if evaluation.counters:
+        print_counters(evaluation.counters, clean=checked is not None)
     if evaluation.profile:
         print_profile(evaluation.profile)
 
@@ -109,12 +119,26 @@ def print_evaluation(evaluation: Evaluation) -> None:
 def print_sweep(evaluations: list[Evaluation]) -> None:
     if not evaluations:
         return
-    table = Table("constants", "outcome", "us", "speedup", box=None, pad_edge=False)
+    modelled = " modelled" if any(e.timing and e.timing.modelled for e in evaluations) else ""
+    columns = ("constants", "outcome", f"us{modelled}", f"speedup{modelled}")
+    table = Table(*columns, box=None, pad_edge=False)
     for e in evaluations:
         speedup = f"{e.outcome.speedup.estimate:.3f}" if isinstance(e.outcome, CORRECT) else ""
         time_us = f"{e.timing.candidate_us:.1f}" if e.timing else ""
         table.add_row(", ".join(f"{n}={v}" for n, v in e.defines), e.outcome.kind, time_us, speedup)
     out.print(table)
+
+
+def print_counters(counted: Profile, *, clean: bool) -> None:
+    """What the emulator counted, a line for each launch; `clean` if it found nothing wrong."""
+    note = "; no findings" if clean else ""
+    out.print(f"  counted    at the {counted.workload} workload{note}", highlight=False)
+    table = Table("launch", box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for title in COUNTED.values():
+        table.add_column(title, justify="right")
+    for number, kernel in enumerate(counted.kernels, 1):
+        table.add_row(str(number), *(_count(kernel.metric(name)) for name in COUNTED))
+    out.print(Padding(table, (0, 0, 0, 2)), highlight=False)
 
 
 def print_profile(profile: Profile) -> None:
@@ -133,6 +157,19 @@ def print_profile(profile: Profile) -> None:
             gain = advice.estimated_speedup_percent
             prefix = f"{gain:.0f} %: " if gain else ""
             out.print(f"   - {prefix}{advice.message}", markup=False, highlight=False, style="dim")
+
+
+def _count(metric: Metric | None) -> str:
+    if metric is None or not isinstance(metric.value, float):
+        return ""
+    return f"{metric.value:,.0f}" if metric.value.is_integer() else f"{metric.value:.1f}"
+
+
+def _speedup(speedup: Speedup) -> str:
+    between = f"between {speedup.low:.3f} and {speedup.high:.3f}"
+    if speedup.confidence is None:
+        return f"{speedup.estimate:.3f}x modelled, {between} by the model's own error"
+    return f"{speedup.estimate:.3f}x, {between} with {speedup.confidence:.0%} confidence"
 
 
 def _value(metric: Metric) -> tuple[str, str]:

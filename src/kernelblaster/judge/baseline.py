@@ -106,6 +106,7 @@ class KernelBaseline:
 
     def __init__(self, task: Task, device: Device, binary: Path) -> None:
         self.title = "original kernel"
+        self.binary = binary
         self._task = task
         parsed = CudaFile(task.source, task.path)
         tensors = task.signature.read_tensors
@@ -116,30 +117,36 @@ class KernelBaseline:
         count = len(task.signature.input_tensors)
         self.pools = pools[:count]
         self.scalars: list[Any] = []
-        primary = task.primary
-        self.parameters = [
-            pool.values[torch.randint(len(pool.values), primary.shape(t), device=device.torch_device)]
-            for t, pool in zip(task.signature.parameters, pools[count:], strict=True)
-        ]
-        self._binary = binary
+        self._parameter_pools = pools[count:]
+        self.parameters: list[torch.Tensor] = []
+        self._drawn: dict[str, list[torch.Tensor]] = {}
         self._device = device
         self._runner: Runner | None = None
 
     def at(self, workload: Workload) -> "KernelBaseline":
+        """The same kernel; its parameters take the shapes of the workload, drawn once for each."""
+        if workload.name not in self._drawn:
+            tensors = zip(self._task.signature.parameters, self._parameter_pools, strict=True)
+            self._drawn[workload.name] = [
+                p.values[torch.randint(len(p.values), workload.shape(t), device=p.values.device)]
+                for t, p in tensors
+            ]
+        self.parameters = self._drawn[workload.name]
         return self
 
     def start(self) -> None:
         """Load the kernel into a worker that shares the current arena."""
         self.close()
-        self._runner = self._device.start(self._binary)
+        self._runner = self._device.start(self.binary)
 
     def outputs(self, layout: Layout) -> list[torch.Tensor]:
         assert self._runner is not None
         report = self._runner.call(
             layout.arguments(self._task.signature, []), scratch_poison=-1, accounting=False
         )
-        if report.error:
-            raise KernelBlasterError(f"{self._task.name}: the original kernel fails: {report.error}")
+        wrong = report.error or "\n".join(report.findings)
+        if wrong:
+            raise KernelBlasterError(f"{self._task.name}: the original kernel fails: {wrong}")
         return self._copies(layout)
 
     def adopt(self, layout: Layout) -> None:

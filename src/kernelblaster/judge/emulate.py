@@ -1,73 +1,74 @@
-"""A candidate on the PTX machine: verified at small sizes, every access checked, counted."""
+"""What is special about a device that executes every instruction: it can manage small workloads only,
+and it counts."""
 
-import secrets
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernelblaster.devices.device import CandidateDied, CandidateHung
-from kernelblaster.devices.emulated import EmulatedDevice
+from kernelblaster.devices.device import Work
 from kernelblaster.errors import BadTask
-from kernelblaster.judge.baseline import ModuleBaseline
-from kernelblaster.judge.compile import Binary, compile_candidate
-from kernelblaster.judge.layout import arena_bytes
-from kernelblaster.judge.verify import Case, Verifier, focus_cases
-from kernelblaster.records import Candidate, Outcome, RuntimeFailed, Task, TimedOut, Verification
+from kernelblaster.judge.verify import Case, focus_cases
+from kernelblaster.records import KernelProfile, Metric, Profile, Task, Workload
 from kernelblaster.tasks.values import Distribution
 
 LARGEST_BYTES = 4 << 20
+ROUNDS = 12
 OTHERS: tuple[Distribution, ...] = ("scaled", "large", "shifted", "ramp", "spiky")
 
 
-@dataclass(frozen=True)
-class Emulation:
-    """`outcome` is a Verification where the candidate is right as far as it was tried; `launches` are
-    the machine's counts of the last call, kernel by kernel."""
-
-    outcome: Verification | Outcome
-    launches: list[dict[str, Any]]
-
-
-def emulate(task: Task, candidate: Candidate, gpu: str = "h200") -> Emulation:
-    """Verify a candidate without a GPU, on workloads that an emulator can manage."""
-    if task.kind != "module":
-        raise BadTask(f"{task.name}: only PyTorch modules can be emulated so far.")
-    device = EmulatedDevice(task.signature, gpu)
-    try:
-        binary = compile_candidate(task, candidate, device.spec.architecture)
-        if not isinstance(binary, Binary):
-            return Emulation(binary, [])
-        device.arena(arena_bytes(task.signature, _cases(task)[0].workload))
-        return _verify(device, task, binary)
-    finally:
-        device.close()
-
-
-def _verify(device: EmulatedDevice, task: Task, binary: Binary) -> Emulation:
-    try:
-        runner = device.start(binary.path)
-    except CandidateDied as error:
-        return Emulation(RuntimeFailed(reason=str(error), evidence="while being loaded"), [])
-    except CandidateHung as error:
-        return Emulation(TimedOut(stage="verify", limit_s=error.limit_s), [])
-    try:
-        baseline = ModuleBaseline(task, device, small=True)
-        seed = secrets.randbits(60)
-        outcome = Verifier(device, task, baseline, runner, seed, _cases(task)).verify()
-        return Emulation(outcome, runner.reports)
-    finally:
-        runner.close()
-
-
-def _cases(task: Task) -> list[Case]:
-    """The small workload in several arrangements, then with each argument moved in turn."""
+def small_workload(task: Task) -> Workload:
+    """The workload that candidates are executed at; BadTask if the task has none that is small enough."""
     workload = task.small
     if workload is None or workload.total_bytes(task.signature) > LARGEST_BYTES:
         raise BadTask(
             f"{task.name}: has no workload that is small enough to be emulated; give it one with SMALL "
             "(docs/tasks.md)."
         )
+    return workload
+
+
+def emulated_cases(task: Task) -> list[Case]:
+    """The small workload in several arrangements, with each argument moved in turn, and then as often as a
+    timer would call it: other values at the same addresses."""
+    workload = small_workload(task)
     return [
         Case(workload, "written", runs=2, moved=False),
         *(Case(workload, other) for other in OTHERS),
         *focus_cases(task, workload),
+        *(Case(workload, "written", stays=True) for _ in range(ROUNDS)),
     ]
+
+
+def counters(device: str, workload: str, work: Sequence[Work]) -> Profile | None:
+    """What was counted in one call, kernel by kernel; None where the device does not count."""
+    kernels = [
+        KernelProfile(name=w.name, grid=w.grid, block=w.block, metrics=_metrics(w.counts))
+        for w in work
+        if w.counts is not None
+    ]
+    if not kernels:
+        return None
+    return Profile(device=device, tier="emulated", workload=workload, kernels=tuple(kernels))
+
+
+def _metrics(counts: Mapping[str, Any]) -> tuple[Metric, ...]:
+    conflicts = counts["shared_load_wavefronts"] - counts["shared_load_requests"]
+    values = {
+        "Warp Instructions": ("inst", counts["total_warp_instructions"]),
+        "Active Lanes": ("thread", _ratio(counts, "thread_instructions", "total_warp_instructions")),
+        "Load Sectors Per Request": ("sector", _ratio(counts, "global_load_sectors", "global_load_requests")),
+        "Store Sectors Per Request": (
+            "sector",
+            _ratio(counts, "global_store_sectors", "global_store_requests"),
+        ),
+        "Shared Bank Conflicts": ("wavefront", max(conflicts, 0)),
+        "Divergent Branches": ("inst", counts["divergent_branches"]),
+    }
+    return tuple(
+        Metric(name=name, unit=unit, value=float(value), tier="emulated")
+        for name, (unit, value) in values.items()
+        if value is not None
+    )
+
+
+def _ratio(counts: Mapping[str, Any], above: str, below: str) -> float | None:
+    return counts[above] / counts[below] if counts[below] else None

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import torch
 
@@ -17,14 +18,18 @@ from kernelblaster.devices.device import (
     ProfileJob,
     Runner,
 )
+from kernelblaster.devices.emulated import EmulatedDevice
 from kernelblaster.errors import BadTask, KernelBlasterError
 from kernelblaster.judge.baseline import Baseline, BaselineName, KernelBaseline, ModuleBaseline
 from kernelblaster.judge.compile import Binary, compile_candidate
+from kernelblaster.judge.emulate import counters, emulated_cases, small_workload
 from kernelblaster.judge.layout import arena_bytes
+from kernelblaster.judge.modelled import ModelledTimer
 from kernelblaster.judge.profile import filled_layout, profile_candidates
 from kernelblaster.judge.sweep import variants
 from kernelblaster.judge.timing import Timer, conclude
-from kernelblaster.judge.verify import Verifier
+from kernelblaster.judge.verify import Verifier, plan
+from kernelblaster.ptx.machine import NotEmulated
 from kernelblaster.records import (
     Candidate,
     Evaluation,
@@ -37,6 +42,7 @@ from kernelblaster.records import (
     Task,
     TimedOut,
     Timing,
+    Unsupported,
     Verification,
 )
 from kernelblaster.records.outcome import CORRECT
@@ -48,12 +54,14 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Options:
-    """What one evaluation should include."""
+    """What one evaluation should include. `filter` has the emulator check a candidate before a GPU
+    runs it."""
 
     baseline: BaselineName = "eager"
     profile: bool = False
     sanitize: bool = False
     allow_vendor_libraries: bool = False
+    filter: Literal["emulated"] | None = None
     progress: Progress = field(default=lambda stage: None)
 
 
@@ -66,6 +74,15 @@ class _Prepared:
     fitness: Fitness
     floor: Floor
     arena_bytes: int
+    modelled: ModelledTimer | None
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A verification, or the outcome that ended it; and what an emulating device counted."""
+
+    outcome: Verification | Outcome
+    counters: Profile | None = None
 
 
 class Judge:
@@ -75,6 +92,11 @@ class Judge:
         self.device = device
         self.options = options or Options()
         self._prepared: dict[str, _Prepared] = {}
+        self._filter: Judge | None = None
+        if device.modelled and self.options.baseline != "eager":
+            raise KernelBlasterError(
+                f"--baseline {self.options.baseline} needs a GPU: only eager PyTorch is modelled."
+            )
 
     def evaluate(self, task: Task, candidate: Candidate) -> Evaluation:
         """Everything from source to verdict for one candidate."""
@@ -82,9 +104,18 @@ class Judge:
         start = time.perf_counter()
         return self._finish(task, candidate, self._compile(task, candidate), start)
 
+    def check(self, task: Task, candidate: Candidate) -> Checked:
+        """Compile and verify a candidate, no more."""
+        self.options.progress("compiling")
+        binary = self._compile(task, candidate)
+        if not isinstance(binary, Binary):
+            return Checked(binary)
+        return self._check(self._prepare(task), binary)
+
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
-        """Evaluations in the order of the jobs; compilation runs ahead on all cores."""
-        with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as compilers:
+        """Evaluations in the order of the jobs; compilation runs ahead on all cores but one, which is
+        for those that are being timed."""
+        with ThreadPoolExecutor(max_workers=max(1, (os.cpu_count() or 1) - 1)) as compilers:
             started = time.perf_counter()
             waiting: list[Future[Binary | Outcome]] = [
                 compilers.submit(self._compile, task, candidate) for task, candidate in jobs
@@ -118,15 +149,14 @@ class Judge:
         for position, candidate in enumerate(candidates):
             self.options.progress("compiling")
             binary = self._compile(task, candidate)
-            outcome = self._verify(prepared, binary) if isinstance(binary, Binary) else binary
+            outcome = self._check(prepared, binary).outcome if isinstance(binary, Binary) else binary
             results.append(outcome)
             if isinstance(binary, Binary) and isinstance(outcome, Verification):
                 verified[position] = binary
         self.options.progress("profiling")
         if verified:
             binaries = list(verified.values())
-            profiles = profile_candidates(self.device, task, prepared.baseline, binaries)
-            for position, profile in zip(verified, profiles, strict=True):
+            for position, profile in zip(verified, self._profiles(prepared, binaries), strict=True):
                 results[position] = profile
         return results  # type: ignore[return-value]
 
@@ -139,6 +169,10 @@ class Judge:
         for prepared in self._prepared.values():
             prepared.baseline.close()
         self._prepared.clear()
+        if self._filter is not None:
+            self._filter.close()
+            self._filter.device.close()
+            self._filter = None
 
     def _compile(self, task: Task, candidate: Candidate) -> Binary | Outcome:
         return compile_candidate(
@@ -155,19 +189,23 @@ class Judge:
         fitness = fitness_of(task, self.device.torch_device)
         if not fitness.fit:
             raise BadTask(f"{task.name}: unfit to be scored: {'; '.join(fitness.problems)}")
+        modelled = self.device.modelled
+        workloads = [small_workload(task)] if modelled else task.workloads
+        baseline = self._baseline(task)
         prepared = _Prepared(
             task=task,
-            baseline=self._baseline(task),
+            baseline=baseline,
             fitness=fitness,
             floor=floor_of(task, fitness),
-            arena_bytes=max(arena_bytes(task.signature, w) for w in task.workloads),
+            arena_bytes=max(arena_bytes(task.signature, w) for w in workloads),
+            modelled=ModelledTimer(self.device, task, baseline) if modelled else None,
         )
         self._prepared[task.digest] = prepared
         return prepared
 
     def _baseline(self, task: Task) -> Baseline:
         if task.kind == "module":
-            return ModuleBaseline(task, self.device, self.options.baseline)
+            return ModuleBaseline(task, self.device, self.options.baseline, small=self.device.modelled)
         binary = self._compile(task, Candidate(source=task.source))
         if not isinstance(binary, Binary):
             detail = getattr(binary, "reason", "")
@@ -213,20 +251,36 @@ class Judge:
                 runner.close()
             baseline.close()
 
-    def _verify(self, prepared: _Prepared, binary: Binary) -> Verification | Outcome:
-        with self._loaded(prepared, binary) as runner:
-            if not isinstance(runner, Runner):
-                return runner
-            self.options.progress("verifying")
-            return self._verifier(prepared, runner).verify()
+    def _check(self, prepared: _Prepared, binary: Binary) -> Checked:
+        try:
+            with self._loaded(prepared, binary) as runner:
+                if not isinstance(runner, Runner):
+                    return Checked(runner)
+                return self._verify(self._verifier(prepared, runner))
+        except NotEmulated as error:
+            return Checked(Unsupported(reason=str(error)))
 
     def _verifier(self, prepared: _Prepared, runner: Runner) -> Verifier:
-        seed = secrets.randbits(60)
-        return Verifier(self.device, prepared.task, prepared.baseline, runner, seed)
+        task = prepared.task
+        cases = emulated_cases(task) if self.device.modelled else plan(task)
+        return Verifier(self.device, task, prepared.baseline, runner, secrets.randbits(60), cases)
+
+    def _verify(self, verifier: Verifier) -> Checked:
+        self.options.progress("verifying")
+        outcome = verifier.verify()
+        return Checked(outcome, counters(self.device.name, "small", verifier.work))
 
     def _run(self, prepared: _Prepared, binary: Binary) -> dict[str, object]:
         """Verify, time, sanitize and profile a compiled candidate: the fields that this yields."""
+        if prepared.modelled is not None:
+            return self._model(prepared, prepared.modelled, binary)
+        note = self._filtered(prepared.task, binary) if self.options.filter else None
+        if isinstance(note, Rejected):
+            return {"outcome": note}
         fields = self._judge(prepared, binary)
+        verification = fields.get("verification")
+        if note and isinstance(verification, Verification):
+            fields["verification"] = verification.model_copy(update={"notes": (*verification.notes, note)})
         if not isinstance(fields["outcome"], CORRECT):
             return fields
         if self.options.sanitize:
@@ -236,17 +290,57 @@ class Judge:
                 return fields | {"outcome": Rejected(reason="sanitizer", evidence="\n".join(findings))}
         if self.options.profile:
             self.options.progress("profiling")
-            task, baseline = prepared.task, prepared.baseline
-            fields["profile"] = profile_candidates(self.device, task, baseline, [binary])[0]
+            fields["profile"] = self._profiles(prepared, [binary])[0]
         return fields
+
+    def _profiles(self, prepared: _Prepared, binaries: Sequence[Binary]) -> list[Profile]:
+        if prepared.modelled is not None:
+            return prepared.modelled.profiles(binaries)
+        return profile_candidates(self.device, prepared.task, prepared.baseline, binaries)
+
+    def _model(self, prepared: _Prepared, timer: ModelledTimer, binary: Binary) -> dict[str, object]:
+        """Verify, then model: every access was checked on the way, so there is nothing to sanitize."""
+        checked = self._check(prepared, binary)
+        fields: dict[str, object] = {"outcome": checked.outcome, "counters": checked.counters}
+        if not isinstance(checked.outcome, Verification):
+            return fields
+        fields["verification"] = checked.outcome
+        self.options.progress("modelling time")
+        try:
+            profile = timer.profiles([binary])[0]
+        except CandidateDied as error:
+            return fields | {"outcome": RuntimeFailed(reason=str(error), evidence="primary workload")}
+        except CandidateHung as error:
+            return fields | {"outcome": TimedOut(stage="time", limit_s=error.limit_s)}
+        except NotEmulated as error:
+            return fields | {"outcome": Unsupported(reason=str(error))}
+        timing = timer.time(profile, prepared.floor)
+        if self.options.profile:
+            fields["profile"] = profile
+        if not isinstance(timing, Timing):
+            return fields | {"outcome": timing}
+        return fields | {"outcome": conclude(timing.speedup), "timing": timing}
+
+    def _filtered(self, task: Task, binary: Binary) -> Rejected | str | None:
+        """What the emulator holds against a candidate; a note if it could not say."""
+        self.options.progress("checking on the PTX machine")
+        if self._filter is None:
+            options = replace(self.options, baseline="eager", filter=None)
+            self._filter = Judge(EmulatedDevice(self.device.spec), options)
+        try:
+            outcome = self._filter._check(self._filter._prepare(task), binary).outcome
+        except BadTask as error:
+            return f"the filter was skipped: {error}"
+        if isinstance(outcome, Unsupported):
+            return f"the filter was skipped: {outcome.reason}"
+        return outcome if isinstance(outcome, Rejected) else None
 
     def _judge(self, prepared: _Prepared, binary: Binary) -> dict[str, object]:
         with self._loaded(prepared, binary) as runner:
             if not isinstance(runner, Runner):
                 return {"outcome": runner}
-            self.options.progress("verifying")
             verifier = self._verifier(prepared, runner)
-            verification = verifier.verify()
+            verification = self._verify(verifier).outcome
             if not isinstance(verification, Verification):
                 return {"outcome": verification}
             self.options.progress("timing")
@@ -268,7 +362,7 @@ class Judge:
         task = prepared.task
         workload = task.smallest
         layout = filled_layout(self.device, task, prepared.baseline, workload)
-        arguments = layout.arguments(task.signature, prepared.baseline.scalars)
+        arguments = layout.arguments(task.signature, prepared.baseline.at(workload).scalars)
         job = ProfileJob(binary.path, arguments, workload.name, layout.extent)
         return self.device.findings(job)
 

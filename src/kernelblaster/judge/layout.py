@@ -77,15 +77,18 @@ class Layout:
     def arguments(self, signature: Signature, scalars: list[object]) -> tuple[Argument, ...]:
         """Outputs, inputs, parameters and sizes, as the launch function takes them."""
         numbers = iter(scalars)
-        result: list[Argument] = [Pointer(self.offsets[t.name]) for t in signature.outputs]
+        result: list[Argument] = [self._pointer(t) for t in signature.outputs]
         for item in signature.inputs:
             if isinstance(item, Scalar):
                 result.append(next(numbers))  # type: ignore[arg-type]
             else:
-                result.append(Pointer(self.offsets[item.name]))
-        result += [Pointer(self.offsets[t.name]) for t in signature.parameters]
+                result.append(self._pointer(item))
+        result += [self._pointer(t) for t in signature.parameters]
         result += [self.workload.sizes[size.name] for size in signature.sizes]
         return tuple(result)
+
+    def _pointer(self, tensor: Tensor) -> Pointer:
+        return Pointer(self.offsets[tensor.name], self.workload.bytes(tensor), tensor.name)
 
 
 def lay_out(arena: torch.Tensor, signature: Signature, workload: Workload, rng: random.Random) -> Layout:

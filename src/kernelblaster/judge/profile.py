@@ -15,6 +15,7 @@ from kernelblaster.tasks.values import fill
 
 def filled_layout(device: Device, task: Task, baseline: Baseline, workload: Workload) -> Layout:
     """The workload in the arena with the file's own kind of values."""
+    baseline = baseline.at(workload)
     layout = lay_out(device.arena(0), task.signature, workload, random.Random(0))
     for position, tensor in enumerate(task.signature.input_tensors):
         fill(layout.view(tensor), baseline.pools[position], "written", workload, position)

@@ -14,6 +14,7 @@ from kernelblaster.devices.device import (
     CandidateHung,
     Device,
     Runner,
+    Work,
     synchronize,
 )
 from kernelblaster.judge.baseline import Baseline
@@ -52,13 +53,15 @@ class Stop(Exception):
 @dataclass(frozen=True)
 class Case:
     """One set of values on one workload. `focus` names the one argument that is moved strongly
-    while all others keep the file's own values; `moved` moves all parameters."""
+    while all others keep the file's own values; `moved` moves all parameters. `stays` puts the tensors
+    where the last case that stays had them: a candidate that remembers results by address shows itself."""
 
     workload: Workload
     distribution: Distribution
     runs: int = 1
     moved: bool = True
     focus: str | None = None
+    stays: bool = False
 
     @property
     def title(self) -> str:
@@ -98,7 +101,8 @@ def focus_cases(task: Task, workload: Workload) -> list[Case]:
 
 
 class Verifier:
-    """Runs the cases of one candidate. `seed` is secret until the verdict is out."""
+    """Runs the cases of one candidate. `seed` is secret until the verdict is out; `work` is what the last
+    call put on the device."""
 
     def __init__(
         self,
@@ -114,12 +118,14 @@ class Verifier:
         self._baseline = baseline
         self._runner = runner
         self._rng = random.Random(seed)
+        self._place = self._rng.getrandbits(48)
         self._cases = plan(task) if cases is None else cases
         self._arena = device.arena(0)
         self._calls = 0
         self._deterministic = True
         self._notes: list[str] = []
         self.results: list[CaseResult] = []
+        self.work: tuple[Work, ...] = ()
 
     def verify(self) -> Verification | Failure:
         start = time.perf_counter()
@@ -146,7 +152,8 @@ class Verifier:
 
     def _check(self, case: Case) -> None:
         signature = self._task.signature
-        layout = lay_out(self._arena, signature, case.workload, self._rng)
+        rng = random.Random(self._place) if case.stays else self._rng
+        layout = lay_out(self._arena, signature, case.workload, rng)
         seed = self._rng.getrandbits(48)
         inputs = [layout.view(t) for t in signature.input_tensors]
         parameters = [layout.view(t) for t in signature.parameters]
@@ -198,6 +205,7 @@ class Verifier:
         except CandidateHung as error:
             raise Stop(TimedOut(stage="verify", limit_s=error.limit_s)) from error
         self._calls += 1
+        self.work = report.work
         stop_on_report(report, f"{case.workload.name} workload {case.workload.sizes}")
         stop_on_memory(layout, signature, sums)
         return [layout.view(t).clone() for t in signature.outputs]
@@ -310,8 +318,13 @@ def stop_on_report(report: CallReport, where: str) -> None:
         raise Stop(
             Rejected(
                 reason="memory-not-returned",
-                evidence=f"{report.live_bytes} bytes of scratch memory were still held after the call; "
-                "give them back with cudaFreeAsync before returning",
+                evidence="\n".join(
+                    (
+                        f"{report.live_bytes} bytes of scratch memory were still held after the call; "
+                        "give them back with cudaFreeAsync before returning",
+                        *report.leaks[:5],
+                    )
+                ),
             )
         )
 

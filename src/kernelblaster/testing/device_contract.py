@@ -1,7 +1,8 @@
 """What every device must do, as a test class to inherit from.
 
-A subclass provides a fixture `device` and a method `binary(device, behaviour)`; behaviours are
-named below and are the same on every device: each is a candidate for the task `out[n] = 2 * x[n]`.
+A subclass provides a fixture `device`, and a method `binary(device, behaviour)` if it does not run CUDA;
+behaviours are named below and are the same on every device: each is a candidate for the task
+`out[n] = 2 * x[n]`.
 """
 
 from pathlib import Path
@@ -10,7 +11,9 @@ import pytest
 import torch
 
 from kernelblaster.devices.device import CandidateDied, CandidateHung, Device, Pointer, ProfileJob
-from kernelblaster.records import Signature, Size, Tensor
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.judge.compile import Binary, compile_candidate
+from kernelblaster.records import Candidate, Signature, Size, Task, Tensor, Workload
 
 SIGNATURE = Signature(
     outputs=(Tensor(name="out", role="output", dtype="float32", dims=("n",)),),
@@ -20,7 +23,35 @@ SIGNATURE = Signature(
 )
 COUNT = 1000
 OUT, X, END = 0, 8192, 16384
-ARGUMENTS = (Pointer(OUT), Pointer(X), COUNT)
+ARGUMENTS = (Pointer(OUT, 4 * COUNT, "out"), Pointer(X, 4 * COUNT, "x"), COUNT)
+TASK = Task(
+    name="double",
+    kind="cuda",
+    path="double.cu",
+    source="",
+    dtype="float32",
+    signature=SIGNATURE,
+    workloads=(Workload(name="primary", sizes={"n": COUNT}),),
+)
+SOURCE = """
+#include <cstdlib>
+__global__ void scale(float* out, const float* x, int64_t n, float by) {
+  int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+  if (i < n) out[i] = by * x[i];
+}
+extern "C" void launch_gpu_implementation(float* out, const float* x, int64_t n, cudaStream_t stream) {
+  unsigned blocks = (unsigned)((n + 255) / 256);
+  BODY
+}
+"""
+DOUBLE = "scale<<<blocks, 256, 0, stream>>>(out, x, n, 2.0f);"
+BODIES = {
+    "double": DOUBLE,
+    "twice": "scale<<<blocks, 256, 0, stream>>>(out, x, n, 1.0f);" + DOUBLE,
+    "scratch": "void* kept; cudaMallocAsync(&kept, 1000, stream);" + DOUBLE,
+    "dies": "exit(7);",
+    "hangs": "volatile int forever = 1; while (forever) {}",
+}
 
 
 class DeviceContract:
@@ -28,7 +59,10 @@ class DeviceContract:
     memory; `dies` ends its process; `hangs` never returns."""
 
     def binary(self, device: Device, behaviour: str) -> Path:
-        raise NotImplementedError
+        source = SOURCE.replace("BODY", BODIES[behaviour])
+        built = compile_candidate(TASK, Candidate(source=source), device.spec.architecture)
+        assert isinstance(built, Binary), built
+        return built.path
 
     def prepare(self, device: Device) -> tuple[torch.Tensor, torch.Tensor]:
         arena = device.arena(END)
@@ -106,6 +140,10 @@ class DeviceContract:
             duration = kernel.metric("Duration")
             assert duration is not None and isinstance(duration.value, float) and duration.value > 0
 
-    def test_reference_work_is_timed(self, device: Device) -> None:
+    def test_reference_work_is_timed_where_there_is_a_clock(self, device: Device) -> None:
         x = torch.ones(1000, device=device.torch_device)
-        assert device.time_reference(lambda: x + 1) > 0
+        if device.modelled:
+            with pytest.raises(KernelBlasterError, match="no clock"):
+                device.time_reference(lambda: x + 1)
+        else:
+            assert device.time_reference(lambda: x + 1) > 0

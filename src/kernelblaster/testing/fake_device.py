@@ -101,7 +101,7 @@ class FakeDevice:
     """Register bodies under paths, then hand the paths to whatever starts binaries."""
 
     name = "fake"
-    modelled = True
+    modelled = False
     torch_device = torch.device("cpu")
 
     def __init__(self, signature: Signature, reference_us: float = 100.0, seed: int = 0) -> None:

@@ -1,0 +1,101 @@
+"""`--filter emulated`: the PTX machine looks at a candidate before the GPU does. The GPU is played by
+a second PTX machine that claims to have a clock."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from kernelblaster.devices.device import Argument, TimeReport
+from kernelblaster.devices.emulated import EmulatedDevice, EmulatedRunner
+from kernelblaster.judge.judge import Judge, Options
+from kernelblaster.records import Accepted, Candidate, Rejected, Task
+from kernelblaster.tasks.catalog import load_task
+
+FILE = """
+import torch, torch.nn as nn
+rows = 30
+cols = 41
+SMALL = {"rows": 5, "cols": 9}
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+def get_inputs():
+    return [torch.randn(rows, cols)]
+def get_init_inputs():
+    return []
+"""
+SOURCE = """
+__global__ void relu(float* out, const float* x, int64_t n) {
+  int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+  if (i < n) out[i] = BODY;
+}
+extern "C" void launch_gpu_implementation(float* out, const float* x, int64_t x_0, int64_t x_1,
+                                          cudaStream_t stream) {
+  relu<<<(unsigned)((x_0 * x_1 + 127) / 128), 128, 0, stream>>>(out, x, x_0 * x_1);
+}
+"""
+RIGHT = Candidate(source=SOURCE.replace("BODY", "fmaxf(x[i], 0.f)"))
+READS_BESIDE = Candidate(source=SOURCE.replace("BODY", "x[i + 1] != 7 ? fmaxf(x[i], 0.f) : 1"))
+
+
+class _Runner(EmulatedRunner):
+    def time(self, arguments: Sequence[Argument]) -> TimeReport:
+        report = self.call(arguments, scratch_poison=-1, accounting=False)
+        return TimeReport(report, 50.0, 50.0, 50.0, 50.0, 0.0)
+
+    def call(self, arguments: Sequence[Argument], **how: object):  # type: ignore[no-untyped-def,override]
+        return super().call(arguments, scratch_poison=-1, accounting=False)
+
+
+class PlaysGpu(EmulatedDevice):
+    modelled = False
+
+    def start(self, binary: Path) -> EmulatedRunner:
+        runner = super().start(binary)
+        runner.__class__ = _Runner
+        return runner
+
+    def time_reference(self, run: Callable[[], object]) -> float:
+        run()
+        return 100.0
+
+
+@pytest.fixture
+def gpu(compiler: str) -> Iterator[PlaysGpu]:
+    opened = PlaysGpu()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    path = tmp_path_factory.mktemp("task") / "relu.py"
+    path.write_text(FILE)
+    return load_task(str(path))
+
+
+def test_a_clean_candidate_goes_on_to_the_gpu(gpu: PlaysGpu, task: Task) -> None:
+    judge = Judge(gpu, Options(filter="emulated"))
+    found = judge.evaluate(task, RIGHT)
+    judge.close()
+    assert isinstance(found.outcome, Accepted) and found.timing is not None and not found.timing.modelled
+    assert found.verification is not None and found.verification.notes == ()
+
+
+def test_a_finding_ends_the_evaluation(gpu: PlaysGpu, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "start", lambda binary: pytest.fail("the GPU ran it"))
+    judge = Judge(gpu, Options(filter="emulated"))
+    found = judge.evaluate(task, READS_BESIDE)
+    judge.close()
+    assert isinstance(found.outcome, Rejected) and found.outcome.reason == "out-of-bounds"
+    assert "line 4" in found.outcome.evidence and found.verification is None
+
+
+def test_what_cannot_be_emulated_skips_the_filter(gpu: PlaysGpu, task: Task) -> None:
+    large = task.model_copy(update={"workloads": tuple(w for w in task.workloads if w.name != "small")})
+    judge = Judge(gpu, Options(filter="emulated"))
+    found = judge.evaluate(large, RIGHT)
+    judge.close()
+    assert isinstance(found.outcome, Accepted) and found.verification is not None
+    assert "the filter was skipped" in found.verification.notes[0]

@@ -1,0 +1,197 @@
+"""Verdicts without a clock: what the judge makes of modelled times, on a device whose model is a number."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernelblaster.devices.device import Pointer, ProfileJob
+from kernelblaster.devices.emulated import REPEATED_BYTES, EmulatedDevice
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.judge.judge import Judge, Options
+from kernelblaster.judge.modelled import MODEL_ERROR, ModelledTimer, modelled_speedup, total_us
+from kernelblaster.judge.timing import conclude
+from kernelblaster.records import (
+    Accepted,
+    Candidate,
+    Floor,
+    Inconclusive,
+    Incorrect,
+    KernelProfile,
+    Metric,
+    Profile,
+    Rejected,
+    RuntimeFailed,
+    Slower,
+    Task,
+    Timing,
+)
+from kernelblaster.tasks.catalog import load_task
+from kernelblaster.testing.corpus import ROOT, Corpus
+
+CORPUS = Corpus()
+SCALE_TASK = """
+// kernelblaster-task
+// size: rows = 3000000, small 6
+// size: cols = 8, small 4
+// output: out float32 [rows, cols]
+// input: x float32 [rows, cols] normal
+// parameter: weight float32 [cols] positive
+__global__ void scale(float* out, const float* x, const float* weight, int64_t n, int64_t cols) {
+  int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+  if (i < n) out[i] = x[i] * weight[i % cols];
+}
+extern "C" void launch_gpu_implementation(float* out, const float* x, const float* weight, int64_t rows,
+                                          int64_t cols, cudaStream_t stream) {
+  int64_t n = rows * cols;
+  scale<<<(unsigned)((n + 127) / 128), 128, 0, stream>>>(out, x, weight, n, cols);
+}
+"""
+
+
+class Numbered(EmulatedDevice):
+    """The PTX machine, with times that a test sets: one for each kernel of a job, by its binary."""
+
+    def __init__(self, *durations_us: float) -> None:
+        super().__init__("h100")
+        self.durations_us = durations_us or (50.0,)
+        self.grid = (1, 1, 1)
+        self.by_binary: dict[Path, float] = {}
+        self.jobs: list[ProfileJob] = []
+
+    def profile(self, jobs: Sequence[ProfileJob]) -> list[Profile]:
+        self.jobs += jobs
+        return [self._profile(job) for job in jobs]
+
+    def _profile(self, job: ProfileJob) -> Profile:
+        durations = (self.by_binary[job.binary],) if job.binary in self.by_binary else self.durations_us
+        kernels = tuple(
+            KernelProfile(
+                name="kernel",
+                grid=self.grid,
+                block=(128, 1, 1),
+                metrics=(Metric(name="Duration", unit="us", value=us, tier="modelled"),),
+            )
+            for us in durations
+        )
+        return Profile(device=self.name, tier="modelled", workload=job.workload, kernels=kernels)
+
+
+@pytest.fixture
+def device(compiler: str) -> Iterator[Numbered]:
+    opened = Numbered()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def scale_task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    path = tmp_path_factory.mktemp("task") / "scale.cu"
+    path.write_text(SCALE_TASK)
+    return load_task(str(path))
+
+
+def relu() -> tuple[Task, Candidate]:
+    return CORPUS.read(ROOT / "tests" / "exploits" / "honest" / "relu_naive.cu")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "kind"),
+    [(2.0, Accepted), (1.2, Inconclusive), (1.0, Inconclusive), (0.85, Inconclusive), (0.5, Slower)],
+)
+def test_only_what_the_model_can_tell_is_a_verdict(ratio: float, kind: type) -> None:
+    speedup = modelled_speedup(100.0 * ratio, 100.0)
+    assert speedup.confidence is None
+    assert speedup.high / speedup.low == pytest.approx(MODEL_ERROR**2)
+    assert isinstance(conclude(speedup), kind)
+
+
+def test_a_module_gets_a_full_verdict(device: Numbered) -> None:
+    task, candidate = relu()
+    judge = Judge(device, Options(profile=True, sanitize=True))
+    found = judge.evaluate(task, candidate)
+    again = judge.evaluate(task, candidate)
+    judge.close()
+    timing = found.timing
+    assert timing is not None and timing.modelled and timing.baseline == "eager"
+    assert timing.candidate_us == 50.0 and timing.candidate_wall_us is None
+    assert found.outcome == conclude(modelled_speedup(timing.baseline_us, 50.0)) == again.outcome
+    assert found.verification is not None and found.verification.calls > 5
+    assert found.counters is not None and found.counters.workload == "small"
+    assert found.profile is not None and found.profile.tier == "modelled"
+    assert found.profile.workload == "primary" and found.device == device.name
+
+
+def test_wrong_candidates_are_not_modelled(device: Numbered) -> None:
+    task, candidate = relu()
+    wrong = Candidate(source=candidate.source.replace("> 0", "> 1"))
+    found = Judge(device).evaluate(task, wrong)
+    assert isinstance(found.outcome, Incorrect) and found.timing is None and device.jobs == []
+
+
+def test_a_cuda_task_is_compared_with_its_own_kernel(device: Numbered, scale_task: Task) -> None:
+    judge = Judge(device)
+    other = Candidate(source=SCALE_TASK.replace("127", "63").replace("128", "64"))
+    found = judge.evaluate(scale_task, other)
+    own = device.jobs[-1].binary
+    device.by_binary[own] = 200.0
+    judge.close()
+    assert isinstance(found.outcome, Inconclusive) and len(device.jobs) == 2
+    judge = Judge(device)
+    faster = judge.evaluate(scale_task, other)
+    wrong = judge.evaluate(scale_task, Candidate(source=SCALE_TASK.replace("% cols", "% 3")))
+    judge.close()
+    assert isinstance(faster.outcome, Accepted) and faster.outcome.speedup.estimate == 4.0
+    assert faster.timing is not None and faster.timing.baseline == "original kernel"
+    assert isinstance(wrong.outcome, Incorrect | Rejected)
+
+
+def test_only_the_beginnings_of_the_primary_workload_are_filled(device: Numbered, scale_task: Task) -> None:
+    judge = Judge(device)
+    judge.evaluate(scale_task, Candidate(source=SCALE_TASK))
+    judge.close()
+    job = device.jobs[0]
+    _, x, weight = (a for a in job.arguments if isinstance(a, Pointer))
+    arena = device.arena(0)
+    values = arena[x.offset : x.offset + x.bytes].view(torch.float32)
+    filled = REPEATED_BYTES // 4
+    assert job.workload == "primary" and x.bytes == 4 * 8 * 3000000 and job.extent > 2 * x.bytes
+    assert (values[:filled] != 0).float().mean() > 0.99 and values[filled:].count_nonzero() == 0
+    assert (arena[weight.offset : weight.offset + weight.bytes].view(torch.float32) > 0).all()
+
+
+def timed(device: Numbered, certain_bytes: int) -> Timing | Rejected | RuntimeFailed:
+    task, _ = relu()
+    judge = Judge(device)
+    timer = ModelledTimer(device, task, judge._baseline(task))
+    profile = device.profile([ProfileJob(Path("x"), (), "primary", 0)])[0]
+    return timer.time(profile, Floor(bytes=certain_bytes, certain_bytes=certain_bytes, operations=0))
+
+
+def test_a_time_that_no_gpu_can_reach_is_refused(device: Numbered) -> None:
+    found = timed(device, 10**12)
+    assert isinstance(found, Rejected) and found.reason == "below-the-floor" and "modelled" in found.evidence
+    assert isinstance(timed(device, 10**6), Timing)
+
+
+def test_no_launch_at_the_primary_workload_is_refused(device: Numbered) -> None:
+    device.durations_us = ()
+    found = timed(device, 0)
+    assert isinstance(found, Rejected) and found.reason == "no-work"
+
+
+def test_a_grid_that_no_gpu_launches_is_refused(device: Numbered) -> None:
+    device.grid = (1, 65536, 1)
+    found = timed(device, 0)
+    assert isinstance(found, RuntimeFailed) and "65536" in found.evidence
+
+
+def test_kernels_add_up(device: Numbered) -> None:
+    device.durations_us = (10.0, 32.0)
+    assert total_us(device.profile([ProfileJob(Path("x"), (), "primary", 0)])[0]) == 42.0
+
+
+def test_compiled_baselines_are_not_modelled(device: Numbered) -> None:
+    with pytest.raises(KernelBlasterError, match="only eager PyTorch is modelled"):
+        Judge(device, Options(baseline="compile"))
