@@ -22,7 +22,7 @@ def main() -> int:
     for file in files:
         task, candidate = corpus.read(file)
         jobs += [(task, candidate), (task, candidate.with_defines({"PLANTED_ERROR": 1}))]
-    device = open_device()
+    device = open_device("cuda")
     judge = Judge(device)
     found = list(judge.evaluate_many(jobs))
     judge.close()

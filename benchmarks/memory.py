@@ -28,7 +28,7 @@ def main() -> None:
     large.write_text(source.replace("batch = 8192", "batch = 32768"))
     task = load_task(str(large))
     one_set = task.primary.total_bytes(task.signature)
-    device = open_device()
+    device = open_device("cuda")
     start = time.perf_counter()
     judge = Judge(device, Options(progress=lambda s: print(f"{time.perf_counter() - start:6.1f} s {s}")))
     candidate = Candidate(source=(ROOT / "examples" / "softmax.cu").read_text())

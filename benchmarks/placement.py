@@ -39,7 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    device = open_device()
+    device = open_device("cuda")
     judge = Judge(device)
     corpus = Corpus()
     lines = [

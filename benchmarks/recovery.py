@@ -21,7 +21,7 @@ def main() -> None:
     arguments = parser.parse_args()
     corpus = Corpus()
     good = corpus.read(GOOD)
-    device = open_device()
+    device = open_device("cuda")
     judge = Judge(device)
 
     def timed(job) -> tuple[float, str]:  # type: ignore[no-untyped-def]

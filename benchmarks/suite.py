@@ -27,7 +27,7 @@ def main() -> int:
     parser.add_argument("--suite", default="core")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    device = open_device()
+    device = open_device("cuda")
     rows, bad = [], []
     start = time.perf_counter()
     for name, path in find(arguments.suite):

@@ -70,7 +70,7 @@ def main() -> None:
     corpus = Corpus()
     task = corpus.task("core/level1/softmax")
     example = Candidate(source=EXAMPLE.read_text())
-    device = open_device()
+    device = open_device("cuda")
     judge = Judge(device)
     judge.evaluate(task, fresh(example, 0))
     ours = []

@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     corpus = Corpus()
-    device = open_device()
+    device = open_device("cuda")
     judge = Judge(device)
     lines = [
         f"# The timer on {device.name}",

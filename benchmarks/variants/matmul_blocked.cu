@@ -1,0 +1,60 @@
+// task: core/level1/matmul_square
+// family: matmul register-blocked
+// kernelblaster-tune: WORK = 2, 4, 8
+// kernelblaster-tune: STEP = 8, 32
+#ifndef WORK
+#define WORK 4
+#endif
+#ifndef STEP
+#define STEP 8
+#endif
+
+static const int SIDE = 16, TILE = SIDE * WORK;
+
+// WORK by WORK outputs a thread, 256 threads a block: more work a thread needs fewer reads of shared
+// memory for each multiplication, and more registers.
+__global__ void __launch_bounds__(SIDE* SIDE)
+matmul(float* out, const float* a, const float* b, int64_t m, int64_t k, int64_t n) {
+    __shared__ float left[STEP][TILE + 1], right[STEP][TILE];
+    int64_t top = blockIdx.y * int64_t(TILE), first = blockIdx.x * int64_t(TILE);
+    int thread = threadIdx.x, x = thread % SIDE, y = thread / SIDE;
+    float sum[WORK][WORK] = {};
+    for (int64_t start = 0; start < k; start += STEP) {
+        for (int i = thread; i < TILE * STEP; i += SIDE * SIDE) {
+            int64_t r = top + i / STEP, s = start + i % STEP;
+            left[i % STEP][i / STEP] = r < m && s < k ? a[r * k + s] : 0;
+        }
+        for (int i = thread; i < TILE * STEP; i += SIDE * SIDE) {
+            int64_t s = start + i / TILE, c = first + i % TILE;
+            right[i / TILE][i % TILE] = s < k && c < n ? b[s * n + c] : 0;
+        }
+        __syncthreads();
+#pragma unroll
+        for (int s = 0; s < STEP; ++s) {
+            float u[WORK], v[WORK];
+#pragma unroll
+            for (int i = 0; i < WORK; ++i) {
+                u[i] = left[s][y + i * SIDE];
+                v[i] = right[s][x + i * SIDE];
+            }
+#pragma unroll
+            for (int i = 0; i < WORK; ++i)
+#pragma unroll
+                for (int j = 0; j < WORK; ++j) sum[i][j] = fmaf(u[i], v[j], sum[i][j]);
+        }
+        __syncthreads();
+    }
+#pragma unroll
+    for (int i = 0; i < WORK; ++i)
+#pragma unroll
+        for (int j = 0; j < WORK; ++j) {
+            int64_t r = top + y + i * SIDE, c = first + x + j * SIDE;
+            if (r < m && c < n) out[r * n + c] = sum[i][j];
+        }
+}
+
+extern "C" void launch_gpu_implementation(float* out, const float* a, const float* b, int64_t a_0,
+                                          int64_t a_1, int64_t b_1, cudaStream_t stream) {
+    dim3 grid(unsigned((b_1 + TILE - 1) / TILE), unsigned((a_0 + TILE - 1) / TILE));
+    matmul<<<grid, SIDE * SIDE, 0, stream>>>(out, a, b, a_0, a_1, b_1);
+}
