@@ -1,4 +1,5 @@
-"""How fast the PTX machine is, on one core and on all.
+"""How fast the PTX machine is, on one core and on all; and what the small workloads of the suite's tasks
+take, time and memory, for every kernel there is: one call with all checks and counters on.
 
 python benchmarks/emulator.py [--out results/emulator.md]
 """
@@ -12,9 +13,20 @@ import time
 from pathlib import Path
 
 import torch
+from variants import FOLDER, kernel_files, read_kernel
 
+from kernelblaster.devices.emulated import EmulatedDevice
 from kernelblaster.devices.toolchain import toolchain
+from kernelblaster.errors import BadTask
+from kernelblaster.judge.baseline import ModuleBaseline
+from kernelblaster.judge.compile import Binary, compile_candidate
+from kernelblaster.judge.eager_trace import trace
+from kernelblaster.judge.emulate import small_workload
+from kernelblaster.judge.layout import arena_bytes
+from kernelblaster.judge.profile import filled_layout
 from kernelblaster.ptx.machine import Machine
+from kernelblaster.tasks.catalog import load_task
+from kernelblaster.testing.corpus import ROOT
 
 SOURCE = """
 extern "C" __global__ void arithmetic(float* out, int steps) {
@@ -31,6 +43,55 @@ extern "C" __global__ void memory(float* out, const float* x, int n) {
   }
 }
 """
+
+
+def operations(file: Path) -> float:
+    """Of the matrix products and convolutions of a task at its small workload."""
+    task = load_task(str(file))
+    steps = trace(task, small_workload(task))
+    return sum(launch.operations for launch in steps if launch is not None)
+
+
+def small_workloads() -> list[str]:
+    """One call of each kernel at its task's small workload: seconds, and the worker's largest memory."""
+    device = EmulatedDevice()
+    rows = []
+    files = [*kernel_files(ROOT / "tests" / "candidates"), *kernel_files(FOLDER)]
+    for kernel in map(read_kernel, files):
+        try:
+            workload = small_workload(kernel.task)
+        except BadTask as error:
+            print(error)
+            continue
+        binary = compile_candidate(kernel.task, kernel.candidate, device.spec.architecture)
+        assert isinstance(binary, Binary), binary
+        device.arena(arena_bytes(kernel.task.signature, workload))
+        baseline = ModuleBaseline(kernel.task, device, small=True)
+        layout = filled_layout(device, kernel.task, baseline, workload)
+        call = layout.arguments(kernel.task.signature, baseline.at(workload).scalars)
+        runner = device.start(binary.path)
+        start = time.perf_counter()
+        runner.call(call, scratch_poison=-1, accounting=False)
+        seconds = time.perf_counter() - start
+        status = Path(f"/proc/{runner.pid}/status").read_text()
+        peak = int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
+        runner.close()
+        rows.append((seconds, peak / 1024, kernel.title, kernel.task.name))
+    device.close()
+    rows.sort(reverse=True)
+    largest = max(map(operations, sorted((ROOT / "suites" / "core").glob("level*/*.py"))))
+    tasks = {row[3] for row in rows}
+    lines = [
+        "",
+        f"One call at the small workload, {len(rows)} kernels of {len(tasks)} tasks: at most "
+        f"{rows[0][0]:.2f} s and {max(row[1] for row in rows):.0f} MiB.",
+        "",
+        f"The largest small workload of all tasks in the suite has {largest / 1e6:.1f} million operations.",
+        "",
+        "| kernel | task | s | MiB |",
+        "|---|---|---|---|",
+    ]
+    return lines + [f"| {title} | {task} | {s:.2f} | {mib:.0f} |" for s, mib, title, task in rows[:8]]
 
 
 def main() -> None:
@@ -69,6 +130,7 @@ def main() -> None:
                     best = max(best, report.counts["thread_instructions"] / seconds / 1e6)
                 used = min(blocks, cores)
                 lines.append(f"| {kernel} | {used} | {best / used:.0f} |")
+    lines += small_workloads()
     text = "\n".join(lines) + "\n"
     if arguments.out:
         arguments.out.write_text(text)

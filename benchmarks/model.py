@@ -4,6 +4,9 @@ again wherever this runs.
     python benchmarks/model.py record [--out results/variants.json]        needs a GPU
     python benchmarks/model.py replay [--measured results/variants.json] [--out results/model.md]
     python benchmarks/model.py check                                       verifies all on the PTX machine
+
+With --folder, other kernels than benchmarks/variants: those in tests/exploits/honest had no part in choosing
+the model's constants.
 """
 
 import argparse
@@ -22,7 +25,7 @@ from itertools import combinations
 from pathlib import Path
 
 import torch
-from variants import Kernel, kernel_files, read_variants
+from variants import FOLDER, Kernel, kernel_files, read_variants
 
 from kernelblaster.devices.cuda import CudaDevice
 from kernelblaster.devices.device import CandidateDied, CandidateHung, Device
@@ -61,9 +64,10 @@ class Measured:
         return " ".join([Path(self.file).stem, *(f"{k}={v}" for k, v in self.defines.items())])
 
 
-def all_variants(only: str = "") -> list[Kernel]:
+def all_variants(only: str = "", folder: Path = FOLDER) -> list[Kernel]:
     """Every variant whose title contains `only`, those of one task together."""
-    found = [k for file in kernel_files() for k in read_variants(file) if only in k.title]
+    found = [k for file in kernel_files(folder) for k in read_variants(file) if only in k.title]
+    found = [k for k in found if k.task.kind == "module"]
     return sorted(found, key=lambda k: (k.task.name, k.task.dtype))
 
 
@@ -128,7 +132,7 @@ def _row(kernel: Kernel, outcome: str, reason: str, **times: float | None) -> Me
         file=kernel.file,
         defines=dict(kernel.candidate.defines),
         source=_digest(kernel),
-        task=kernel.task.name + precision,
+        task=kernel.task.name.removeprefix(f"{ROOT}/") + precision,
         family=kernel.family,
         outcome=outcome,
         reason=reason,
@@ -192,10 +196,12 @@ def named(pairs: Sequence[Pair]) -> tuple[int, int]:
     return right, total
 
 
-def replay(device: EmulatedDevice, stored: Path, only: str, out: Path | None) -> list[Pair]:
+def replay(
+    device: EmulatedDevice, stored: Path, only: str, out: Path | None, folder: Path = FOLDER
+) -> list[Pair]:
     """Model every stored variant that was correct and whose source is unchanged."""
     about = json.loads(stored.read_text())
-    by_title = {k.title: k for k in all_variants(only)}
+    by_title = {k.title: k for k in all_variants(only, folder)}
     pairs, missing = [], []
     for row in (Measured(**r) for r in about["variants"]):
         if only not in row.title:
@@ -287,6 +293,7 @@ def main() -> int:
     parsers = {name: commands.add_parser(name) for name in ("record", "replay", "check")}
     for each in parsers.values():
         each.add_argument("--only", default="", help="variants whose title contains this")
+        each.add_argument("--folder", type=lambda text: Path(text).resolve(), default=FOLDER)
     parsers["record"].add_argument("--out", type=Path, default=ROOT / "results" / "variants.json")
     parsers["record"].add_argument("--limit", type=float, default=400, help="seconds after which to stop")
     parsers["replay"].add_argument("--measured", type=Path, default=ROOT / "results" / "variants.json")
@@ -294,12 +301,12 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.command == "replay":
         emulated = EmulatedDevice()
-        replay(emulated, arguments.measured, arguments.only, arguments.out)
+        replay(emulated, arguments.measured, arguments.only, arguments.out, arguments.folder)
         emulated.close()
         return 0
     device: Device = CudaDevice() if arguments.command == "record" else EmulatedDevice()
     judge = Judge(device)
-    chosen = all_variants(arguments.only)
+    chosen = all_variants(arguments.only, arguments.folder)
     try:
         if arguments.command == "check":
             return 1 if check(judge, chosen) else 0

@@ -165,7 +165,7 @@ def test_mangled_calls_do_not_bring_it_down(compiler: str) -> None:
             try:
                 module = machine.load(text)
                 for kernel in module.kernels:
-                    places = module._kernels[kernel]["parameters"]
+                    places = module.parameters(kernel)
                     module.launch(kernel, (1, 1, 1), (64, 1, 1), [b"\0" * 8] * len(places), budget=10_000)
             except KernelBlasterError:
                 pass

@@ -9,6 +9,7 @@ import torch
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.ptx.machine import Machine
+from kernelblaster.testing.mangle import mangled
 
 LANES = 64
 REGISTERS = 8
@@ -104,27 +105,6 @@ def test_float_programs(compiler: str, seed: int) -> None:
     assert np.array_equal(memory.numpy(), np.stack(columns, 1), equal_nan=True)
 
 
-def mangled(text: str, rng: random.Random) -> str:
-    for _ in range(rng.choice((1, 1, 2, 4))):
-        at = rng.randrange(len(text) + 1)
-        kind = rng.randrange(5)
-        if kind == 0:
-            text = text[:at] + text[at + rng.randrange(1, 30) :]
-        elif kind == 1:
-            text = text[:at] + chr(rng.randrange(32, 127)) + text[at + 1 :]
-        elif kind == 2:
-            text = (
-                text[:at]
-                + rng.choice(("{", ";", "%r1", "ret;", ".reg .b32 %r<4>;", "@%p1 ", "-"))
-                + text[at:]
-            )
-        elif kind == 3:
-            text = text[:at] + str(rng.choice((0, -1, 1 << 31, 1 << 63, 10**30))) + text[at:]
-        else:
-            text = text[:at]
-    return text
-
-
 def test_mangled_texts_are_refused_or_run_safely(compiler: str) -> None:
     rng = random.Random(7)
     memory = torch.zeros(LANES * REGISTERS, dtype=torch.int32)
@@ -137,9 +117,7 @@ def test_mangled_texts_are_refused_or_run_safely(compiler: str) -> None:
                 module = machine.load(text)
                 loaded += 1
                 for kernel in module.kernels:
-                    pointers = [
-                        struct.pack("Q", memory.data_ptr()) for _ in module._kernels[kernel]["parameters"]
-                    ]
+                    pointers = [struct.pack("Q", memory.data_ptr()) for _ in module.parameters(kernel)]
                     module.launch(kernel, (1, 1, 1), (LANES, 1, 1), pointers, budget=10_000)
             except KernelBlasterError:
                 pass

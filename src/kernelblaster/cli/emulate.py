@@ -1,4 +1,4 @@
-"""`kernelblaster emulate TASK CANDIDATE.cu`."""
+"""`kernelblaster emulate TASK CANDIDATE.cu`, or `emulate CANDIDATE.cu --task TASK`."""
 
 import json
 from pathlib import Path
@@ -13,8 +13,11 @@ from kernelblaster.tasks.catalog import load_task
 
 
 def emulate(
-    task: Annotated[str, typer.Argument(help="A task, see docs/tasks.md.")],
-    candidate: Annotated[Path, typer.Argument(help="A .cu file, see docs/candidates.md.")],
+    places: Annotated[
+        list[str],
+        typer.Argument(metavar="[TASK] CANDIDATE.cu", help="See docs/tasks.md and docs/candidates.md."),
+    ],
+    task: Annotated[str | None, typer.Option("--task", help="The task, if it does not come first.")] = None,
     gpu: Annotated[str, typer.Option("--gpu", help="The GPU to stand for.")] = "h200",
     dtype: DtypeOption = "float32",
     json_: JsonOption = False,
@@ -24,8 +27,12 @@ def emulate(
     Every access is checked (bounds, alignment, use after free, uninitialized scratch memory). Exit code 0 if
     nothing is wrong; otherwise as `evaluate`, whose `--device emulated` adds a modelled time.
     """
-    source = read_candidate(candidate)
-    loaded = load_task(task, dtype)
+    *first, candidate = places
+    named = [*first, *([task] if task else [])]
+    if len(named) != 1:
+        raise typer.BadParameter("name one task and one candidate: emulate TASK CANDIDATE.cu")
+    source = read_candidate(Path(candidate))
+    loaded = load_task(named[0], dtype)
     with working(json_) as progress:
         from kernelblaster.api import open_judge
 

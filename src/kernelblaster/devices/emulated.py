@@ -68,7 +68,7 @@ class EmulatedDevice:
 
     def start(self, binary: Path) -> "EmulatedRunner":
         assert self._arena is not None, "arena() comes first"
-        device_code = _device_code(binary)
+        code = device_code(binary)
         worker = WorkerProcess(self._executable, 0, {})
         runner = EmulatedRunner(worker, lambda arguments: self.profile([_job(binary, arguments)])[0])
         try:
@@ -78,7 +78,7 @@ class EmulatedDevice:
         worker.wait_ready()
         try:
             runner.prepare(_description(self.spec))
-            runner.prepare(f"load {binary} {device_code}")
+            runner.prepare(f"load {binary} {code}")
         except (CandidateDied, CandidateHung):
             runner.close()
             raise
@@ -121,6 +121,11 @@ class EmulatedRunner:
         self._worker = worker
         self._model = model
         self._limit_s = 6 * settings().call_limit_s
+
+    @property
+    def pid(self) -> int:
+        """The worker's process, to look at what it uses."""
+        return self._worker.pid
 
     def prepare(self, command: str) -> None:
         self.ask(command)
@@ -181,7 +186,7 @@ def _tensors(arguments: Sequence[Argument]) -> str:
     return " ".join([str(len(pointers)), *(f"{p.offset} {p.bytes} {p.name}" for p in pointers)])
 
 
-def _device_code(binary: Path) -> Path:
+def device_code(binary: Path) -> Path:
     """The candidate's PTX, compiled beside its shared object from the same source and options."""
     target = binary.parent / "candidate.ptx"
     if target.is_file():

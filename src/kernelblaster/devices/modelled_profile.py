@@ -36,9 +36,13 @@ def modelled_profile(runner: Runner, spec: GpuSpec, device: str, job: ProfileJob
         if isinstance(pointer, Pointer) and (pointer.bytes or 0) > 2 * period:
             runner.prepare(f"repeat {pointer.offset} {pointer.bytes} {period}")
     arguments = encode(job.arguments)
-    planned = runner.ask(f"plan {arguments}")["work"]
+    plan = runner.ask(f"plan {arguments}")
+    if "not emulated" in plan["error"]:
+        raise NotEmulated(plan["error"])
+    if plan["error"]:
+        raise CandidateDied(plan["error"])
     resources = _resources(job.binary)
-    kernels = [w for w in planned if not w["name"].startswith("[")]
+    kernels = [w for w in plan["work"] if not w["name"].startswith("[")]
     values: list[float] = []
     for work in kernels:
         residency = residency_of(spec, work, _of(resources, work["name"]))

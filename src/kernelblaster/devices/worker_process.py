@@ -61,6 +61,10 @@ class WorkerProcess:
         self._buffer = b""
         self._ready: dict[str, Any] | None = None
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def tell(self, text: str) -> None:
         """Send a line that has no answer of its own."""
         try:

@@ -127,6 +127,10 @@ class Module:
     def kernels(self) -> list[str]:
         return list(self._kernels)
 
+    def parameters(self, kernel: str) -> list[tuple[int, int]]:
+        """Offset and size of each parameter of a kernel."""
+        return [(offset, size) for offset, size in self._kernels[kernel]["parameters"]]
+
     def unsupported(self, kernel: str) -> str | None:
         """The first instruction of a kernel that the machine does not know, if there is one."""
         return self._kernels[kernel]["unsupported"] or None
