@@ -19,3 +19,11 @@ class NoCompiler(KernelBlasterError):
 
 class DeviceLost(KernelBlasterError):
     """The GPU, its driver or the harness failed; nothing is known about the candidate."""
+
+
+class KnowledgeError(KernelBlasterError):
+    """A knowledge base or a document that cannot be read, or cannot be written."""
+
+
+class StoreError(KernelBlasterError):
+    """A run that cannot be read, or cannot be written."""

@@ -22,12 +22,14 @@ from kernelblaster.records.outcome import (
 )
 from kernelblaster.records.profile import Advice, KernelProfile, Metric, Profile
 from kernelblaster.records.signature import Scalar, Signature, Size, Tensor
+from kernelblaster.records.state import Bottleneck, KernelState, Optimization, State
 from kernelblaster.records.task import Fitness, Floor, Task
 from kernelblaster.records.workload import Workload
 
 __all__ = [
     "Accepted",
     "Advice",
+    "Bottleneck",
     "Candidate",
     "Compilation",
     "CompileFailed",
@@ -37,7 +39,9 @@ __all__ = [
     "Inconclusive",
     "Incorrect",
     "KernelProfile",
+    "KernelState",
     "Metric",
+    "Optimization",
     "Outcome",
     "Profile",
     "Rejected",
@@ -47,6 +51,7 @@ __all__ = [
     "Signature",
     "Size",
     "Slower",
+    "State",
     "Task",
     "Tensor",
     "TimedOut",

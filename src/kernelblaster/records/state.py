@@ -1,0 +1,54 @@
+"""Performance states and optimizations: the nouns of the knowledge base."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from kernelblaster.records.record import Record
+
+Bottleneck = Literal[
+    "memory-bandwidth",
+    "uncoalesced-access",
+    "l2-bandwidth",
+    "bank-conflicts",
+    "latency",
+    "register-pressure",
+    "fp32-pipe",
+    "tensor-pipe",
+    "instruction-issue",
+    "divergence",
+    "barriers",
+    "atomics",
+    "launch-overhead",
+    "tail-effect",
+    "redundant-work",
+]
+
+
+class State(Record):
+    """A named performance signature: what bounds a kernel, and what else is characteristic of it.
+    `metrics` are the numbers that it was recognized by."""
+
+    name: str
+    primary: Bottleneck
+    secondary: tuple[str, ...] = ()
+    description: str = ""
+    metrics: dict[str, float] = Field(default_factory=dict)
+
+
+class KernelState(Record):
+    """The state of one kernel of a call, and its share of the call's time."""
+
+    kernel: str
+    share: float
+    state: State
+
+
+class Optimization(Record):
+    """A technique that may help in a state. `predicted` is the expected speedup of the whole call."""
+
+    technique: str
+    title: str
+    description: str
+    preconditions: tuple[str, ...] = ()
+    predicted: float

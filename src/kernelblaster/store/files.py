@@ -1,0 +1,53 @@
+"""Files named by their content: written once, whole or not at all, and never changed."""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+from kernelblaster.errors import StoreError
+
+
+class Files:
+    """A folder of texts, each under the digest of its content."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, text: str) -> str:
+        """Keep a text; its name. It is on the disk when this returns."""
+        data = text.encode()
+        name = hashlib.sha256(data).hexdigest()[:32]
+        target = self._path(name)
+        if target.is_file():
+            return name
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".writing-", delete=False) as file:
+                scratch = Path(file.name)
+                try:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                except OSError:
+                    scratch.unlink(missing_ok=True)
+                    raise
+            scratch.rename(target)
+        except OSError as error:
+            raise StoreError(
+                f"{self._folder}: cannot write: {error.strerror or error}. What was recorded before is safe."
+            ) from error
+        return name
+
+    def get(self, name: str) -> str:
+        """The text of that name; StoreError if it is not there or not what it was."""
+        try:
+            data = self._path(name).read_bytes()
+        except OSError as error:
+            raise StoreError(f"{self._path(name)}: {error.strerror or error}") from error
+        if hashlib.sha256(data).hexdigest()[:32] != name:
+            raise StoreError(f"{self._path(name)}: its content was changed since it was written.")
+        return data.decode()
+
+    def _path(self, name: str) -> Path:
+        return self._folder / name[:2] / name
