@@ -25,6 +25,11 @@ Bottleneck = Literal[
 ]
 
 
+HEADROOM = "headroom"
+"""Among a state's metrics: the share of its time that a kernel could save. What it could become is no part of
+what it is like, so it does not count when states are compared."""
+
+
 class State(Record):
     """A named performance signature: what bounds a kernel, and what else is characteristic of it.
     `metrics` are the numbers that it was recognized by."""

@@ -1,0 +1,104 @@
+"""Keeping a knowledge base small and fair. This only proposes changes: they are recorded as events, so
+each can be reverted."""
+
+from dataclasses import dataclass
+from math import log
+from random import Random
+from statistics import median
+
+from kernelblaster.knowledge.content import Content, OptimizationEntry
+from kernelblaster.knowledge.events import Change, Provenance, Retired, Reweighed, StatesMerged
+from kernelblaster.knowledge.matching import distance
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`same`: states nearer than this are one. A technique is retired after `attempts` if even the upper
+    end of what is plausible is below `worth` as a speedup, or below `valid` as a chance of a valid
+    candidate. `reweigh` is the share of the much-tried entries whose evidence is cut to `factor`."""
+
+    same: float = 0.08
+    attempts: float = 8.0
+    worth: float = 1.01
+    valid: float = 0.25
+    reweigh: float = 0.5
+    factor: float = 0.5
+
+
+def consolidation(content: Content, seed: int, limits: Limits) -> list[Change]:
+    """Merging and retiring follow from the evidence; the seed chooses what is re-weighed."""
+    tidied = content.copy()
+    merges = _merges(content, limits)
+    for merge in merges:
+        tidied.apply(merge, Provenance())
+    retirements = _retirements(tidied, limits)
+    for retirement in retirements:
+        tidied.apply(retirement, Provenance())
+    return [*merges, *retirements, *_reweighing(tidied, Random(seed), limits)]
+
+
+def _merges(content: Content, limits: Limits) -> list[StatesMerged]:
+    """Each state goes into the nearest that has more evidence, if that is near enough."""
+
+    def rank(name: str) -> tuple[float, bool, str]:
+        attempts = sum(e.evidence.total.attempts for e in content.entries.get(name, {}).values())
+        return (-attempts, content.states[name].discovered, name)
+
+    kept: list[str] = []
+    merges = []
+    for name in sorted((entry.state.name for entry in content.living), key=rank):
+        state = content.states[name].state
+        found = [(distance(state, content.states[other].state), other) for other in kept]
+        near, into = min(found, default=(limits.same, ""))
+        if near < limits.same:
+            merges.append(StatesMerged(state=name, into=into))
+        else:
+            kept.append(name)
+    return merges
+
+
+def _retirements(content: Content, limits: Limits) -> list[Retired]:
+    found = []
+    for living in content.living:
+        name = living.state.name
+        for technique, entry in content.entries.get(name, {}).items():
+            if entry.retired is None and (reason := _why_retire(entry, limits)):
+                found.append(Retired(state=name, technique=technique, reason=reason))
+    return found
+
+
+def _why_retire(entry: OptimizationEntry, limits: Limits) -> str | None:
+    """A reason that holds on every architecture seen, and after every preparation seen."""
+    attempts = entry.evidence.total.attempts
+    if attempts < limits.attempts:
+        return None
+    cases = [
+        entry.prediction(architecture, applied)
+        for architecture in entry.evidence.gains
+        for applied in [(), *((technique,) for technique in entry.evidence.after)]
+    ]
+    if max(case.mean + 2 * case.spread for case in cases) < log(limits.worth):
+        best = max(case.speedup for case in cases)
+        return f"{attempts:.0f} attempts; at best {best:.2f}x is expected of it"
+    if max(case.valid_chance + 2 * case.valid_spread for case in cases) < limits.valid:
+        best = max(case.valid_chance for case in cases)
+        return f"{attempts:.0f} attempts; at best {best:.0%} are expected to be valid"
+    return None
+
+
+def _reweighing(content: Content, random: Random, limits: Limits) -> list[Reweighed]:
+    """What came early was tried most and looks most certain. Some of the entries with more attempts than
+    is usual in their state lose part of their weight, so that the others get their turn."""
+    much_tried = []
+    for living in content.living:
+        name = living.state.name
+        attempts = {
+            technique: entry.evidence.total.attempts
+            for technique, entry in content.entries.get(name, {}).items()
+            if entry.retired is None
+        }
+        usual = median(attempts.values()) if attempts else 0.0
+        bar = max(usual, limits.attempts)
+        much_tried += [(name, technique) for technique, count in attempts.items() if count > bar]
+    chosen = random.sample(sorted(much_tried), round(len(much_tried) * limits.reweigh))
+    return [Reweighed(entries=tuple(sorted(chosen)), factor=limits.factor)] if chosen else []

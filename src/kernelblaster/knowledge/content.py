@@ -1,0 +1,215 @@
+"""The content of a knowledge base at one version: states, and each state's optimizations.
+
+Entries are never changed in place: a new one replaces the old, so a copy of the content is cheap and
+stays as it was, whatever is learned meanwhile.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import exp, log
+
+from kernelblaster.errors import KnowledgeError
+from kernelblaster.knowledge.events import (
+    Change,
+    Event,
+    EvidenceAdded,
+    Noted,
+    Observed,
+    OptimizationAdded,
+    PriorSet,
+    Provenance,
+    Retired,
+    Reverted,
+    Reweighed,
+    RolledBack,
+    StateAdded,
+    StatesMerged,
+    effective,
+)
+from kernelblaster.knowledge.evidence import Evidence
+from kernelblaster.knowledge.posterior import Prediction, predict
+from kernelblaster.records import Optimization, State
+from kernelblaster.records.record import Record
+
+
+class StateEntry(Record):
+    """A known state. `merged_into` names the state that it is now another name of."""
+
+    state: State
+    discovered: bool = False
+    notes: tuple[str, ...] = ()
+    merged_into: str | None = None
+
+
+class OptimizationEntry(Record):
+    """A technique in a state. `prior` is a log speedup worth `weight` observations; `retired` says why
+    it is no longer offered."""
+
+    state: str
+    technique: str
+    title: str
+    description: str
+    preconditions: tuple[str, ...] = ()
+    prior: float
+    weight: float
+    evidence: Evidence = Evidence()
+    notes: tuple[str, ...] = ()
+    retired: str | None = None
+
+    def prediction(self, architecture: str | None, applied: tuple[str, ...] = ()) -> Prediction:
+        return predict(self.prior, self.weight, self.evidence, architecture, applied)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """An optimization with its prediction for one architecture and what was applied before."""
+
+    optimization: Optimization
+    prediction: Prediction
+    notes: tuple[str, ...]
+
+
+Key = tuple[str, str | None]
+"""A state, or a technique in it."""
+
+
+@dataclass
+class Content:
+    version: int = 0
+    states: dict[str, StateEntry] = field(default_factory=dict)
+    entries: dict[str, dict[str, OptimizationEntry]] = field(default_factory=dict)
+
+    def copy(self) -> "Content":
+        return Content(self.version, dict(self.states), dict(self.entries))
+
+    def resolve(self, state: str) -> str:
+        """The name under which a state is now kept."""
+        if state not in self.states:
+            raise KnowledgeError(f"{state}: the knowledge base has no such state; add it first.")
+        while (into := self.states[state].merged_into) is not None:
+            state = into
+        return state
+
+    def entry(self, state: str, technique: str) -> OptimizationEntry:
+        name = self.resolve(state)
+        if technique not in self.entries.get(name, {}):
+            raise KnowledgeError(f"{name}: has no technique {technique}; add it first.")
+        return self.entries[name][technique]
+
+    def optimizations(
+        self, state: str, architecture: str | None = None, applied: tuple[str, ...] = ()
+    ) -> list[Scored]:
+        """What may help in a state, best first; retired techniques are left out."""
+        scored = []
+        for entry in self.entries.get(self.resolve(state), {}).values():
+            if entry.retired is None:
+                prediction = entry.prediction(architecture, applied)
+                optimization = Optimization.model_construct(
+                    technique=entry.technique,
+                    title=entry.title,
+                    description=entry.description,
+                    preconditions=entry.preconditions,
+                    predicted=exp(prediction.mean),
+                )
+                scored.append(Scored(optimization, prediction, entry.notes))
+        return sorted(scored, key=lambda item: (-item.prediction.gain, item.optimization.technique))
+
+    @property
+    def living(self) -> list[StateEntry]:
+        """States that are not merely another name of one, by name."""
+        return [entry for _, entry in sorted(self.states.items()) if entry.merged_into is None]
+
+    def apply(self, change: Change, provenance: Provenance) -> set[Key]:
+        """Make a change; returns what it touched."""
+        match change:
+            case StateAdded():
+                return self._add_state(change)
+            case OptimizationAdded():
+                return self._add_optimization(change)
+            case Noted():
+                return self._note(change)
+            case StatesMerged():
+                return self._merge(self.resolve(change.state), self.resolve(change.into))
+            case Reweighed():
+                return set().union(*(self._reweigh(*names, change.factor) for names in change.entries))
+            case RolledBack() | Reverted():
+                raise AssertionError(f"{change.kind} is no change of content: it selects events")
+        entry = self.entry(change.state, change.technique)
+        fields: dict[str, object]
+        match change:
+            case PriorSet():
+                fields = {"prior": log(change.predicted), "weight": change.weight}
+            case Observed():
+                where = (provenance.architecture, provenance.family)
+                fields = {"evidence": entry.evidence.with_result(change.result, *where, change.before)}
+            case EvidenceAdded():
+                fields = {"evidence": entry.evidence.plus(change.evidence)}
+            case Retired():
+                fields = {"retired": change.reason}
+        return self._put(entry.model_copy(update=fields))
+
+    def _add_state(self, change: StateAdded) -> set[Key]:
+        name = change.state.name
+        if name in self.states:
+            return set()
+        self.states[name] = StateEntry(state=change.state, discovered=change.discovered)
+        return {(name, None)}
+
+    def _add_optimization(self, change: OptimizationAdded) -> set[Key]:
+        name, optimization = self.resolve(change.state), change.optimization
+        if optimization.technique in self.entries.get(name, {}):
+            return set()
+        fields = optimization.model_dump(exclude={"predicted"})
+        prior = log(optimization.predicted)
+        return self._put(OptimizationEntry(state=name, prior=prior, weight=change.weight, **fields))
+
+    def _reweigh(self, state: str, technique: str, factor: float) -> set[Key]:
+        entry = self.entry(state, technique)
+        return self._put(entry.model_copy(update={"evidence": entry.evidence.times(factor)}))
+
+    def _put(self, entry: OptimizationEntry) -> set[Key]:
+        self.entries[entry.state] = {**self.entries.get(entry.state, {}), entry.technique: entry}
+        return {(entry.state, entry.technique)}
+
+    def _note(self, change: Noted) -> set[Key]:
+        name = self.resolve(change.state)
+        if change.technique is not None:
+            entry = self.entry(name, change.technique)
+            return self._put(entry.model_copy(update={"notes": _with(entry.notes, change.note)}))
+        state = self.states[name]
+        self.states[name] = state.model_copy(update={"notes": _with(state.notes, change.note)})
+        return {(name, None)}
+
+    def _merge(self, name: str, into: str) -> set[Key]:
+        """The entries stay under the old name too, unread, so that a merged state can be looked up."""
+        if name == into:
+            return set()
+        self.states[name] = self.states[name].model_copy(update={"merged_into": into})
+        touched: set[Key] = {(name, None)}
+        for technique, entry in self.entries.get(name, {}).items():
+            mine = self.entries.get(into, {}).get(technique)
+            if mine is None:
+                touched |= self._put(entry.model_copy(update={"state": into}))
+                continue
+            fields = {
+                "evidence": mine.evidence.plus(entry.evidence),
+                "notes": _with(mine.notes, *entry.notes),
+                "retired": mine.retired if entry.retired is not None else None,
+            }
+            touched |= self._put(mine.model_copy(update=fields))
+        return touched
+
+
+def _with(notes: tuple[str, ...], *more: str) -> tuple[str, ...]:
+    return notes + tuple(note for note in more if note not in notes)
+
+
+def content_of(events: Iterable[Event]) -> Content:
+    """The content that these events make, from nothing."""
+    recorded = list(events)
+    content = Content()
+    for event in effective(recorded):
+        if not isinstance(event.change, RolledBack | Reverted):
+            content.apply(event.change, event.provenance)
+    content.version = recorded[-1].version if recorded else 0
+    return content

@@ -1,0 +1,170 @@
+"""What can happen to a knowledge base. Its content is nothing but these changes, applied in order."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field, FiniteFloat, PositiveFloat
+
+from kernelblaster.knowledge.evidence import Evidence
+from kernelblaster.records import Optimization, State
+from kernelblaster.records.record import Record
+
+Failure = Literal["Inapplicable", "Incorrect", "CompileFailed", "RuntimeFailed", "TimedOut", "Rejected"]
+Result = FiniteFloat | Failure
+"""A log speedup of a correct candidate, or why there is none."""
+
+
+class Provenance(Record):
+    """Where a change comes from; what is not known is None."""
+
+    run: str | None = None
+    step: int | None = None
+    candidate: str | None = None
+    gpu: str | None = None
+    architecture: str | None = None
+    task: str | None = None
+    family: str | None = None
+
+
+class StateAdded(Record):
+    kind: Literal["state_added"] = "state_added"
+    state: State
+    discovered: bool = False
+
+
+class OptimizationAdded(Record):
+    """`weight` says how many observations the predicted gain is worth."""
+
+    kind: Literal["optimization_added"] = "optimization_added"
+    state: str
+    optimization: Optimization
+    weight: PositiveFloat
+
+
+class PriorSet(Record):
+    """A new expectation for a technique; the evidence stays as it is."""
+
+    kind: Literal["prior_set"] = "prior_set"
+    state: str
+    technique: str
+    predicted: PositiveFloat
+    weight: PositiveFloat
+
+
+class Observed(Record):
+    """A technique was applied in a state, after the techniques in `before`."""
+
+    kind: Literal["observed"] = "observed"
+    state: str
+    technique: str
+    result: Result
+    before: tuple[str, ...] = ()
+
+
+class EvidenceAdded(Record):
+    """Evidence that was gathered elsewhere and summed up in a document."""
+
+    kind: Literal["evidence_added"] = "evidence_added"
+    state: str
+    technique: str
+    evidence: Evidence
+
+
+class Noted(Record):
+    """Words about a state, or about a technique in it."""
+
+    kind: Literal["noted"] = "noted"
+    state: str
+    technique: str | None = None
+    note: str
+
+
+class StatesMerged(Record):
+    """`state` is from now on another name of `into`."""
+
+    kind: Literal["states_merged"] = "states_merged"
+    state: str
+    into: str
+
+
+class Retired(Record):
+    """A technique that is no longer offered in a state, and why."""
+
+    kind: Literal["retired"] = "retired"
+    state: str
+    technique: str
+    reason: str
+
+
+class Reweighed(Record):
+    """The evidence of these (state, technique) pairs counts `factor` of what it did."""
+
+    kind: Literal["reweighed"] = "reweighed"
+    entries: tuple[tuple[str, str], ...]
+    factor: float = Field(gt=0, lt=1)
+
+
+class RolledBack(Record):
+    """Everything after `version` no longer counts."""
+
+    kind: Literal["rolled_back"] = "rolled_back"
+    version: int
+
+
+class Reverted(Record):
+    """One earlier change no longer counts; what came after it still does."""
+
+    kind: Literal["reverted"] = "reverted"
+    version: int
+
+
+Change = Annotated[
+    StateAdded
+    | OptimizationAdded
+    | PriorSet
+    | Observed
+    | EvidenceAdded
+    | Noted
+    | StatesMerged
+    | Retired
+    | Reweighed
+    | RolledBack
+    | Reverted,
+    Field(discriminator="kind"),
+]
+KNOWLEDGE = (StateAdded, OptimizationAdded, PriorSet, Observed, EvidenceAdded, Noted)
+"""Changes that say something about kernels; the others only tidy one knowledge base."""
+
+
+class Event(Record):
+    """A change that was recorded. `version` is its place in this knowledge base; `uid` is the same in
+    every knowledge base that it was merged into."""
+
+    version: int
+    uid: str
+    time: datetime
+    change: Change
+    provenance: Provenance
+
+
+def effective(events: Sequence[Event]) -> list[Event]:
+    """The events that still count: without what was rolled back or reverted."""
+    for place in range(len(events) - 1, -1, -1):
+        change = events[place].change
+        if isinstance(change, RolledBack):
+            kept = [event for event in events[:place] if event.version <= change.version]
+            return _without_reverted(effective(kept) + list(events[place + 1 :]))
+    return _without_reverted(events)
+
+
+def _without_reverted(events: Sequence[Event]) -> list[Event]:
+    dropped: set[int] = set()
+    kept = []
+    for event in reversed(events):
+        if event.version in dropped:
+            continue
+        if isinstance(event.change, Reverted):
+            dropped.add(event.change.version)
+        kept.append(event)
+    return kept[::-1]

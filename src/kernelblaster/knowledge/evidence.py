@@ -1,0 +1,103 @@
+"""What was seen of one technique in one state, and where."""
+
+from functools import cached_property
+from typing import NamedTuple
+
+from pydantic import Field
+
+from kernelblaster.knowledge.preparation import decisive
+from kernelblaster.knowledge.tally import NonNegative, Tally, total
+from kernelblaster.records.record import Record
+
+UNKNOWN = "unknown"
+
+
+Cells = dict[str, dict[str, Tally]]
+
+
+class Evidence(Record):
+    """`gains`: by architecture and task family. `after`: the attempts made when another technique had
+    been applied before, by that technique and architecture. `failures`: by kind."""
+
+    gains: Cells = Field(default_factory=dict)
+    after: Cells = Field(default_factory=dict)
+    failures: dict[str, NonNegative] = Field(default_factory=dict)
+
+    def with_result(
+        self, result: float | str, architecture: str | None, family: str | None, before: tuple[str, ...]
+    ) -> "Evidence":
+        one = Tally(failed=1.0) if isinstance(result, str) else Tally(1.0, result)
+        architecture = architecture or UNKNOWN
+        return self.plus(
+            Evidence(
+                gains={architecture: {family or UNKNOWN: one}},
+                after={technique: {architecture: one} for technique in before},
+                failures={result: 1.0} if isinstance(result, str) else {},
+            )
+        )
+
+    def plus(self, other: "Evidence") -> "Evidence":
+        failures = dict(self.failures)
+        for kind, count in other.failures.items():
+            failures[kind] = failures.get(kind, 0.0) + count
+        return Evidence.model_construct(
+            gains=_added(self.gains, other.gains),
+            after=_added(self.after, other.after),
+            failures=failures,
+        )
+
+    def times(self, factor: float) -> "Evidence":
+        return Evidence(
+            gains=_scaled(self.gains, factor),
+            after=_scaled(self.after, factor),
+            failures={kind: count * factor for kind, count in self.failures.items()},
+        )
+
+    @cached_property
+    def by_architecture(self) -> dict[str, Tally]:
+        return {architecture: total(cells.values()) for architecture, cells in self.gains.items()}
+
+    @cached_property
+    def total(self) -> Tally:
+        return total(self.by_architecture.values())
+
+    @cached_property
+    def preparation(self) -> str | None:
+        """The technique whose application before this one decides what this one gains, if one does."""
+        return decisive({name: total(cells.values()) for name, cells in self.after.items()}, self.total)
+
+    @cached_property
+    def sides(self) -> "tuple[Side, Side]":
+        """The attempts made without the preparation that decides, and with it. Where none decides, both
+        are everything there is."""
+        if self.preparation is None:
+            everything = Side(self.by_architecture, self.total, Tally())
+            return everything, everything
+        after = self.after[self.preparation]
+        without = {name: t.minus(after.get(name, Tally())) for name, t in self.by_architecture.items()}
+        one, other = total(without.values()), total(after.values())
+        return Side(without, one, other), Side(after, other, one)
+
+
+class Side(NamedTuple):
+    """Attempts by architecture, all of them, and those on the other side of a preparation."""
+
+    by_architecture: dict[str, Tally]
+    total: Tally
+    across: Tally
+
+
+def _added(one: Cells, other: Cells) -> Cells:
+    result = dict(one)
+    for outer, cells in other.items():
+        mine = dict(result.get(outer, {}))
+        for inner, tally in cells.items():
+            mine[inner] = mine.get(inner, Tally()).plus(tally)
+        result[outer] = mine
+    return result
+
+
+def _scaled(cells: Cells, factor: float) -> Cells:
+    return {
+        outer: {inner: tally.times(factor) for inner, tally in row.items()} for outer, row in cells.items()
+    }

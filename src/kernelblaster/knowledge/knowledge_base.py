@@ -1,0 +1,338 @@
+"""The knowledge base: every change is an event, every version can be looked at again."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy import Connection, bindparam, func, select
+
+from kernelblaster.errors import KnowledgeError
+from kernelblaster.knowledge import tables
+from kernelblaster.knowledge.consolidate import Limits, consolidation
+from kernelblaster.knowledge.content import (
+    Content,
+    Key,
+    OptimizationEntry,
+    Scored,
+    StateEntry,
+    content_of,
+)
+from kernelblaster.knowledge.events import (
+    KNOWLEDGE,
+    Change,
+    Event,
+    Noted,
+    Observed,
+    OptimizationAdded,
+    PriorSet,
+    Provenance,
+    Result,
+    Reverted,
+    RolledBack,
+    StateAdded,
+    effective,
+)
+from kernelblaster.knowledge.matching import MATCH, nearest
+from kernelblaster.records import Optimization, State
+
+NOBODY = Provenance()
+Fresh = tuple[Change, Provenance, str]
+"""A change to be recorded, where it comes from, and its identity."""
+_changes: TypeAdapter[Change] = TypeAdapter(Change)
+
+
+class KnowledgeBase:
+    """Opened from a file (SQLite) or a URL (PostgreSQL); many processes may use one at once.
+
+    Reading is from memory: before each read, only what others changed since is fetched.
+    """
+
+    def __init__(self, where: str | Path, create: bool = True) -> None:
+        self._database = tables.Database(where, create)
+        self._content = Content()
+
+    @property
+    def name(self) -> str:
+        return self._database.name
+
+    @property
+    def version(self) -> int:
+        """The number of the latest event; an empty knowledge base is at 0."""
+        return self.content().version
+
+    def close(self) -> None:
+        self._database.close()
+
+    def __enter__(self) -> "KnowledgeBase":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Reading
+
+    def content(self) -> Content:
+        """Everything at the latest version; it stays as it is while others go on learning."""
+        with self._database.reading() as connection:
+            self._content = self._refreshed(connection)
+        return self._content
+
+    def optimizations(
+        self, state: str, architecture: str | None = None, applied: tuple[str, ...] = ()
+    ) -> list[Scored]:
+        """What may help in a state on an architecture, after the techniques `applied`; best first."""
+        return self.content().optimizations(state, architecture, applied)
+
+    def log(self, since: int = 0, until: int | None = None) -> list[Event]:
+        """The events after `since`, up to and including `until`."""
+        with self._database.reading() as connection:
+            return self._events(connection, since, until)
+
+    def at(self, version: int) -> Content:
+        """The content as it was when `version` was the latest event."""
+        with self._database.reading() as connection:
+            self._check_version(connection, version)
+            return content_of(self._events(connection, 0, version))
+
+    # Learning
+
+    def add_state(self, state: State, provenance: Provenance = NOBODY, discovered: bool = False) -> None:
+        """A state that is known already stays as it is."""
+        self.record([StateAdded(state=state, discovered=discovered)], provenance)
+
+    def add_optimization(
+        self, state: str, optimization: Optimization, weight: float = 1.0, provenance: Provenance = NOBODY
+    ) -> None:
+        """`weight`: how many observations the predicted gain is worth. A known one stays as it is."""
+        change = OptimizationAdded(state=state, optimization=optimization, weight=weight)
+        self.record([change], provenance)
+
+    def set_prior(
+        self,
+        state: str,
+        technique: str,
+        predicted: float,
+        weight: float = 1.0,
+        provenance: Provenance = NOBODY,
+    ) -> None:
+        change = PriorSet(state=state, technique=technique, predicted=predicted, weight=weight)
+        self.record([change], provenance)
+
+    def observe(
+        self,
+        state: str,
+        technique: str,
+        result: Result,
+        provenance: Provenance = NOBODY,
+        before: tuple[str, ...] = (),
+    ) -> int:
+        """Credit goes to `state`, in which the technique was applied. `result` is the log speedup of a
+        correct candidate, or the kind of failure. Returns the new version."""
+        try:
+            change = Observed(state=state, technique=technique, result=result, before=before)
+        except ValidationError as error:
+            message = f"{state}, {technique}: {result!r} is neither a finite log speedup nor a failure."
+            raise KnowledgeError(message) from error
+        return self.record([change], provenance)
+
+    def note(
+        self, state: str, note: str, technique: str | None = None, provenance: Provenance = NOBODY
+    ) -> None:
+        self.record([Noted(state=state, technique=technique, note=note)], provenance)
+
+    def match(self, state: State, provenance: Provenance = NOBODY, within: float = MATCH) -> str:
+        """The known state that this one is, or is nearest to; a new one is added as discovered."""
+        content = self.content()
+        if state.name in content.states:
+            return content.resolve(state.name)
+        found = nearest(state, [entry.state for entry in content.living])
+        if found is not None and found.distance <= within:
+            return found.state.name
+        self.add_state(state, provenance, discovered=True)
+        return state.name
+
+    def record(self, changes: Sequence[Change], provenance: Provenance = NOBODY) -> int:
+        """Record all of these changes, or none. Returns the new version."""
+        return self._write(lambda *_: [(change, provenance, uuid4().hex) for change in changes])
+
+    def merge(self, other: "KnowledgeBase") -> int:
+        """Take over what another knowledge base knows and this one does not; returns how many events.
+        What the other one tidied (merged states, retired techniques, weights) stays its own affair."""
+        theirs = [event for event in effective(other.log()) if isinstance(event.change, KNOWLEDGE)]
+        return self.take_over([(event.change, event.provenance, event.uid) for event in theirs])
+
+    def take_over(self, known: Sequence[Fresh]) -> int:
+        """Record those of these identified changes that do not count here yet; returns how many."""
+        taken: list[Fresh] = []
+
+        def unknown(connection: Connection, _: Content) -> list[Fresh]:
+            here = {event.uid for event in effective(self._events(connection))}
+            taken.extend(fresh for fresh in known if fresh[2] not in here)
+            return taken
+
+        self._write(unknown)
+        return len(taken)
+
+    # Looking after it
+
+    def consolidate(self, seed: int, limits: Limits | None = None) -> list[Change]:
+        """Merge near-equal states, retire what does not pay, re-weigh; returns what was done."""
+        done: list[Change] = []
+
+        def tidy(_: Connection, content: Content) -> list[Fresh]:
+            done.extend(consolidation(content, seed, limits or Limits()))
+            return [(change, NOBODY, uuid4().hex) for change in done]
+
+        self._write(tidy)
+        return done
+
+    def rollback(self, version: int) -> int:
+        """Let everything after `version` no longer count. The events stay, so this too can be undone."""
+        return self._select_events(RolledBack(version=version))
+
+    def revert(self, version: int) -> int:
+        """Let one change no longer count, and keep what came after it."""
+        return self._select_events(Reverted(version=version))
+
+    def rebuild(self) -> None:
+        """Write the tables anew from the events."""
+        with self._database.writing() as connection:
+            content = content_of(self._events(connection))
+            self._rewrite(connection, content)
+        self._content = content
+
+    # Storage
+
+    def _write(self, fresh: Callable[[Connection, Content], list[Fresh]]) -> int:
+        with self._database.writing() as connection:
+            content = self._refreshed(connection).copy()
+            touched: set[Key] = set()
+            recorded = []
+            for change, provenance, uid in fresh(connection, content):
+                touched |= content.apply(change, provenance)
+                content.version += 1
+                recorded.append(_event_row(content.version, change, provenance, uid))
+            if recorded:
+                connection.execute(tables.events.insert(), recorded)
+            _save(connection, content, touched)
+        self._content = content
+        return content.version
+
+    def _select_events(self, change: RolledBack | Reverted) -> int:
+        with self._database.writing() as connection:
+            latest = self._check_version(connection, change.version)
+            if isinstance(change, Reverted):
+                self._check_revertible(connection, change.version)
+            row = _event_row(latest + 1, change, NOBODY, uuid4().hex)
+            connection.execute(tables.events.insert(), [row])
+            try:
+                content = content_of(self._events(connection))
+            except KnowledgeError as error:
+                raise KnowledgeError(
+                    f"{self.name}: later changes build on version {change.version}, so it cannot be "
+                    f"taken out alone; roll back to version {change.version - 1} instead."
+                ) from error
+            self._rewrite(connection, content)
+        self._content = content
+        return content.version
+
+    def _check_version(self, connection: Connection, version: int) -> int:
+        latest = connection.execute(select(func.max(tables.events.c.version))).scalar() or 0
+        if not 0 <= version <= latest:
+            raise KnowledgeError(f"{self.name}: has no version {version}; the latest is {latest}.")
+        return latest
+
+    def _check_revertible(self, connection: Connection, version: int) -> None:
+        found = self._events(connection, version - 1, version)
+        if not found or isinstance(found[0].change, RolledBack):
+            raise KnowledgeError(
+                f"{self.name}: version {version} is no single change; roll back to a version instead."
+            )
+
+    def _events(self, connection: Connection, since: int = 0, until: int | None = None) -> list[Event]:
+        table = tables.events
+        query = select(table).where(table.c.version > since).order_by(table.c.version)
+        if until is not None:
+            query = query.where(table.c.version <= until)
+        try:
+            return [
+                Event(
+                    version=row.version,
+                    uid=row.uid,
+                    time=datetime.fromisoformat(row.time),
+                    change=_changes.validate_json(row.payload),
+                    provenance=Provenance.model_validate_json(row.provenance),
+                )
+                for row in connection.execute(query)
+            ]
+        except ValidationError as error:
+            raise self._damaged(error) from error
+
+    def _refreshed(self, connection: Connection) -> Content:
+        """The latest content: what is in memory, and the rows that changed since."""
+        latest = connection.execute(select(func.max(tables.events.c.version))).scalar() or 0
+        if latest == self._content.version:
+            return self._content
+        rebuilt = connection.execute(select(tables.about.c.rebuilt)).scalar() or 0
+        content = Content() if rebuilt > self._content.version else self._content.copy()
+        since, content.version = content.version, latest
+        newer_states = select(tables.states).where(tables.states.c.version > since)
+        newer = select(tables.optimizations).where(tables.optimizations.c.version > since)
+        try:
+            for row in connection.execute(newer_states):
+                content.states[row.name] = StateEntry.model_validate_json(row.body)
+            changed: dict[str, dict[str, OptimizationEntry]] = {}
+            for row in connection.execute(newer):
+                entry = OptimizationEntry.model_validate_json(row.body)
+                changed.setdefault(row.state, {})[row.technique] = entry
+        except ValidationError as error:
+            raise self._damaged(error) from error
+        for name, entries in changed.items():
+            content.entries[name] = {**content.entries.get(name, {}), **entries}
+        return content
+
+    def _rewrite(self, connection: Connection, content: Content) -> None:
+        connection.execute(tables.states.delete())
+        connection.execute(tables.optimizations.delete())
+        keys: set[Key] = {(name, None) for name in content.states}
+        keys |= {(name, technique) for name, row in content.entries.items() for technique in row}
+        _save(connection, content, keys)
+        connection.execute(tables.about.update().values(rebuilt=content.version))
+
+    def _damaged(self, error: ValidationError) -> KnowledgeError:
+        return KnowledgeError(
+            f"{self.name}: is damaged: a row is not what it should be ({error.errors()[0]['msg']}); "
+            "restore a copy."
+        )
+
+
+def _event_row(version: int, change: Change, provenance: Provenance, uid: str) -> dict[str, object]:
+    return {
+        "version": version,
+        "uid": uid,
+        "time": datetime.now(UTC).isoformat(),
+        "kind": change.kind,
+        "payload": change.model_dump_json(),
+        "provenance": provenance.model_dump_json(exclude_none=True),
+    }
+
+
+def _save(connection: Connection, content: Content, keys: set[Key]) -> None:
+    """Write these rows, in place of older ones."""
+    states, entries = [], []
+    for name, technique in sorted(keys, key=lambda key: (key[0], key[1] or "")):
+        if technique is None:
+            body = content.states[name].model_dump_json()
+            states.append({"name": name, "version": content.version, "body": body})
+        else:
+            body = content.entries[name][technique].model_dump_json()
+            key = {"state": name, "technique": technique}
+            entries.append({**key, "version": content.version, "body": body})
+    for table, rows in ((tables.states, states), (tables.optimizations, entries)):
+        if rows:
+            here = [column == bindparam(f"old_{column.name}") for column in table.primary_key]
+            old = [{f"old_{column.name}": row[column.name] for column in table.primary_key} for row in rows]
+            connection.execute(table.delete().where(*here), old)
+            connection.execute(table.insert(), rows)

@@ -1,0 +1,44 @@
+"""How near two states are: what bounds them, what else is characteristic of them, and their metrics."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kernelblaster.records import State
+from kernelblaster.records.state import HEADROOM
+
+MATCH = 0.5
+"""Within this distance a kernel's state is taken to be the known one."""
+
+
+@dataclass(frozen=True)
+class Near:
+    state: State
+    distance: float
+
+
+def distance(one: State, other: State) -> float:
+    """0 for equals, below 2. Another primary bottleneck alone is 1: never the same state. Added to it is
+    the mean of how the tags and the metrics differ; metrics count only where some are shared."""
+    apart = 0.0 if one.primary == other.primary else 1.0
+    parts = [_tags(one, other)]
+    shared = (one.metrics.keys() & other.metrics.keys()) - {HEADROOM}
+    if shared:
+        parts.append(_metrics([(one.metrics[name], other.metrics[name]) for name in sorted(shared)]))
+    return apart + sum(parts) / len(parts)
+
+
+def nearest(state: State, known: Iterable[State]) -> Near | None:
+    """The nearest known state; the first by name among equals."""
+    found = [Near(other, distance(state, other)) for other in known]
+    return min(found, key=lambda near: (near.distance, near.state.name), default=None)
+
+
+def _tags(one: State, other: State) -> float:
+    """The share of tags that only one has; the 1 keeps a single odd tag from deciding everything."""
+    mine, theirs = set(one.secondary), set(other.secondary)
+    return len(mine ^ theirs) / (1 + len(mine | theirs))
+
+
+def _metrics(pairs: list[tuple[float, float]]) -> float:
+    """The mean difference: absolute for shares from 0 to 1, relative for larger numbers."""
+    return sum(abs(a - b) / max(abs(a), abs(b), 1.0) for a, b in pairs) / len(pairs)

@@ -1,0 +1,87 @@
+"""From evidence to a prediction, shrunk from what is specific to what is general.
+
+Evidence is taken in order of how close it is to the case at hand: the prior, then attempts on the other
+side of a preparation, then those on other architectures, then those on this one. Whatever came from
+further away counts for at most `TRANSFER` observations (`CONTRAST`, from the other side of a
+preparation), so near evidence soon outweighs it.
+"""
+
+from dataclasses import dataclass
+from math import erf, exp, inf, pi, sqrt
+
+from kernelblaster.knowledge.evidence import Evidence
+from kernelblaster.knowledge.preparation import variance
+from kernelblaster.knowledge.tally import Tally
+
+TRANSFER = 4.0
+"""How many observations all evidence from elsewhere is worth at most."""
+CONTRAST = 1.0
+"""The same for the other side of a preparation, which was found to differ."""
+VALID_PRIOR = (1.5, 0.5)
+"""Successes and failures assumed before the first attempt."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Of the log speedup: `mean`, the `spread` of that mean, and the `weight` behind it in observations.
+    `valid` and `invalid` are the parameters of the beta of a valid candidate. `after` is the technique
+    whose presence (or absence) the prediction is conditioned on."""
+
+    mean: float
+    spread: float
+    weight: float
+    valid: float
+    invalid: float
+    after: str | None = None
+
+    @property
+    def valid_chance(self) -> float:
+        return self.valid / (self.valid + self.invalid)
+
+    @property
+    def valid_spread(self) -> float:
+        chance = self.valid_chance
+        return sqrt(chance * (1 - chance) / (self.valid + self.invalid + 1))
+
+    @property
+    def speedup(self) -> float:
+        """The expected speedup of a valid candidate."""
+        return exp(self.mean)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Speedups two spreads below and above what is expected."""
+        return exp(self.mean - 2 * self.spread), exp(self.mean + 2 * self.spread)
+
+    @property
+    def gain(self) -> float:
+        """Expected log speedup of an attempt whose result is kept only if valid and faster. What is
+        uncertain gains from its upside, so little-tried techniques are not forgotten."""
+        z = self.mean / self.spread
+        density = exp(-0.5 * z * z) / sqrt(2 * pi)
+        below = 0.5 * (1 + erf(z / sqrt(2)))
+        return self.valid_chance * max(0.0, self.mean * below + self.spread * density)
+
+
+def predict(
+    prior_mean: float,
+    prior_weight: float,
+    evidence: Evidence,
+    architecture: str | None,
+    applied: tuple[str, ...] = (),
+) -> Prediction:
+    """The prediction for one more attempt on `architecture`, after the techniques `applied`."""
+    preparation = evidence.preparation
+    side = evidence.sides[preparation in applied]
+    here = side.by_architecture.get(architecture or "", Tally())
+    elsewhere = side.total.minus(here)
+    mean, weight, (valid, invalid) = prior_mean, prior_weight, VALID_PRIOR
+    for tally, worth in ((side.across, CONTRAST), (elsewhere, TRANSFER), (here, inf)):
+        if tally.attempts > 0:
+            mean = (weight * mean + tally.seen * tally.mean) / (weight + tally.seen)
+            weight = min(weight + tally.seen, worth)
+            valid, invalid = valid + tally.seen, invalid + tally.failed
+            shrink = min(1.0, worth / (valid + invalid))
+            valid, invalid = valid * shrink, invalid * shrink
+    noise = variance(side.total, side.across)
+    return Prediction(mean, sqrt(noise / weight), weight, valid, invalid, preparation)

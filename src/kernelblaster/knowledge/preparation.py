@@ -1,0 +1,47 @@
+"""Does a technique pay only after another? Two sides of the attempts, compared."""
+
+from math import sqrt
+
+from kernelblaster.knowledge.tally import Tally
+
+NOISE = 0.15
+"""Expected spread of one log speedup, before there is evidence about it..."""
+NOISE_WEIGHT = 4.0
+"""...and how many observations that expectation is worth."""
+DECISIVE_Z = 2.0
+"""A preparation decides where its two sides differ by this many standard errors."""
+
+
+def variance(one: Tally, other: Tally) -> float:
+    """Of one log speedup, around the mean of its side."""
+    squares = NOISE_WEIGHT * NOISE * NOISE + one.squares + other.squares
+    return squares / (NOISE_WEIGHT + one.seen + other.seen)
+
+
+def decisive(after: dict[str, Tally], everything: Tally) -> str | None:
+    """Of the techniques applied before some of the attempts, the one that tells most about the gain, or
+    about the chance of a valid candidate; None where none tells enough."""
+    best, best_z = None, DECISIVE_Z
+    for technique, tally in after.items():
+        if min(tally.attempts, everything.attempts - tally.attempts) < 2:
+            continue
+        without = everything.minus(tally)
+        z = max(_gain_z(tally, without), _valid_z(tally, without))
+        if z > best_z:
+            best, best_z = technique, z
+    return best
+
+
+def _gain_z(one: Tally, other: Tally) -> float:
+    if one.seen < 2 or other.seen < 2:
+        return 0.0
+    return abs(one.mean - other.mean) / sqrt(variance(one, other) * (1 / one.seen + 1 / other.seen))
+
+
+def _valid_z(one: Tally, other: Tally) -> float:
+    if one.failed == other.failed == 0:
+        return 0.0
+    attempts = one.attempts + other.attempts
+    chance = (one.seen + other.seen + 1) / (attempts + 2)
+    apart = abs(one.seen / one.attempts - other.seen / other.attempts)
+    return apart / sqrt(chance * (1 - chance) * (1 / one.attempts + 1 / other.attempts))

@@ -1,0 +1,31 @@
+"""What a new knowledge base starts with, from `seed.toml`: priors to be overruled by evidence."""
+
+import json
+import tomllib
+from functools import cache
+from pathlib import Path
+
+from kernelblaster.knowledge.document import import_changes
+from kernelblaster.knowledge.knowledge_base import KnowledgeBase
+
+SOURCE = Path(__file__).parent / "seed.toml"
+
+
+@cache
+def seed_document() -> str:
+    """The seed as a document that any knowledge base can import."""
+    data = tomllib.loads(SOURCE.read_text())
+    states = {}
+    for name, state in data["states"].items():
+        gains = state.pop("gains")
+        items = [
+            {"technique": technique, "predicted_speedup": gain, **data["techniques"][technique]}
+            for technique, gain in gains.items()
+        ]
+        states[name] = {**state, "optimizations": items}
+    return json.dumps({"states": states})
+
+
+def plant(knowledge_base: KnowledgeBase) -> int:
+    """Add the seed; returns how many events are new. A second time changes nothing."""
+    return knowledge_base.take_over(import_changes(seed_document(), SOURCE.name))

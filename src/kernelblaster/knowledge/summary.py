@@ -1,0 +1,103 @@
+"""Looking things up in a knowledge base, and how much there is in it."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from math import exp
+
+from kernelblaster.knowledge.content import Content, OptimizationEntry
+from kernelblaster.knowledge.tally import total
+from kernelblaster.records.record import Record
+
+
+class Payoff(Record):
+    """The speedup of a technique in a state, with and without another applied before it; None where
+    there is no such observation."""
+
+    state: str
+    technique: str
+    after: str
+    speedup: float
+    speedup_without: float | None
+    count: float
+
+
+class Summary(Record):
+    """How much is known. `evidence` counts attempts by architecture; `payoffs` are the preparations
+    with the largest gain, best first."""
+
+    version: int
+    states: int
+    discovered: int
+    optimizations: int
+    retired: int
+    untried: int
+    attempts: float
+    failures: dict[str, float]
+    evidence: dict[str, float]
+    families: dict[str, float]
+    payoffs: tuple[Payoff, ...]
+
+
+def search(content: Content, words: str) -> list[OptimizationEntry]:
+    """Optimizations in whose state, name, description or notes every word occurs."""
+    wanted = words.lower().split()
+    found = []
+    for entry in _entries(content):
+        state = content.states[entry.state].state
+        texts = (entry.state, state.description, *state.secondary, entry.technique, entry.title)
+        text = " ".join((*texts, entry.description, *entry.preconditions, *entry.notes)).lower()
+        if all(word in text for word in wanted):
+            found.append(entry)
+    return found
+
+
+def summarize(content: Content, payoffs: int = 5) -> Summary:
+    entries = list(_entries(content))
+    failures: defaultdict[str, float] = defaultdict(float)
+    architectures: defaultdict[str, float] = defaultdict(float)
+    families: defaultdict[str, float] = defaultdict(float)
+    for entry in entries:
+        for kind, count in entry.evidence.failures.items():
+            failures[kind] += count
+        for architecture, cells in entry.evidence.gains.items():
+            for family, tally in cells.items():
+                architectures[architecture] += tally.attempts
+                families[family] += tally.attempts
+    return Summary(
+        version=content.version,
+        states=len(content.living),
+        discovered=sum(entry.discovered for entry in content.living),
+        optimizations=len(entries),
+        retired=sum(entry.retired is not None for entry in entries),
+        untried=sum(entry.evidence.total.attempts == 0 for entry in entries),
+        attempts=sum(entry.evidence.total.attempts for entry in entries),
+        failures=dict(failures),
+        evidence=dict(architectures),
+        families=dict(families),
+        payoffs=tuple(_payoffs(entries)[:payoffs]),
+    )
+
+
+def _entries(content: Content) -> Iterable[OptimizationEntry]:
+    for state in content.living:
+        yield from content.entries.get(state.state.name, {}).values()
+
+
+def _payoffs(entries: list[OptimizationEntry]) -> list[Payoff]:
+    found = []
+    for entry in entries:
+        for technique, cells in entry.evidence.after.items():
+            after = total(cells.values())
+            without = entry.evidence.total.minus(after)
+            if after.seen >= 2:
+                found.append(
+                    Payoff(
+                        state=entry.state,
+                        technique=entry.technique,
+                        after=technique,
+                        speedup=exp(after.mean),
+                        speedup_without=exp(without.mean) if without.seen else None,
+                        count=after.seen,
+                    )
+                )
+    return sorted(found, key=lambda payoff: -payoff.speedup)

@@ -1,0 +1,69 @@
+"""Running sums of attempts, which can be added and taken apart."""
+
+from collections.abc import Collection
+from typing import Annotated, NamedTuple
+
+from pydantic import Field, FiniteFloat
+
+NonNegative = Annotated[FiniteFloat, Field(ge=0)]
+
+
+class Tally(NamedTuple):
+    """`seen` log speedups with their mean and sum of squared deviations, and `failed` attempts.
+    Counts are fractions once evidence was re-weighed."""
+
+    seen: NonNegative = 0.0
+    mean: FiniteFloat = 0.0
+    squares: NonNegative = 0.0
+    failed: NonNegative = 0.0
+
+    @property
+    def attempts(self) -> float:
+        return self.seen + self.failed
+
+    def with_gain(self, log_speedup: float) -> "Tally":
+        return self.plus(Tally(1.0, log_speedup))
+
+    def with_failure(self) -> "Tally":
+        return self._replace(failed=self.failed + 1)
+
+    def plus(self, other: "Tally") -> "Tally":
+        count = self.seen + other.seen
+        if count == 0:
+            return Tally(failed=self.failed + other.failed)
+        apart = other.mean - self.mean
+        return Tally(
+            count,
+            self.mean + apart * other.seen / count,
+            self.squares + other.squares + apart * apart * self.seen * other.seen / count,
+            self.failed + other.failed,
+        )
+
+    def minus(self, part: "Tally") -> "Tally":
+        """What is left without `part`, which must be contained in it."""
+        count = self.seen - part.seen
+        failed = max(0.0, self.failed - part.failed)
+        if count < 1e-9:
+            return Tally(failed=failed)
+        mean = (self.seen * self.mean - part.seen * part.mean) / count
+        apart = part.mean - mean
+        squares = self.squares - part.squares - apart * apart * part.seen * count / self.seen
+        return Tally(count, mean, max(0.0, squares), failed)
+
+    def times(self, factor: float) -> "Tally":
+        return Tally(self.seen * factor, self.mean, self.squares * factor, self.failed * factor)
+
+
+def total(tallies: Collection[Tally]) -> Tally:
+    """All of them together, in one pass: this is most of the time of a prediction."""
+    if len(tallies) == 1:
+        return next(iter(tallies))
+    count = sums = squares = failures = 0.0
+    for seen, mean, own_squares, failed in tallies:
+        count += seen
+        sums += seen * mean
+        squares += own_squares + seen * mean * mean
+        failures += failed
+    if count == 0:
+        return Tally(failed=failures)
+    return Tally(count, sums / count, max(0.0, squares - sums * sums / count), failures)

@@ -1,0 +1,60 @@
+"""Making a document small enough for a prompt, by leaving out what matters least."""
+
+import json
+from typing import Any
+
+from kernelblaster.errors import KnowledgeError
+
+NEEDLESS = (("evidence", "prior_speedup", "prior_weight"), ("notes", "retired"), ("title",))
+"""What optimizations can do without, in the order in which it goes."""
+
+
+def dumped(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=1, ensure_ascii=False)
+
+
+def trimmed(document: dict[str, Any], limit_bytes: int) -> str:
+    """The document as text within the limit: without the evidence behind the scores, then without
+    notes, then without the techniques that promise least. Each state keeps its best the longest."""
+    text = dumped(document)
+    items = [item for state in document["states"].values() for item in state["optimizations"]]
+    for names in NEEDLESS:
+        if len(text.encode()) <= limit_bytes:
+            return text
+        for item in items:
+            for name in names:
+                item.pop(name, None)
+        text = dumped(document)
+    _drop(document["states"], len(text.encode()) - limit_bytes)
+    text = dumped(document)
+    if len(text.encode()) > limit_bytes or not document["states"]:
+        raise KnowledgeError(f"{limit_bytes} bytes are too few for a document; allow at least 1000.")
+    return text
+
+
+def _drop(states: dict[str, Any], excess: int) -> None:
+    """Drop techniques, and states that have none left, until `excess` bytes are gone."""
+    for name in [name for name, state in states.items() if not state["optimizations"]]:
+        if excess > 0:
+            excess -= _size(states.pop(name), depth=2) + len(name)
+    order = [
+        (place == 0, item["predicted_speedup"] * item.get("valid_chance", 1.0), name, place)
+        for name, state in states.items()
+        for place, item in enumerate(state["optimizations"])
+    ]
+    for _, _, name, place in sorted(order):
+        if excess <= 0:
+            break
+        state = states[name]
+        excess -= _size(state["optimizations"][place], depth=4)
+        state["optimizations"][place] = None
+        if not any(state["optimizations"]):
+            excess -= _size(states.pop(name), depth=2) + len(name)
+    for state in states.values():
+        state["optimizations"] = [item for item in state["optimizations"] if item is not None]
+
+
+def _size(part: object, depth: int) -> int:
+    """The bytes that a part takes where it stands, indented; at least, never more."""
+    text = json.dumps(part, indent=1, ensure_ascii=False)
+    return len(text.encode()) + depth * text.count("\n")

@@ -1,0 +1,41 @@
+"""A knowledge base of any size, for measuring how it scales."""
+
+from random import Random
+
+from kernelblaster.knowledge import KnowledgeBase, Provenance
+from kernelblaster.knowledge.events import Change, EvidenceAdded, OptimizationAdded, StateAdded
+from kernelblaster.knowledge.evidence import Evidence
+from kernelblaster.records import Optimization, State
+
+A_STATE = 100
+ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90a")
+
+
+def grow(kb: KnowledgeBase, optimizations: int, observations: int, seed: int) -> list[str]:
+    """Add states of 100 techniques each, every one seen `observations` times on each of four
+    architectures. Returns the names of the states."""
+    random = Random(seed)
+    changes: list[Change] = []
+    names = [f"grown_{place}" for place in range(optimizations // A_STATE)]
+    for name in names:
+        state = State(name=name, primary="latency", secondary=(name,), metrics={"busy": random.random()})
+        changes.append(StateAdded(state=state))
+        for place in range(A_STATE):
+            technique = f"technique_{place}"
+            optimization = Optimization(
+                technique=technique, title=technique, description="grown", predicted=random.uniform(0.8, 2.0)
+            )
+            changes.append(OptimizationAdded(state=name, optimization=optimization, weight=1.0))
+            evidence = _evidence(random, observations)
+            changes.append(EvidenceAdded(state=name, technique=technique, evidence=evidence))
+    kb.record(changes, Provenance(run="growth"))
+    return names
+
+
+def _evidence(random: Random, observations: int) -> Evidence:
+    evidence = Evidence()
+    for architecture in ARCHITECTURES:
+        for _ in range(observations):
+            before = (f"technique_{random.randrange(4)}",)
+            evidence = evidence.with_result(random.gauss(0.1, 0.2), architecture, "rows", before)
+    return evidence
