@@ -1,0 +1,1 @@
+"""The built-in policy: states from metrics, plans from graphs, techniques as rewrites of plans."""

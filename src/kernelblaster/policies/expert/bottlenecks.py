@@ -1,0 +1,225 @@
+"""What bounds a kernel, and what else is characteristic of it: a decision procedure on its signals. It is
+told in words in docs/states.md; the numbers and their reasons are in state_thresholds.toml."""
+
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kernelblaster.policies.expert.signals import Signals
+from kernelblaster.records.state import Bottleneck
+
+LAUNCH_US = 2.2  # of a launch that does nothing
+MOST_HEADROOM = 0.99  # nothing is free
+MATH: dict[str, Bottleneck] = {"tensor": "tensor-pipe", "fma": "fp32-pipe"}
+PIPE_WORDS = {
+    "alu": "integer-pipe",
+    "multiply": "integer-pipe",
+    "special": "special-pipe",
+    "convert": "special-pipe",
+    "fp64": "fp64-pipe",
+    "half": "half-pipe",
+    "shuffle": "shuffle-pipe",
+}
+MEMORY = ("dram", "l2", "l1")
+# What goes without saying beside a bottleneck.
+IMPLIED: dict[str, set[str]] = {
+    "redundant-work": {"memory-bandwidth"},
+    "atomics": {"l2-bandwidth"},
+    "bank-conflicts": {"load-store-pipe"},
+    "register-pressure": {"memory-bandwidth", "redundant-work", "register-limited"},
+}
+
+
+@cache
+def thresholds() -> dict[str, Any]:
+    return tomllib.loads((Path(__file__).parent / "state_thresholds.toml").read_text())
+
+
+def leader(s: Signals) -> tuple[str, float]:
+    """The part of the GPU that is busy for the largest share of the time."""
+    parts = {"dram": s.dram, "l2": s.l2, "l1": s.l1, "issue": s.issue, **s.pipes}
+    uses = {name: use for name, use in parts.items() if use is not None}
+    name = max(uses, key=lambda part: uses[part])
+    if s.dram is not None and s.dram >= thresholds()["busy"]["tie"] * uses[name]:
+        name = "dram"
+    return name, uses[name]
+
+
+def primary_of(s: Signals) -> Bottleneck:
+    """The first that holds, from what leaves nothing else to say to what is left when nothing is found."""
+    t = thresholds()["primary"]
+    if s.duration_us is not None and s.duration_us <= t["launch_us"]:
+        return "launch-overhead"
+    if not s.measured:
+        return _primary_unmeasured(s)
+    name, use = leader(s)
+    bound = use >= thresholds()["busy"]["bound"]
+    wasted = _waste(s, name, bound)
+    if wasted is not None:
+        return wasted
+    return _bound(s, name) if bound else _idle(s)
+
+
+def _waste(s: Signals, name: str, bound: bool) -> Bottleneck | None:
+    """Why the leading part is busy, where it is busy with what nobody needs."""
+    t = thresholds()["primary"]
+    memory = name in MEMORY
+    if _spilled(s, t) and (memory or not bound):
+        return "register-pressure"
+    if name == "l2" and bound and _at_least(s.atomics, t["atomics"]):
+        return "atomics"
+    redundant = _at_least(s.moved_over_floor, t["moved_over_floor"])
+    streaming = name == "dram" and bound  # then the caches caught what was not coalesced
+    if memory and _at_least(s.access_excess, t["access_excess"]) and (redundant or not streaming):
+        return "uncoalesced-access"
+    if name == "l1" and _at_least(s.bank_conflicts, t["bank_conflicts"]):
+        return "bank-conflicts"
+    if not memory and _divergent(s, t["active_lanes"]):
+        return "divergence"
+    return "redundant-work" if streaming and redundant else None
+
+
+def _bound(s: Signals, name: str) -> Bottleneck:
+    """The leading part has no more to give."""
+    if name == "dram":
+        return "memory-bandwidth"
+    if name == "l2":
+        return "l2-bandwidth"
+    if name in MATH:
+        return MATH[name]
+    for pipe, word in MATH.items():
+        if (
+            s.issue
+            and s.pipes.get(pipe, 0.0) >= thresholds()["busy"]["math_share"] * s.issue
+            and name != "l1"
+        ):
+            return word
+    return "instruction-issue"
+
+
+def _idle(s: Signals) -> Bottleneck:
+    """Nothing is busy: the kernel waits."""
+    t = thresholds()["primary"]
+    if _at_least(s.barrier_share, t["barrier_share"]):
+        return "barriers"
+    if _below(s.balance, t["balance"]):
+        return "tail-effect"
+    if s.register_limited and _below(s.occupancy, t["occupancy"]):
+        return "register-pressure"
+    return "latency"
+
+
+def _primary_unmeasured(s: Signals) -> Bottleneck:
+    """Durations, resources or counters alone: only what they prove. `latency` is what is left, and the
+    word `unmeasured` beside it says so."""
+    alone, t = thresholds()["alone"], thresholds()["primary"]
+    if s.copy or _at_least(s.floor_rate, thresholds()["busy"]["bound"]):
+        return "memory-bandwidth"
+    if _spilled(s, t):
+        return "register-pressure"
+    if _at_least(s.access_excess, alone["access_excess"]):
+        return "uncoalesced-access"
+    if _at_least(s.bank_conflicts, alone["bank_conflicts"]):
+        return "bank-conflicts"
+    if _divergent(s, alone["active_lanes"]):
+        return "divergence"
+    return "tail-effect" if _below(s.balance, alone["balance"]) else "latency"
+
+
+def secondary_of(s: Signals, primary: Bottleneck) -> tuple[str, ...]:
+    """Sorted words; the most telling ones where there are many."""
+    if primary == "launch-overhead":
+        return ()
+    if s.copy:
+        return ("copy",)
+    said = {primary} | IMPLIED.get(primary, set())
+    words = list(dict.fromkeys(word for word in _words(s, primary) if word not in said))
+    return tuple(sorted(words[: thresholds()["secondary"]["most"]]))
+
+
+def _words(s: Signals, primary: Bottleneck) -> Iterator[str]:
+    """From the most telling to the least."""
+    t = thresholds()["secondary"]
+    if not s.measured:
+        yield "unmeasured"
+    if _spilled(s, t):
+        yield "spills"
+    if _at_least(s.access_excess, t["access_excess"]):
+        yield "uncoalesced-access"
+    if _at_least(s.bank_conflicts, t["bank_conflicts"]) and _at_least(s.l1, t["bank_conflicts_l1"]):
+        yield "bank-conflicts"
+    if _at_least(s.atomics, t["atomics"]) and _at_least(s.l2, thresholds()["busy"]["bound"]):
+        yield "atomics"
+    if _divergent(s, t["active_lanes"]):
+        yield "divergence"
+    if _at_least(s.barrier_share, t["barrier_share"]):
+        yield "barriers"
+    if _at_least(s.moved_over_floor, t["moved_over_floor"]):
+        yield "redundant-work"
+    yield from _shape_words(s, primary)
+    yield from _busy_words(s)
+
+
+def _shape_words(s: Signals, primary: Bottleneck) -> Iterator[str]:
+    """What the launch's shape and resources mean."""
+    t = thresholds()["secondary"]
+    uneven = _below(s.balance, t["balance"]) and not _at_least(s.dram, thresholds()["busy"]["bound"])
+    if uneven:
+        yield "tail-effect"
+    if _below(s.occupancy, t["occupancy"]) and not uneven:
+        yield "low-occupancy"
+        if s.register_limited:
+            yield "register-limited"
+        elif s.shared_limited:
+            yield "shared-memory-limited"
+    small = 0 < s.threads <= t["small_block"] and _below(s.occupancy, t["small_block_occupancy"])
+    if primary == "latency" and s.measured and small:
+        yield "small-blocks"
+
+
+def _busy_words(s: Signals) -> Iterator[str]:
+    """Parts that are busy beside the one that leads, or the one that leads where it has no better word."""
+    bound = thresholds()["busy"]["bound"]
+    for word, use in (("memory-bandwidth", s.dram), ("l2-bandwidth", s.l2), ("load-store-pipe", s.l1)):
+        if _at_least(use, bound):
+            yield word
+    for pipe in sorted(s.pipes, key=lambda name: -s.pipes[name]):
+        if s.pipes[pipe] >= bound and pipe in PIPE_WORDS:
+            yield PIPE_WORDS[pipe]
+
+
+def headroom_of(s: Signals, primary: Bottleneck, launches: int) -> float | None:
+    """The part of a kernel's time that no work of its own requires; None where the tier does not tell.
+
+    Required are the bytes that the task needs, at the rate that device memory reaches, arithmetic in the
+    lanes that do it, and a launch, but for a small one among others, which can be merged away."""
+    if primary == "launch-overhead":
+        assert s.duration_us is not None
+        return MOST_HEADROOM if launches > 1 else max(0.0, 1 - LAUNCH_US / max(s.duration_us, LAUNCH_US))
+    reachable: float = thresholds()["busy"]["dram_reachable"]
+    if not s.measured:
+        return None if s.floor_rate is None else max(0.0, 1 - s.floor_rate / reachable)
+    math = max((s.pipes.get(pipe, 0.0) for pipe in ("fma", "tensor", "half", "fp64")), default=0.0)
+    bytes_ = (s.dram or 0.0) / reachable / max(1.0, s.moved_over_floor or 1.0)
+    required = max(bytes_, math * (1.0 if s.active_lanes is None else s.active_lanes))
+    required = max(required, LAUNCH_US / s.duration_us if s.duration_us else 0.0)
+    return min(MOST_HEADROOM, max(0.0, 1 - required))
+
+
+def _spilled(s: Signals, t: dict[str, Any]) -> bool:
+    return _at_least(s.local_share, t["local_share"]) or _at_least(s.spill_bytes, t["spill_bytes"])
+
+
+def _divergent(s: Signals, lanes: float) -> bool:
+    whole = thresholds()["secondary"]["branch_efficiency"]
+    return _below(s.active_lanes, lanes) and _below(s.branch_efficiency, whole)
+
+
+def _at_least(value: float | None, least: float) -> bool:
+    return value is not None and value >= least
+
+
+def _below(value: float | None, limit: float) -> bool:
+    return value is not None and value < limit

@@ -1,0 +1,150 @@
+"""The performance states of a call's kernels, and which of them is worth optimizing. No language model is
+asked. Docs: docs/states.md."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelblaster.policies.expert.bottlenecks import headroom_of, primary_of, secondary_of, thresholds
+from kernelblaster.policies.expert.signals import Signals, signals_of
+from kernelblaster.records import KernelProfile, Profile
+from kernelblaster.records.state import HEADROOM, Bottleneck, KernelState, State
+
+REGISTERS = 255
+ABOUT: dict[Bottleneck, str] = {
+    "memory-bandwidth": "Device memory moves as many bytes as it can",
+    "uncoalesced-access": "Lanes of a warp touch more sectors of memory than their data fills",
+    "l2-bandwidth": "The L2 cache delivers as much as it can",
+    "bank-conflicts": "Lanes of a warp wait for each other at the banks of shared memory",
+    "latency": "Nothing is busy: warps wait for their own results, and there are too few others",
+    "register-pressure": "Registers run out: they are spilled, or too few warps fit",
+    "fp32-pipe": "Arithmetic in float32 is most of what is issued",
+    "tensor-pipe": "The tensor cores are busy",
+    "instruction-issue": "Instructions other than the arithmetic proper take the time",
+    "divergence": "Branches leave many lanes of a warp idle",
+    "barriers": "Warps wait for the others of their block",
+    "atomics": "Atomic operations wait for each other in the L2 cache",
+    "launch-overhead": "Launching takes as long as the work",
+    "tail-effect": "Many multiprocessors are idle while the last blocks run",
+    "redundant-work": "Many more bytes are moved than the task needs",
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """The kernel to optimize, by its place in launch order. `call_speedup` is what the whole call gains if
+    the kernel reaches its own bound; None where the tier does not tell how far that is."""
+
+    position: int
+    kernel: KernelState
+    call_speedup: float | None
+
+
+def extract_states(
+    profile: Profile, floor_bytes: int | None = None, access_bytes: int | None = None
+) -> tuple[KernelState, ...]:
+    """One state for each kernel in launch order. `floor_bytes` is the least that the call must move;
+    `access_bytes` what a lane accesses at once, if it is known."""
+    signals = [signals_of(profile, kernel, floor_bytes, access_bytes) for kernel in profile.kernels]
+    primaries = [primary_of(s) for s in signals]
+    call = _CallWords(signals, primaries)
+    return tuple(
+        KernelState(kernel=kernel.name, share=share, state=_state(s, primary, call))
+        for kernel, share, s, primary in zip(
+            profile.kernels, _shares(profile.kernels), signals, primaries, strict=True
+        )
+    )
+
+
+def choose_target(states: Sequence[KernelState]) -> Target | None:
+    """By Amdahl's law: the kernel whose own possible gain is the largest part of the call. One whose bound
+    is unknown counts with its whole share. None if nothing was launched."""
+    if not states:
+        return None
+
+    def gain(position: int) -> float:
+        return states[position].share * states[position].state.metrics.get(HEADROOM, 1.0)
+
+    best = max(range(len(states)), key=lambda position: (gain(position), -position))
+    known = HEADROOM in states[best].state.metrics
+    return Target(best, states[best], 1 / (1 - gain(best)) if known else None)
+
+
+def state_name(primary: Bottleneck, secondary: Sequence[str]) -> str:
+    """`memory-bandwidth`, `latency/low-occupancy+small-blocks`."""
+    return "/".join([primary, "+".join(sorted(secondary))] if secondary else [primary])
+
+
+class _CallWords:
+    """What only all kernels of a call together show."""
+
+    def __init__(self, signals: Sequence[Signals], primaries: Sequence[Bottleneck]) -> None:
+        t = thresholds()
+        self.launches = len(signals)
+        self._many = primaries.count("launch-overhead") >= t["secondary"]["many_launches"]
+        ratios = [s.moved_over_floor for s in signals if s.moved_over_floor is not None]
+        self._above_floor = len(ratios) > 1 and sum(ratios) >= t["primary"]["moved_over_floor"]
+        self._own = t["secondary"]["moved_over_floor"]
+        self._some = t["secondary"]["some_of_floor"]
+
+    def of(self, s: Signals, primary: Bottleneck) -> tuple[str, ...]:
+        if primary == "launch-overhead":
+            return ("many-launches",) if self._many else ()
+        part = s.moved_over_floor or 0.0
+        between = self._above_floor and self._some < part < self._own
+        return ("intermediate-traffic",) if between else ()
+
+
+def _state(s: Signals, primary: Bottleneck, call: _CallWords) -> State:
+    secondary = tuple(sorted({*secondary_of(s, primary), *call.of(s, primary)}))
+    metrics = _metrics(s)
+    headroom = headroom_of(s, primary, call.launches)
+    if headroom is not None:
+        metrics[HEADROOM] = round(headroom, 4)
+    also = f"; also: {', '.join(word.replace('-', ' ') for word in secondary)}" if secondary else ""
+    return State(
+        name=state_name(primary, secondary),
+        primary=primary,
+        secondary=secondary,
+        description=f"{ABOUT[primary]}{also}.",
+        metrics=metrics,
+    )
+
+
+def _metrics(s: Signals) -> dict[str, float]:
+    """The signals, each between 0 and 1. Ratios become the part that is too much."""
+    values = {
+        "dram": s.dram,
+        "l2": s.l2,
+        "l1": s.l1,
+        "issue": s.issue,
+        "fp32_pipe": s.pipes.get("fma"),
+        "tensor_pipe": s.pipes.get("tensor"),
+        "excess_access": _excess(s.access_excess),
+        "bank_conflicts": s.bank_conflicts,
+        "atomics": s.atomics,
+        "occupancy": s.occupancy,
+        "registers": None if s.registers is None else min(1.0, s.registers / REGISTERS),
+        "spills": None if s.spill_bytes is None else s.spill_bytes / (s.spill_bytes + 64),
+        "idle_lanes": None if s.active_lanes is None else 1 - s.active_lanes,
+        "barriers": s.barrier_share,
+        "imbalance": None if s.balance is None else 1 - s.balance,
+        "redundancy": _excess(s.moved_over_floor),
+    }
+    return {name: round(value, 4) for name, value in values.items() if value is not None}
+
+
+def _excess(ratio: float | None) -> float | None:
+    return None if ratio is None else 1 - 1 / max(1.0, ratio)
+
+
+def _shares(kernels: Sequence[KernelProfile]) -> list[float]:
+    """By time; where a tier has no times, by the instructions of warps; else all alike."""
+    counts = [kernel.metric("Warp Instructions") for kernel in kernels]
+    for weights in (
+        [kernel.duration_us for kernel in kernels],
+        [m.value if m is not None and isinstance(m.value, float) else None for m in counts],
+    ):
+        known = [weight for weight in weights if weight is not None]
+        if len(known) == len(kernels) and sum(known) > 0:
+            return [weight / sum(known) for weight in known]
+    return [1 / len(kernels) for _ in kernels]
