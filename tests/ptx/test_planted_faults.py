@@ -89,6 +89,14 @@ def test_its_right_twin_is_clean(machine: Machine, module: Module, name: str) ->
     assert not report.findings and not report.stopped
 
 
+def test_what_one_kernel_did_does_not_count_against_the_next(machine: Machine, module: Module) -> None:
+    out = torch.zeros(256)
+    machine.allow(out.data_ptr(), out.nbytes, "out")
+    for name in ("roomy", "narrow", "roomy", "narrow", "roomy"):
+        report = module.launch(name, (1, 1, 1), (256, 1, 1), [struct.pack("Q", out.data_ptr())])
+        assert not report.findings, (name, report.findings)
+
+
 def test_use_after_free(machine: Machine, module: Module) -> None:
     out, x = torch.zeros(128), torch.zeros(128)
     for tensor, name in ((out, "out"), (x, "x")):

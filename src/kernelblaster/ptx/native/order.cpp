@@ -20,10 +20,11 @@ void join(Knowledge& mine, const Knowledge& theirs) {
   mine.acquired = std::max(mine.acquired, theirs.acquired);
 }
 
-// The tags of shared memory outlive a block: those of earlier blocks have smaller serial numbers.
+// The tags of shared memory outlive a block: those of earlier blocks have smaller serial numbers. Where the
+// arrays begin depends on how many cells there are, so another number of them means starting afresh.
 uint64_t* shared_tags(uint64_t words) {
   thread_local std::vector<uint64_t> tags;
-  if (tags.size() < words) tags.assign(words, 0);
+  if (tags.size() != words) tags.assign(words, 0);
   return tags.data();
 }
 
