@@ -11,11 +11,13 @@ from pathlib import Path
 class Settings:
     """Where things are and how long they may take. Times are in seconds.
 
-    Each can be set by an environment variable: KERNELBLASTER_CACHE, KERNELBLASTER_NVCC,
-    KERNELBLASTER_CALL_LIMIT, KERNELBLASTER_COMPILE_LIMIT.
+    Each can be set by an environment variable: KERNELBLASTER_CACHE (what can be made again),
+    KERNELBLASTER_DATA (runs and the knowledge base), KERNELBLASTER_NVCC, KERNELBLASTER_CALL_LIMIT,
+    KERNELBLASTER_COMPILE_LIMIT.
     """
 
     cache: Path
+    data: Path
     nvcc: str | None
     ncu: str | None
     sanitizer: str | None
@@ -26,8 +28,11 @@ class Settings:
 def settings() -> Settings:
     cache = os.environ.get("KERNELBLASTER_CACHE")
     default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kernelblaster"
+    data = os.environ.get("KERNELBLASTER_DATA")
+    share = Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local" / "share")) / "kernelblaster"
     return Settings(
         cache=Path(cache) if cache else default,
+        data=Path(data) if data else share,
         nvcc=os.environ.get("KERNELBLASTER_NVCC") or _tool("nvcc") or _wheel_nvcc(),
         ncu=_tool("ncu"),
         sanitizer=_tool("compute-sanitizer"),

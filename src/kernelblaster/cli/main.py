@@ -5,11 +5,11 @@ import sys
 import typer
 from rich.console import Console
 
-from kernelblaster.cli import doctor, emulate, evaluate, profile, tasks
+from kernelblaster.cli import doctor, emulate, evaluate, kb, optimize, profile, runs, tasks
 from kernelblaster.errors import KernelBlasterError
 
 app = typer.Typer(
-    help="Evaluate CUDA kernels against a task: correct or not, faster or not, and why.",
+    help="Make CUDA kernels faster, and judge them: correct or not, faster or not, and why.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -20,6 +20,10 @@ app.add_typer(tasks.app, name="tasks")
 app.command("evaluate")(evaluate.evaluate)
 app.command("profile")(profile.profile)
 app.command("emulate")(emulate.emulate)
+app.command("optimize")(optimize.optimize)
+app.command("resume")(optimize.resume)
+app.add_typer(runs.app, name="runs")
+app.add_typer(kb.app, name="kb")
 
 
 def main() -> None:

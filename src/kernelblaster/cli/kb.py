@@ -1,0 +1,300 @@
+"""`kernelblaster kb show|search|diff|merge|export|import|log|rollback|stats`."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from kernelblaster.cli.options import JsonOption
+from kernelblaster.errors import KnowledgeError
+from kernelblaster.knowledge import (
+    Content,
+    Event,
+    KnowledgeBase,
+    Scored,
+    difference,
+    export_document,
+    import_changes,
+)
+from kernelblaster.knowledge.differences import Difference, Score, score
+from kernelblaster.knowledge.seed import seed_document
+from kernelblaster.knowledge.summary import search as find
+from kernelblaster.knowledge.summary import summarize
+
+app = typer.Typer(help="Look into a knowledge base, and look after it.", no_args_is_help=True)
+out = Console()
+
+KbOption = Annotated[str, typer.Option("--kb", help="A file, or postgresql://... for a server.")]
+
+
+@app.command("show")
+def show(
+    kb: KbOption,
+    state: Annotated[str | None, typer.Argument(help="A state; without it, all are listed.")] = None,
+    architecture: Annotated[str | None, typer.Option(help="Predict for this one, e.g. sm_90a.")] = None,
+    after: Annotated[list[str] | None, typer.Option(help="A technique applied before; repeatable.")] = None,
+    json_: JsonOption = False,
+) -> None:
+    """List the states, or one state's optimizations with what is expected of them."""
+    with KnowledgeBase(kb, create=False) as opened:
+        content = opened.content()
+    if state is None:
+        _show_states(content, json_)
+        return
+    scored = content.optimizations(state, architecture, tuple(after or ()))
+    if json_:
+        print(json.dumps([_scored(item) for item in scored], indent=1))
+        return
+    known = content.states[content.resolve(state)]
+    out.print(f"[bold]{known.state.name}[/bold]  {known.state.description}", highlight=False)
+    for note in known.notes:
+        out.print(f"note: {note}", markup=False, highlight=False)
+    out.print(_table(scored))
+
+
+@app.command("search")
+def search(
+    words: Annotated[str, typer.Argument(help="Every word must occur.")],
+    kb: KbOption,
+    json_: JsonOption = False,
+) -> None:
+    """Find optimizations by words in their state, name, description and notes."""
+    with KnowledgeBase(kb, create=False) as opened:
+        found = find(opened.content(), words)
+    if json_:
+        print(json.dumps([entry.model_dump(mode="json") for entry in found], indent=1))
+        return
+    for entry in found:
+        expected = score(entry)
+        line = f"{entry.state}  {entry.technique}  {expected.speedup:.2f}x  {expected.attempts:g} attempts"
+        out.print(line, highlight=False, markup=False, soft_wrap=True)
+    out.print(f"{len(found)} optimizations", style="dim")
+
+
+@app.command("stats")
+def stats(kb: KbOption, json_: JsonOption = False) -> None:
+    """Say how much is known, and from where."""
+    with KnowledgeBase(kb, create=False) as opened:
+        summary = summarize(opened.content())
+    if json_:
+        print(summary.model_dump_json(indent=1))
+        return
+    out.print(f"version        {summary.version}", highlight=False)
+    out.print(f"states         {summary.states} ({summary.discovered} discovered)", highlight=False)
+    tried = f"{summary.untried} untried, {summary.retired} retired"
+    out.print(f"optimizations  {summary.optimizations} ({tried})", highlight=False)
+    out.print(f"attempts       {summary.attempts:g}{_counts(summary.evidence)}", highlight=False)
+    out.print(
+        f"failures       {sum(summary.failures.values()):g}{_counts(summary.failures)}", highlight=False
+    )
+    for payoff in summary.payoffs:
+        alone = f"{payoff.speedup_without:.2f}x" if payoff.speedup_without else "never tried"
+        line = f"{payoff.after} -> {payoff.technique}: {payoff.speedup:.2f}x (without: {alone})"
+        out.print(f"payoff         {line} in {payoff.state}", highlight=False)
+
+
+@app.command("log")
+def log(
+    kb: KbOption,
+    last: Annotated[int, typer.Option(help="How many events.", min=1)] = 20,
+    json_: JsonOption = False,
+) -> None:
+    """Show the latest events: what changed, when, and where it came from."""
+    with KnowledgeBase(kb, create=False) as opened:
+        events = opened.log(since=max(0, opened.version - last))
+    if json_:
+        print(json.dumps([event.model_dump(mode="json", exclude_none=True) for event in events], indent=1))
+        return
+    for event in events:
+        out.print(_line(event), markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command("diff")
+def diff(
+    before: Annotated[int, typer.Argument(help="A version, see `kb log`.")],
+    kb: KbOption,
+    after: Annotated[int | None, typer.Argument(help="A later one; the latest if left out.")] = None,
+    json_: JsonOption = False,
+) -> None:
+    """Show what was learned between two versions."""
+    with KnowledgeBase(kb, create=False) as opened:
+        found = difference(opened.at(before), opened.content() if after is None else opened.at(after))
+    if json_:
+        print(found.model_dump_json(indent=1))
+    else:
+        _print_difference(found)
+
+
+@app.command("merge")
+def merge(
+    other: Annotated[str, typer.Argument(help="The knowledge base to learn from: a file or a URL.")],
+    kb: KbOption,
+    json_: JsonOption = False,
+) -> None:
+    """Take over what another knowledge base knows; a second time changes nothing."""
+    with KnowledgeBase(other, create=False) as source, KnowledgeBase(kb) as opened:
+        _say_taken(opened.merge(source), opened.version, json_)
+
+
+@app.command("import")
+def import_(
+    document: Annotated[str, typer.Argument(help="A JSON document, or `seed` for what is shipped.")],
+    kb: KbOption,
+    json_: JsonOption = False,
+) -> None:
+    """Take over an exported document; the knowledge base is made if there is none."""
+    text = seed_document() if document == "seed" else _read(Path(document))
+    changes = import_changes(text, document)
+    with KnowledgeBase(kb) as opened:
+        _say_taken(opened.take_over(changes), opened.version, json_)
+
+
+@app.command("export")
+def export(
+    kb: KbOption,
+    to: Annotated[Path | None, typer.Option("--out", help="A file; standard output if left out.")] = None,
+    limit: Annotated[int | None, typer.Option("--max-bytes", help="Trim it; 50000 suits a prompt.")] = None,
+    json_: JsonOption = False,
+) -> None:
+    """Write one JSON document: states, their optimizations, their scores."""
+    with KnowledgeBase(kb, create=False) as opened:
+        text = export_document(opened.content(), limit)
+    if to is None:
+        print(text)
+        return
+    try:
+        to.write_text(text + "\n")
+    except OSError as error:
+        raise KnowledgeError(f"{to}: cannot be written: {error.strerror}.") from error
+    if json_:
+        print(json.dumps({"path": str(to), "bytes": len(text.encode()) + 1}))
+    else:
+        out.print(f"{len(text.encode()) + 1} bytes in {to}", highlight=False)
+
+
+@app.command("rollback")
+def rollback(
+    version: Annotated[int, typer.Argument(help="What came after it no longer counts.")],
+    kb: KbOption,
+    json_: JsonOption = False,
+) -> None:
+    """Go back to an earlier version. This is an event too, so it can be undone in the same way."""
+    with KnowledgeBase(kb, create=False) as opened:
+        before = opened.version
+        now = opened.rollback(version)
+    if json_:
+        print(json.dumps({"restored": version, "version": now}))
+    else:
+        undo = f"`kernelblaster kb rollback {before} --kb {kb}` undoes this"
+        out.print(
+            f"back at version {version}, recorded as version {now}; {undo}",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text() if str(path) != "-" else sys.stdin.read()
+    except FileNotFoundError as error:
+        raise KnowledgeError(f"{path}: there is no such file.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise KnowledgeError(f"{path}: cannot be read: {error}") from error
+
+
+def _say_taken(count: int, version: int, json_: bool) -> None:
+    if json_:
+        print(json.dumps({"new_events": count, "version": version}))
+    else:
+        out.print(f"{count} new events; now at version {version}", highlight=False)
+
+
+def _show_states(content: Content, json_: bool) -> None:
+    if json_:
+        print(json.dumps([entry.model_dump(mode="json") for entry in content.living], indent=1))
+        return
+    table = Table(box=None, header_style="dim")
+    for title in ("state", "optimizations", "attempts", "best"):
+        table.add_column(title, justify="left" if title in ("state", "best") else "right", overflow="fold")
+    for entry in content.living:
+        name = entry.state.name
+        rows = content.entries.get(name, {}).values()
+        best = content.optimizations(name)[:1]
+        text = f"{best[0].optimization.technique} {best[0].prediction.speedup:.2f}x" if best else ""
+        attempts = sum(row.evidence.total.attempts for row in rows)
+        table.add_row(name, str(len(rows)), f"{attempts:g}", text)
+    out.print(table)
+
+
+def _scored(item: Scored) -> dict[str, object]:
+    prediction = item.prediction
+    return {
+        **item.optimization.model_dump(mode="json"),
+        "gain": prediction.gain,
+        "log_mean": prediction.mean,
+        "log_spread": prediction.spread,
+        "weight": prediction.weight,
+        "valid_chance": prediction.valid_chance,
+        "conditioned_on": prediction.after,
+        "notes": item.notes,
+    }
+
+
+def _table(scored: list[Scored]) -> Table:
+    table = Table(box=None, header_style="dim")
+    for title in ("technique", "expected", "likely range", "valid", "weight", "note"):
+        table.add_column(title, justify="left" if title in ("technique", "note") else "right")
+    for item in scored:
+        p = item.prediction
+        low, high = p.interval
+        row = (item.optimization.technique, f"{p.speedup:.2f}x", f"{low:.2f} to {high:.2f}")
+        table.add_row(*row, f"{p.valid_chance:.0%}", f"{p.weight:.1f}", item.notes[-1] if item.notes else "")
+    return table
+
+
+def _line(event: Event) -> str:
+    change = event.change.model_dump(
+        mode="json", exclude={"kind", "evidence", "entries"}, exclude_defaults=True
+    )
+    if "optimization" in change:
+        change["optimization"] = change["optimization"]["technique"]
+    if isinstance(change.get("state"), dict):
+        change["state"] = change["state"]["name"]
+    words = " ".join(f"{name}={value}" for name, value in change.items())
+    source = " ".join(
+        f"{name}={value}" for name, value in event.provenance.model_dump(exclude_none=True).items()
+    )
+    return f"{event.version}  {event.time:%Y-%m-%d %H:%M:%S}  {event.change.kind}  {words}  {source}".rstrip()
+
+
+def _print_difference(found: Difference) -> None:
+    for sign, names in (("+", found.states_added), ("-", found.states_removed)):
+        for name in names:
+            out.print(f"{sign} {name}", highlight=False, markup=False)
+    for changed in found.techniques:
+        text = f"{_short(changed.before)} -> {_short(changed.after)}"
+        retired = f"  retired: {changed.retired}" if changed.retired else ""
+        out.print(
+            f"  {changed.state}  {changed.technique}: {text}{retired}",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+        for note in changed.notes:
+            out.print(f"    note: {note}", highlight=False, markup=False)
+    if found.empty:
+        out.print("no difference", style="dim")
+
+
+def _short(found: Score | None) -> str:
+    return "none" if found is None else f"{found.speedup:.2f}x ({found.attempts:g} attempts)"
+
+
+def _counts(counts: dict[str, float]) -> str:
+    parts = [f"{name} {count:g}" for name, count in sorted(counts.items(), key=lambda pair: -pair[1])]
+    return f" ({', '.join(parts)})" if parts else ""

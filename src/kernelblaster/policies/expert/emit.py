@@ -1,0 +1,112 @@
+"""A plan as a candidate's source: kernels, then the launch function of the signature."""
+
+import importlib
+import pkgutil
+from dataclasses import dataclass
+from types import ModuleType
+
+from kernelblaster.policies.expert import families
+from kernelblaster.policies.expert.index import Index, product, text
+from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.render import Renderer, used_names
+from kernelblaster.tasks.header import C_TYPES, c_arguments
+
+FAMILIES: dict[str, ModuleType] = {}
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """A kernel's body, and the host expressions that launch it."""
+
+    body: list[str]
+    blocks: str
+    threads: int
+    helpers: tuple[str, ...] = ()
+
+
+def load_families() -> dict[str, ModuleType]:
+    """Every file of the folder serves the families that it lists in FAMILIES."""
+    if not FAMILIES:
+        for found in pkgutil.iter_modules(families.__path__):
+            module = importlib.import_module(f"{families.__name__}.{found.name}")
+            FAMILIES.update(dict.fromkeys(getattr(module, "FAMILIES", ()), module))
+    return FAMILIES
+
+
+def emit(plan: Plan) -> str:
+    """The candidate's source."""
+    known = load_families()
+    helpers: dict[str, None] = {}
+    kernels, launches = [], []
+    for kernel in plan.kernels:
+        emitted = known[kernel.family].emit(kernel, plan)
+        helpers |= dict.fromkeys(emitted.helpers)
+        typed, plain = _arguments(kernel, plan)
+        bound = f"__launch_bounds__({emitted.threads})"
+        head = f"__global__ void {bound} {kernel.name}(\n{_wrapped(typed)}) {{"
+        kernels.append("\n".join([head, *("  " + line for line in emitted.body), "}"]))
+        launches.append(
+            f"{kernel.name}<<<(unsigned)({emitted.blocks}), {emitted.threads}, 0, stream>>>(\n"
+            f"{_wrapped(plain, 6)});"
+        )
+    return "\n\n".join([*helpers, *kernels, _launch_function(plan, launches)]) + "\n"
+
+
+def real_type(plan: Plan) -> str:
+    """The type of arithmetic: half precisions are computed in float."""
+    return "double" if plan.signature.outputs[0].dtype == "float64" else "float"
+
+
+def renderer(plan: Plan) -> Renderer:
+    return Renderer(plan.buffers, real_type(plan))
+
+
+def _arguments(kernel: Kernel, plan: Plan) -> tuple[list[str], list[str]]:
+    """A kernel's parameters, and the same as passed by the launch function."""
+    typed, plain = [], []
+    for name in dict.fromkeys(kernel.writes):
+        typed.append(f"{C_TYPES[plan.buffers[name].dtype]}* __restrict__ {name}")
+        plain.append(name)
+    for name in kernel.reads:
+        typed.append(f"const {C_TYPES[plan.buffers[name].dtype]}* __restrict__ {name}")
+        plain.append(name)
+    positions = [axis.extent for axis in (*kernel.axes, *kernel.reduced)]
+    for name in (*kernel.reads, *kernel.writes):
+        positions += plan.buffers[name].shape
+    positions += [index for store in kernel.stores for index in store.position]
+    used = used_names(list(kernel.expressions), positions)
+    for kind, name in c_arguments(plan.signature):
+        if name in used and name not in plain:
+            typed.append(f"{kind} {name}")
+            plain.append(name)
+    return typed, plain
+
+
+def _launch_function(plan: Plan, launches: list[str]) -> str:
+    arguments = ",\n    ".join(f"{kind} {name}" for kind, name in c_arguments(plan.signature))
+    lines = [f'extern "C" void launch_gpu_implementation(\n    {arguments},\n    cudaStream_t stream) {{']
+    scratch = [buffer for buffer in plan.buffers.values() if buffer.scratch]
+    for buffer in scratch:
+        kind = C_TYPES[buffer.dtype]
+        size = f"{count(list(buffer.shape))} * " if buffer.shape else ""
+        lines.append(f"  {kind}* {buffer.name} = nullptr;")
+        lines.append(f"  cudaMallocAsync((void**)&{buffer.name}, {size}sizeof({kind}), stream);")
+    lines += ["  " + launch for launch in launches]
+    lines += [f"  cudaFreeAsync({buffer.name}, stream);" for buffer in scratch]
+    return "\n".join([*lines, "}"])
+
+
+def _wrapped(parts: list[str], indent: int = 4) -> str:
+    """Arguments in lines of readable length."""
+    lines, line = [], ""
+    for part in parts:
+        if line and len(line) + len(part) > 96 - indent:
+            lines.append(f"{line},")
+            line = part
+        else:
+            line = f"{line}, {part}" if line else part
+    return "\n".join(" " * indent + found for found in [*lines, line])
+
+
+def count(extents: list[Index]) -> str:
+    return text(product(extents))

@@ -1,0 +1,135 @@
+"""What a kernel computes for one element: a tree of loads, numbers and operations.
+
+`kind` is the arithmetic an expression is done in: `real` (float, or double for float64 tasks),
+`whole` (int64_t) or `truth` (bool).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.index import Index
+
+Kind = Literal["real", "whole", "truth"]
+
+
+@dataclass(frozen=True)
+class Load:
+    """One element of a tensor or of scratch memory."""
+
+    buffer: str
+    position: tuple[Index, ...]
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Number:
+    """A literal."""
+
+    value: float | int | bool
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A whole-number expression of sizes and loop variables, used as a value."""
+
+    index: Index
+    kind: Kind = "whole"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A number that the launch function receives by value."""
+
+    name: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """The result of an earlier stage of the same kernel."""
+
+    stage: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Gather:
+    """An element whose place along one axis is itself a value (an embedding, a class number)."""
+
+    buffer: str
+    position: tuple[Index, ...]
+    axis: int
+    where: "Expression"
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Operation:
+    """`name` is a key of `render.FORMS`."""
+
+    name: str
+    operands: tuple["Expression", ...]
+    kind: Kind
+
+
+Expression = Load | Number | Counted | Argument | Reduced | Gather | Operation
+
+
+def real(value: float) -> Number:
+    return Number(float(value), "real")
+
+
+def operation(name: str, *operands: Expression, kind: Kind = "real") -> Operation:
+    return Operation(name, operands, kind)
+
+
+def to_kind(expression: Expression, kind: Kind) -> Expression:
+    """A conversion where one is needed."""
+    if expression.kind == kind:
+        return expression
+    if isinstance(expression, Number):
+        value = {"real": float, "whole": int, "truth": bool}[kind](expression.value)
+        return Number(value, kind)
+    return Operation(f"to_{kind}", (expression,), kind)
+
+
+def children(expression: Expression) -> tuple[Expression, ...]:
+    if isinstance(expression, Operation):
+        return expression.operands
+    return (expression.where,) if isinstance(expression, Gather) else ()
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    yield expression
+    for child in children(expression):
+        yield from walk(child)
+
+
+def loads(expression: Expression) -> list[Load | Gather]:
+    return [part for part in walk(expression) if isinstance(part, Load | Gather)]
+
+
+def rebuild(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """The tree with `change` applied from the leaves upwards."""
+    if isinstance(expression, Operation):
+        parts = tuple(rebuild(operand, change) for operand in expression.operands)
+        return change(replace(expression, operands=parts))
+    if isinstance(expression, Gather):
+        return change(replace(expression, where=rebuild(expression.where, change)))
+    return change(expression)
+
+
+def move(expression: Expression, values: Mapping[str, Index]) -> Expression:
+    """The tree with other index expressions in the place of loop variables."""
+
+    def change(part: Expression) -> Expression:
+        if isinstance(part, Load | Gather):
+            return replace(part, position=tuple(indices.replace(i, values) for i in part.position))
+        if isinstance(part, Counted):
+            return replace(part, index=indices.replace(part.index, values))
+        return part
+
+    return rebuild(expression, change)

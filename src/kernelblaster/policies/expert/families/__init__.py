@@ -1,0 +1,1 @@
+"""How each family of kernels is written as CUDA; a new family is one new file."""

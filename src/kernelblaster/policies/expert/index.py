@@ -1,0 +1,157 @@
+"""Whole-number expressions: extents in terms of a task's sizes, positions in terms of loop variables.
+
+Every value is known only when the launch function runs, so expressions stay symbolic and are
+simplified as they are built. All of them are non-negative unless a subtraction says otherwise.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Index:
+    """`operator` is one of int, name, min, +, *, /, %, or -, with whole-number meaning as in C."""
+
+    operator: str
+    operands: tuple["Index", ...] = ()
+    value: int = 0
+    name: str = ""
+
+    def __str__(self) -> str:
+        return text(self)
+
+
+ZERO = Index("int", value=0)
+ONE = Index("int", value=1)
+
+
+def number(value: int) -> Index:
+    return Index("int", value=value)
+
+
+def variable(name: str) -> Index:
+    return Index("name", name=name)
+
+
+def is_number(index: Index, value: int) -> bool:
+    return index.operator == "int" and index.value == value
+
+
+def add(left: Index, right: Index) -> Index:
+    if left.operator == right.operator == "int":
+        return number(left.value + right.value)
+    if right.operator == "int" and right.value < 0:
+        return subtract(left, number(-right.value))
+    if is_number(left, 0):
+        return right
+    return left if is_number(right, 0) else Index("+", (left, right))
+
+
+def subtract(left: Index, right: Index) -> Index:
+    if left.operator == right.operator == "int":
+        return number(left.value - right.value)
+    if left == right:
+        return ZERO
+    return left if is_number(right, 0) else Index("-", (left, right))
+
+
+def multiply(left: Index, right: Index) -> Index:
+    if left.operator == right.operator == "int":
+        return number(left.value * right.value)
+    if is_number(left, 0) or is_number(right, 0):
+        return ZERO
+    if is_number(left, 1):
+        return right
+    return left if is_number(right, 1) else Index("*", (left, right))
+
+
+def divide(left: Index, right: Index) -> Index:
+    """The quotient, rounded down."""
+    if left.operator == right.operator == "int" and left.value >= 0:
+        return number(left.value // right.value)
+    if is_number(right, 1) or is_number(left, 0):
+        return left
+    if left == right:
+        return ONE
+    if left.operator == "*" and right in left.operands:
+        return left.operands[1 - left.operands.index(right)]
+    return Index("/", (left, right))
+
+
+def remainder(left: Index, right: Index) -> Index:
+    if left.operator == right.operator == "int" and left.value >= 0:
+        return number(left.value % right.value)
+    if is_number(right, 1) or left == right or (left.operator == "*" and right in left.operands):
+        return ZERO
+    return Index("%", (left, right))
+
+
+def least(left: Index, right: Index) -> Index:
+    if left.operator == right.operator == "int":
+        return number(min(left.value, right.value))
+    return left if left == right else Index("min", (left, right))
+
+
+BUILD = {"min": least, "+": add, "-": subtract, "*": multiply, "/": divide, "%": remainder}
+
+
+def product(factors: Iterable[Index]) -> Index:
+    result = ONE
+    for factor in factors:
+        result = multiply(result, factor)
+    return result
+
+
+def row_major(position: Iterable[Index], shape: Iterable[Index]) -> Index:
+    """Where an element lies in a contiguous tensor."""
+    result = ZERO
+    for index, extent in zip(position, shape, strict=True):
+        result = add(multiply(result, extent), index)
+    return result
+
+
+def replace(index: Index, values: Mapping[str, Index]) -> Index:
+    """The same expression with other expressions in the place of variables."""
+    if index.operator == "name":
+        return values.get(index.name, index)
+    if index.operator == "int":
+        return index
+    left, right = (replace(operand, values) for operand in index.operands)
+    return BUILD[index.operator](left, right)
+
+
+def evaluate(index: Index, values: Mapping[str, int]) -> int:
+    known = replace(index, {name: number(value) for name, value in values.items()})
+    if known.operator != "int":
+        raise KeyError(f"{index}: not every variable has a value")
+    return known.value
+
+
+def names(index: Index) -> set[str]:
+    if index.operator == "name":
+        return {index.name}
+    return set().union(*(names(operand) for operand in index.operands))
+
+
+ATOMS = ("int", "name", "min")
+
+
+def text(index: Index) -> str:
+    """As C, with parentheses only where they are needed."""
+    if index.operator == "int":
+        return str(index.value)
+    if index.operator == "name":
+        return index.name
+    left, right = index.operands
+    weak = ("+", "-")
+    first, second = text(left), text(right)
+    if index.operator == "min":
+        return f"min({first}, {second})"
+    if index.operator in weak:
+        return f"{first} {index.operator} " + (f"({second})" if right.operator in weak else second)
+    plain = index.operator == "*" and left.operator == "*"
+    if left.operator not in ATOMS and not plain:
+        first = f"({first})"
+    if right.operator not in ATOMS:
+        second = f"({second})"
+    return f"{first} {index.operator} {second}"

@@ -1,0 +1,196 @@
+"""From a graph to the initial plan: one naive kernel for each operator, views as index maps."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert import operators
+from kernelblaster.policies.expert.expression import Argument, Expression, Kind, Load, loads
+from kernelblaster.policies.expert.graph import Graph, Node, Reference, as_expression
+from kernelblaster.policies.expert.index import ONE, ZERO, Index
+from kernelblaster.policies.expert.plan import Axis, Buffer, Family, Kernel, Plan, Schedule, Stage, Store
+from kernelblaster.records import Scalar
+from kernelblaster.records.signature import FLOATING, Dtype
+
+Position = tuple[Index, ...]
+
+
+class UncoveredOperators(KernelBlasterError):
+    """The task needs operators that the expert policy has no kernel for; `operators` names them."""
+
+    def __init__(self, operators: Sequence[str]) -> None:
+        self.operators = tuple(operators)
+        super().__init__(f"the expert policy does not cover {', '.join(operators)}.")
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor as something that can be asked for any of its elements."""
+
+    shape: tuple[Index, ...]
+    dtype: Dtype
+    at: Callable[[Position], Expression]
+    buffer: str | None = None
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+
+def kind_of(dtype: Dtype) -> Kind:
+    if dtype in FLOATING:
+        return "real"
+    return "truth" if dtype == "bool" else "whole"
+
+
+class Builder:
+    """What an operator's lowering works with: operands as values, kernels to be added."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.kernels: list[Kernel] = []
+        self.buffers: dict[str, Buffer] = {}
+        self._values: dict[Reference, Value] = {}
+        for tensor in (*graph.signature.outputs, *graph.signature.read_tensors):
+            shape = tuple(indices.variable(dim) for dim in tensor.dims)
+            self.buffers[tensor.name] = Buffer(tensor.name, shape, tensor.dtype)
+        for tensor in graph.signature.read_tensors:
+            self._values[Reference(tensor.name)] = self.loaded(tensor.name)
+        for item in graph.signature.inputs:
+            if isinstance(item, Scalar):
+                argument = Argument(item.name, "real" if item.kind == "float" else "whole")
+                self._values[Reference(item.name)] = number_value(argument)
+
+    def loaded(self, name: str) -> Value:
+        buffer = self.buffers[name]
+        kind = kind_of(buffer.dtype)
+        return Value(buffer.shape, buffer.dtype, lambda position: Load(name, position, kind), name)
+
+    def value(self, argument: Any) -> Value:
+        """An operand: a tensor, or a number as a tensor without dimensions."""
+        if isinstance(argument, Reference):
+            return self._values[argument]
+        return number_value(as_expression(argument))
+
+    def define(self, node: Node, value: Value, result: int = 0) -> None:
+        self._values[Reference(node.name, result)] = value
+
+    def same(self, left: Index, right: Index) -> bool:
+        """Whether two extents are equal at every size."""
+        return left == right or self.graph.values(left) == self.graph.values(right)
+
+    def is_one(self, extent: Index) -> bool:
+        return self.same(extent, ONE)
+
+    def spread(self, value: Value, shape: Sequence[Index], position: Position) -> Expression:
+        """The element of `value` broadcast to `shape` at a position."""
+        own = position[len(shape) - value.rank :]
+        kept = tuple(
+            ZERO if self.is_one(extent) and not self.is_one(whole) else place
+            for extent, whole, place in zip(value.shape, shape[len(shape) - value.rank :], own, strict=True)
+        )
+        return value.at(kept)
+
+    def buffer(self, node: Node, result: int = 0) -> str:
+        """The buffer for a node's result: an output where it is one, otherwise scratch."""
+        reference = Reference(node.name, result)
+        if reference in self.graph.outputs:
+            name = self.graph.signature.outputs[self.graph.outputs.index(reference)].name
+        else:
+            name = f"{node.name.strip('_')}_result{result or ''}"
+            found = node.results[result]
+            self.buffers[name] = Buffer(name, found.shape, found.dtype, scratch=True)
+        self._values[reference] = self.loaded(name)
+        return name
+
+    def pointwise(self, node: Node, make: Callable[[Position], Expression]) -> None:
+        """A kernel that computes each element of the result on its own."""
+        axes = axes_of(node.results[0].shape)
+        position = tuple(axis.index for axis in axes)
+        store = Store(self.buffer(node), position, make(position))
+        self.kernels.append(Kernel(kernel_name(node), "pointwise", axes, (store,)))
+
+    def reduction(
+        self,
+        node: Node,
+        axes: tuple[Axis, ...],
+        reduced: tuple[Axis, ...],
+        stages: Sequence[Stage],
+        stores: Sequence[Store],
+    ) -> None:
+        family, schedule = self._reduction_family(axes, reduced, stages)
+        name = kernel_name(node)
+        self.kernels.append(Kernel(name, family, axes, tuple(stores), reduced, tuple(stages), schedule))
+
+    def _reduction_family(
+        self, axes: tuple[Axis, ...], reduced: tuple[Axis, ...], stages: Sequence[Stage]
+    ) -> tuple[Family, Schedule]:
+        """By which axis runs along memory: neighbours in memory should go to neighbouring threads."""
+        exact = any(stage.combine == "sum" for stage in stages)
+        accumulate: Any = "double" if exact else "float"
+        if all(self.is_one(axis.extent) for axis in axes):
+            return "full_reduction", Schedule(workers="block", accumulate=accumulate)
+        found = [load for stage in stages for load in loads(stage.body) if load.position]
+        inner = {axis.name for axis in reduced}
+        along = any(indices.names(load.position[-1]) & inner for load in found)
+        if along or not found:
+            return "row_reduction", Schedule(workers="block", accumulate=accumulate)
+        return "column_reduction", Schedule(accumulate=accumulate)
+
+
+def number_value(expression: Expression) -> Value:
+    dtype: Dtype = {"real": "float32", "whole": "int64", "truth": "bool"}[expression.kind]  # type: ignore[assignment]
+    return Value((), dtype, lambda position: expression)
+
+
+def axes_of(shape: Sequence[Index], prefix: str = "i") -> tuple[Axis, ...]:
+    return tuple(Axis(f"{prefix}{place}", extent) for place, extent in enumerate(shape))
+
+
+def kernel_name(node: Node) -> str:
+    return f"{node.name.strip('_')}_kernel"
+
+
+Lowering = Callable[[Builder, Node], None]
+LOWERINGS: dict[str, Lowering] = {}
+
+
+def lowers(*operators: str) -> Callable[[Lowering], Lowering]:
+    """Registers a lowering for aten operators, overload included (`sum.dim_IntList`)."""
+
+    def register(lowering: Lowering) -> Lowering:
+        LOWERINGS.update(dict.fromkeys(operators, lowering))
+        return lowering
+
+    return register
+
+
+def initial_plan(graph: Graph) -> Plan:
+    """One naive kernel for each operator; UncoveredOperators where there is none."""
+    for module in pkgutil.iter_modules(operators.__path__):
+        importlib.import_module(f"{operators.__name__}.{module.name}")
+    missing = dict.fromkeys(node.operator for node in graph.nodes if node.operator not in LOWERINGS)
+    if missing:
+        raise UncoveredOperators(tuple(missing))
+    builder = Builder(graph)
+    for node in graph.nodes:
+        LOWERINGS[node.operator](builder, node)
+    for place, reference in enumerate(graph.outputs):
+        _finish(builder, place, reference)
+    return Plan(graph.signature, builder.buffers, tuple(builder.kernels), graph.sizes)
+
+
+def _finish(builder: Builder, place: int, reference: Reference) -> None:
+    """An output that is only a view, an input or another output is copied."""
+    name = builder.graph.signature.outputs[place].name
+    value = builder.value(reference)
+    if value.buffer == name:
+        return
+    axes = axes_of(builder.buffers[name].shape)
+    position = tuple(axis.index for axis in axes)
+    store = Store(name, position, value.at(position))
+    builder.kernels.append(Kernel(f"copy_{name}_kernel", "pointwise", axes, (store,)))

@@ -1,0 +1,1 @@
+"""How each aten operator becomes a kernel or an index map; a new operator is one function here."""

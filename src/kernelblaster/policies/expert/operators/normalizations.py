@@ -1,0 +1,101 @@
+"""Softmax and the normalizations: reductions whose result is applied to every element again."""
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.expression import Expression, Reduced, operation, real, to_kind
+from kernelblaster.policies.expert.graph import Node, as_expression
+from kernelblaster.policies.expert.index import ZERO, Index
+from kernelblaster.policies.expert.lower import Builder, Position, lowers
+from kernelblaster.policies.expert.operators.reductions import Loops, divided, loops_over, moments
+from kernelblaster.policies.expert.plan import Axis, Stage, Store
+
+
+@lowers("_softmax.default", "_log_softmax.default")
+def softmax(builder: Builder, node: Node) -> None:
+    value = builder.value(node.arguments["self"])
+    found = loops_over(value.shape, {node.arguments["dim"].value % value.rank}, keep=True)
+    element = value.at(found.position)
+    shifted = operation("sub", element, Reduced("largest", "real"))
+    stages = [Stage("largest", "max", element), Stage("total", "sum", operation("exp", shifted))]
+    total = Reduced("total", "real")
+    result = operation("div", operation("exp", shifted), total)
+    if node.operator.startswith("_log"):
+        result = operation("sub", shifted, operation("log", total))
+    store = Store(builder.buffer(node), found.position, result, each=True)
+    builder.reduction(node, found.axes, found.reduced, stages, [store])
+
+
+def _affine(builder: Builder, node: Node, value: Expression, position: Position) -> Expression:
+    """Scaled and shifted by the weight and bias, where the node has them."""
+    for name, step in (("weight", "mul"), ("bias", "add")):
+        if node.arguments.get(name) is not None:
+            value = operation(step, value, builder.value(node.arguments[name]).at(position))
+    return value
+
+
+def _normalize(
+    builder: Builder, node: Node, found: Loops, affine: Position, stored: Position | None = None
+) -> None:
+    """The operand with mean and variance over the reduced axes taken out, then the affine map."""
+    operand = node.arguments.get("input", node.arguments.get("self"))
+    element = builder.value(operand).at(found.position)
+    stages, variance = moments(element, found.count, real(0))
+    eps = to_kind(as_expression(node.arguments["eps"]), "real")
+    scale = operation("rsqrt", operation("add", variance, eps))
+    middle = divided(Reduced("total", "real"), found.count)
+    result = operation("mul", operation("sub", element, middle), scale)
+    result = _affine(builder, node, result, affine)  # type: ignore[assignment]
+    position = found.position if stored is None else stored
+    store = Store(builder.buffer(node), position, result, each=True)
+    builder.reduction(node, found.axes, found.reduced, stages, [store])
+
+
+@lowers("native_layer_norm.default")
+def layer_norm(builder: Builder, node: Node) -> None:
+    value = builder.value(node.arguments["input"])
+    last = len(node.arguments["normalized_shape"])
+    found = loops_over(value.shape, set(range(value.rank - last, value.rank)), keep=True)
+    _normalize(builder, node, found, found.position[value.rank - last :])
+
+
+@lowers(
+    "_native_batch_norm_legit_functional.default",
+    "_native_batch_norm_legit.no_stats",
+    "_native_batch_norm_legit.default",
+)
+def batch_norm(builder: Builder, node: Node) -> None:
+    if node.arguments["training"] is False:
+        return eval_batch_norm(builder, node)
+    value = builder.value(node.arguments["input"])
+    found = loops_over(value.shape, set(range(value.rank)) - {1}, keep=True)
+    return _normalize(builder, node, found, (found.position[1],))
+
+
+@lowers("_native_batch_norm_legit_no_training.default")
+def eval_batch_norm(builder: Builder, node: Node) -> None:
+    """With running statistics it is a pointwise map."""
+    value = builder.value(node.arguments["input"])
+    mean, variance = (builder.value(node.arguments[name]) for name in ("running_mean", "running_var"))
+    eps = to_kind(as_expression(node.arguments["eps"]), "real")
+
+    def make(position: Position) -> Expression:
+        channel = (position[1],)
+        scale = operation("rsqrt", operation("add", variance.at(channel), eps))
+        result = operation("mul", operation("sub", value.at(position), mean.at(channel)), scale)
+        return _affine(builder, node, result, channel)
+
+    builder.pointwise(node, make)
+
+
+@lowers("native_group_norm.default")
+def group_norm(builder: Builder, node: Node) -> None:
+    """Axes: image and group; reduced: the group's channels and their pixels."""
+    value = builder.value(node.arguments["input"])
+    groups: Index = node.arguments["group"]
+    each = indices.divide(value.shape[1], groups)
+    axes = (Axis("image", value.shape[0]), Axis("group", groups))
+    reduced = [Axis("member", each)]
+    reduced += [Axis(f"r{place}", value.shape[place]) for place in range(2, value.rank)]
+    channel = indices.add(indices.multiply(axes[1].index, each), reduced[0].index)
+    position = (axes[0].index, channel, *(axis.index for axis in reduced[1:]))
+    found = Loops(axes, tuple(reduced), position, (ZERO,))
+    _normalize(builder, node, found, (channel,))

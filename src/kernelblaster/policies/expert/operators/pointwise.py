@@ -1,0 +1,212 @@
+"""Operators that compute each element on its own."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from kernelblaster.policies.expert.expression import Expression, Kind, operation, real, to_kind
+from kernelblaster.policies.expert.graph import Node, as_expression
+from kernelblaster.policies.expert.lower import Builder, Position, UncoveredOperators, kind_of, lowers
+
+Body = Callable[..., Expression]
+
+
+def _map(builder: Builder, node: Node, operands: list[Any], body: Body, kind: Kind | None = None) -> None:
+    """`body` of the operands' elements, all converted to `kind` (that of the result by default)."""
+    found = node.results[0]
+    wanted = kind or kind_of(found.dtype)
+    values = [builder.value(operand) for operand in operands]
+
+    def make(position: Position) -> Expression:
+        parts = [to_kind(builder.spread(v, found.shape, position), wanted) for v in values]
+        return to_kind(body(*parts), kind_of(found.dtype))
+
+    builder.pointwise(node, make)
+
+
+def op(name: str) -> Body:
+    return lambda *parts: operation(name, *parts, kind=parts[-1].kind)
+
+
+def sigmoid(x: Expression) -> Expression:
+    return operation("div", real(1), operation("add", real(1), operation("exp", operation("neg", x))))
+
+
+def softplus(x: Expression) -> Expression:
+    tail = operation("log1p", operation("exp", operation("neg", operation("abs", x))))
+    return operation("add", operation("max", x, real(0)), tail)
+
+
+def clip(x: Expression, low: float, high: float) -> Expression:
+    return operation("min", operation("max", x, real(low)), real(high))
+
+
+def gelu(x: Expression) -> Expression:
+    inner = operation("add", real(1), operation("erf", operation("mul", x, real(math.sqrt(0.5)))))
+    return operation("mul", operation("mul", real(0.5), x), inner)
+
+
+def gelu_tanh(x: Expression) -> Expression:
+    cube = operation("mul", operation("mul", x, x), x)
+    inner = operation("add", x, operation("mul", real(0.044715), cube))
+    waved = operation("tanh", operation("mul", real(math.sqrt(2 / math.pi)), inner))
+    return operation("mul", operation("mul", real(0.5), x), operation("add", real(1), waved))
+
+
+def relu(x: Expression) -> Expression:
+    return operation("max", x, to_kind(real(0), x.kind), kind=x.kind)
+
+
+UNARY: dict[str, Body] = {
+    **{name: op(name) for name in ("neg", "abs", "sqrt", "rsqrt", "exp", "expm1", "log", "log1p", "log2")},
+    **{name: op(name) for name in ("erf", "tanh", "sin", "cos", "floor", "ceil")},
+    "relu": relu,
+    "sigmoid": sigmoid,
+    "silu": lambda x: operation("mul", x, sigmoid(x)),
+    "mish": lambda x: operation("mul", x, operation("tanh", softplus(x))),
+    "reciprocal": lambda x: operation("div", real(1), x),
+    "hardsigmoid": lambda x: operation("div", clip(operation("add", x, real(3)), 0, 6), real(6)),
+    "hardswish": lambda x: operation(
+        "div", operation("mul", x, clip(operation("add", x, real(3)), 0, 6)), real(6)
+    ),
+    "sign": lambda x: operation(
+        "where",
+        operation("gt", x, real(0), kind="truth"),
+        real(1),
+        operation("where", operation("lt", x, real(0), kind="truth"), real(-1), real(0)),
+    ),
+}
+BINARY = {"mul": "mul", "div": "div", "maximum": "max", "minimum": "min", "fmod": "fmod"}
+COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+@lowers(*(f"{name}.default" for name in UNARY))
+def unary(builder: Builder, node: Node) -> None:
+    body = UNARY[node.operator.removesuffix(".default")]
+    _map(builder, node, [node.arguments["self"]], body)
+
+
+@lowers("gelu.default")
+def lower_gelu(builder: Builder, node: Node) -> None:
+    body = gelu_tanh if node.arguments["approximate"] == "tanh" else gelu
+    _map(builder, node, [node.arguments["self"]], body)
+
+
+@lowers("clone.default", "_to_copy.default", "alias.default", "lift_fresh_copy.default")
+def copy(builder: Builder, node: Node) -> None:
+    """A copy with another layout or type; the layout is nothing to us, so only types remain."""
+    value = builder.value(node.arguments["self"])
+    if value.dtype == node.results[0].dtype:
+        builder.define(node, value)
+    else:
+        _map(builder, node, [node.arguments["self"]], lambda x: x)
+
+
+@lowers("add.Tensor", "sub.Tensor", "add.Scalar", "sub.Scalar")
+def add(builder: Builder, node: Node) -> None:
+    alpha = as_expression(node.arguments["alpha"])
+    name = node.operator.split(".")[0]
+
+    def body(left: Expression, right: Expression) -> Expression:
+        factor = to_kind(alpha, right.kind)
+        plain = factor == to_kind(real(1), right.kind)
+        scaled = right if plain else operation("mul", factor, right, kind=right.kind)
+        return operation(name, left, scaled, kind=left.kind)
+
+    _map(builder, node, [node.arguments["self"], node.arguments["other"]], body)
+
+
+@lowers(*(f"{name}.{o}" for name in BINARY for o in ("Tensor", "Scalar", "default")))
+def binary(builder: Builder, node: Node) -> None:
+    body = op(BINARY[node.operator.split(".")[0]])
+    _map(builder, node, [node.arguments["self"], node.arguments["other"]], body)
+
+
+@lowers(*(f"{name}.{o}" for name in COMPARE for o in ("Tensor", "Scalar")))
+def compare(builder: Builder, node: Node) -> None:
+    name = node.operator.split(".")[0]
+    operands = [node.arguments["self"], node.arguments["other"]]
+    kinds = {kind_of(builder.value(operand).dtype) for operand in operands}
+    wanted: Kind = "real" if "real" in kinds else "whole"
+    _map(builder, node, operands, lambda a, b: operation(name, a, b, kind="truth"), wanted)
+
+
+@lowers("logical_and.default", "logical_or.default", "bitwise_and.Tensor", "bitwise_or.Tensor")
+def logical(builder: Builder, node: Node) -> None:
+    name = "and" if "_and" in node.operator else "or"
+    if node.operator.startswith("bitwise") and node.results[0].dtype != "bool":
+        raise UncoveredOperators((f"{node.operator} of whole numbers",))
+    operands = [node.arguments["self"], node.arguments["other"]]
+    _map(builder, node, operands, lambda a, b: operation(name, a, b, kind="truth"), "truth")
+
+
+@lowers("logical_not.default")
+def negate(builder: Builder, node: Node) -> None:
+    _map(builder, node, [node.arguments["self"]], lambda a: operation("not", a, kind="truth"), "truth")
+
+
+@lowers("isnan.default", "isinf.default")
+def classify(builder: Builder, node: Node) -> None:
+    name = node.operator.removesuffix(".default")
+    _map(builder, node, [node.arguments["self"]], lambda a: operation(name, a, kind="truth"), "real")
+
+
+@lowers("where.self")
+def where(builder: Builder, node: Node) -> None:
+    found = node.results[0]
+    condition, yes, no = (builder.value(node.arguments[name]) for name in ("condition", "self", "other"))
+    kind = kind_of(found.dtype)
+
+    def make(position: Position) -> Expression:
+        chosen = [to_kind(builder.spread(v, found.shape, position), kind) for v in (yes, no)]
+        test = to_kind(builder.spread(condition, found.shape, position), "truth")
+        return operation("where", test, *chosen, kind=kind)
+
+    builder.pointwise(node, make)
+
+
+@lowers("clamp.default", "clamp.Tensor", "hardtanh.default")
+def clamp(builder: Builder, node: Node) -> None:
+    names = ("min_val", "max_val") if node.operator.startswith("hardtanh") else ("min", "max")
+    limits = [node.arguments[name] for name in names]
+    given = [limit for limit in limits if limit is not None]
+
+    def body(x: Expression, *bounds: Expression) -> Expression:
+        rest = iter(bounds)
+        for name, limit in zip(("max", "min"), limits, strict=True):
+            if limit is not None:
+                x = operation(name, x, next(rest), kind=x.kind)
+        return x
+
+    _map(builder, node, [node.arguments["self"], *given], body)
+
+
+@lowers("leaky_relu.default")
+def leaky_relu(builder: Builder, node: Node) -> None:
+    def body(x: Expression, slope: Expression) -> Expression:
+        return operation("where", operation("gt", x, real(0), kind="truth"), x, operation("mul", x, slope))
+
+    _map(builder, node, [node.arguments["self"], node.arguments["negative_slope"]], body)
+
+
+@lowers("elu.default")
+def elu(builder: Builder, node: Node) -> None:
+    def body(x: Expression, alpha: Expression, scale: Expression, inner: Expression) -> Expression:
+        low = operation("mul", alpha, operation("expm1", operation("mul", x, inner)))
+        chosen = operation("where", operation("gt", x, real(0), kind="truth"), x, low)
+        return operation("mul", scale, chosen)
+
+    names = ("self", "alpha", "scale", "input_scale")
+    _map(builder, node, [node.arguments[name] for name in names], body)
+
+
+@lowers("pow.Tensor_Scalar", "pow.Tensor_Tensor")
+def power(builder: Builder, node: Node) -> None:
+    exponent = node.arguments["exponent"]
+    literal = to_kind(as_expression(exponent), "real") if node.operator.endswith("Scalar") else None
+    squared = literal == real(2)
+
+    def body(x: Expression, by: Expression) -> Expression:
+        return operation("mul", x, x, kind=x.kind) if squared else operation("pow", x, by)
+
+    _map(builder, node, [node.arguments["self"], exponent], body)

@@ -1,0 +1,54 @@
+"""Matrix products in all their spellings: sums over an inner axis of a product of two elements."""
+
+from typing import Any
+
+from kernelblaster.policies.expert.expression import Expression, Reduced, operation, to_kind
+from kernelblaster.policies.expert.graph import Node, as_expression
+from kernelblaster.policies.expert.lower import Builder, Position, Value, axes_of, kernel_name, lowers
+from kernelblaster.policies.expert.plan import Axis, Kernel, Schedule, Stage, Store
+
+LONG = 16384  # beyond this many terms a running float sum loses more than PyTorch's blocked one
+
+
+def _product(
+    builder: Builder, node: Node, left: Value, right: Value, finish: Any = lambda total, position: total
+) -> None:
+    """left[..., m, k] @ right[..., k, n] with equal leading dimensions; n or m may be missing."""
+    inner = Axis("k", left.shape[-1])
+    axes = axes_of(node.results[0].shape)
+    position = tuple(axis.index for axis in axes)
+    batch = position[: left.rank - 2]
+    row = position[left.rank - 2 : left.rank - 1]
+    column = position[left.rank - 1 :]
+    body = operation("mul", left.at((*batch, *row, inner.index)), right.at((*batch, inner.index, *column)))
+    stage = Stage("total", "sum", body)
+    store = Store(builder.buffer(node), position, finish(Reduced("total", "real"), position))
+    long = builder.graph.values(inner.extent)[0] > LONG
+    schedule = Schedule(accumulate="double" if long else "float")
+    kernel = Kernel(kernel_name(node), "matrix_product", axes, (store,), (inner,), (stage,), schedule)
+    builder.kernels.append(kernel)
+
+
+@lowers("mm.default", "bmm.default", "mv.default", "dot.default")
+def product(builder: Builder, node: Node) -> None:
+    names = {"mv": "vec", "dot": "tensor"}
+    second = names.get(node.operator.split(".")[0], "mat2")
+    _product(builder, node, builder.value(node.arguments["self"]), builder.value(node.arguments[second]))
+
+
+@lowers("addmm.default", "baddbmm.default", "addmv.default")
+def product_and_sum(builder: Builder, node: Node) -> None:
+    start, left, right = (builder.value(value) for value in list(node.arguments.values())[:3])
+    shape = node.results[0].shape
+    beta, alpha = (to_kind(as_expression(node.arguments[name]), "real") for name in ("beta", "alpha"))
+
+    def finish(total: Expression, position: Position) -> Expression:
+        first = builder.spread(start, shape, position)
+        return operation("add", _scaled(total, alpha), _scaled(first, beta))
+
+    _product(builder, node, left, right, finish)
+
+
+def _scaled(value: Expression, factor: Expression) -> Expression:
+    one = to_kind(as_expression(True), "real")
+    return value if factor == one else operation("mul", factor, value)

@@ -1,0 +1,150 @@
+"""Sums, extremes, means, variances and norms over some dimensions."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.expression import (
+    Counted,
+    Expression,
+    Reduced,
+    operation,
+    real,
+    to_kind,
+)
+from kernelblaster.policies.expert.graph import Node, as_expression
+from kernelblaster.policies.expert.index import ZERO, Index
+from kernelblaster.policies.expert.lower import Builder, Position, UncoveredOperators, kind_of, lowers
+from kernelblaster.policies.expert.plan import Axis, Combine, Stage, Store
+
+Body = Callable[[Expression], Expression]
+
+
+@dataclass(frozen=True)
+class Loops:
+    """The two kinds of axes of a reduction of one tensor, and where its elements are."""
+
+    axes: tuple[Axis, ...]
+    reduced: tuple[Axis, ...]
+    position: Position
+    kept: Position
+
+    @property
+    def count(self) -> Index:
+        return indices.product(axis.extent for axis in self.reduced)
+
+
+def loops(builder: Builder, node: Node, operand: str = "self", dims: str = "dim") -> Loops:
+    """From a node's `dim` and `keepdim`; no dimensions named means all of them."""
+    shape = builder.value(node.arguments[operand]).shape
+    given = node.arguments.get(dims)
+    places = given if isinstance(given, tuple) else () if given is None else (given,)
+    chosen = {place.value % max(len(shape), 1) for place in places} or set(range(len(shape)))
+    return loops_over(shape, chosen, bool(node.arguments.get("keepdim")))
+
+
+def loops_over(shape: tuple[Index, ...], chosen: set[int], keep: bool) -> Loops:
+    axes: list[Axis] = []
+    reduced: list[Axis] = []
+    position: list[Index] = []
+    kept: list[Index] = []
+    for place, extent in enumerate(shape):
+        axis = Axis(f"r{place}" if place in chosen else f"i{place}", extent)
+        (reduced if place in chosen else axes).append(axis)
+        position.append(axis.index)
+        if place not in chosen:
+            kept.append(axis.index)
+        elif keep:
+            kept.append(ZERO)
+    return Loops(tuple(axes), tuple(reduced), tuple(position), tuple(kept))
+
+
+def _same(value: Expression) -> Expression:
+    return value
+
+
+def _reduce(builder: Builder, node: Node, combine: Combine, body: Body = _same, end: Body = _same) -> None:
+    found = loops(builder, node)
+    kind = kind_of(node.results[0].dtype)
+    element = builder.value(node.arguments["self"]).at(found.position)
+    wanted = element.kind if combine in ("argmax", "argmin") else kind
+    stage = Stage("total" if combine == "sum" else "best", combine, body(to_kind(element, wanted)))
+    store = Store(builder.buffer(node), found.kept, end(Reduced(stage.name, kind)))
+    builder.reduction(node, found.axes, found.reduced, [stage], [store])
+
+
+COMBINES: dict[str, Combine] = {"sum": "sum", "amax": "max", "amin": "min", "prod": "product"}
+COMBINES |= {"argmax": "argmax", "argmin": "argmin", "any": "any", "all": "all"}
+
+
+@lowers("sum.dim_IntList", "sum.default", "amax.default", "amin.default", "prod.default", "prod.dim_int")
+@lowers("argmax.default", "argmin.default", "any.dim", "any.default", "all.dim", "all.default")
+@lowers("any.dims", "all.dims")
+def plain(builder: Builder, node: Node) -> None:
+    _reduce(builder, node, COMBINES[node.operator.split(".")[0]])
+
+
+@lowers("mean.dim", "mean.default")
+def mean(builder: Builder, node: Node) -> None:
+    count = loops(builder, node).count
+    _reduce(builder, node, "sum", end=lambda total: divided(total, count))
+
+
+def divided(total: Expression, count: Index) -> Expression:
+    return operation("div", total, to_kind(Counted(count), "real"))
+
+
+@lowers("linalg_vector_norm.default")
+def norm(builder: Builder, node: Node) -> None:
+    order = to_kind(as_expression(node.arguments["ord"]), "real")
+    if order == real(2):
+        squared = lambda x: operation("mul", x, x)  # noqa: E731
+        _reduce(builder, node, "sum", squared, lambda total: operation("sqrt", total))
+    elif order == real(1):
+        _reduce(builder, node, "sum", lambda x: operation("abs", x))
+    elif order == real(math.inf):
+        _reduce(builder, node, "max", lambda x: operation("abs", x))
+    else:
+        raise UncoveredOperators((f"{node.operator} of an order other than 1, 2 and infinity",))
+
+
+@lowers("max.dim", "min.dim")
+def extreme_with_place(builder: Builder, node: Node) -> None:
+    largest = node.operator.startswith("max")
+    found = loops(builder, node)
+    element = builder.value(node.arguments["self"]).at(found.position)
+    stages = [
+        Stage("best", "max" if largest else "min", element),
+        Stage("place", "argmax" if largest else "argmin", element),
+    ]
+    stores = [
+        Store(builder.buffer(node), found.kept, Reduced("best", element.kind)),
+        Store(builder.buffer(node, 1), found.kept, Reduced("place", "whole")),
+    ]
+    builder.reduction(node, found.axes, found.reduced, stages, stores)
+
+
+def moments(element: Expression, count: Index, correction: Expression) -> tuple[list[Stage], Expression]:
+    """Stages for a mean and then a sum of squared deviations, and the variance."""
+    middle = divided(Reduced("total", "real"), count)
+    away = operation("sub", element, middle)
+    stages = [Stage("total", "sum", element), Stage("spread", "sum", operation("mul", away, away))]
+    number: Expression = to_kind(Counted(count), "real")
+    if to_kind(correction, "real") != real(0):
+        number = operation("sub", number, to_kind(correction, "real"))
+    return stages, operation("div", Reduced("spread", "real"), number)
+
+
+@lowers("var.correction", "var_mean.correction")
+def variance(builder: Builder, node: Node) -> None:
+    found = loops(builder, node)
+    element = builder.value(node.arguments["self"]).at(found.position)
+    given = node.arguments["correction"]
+    correction = real(1) if given is None else as_expression(given)
+    stages, result = moments(element, found.count, correction)
+    stores = [Store(builder.buffer(node), found.kept, result)]
+    if node.operator.startswith("var_mean"):
+        middle = divided(Reduced("total", "real"), found.count)
+        stores.append(Store(builder.buffer(node, 1), found.kept, middle))
+    builder.reduction(node, found.axes, found.reduced, stages, stores)

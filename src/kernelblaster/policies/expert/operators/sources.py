@@ -1,0 +1,60 @@
+"""Tensors made of nothing but positions and numbers, and look-ups by value."""
+
+from kernelblaster.policies.expert.expression import Counted, Expression, Gather, Load, operation, to_kind
+from kernelblaster.policies.expert.graph import Node, as_expression
+from kernelblaster.policies.expert.index import ZERO
+from kernelblaster.policies.expert.lower import Builder, Position, UncoveredOperators, Value, kind_of, lowers
+
+
+@lowers("full.default", "full_like.default", "scalar_tensor.default")
+def full(builder: Builder, node: Node) -> None:
+    name = "s" if node.operator.startswith("scalar") else "fill_value"
+    found = node.results[0]
+    value = to_kind(as_expression(node.arguments[name]), kind_of(found.dtype))
+    builder.define(node, Value(found.shape, found.dtype, lambda p: value))
+
+
+@lowers("arange.start_step")
+def arange(builder: Builder, node: Node) -> None:
+    found = node.results[0]
+    kind = kind_of(found.dtype)
+    start, step = (to_kind(as_expression(node.arguments[name]), kind) for name in ("start", "step"))
+
+    def at(position: Position) -> Expression:
+        place = to_kind(Counted(position[0]), kind)
+        steps = (
+            place if step == to_kind(as_expression(True), kind) else operation("mul", place, step, kind=kind)
+        )
+        zero = to_kind(as_expression(False), kind)
+        return steps if start == zero else operation("add", start, steps, kind=kind)
+
+    builder.define(node, Value(found.shape, found.dtype, at))
+
+
+@lowers("embedding.default")
+def embedding(builder: Builder, node: Node) -> None:
+    table, tokens = builder.value(node.arguments["weight"]), builder.value(node.arguments["indices"])
+
+    def make(position: Position) -> Expression:
+        return _looked_up(node, table.at((ZERO, position[-1])), 0, tokens.at(position[:-1]))
+
+    builder.pointwise(node, make)
+
+
+@lowers("gather.default")
+def gather(builder: Builder, node: Node) -> None:
+    source, index = builder.value(node.arguments["self"]), builder.value(node.arguments["index"])
+    axis = node.arguments["dim"].value % source.rank
+
+    def make(position: Position) -> Expression:
+        start = (*position[:axis], ZERO, *position[axis + 1 :])
+        return _looked_up(node, source.at(start), axis, index.at(position))
+
+    builder.pointwise(node, make)
+
+
+def _looked_up(node: Node, element: Expression, axis: int, where: Expression) -> Expression:
+    """The load with its place along `axis` taken from a value; only stored tensors can be asked so."""
+    if not isinstance(element, Load) or element.position[axis] != ZERO:
+        raise UncoveredOperators((f"{node.operator} of a view",))
+    return Gather(element.buffer, element.position, axis, to_kind(where, "whole"), element.kind)

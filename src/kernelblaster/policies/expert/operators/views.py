@@ -1,0 +1,223 @@
+"""Operators that only rename elements: they become index maps and cost nothing."""
+
+from collections.abc import Callable, Sequence
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.expression import Counted, Expression, operation, to_kind
+from kernelblaster.policies.expert.graph import Node, as_expression
+from kernelblaster.policies.expert.index import ZERO, Index, number
+from kernelblaster.policies.expert.lower import Builder, Position, Value, kind_of, lowers
+
+
+def axis(builder: Builder, node: Node, name: str = "dim", rank: int | None = None) -> int:
+    """A dimension's number among a node's arguments, counted from the front."""
+    count = builder.value(node.arguments["self"]).rank if rank is None else rank
+    place: int = node.arguments[name].value
+    return place % max(count, 1)
+
+
+def _view(builder: Builder, node: Node, back: Callable[[Position], Position], result: int = 0) -> None:
+    """Defines a result whose element at p is the operand's element at back(p)."""
+    source = builder.value(node.arguments["self"])
+    found = node.results[result]
+    builder.define(node, Value(found.shape, source.dtype, lambda p: source.at(back(p))), result)
+
+
+@lowers("permute.default")
+def permute(builder: Builder, node: Node) -> None:
+    rank = len(node.arguments["dims"])
+    order = [dim.value % rank for dim in node.arguments["dims"]]
+    _view(builder, node, lambda p: tuple(p[order.index(place)] for place in range(rank)))
+
+
+@lowers("unsqueeze.default")
+def unsqueeze(builder: Builder, node: Node) -> None:
+    place = axis(builder, node, rank=len(node.results[0].shape))
+    _view(builder, node, lambda p: p[:place] + p[place + 1 :])
+
+
+@lowers("squeeze.dims")
+def squeeze(builder: Builder, node: Node) -> None:
+    shape = builder.value(node.arguments["self"]).shape
+    dims = {dim.value % len(shape) for dim in node.arguments["dim"]}
+    gone = {place for place in dims if builder.is_one(shape[place])}
+
+    def back(position: Position) -> Position:
+        rest = iter(position)
+        return tuple(ZERO if place in gone else next(rest) for place in range(len(shape)))
+
+    _view(builder, node, back)
+
+
+@lowers("expand.default")
+def expand(builder: Builder, node: Node) -> None:
+    source, shape = builder.value(node.arguments["self"]), node.results[0].shape
+    value = Value(shape, source.dtype, lambda p: builder.spread(source, shape, p))
+    builder.define(node, value)
+
+
+@lowers("select.int")
+def select(builder: Builder, node: Node) -> None:
+    place = axis(builder, node)
+    chosen = node.arguments["index"]
+    if chosen.operator == "int" and chosen.value < 0:
+        chosen = indices.add(builder.value(node.arguments["self"]).shape[place], chosen)
+    _view(builder, node, lambda p: (*p[:place], chosen, *p[place:]))
+
+
+@lowers("slice.Tensor")
+def slice_(builder: Builder, node: Node) -> None:
+    place = axis(builder, node)
+    start, step = node.arguments["start"] or ZERO, node.arguments["step"]
+    if start.operator == "int" and start.value < 0:
+        start = indices.add(builder.value(node.arguments["self"]).shape[place], start)
+
+    def back(p: Position) -> Position:
+        moved = indices.add(indices.multiply(p[place], step), start)
+        return (*p[:place], moved, *p[place + 1 :])
+
+    _view(builder, node, back)
+
+
+@lowers("split_with_sizes.default")
+def split(builder: Builder, node: Node) -> None:
+    place, start = axis(builder, node), ZERO
+    for result, size in enumerate(node.arguments["split_sizes"]):
+
+        def back(p: Position, start: Index = start) -> Position:
+            return (*p[:place], indices.add(p[place], start), *p[place + 1 :])
+
+        _view(builder, node, back, result)
+        start = indices.add(start, size)
+
+
+@lowers("flip.default")
+def flip(builder: Builder, node: Node) -> None:
+    shape = node.results[0].shape
+    turned = {dim.value % len(shape) for dim in node.arguments["dims"]}
+
+    def back(position: Position) -> Position:
+        return tuple(
+            indices.subtract(indices.subtract(extent, number(1)), p) if place in turned else p
+            for place, (p, extent) in enumerate(zip(position, shape, strict=True))
+        )
+
+    _view(builder, node, back)
+
+
+@lowers("diagonal.default")
+def diagonal(builder: Builder, node: Node) -> None:
+    rank = builder.value(node.arguments["self"]).rank
+    one, two = axis(builder, node, "dim1"), axis(builder, node, "dim2")
+    offset = node.arguments["offset"].value
+
+    def back(position: Position) -> Position:
+        rest = iter(position[:-1])
+        last = position[-1]
+        row = indices.add(last, number(max(-offset, 0)))
+        column = indices.add(last, number(max(offset, 0)))
+        return tuple({one: row, two: column}.get(place) or next(rest) for place in range(rank))
+
+    _view(builder, node, back)
+
+
+@lowers("view.default", "_unsafe_view.default", "reshape.default")
+def reshape(builder: Builder, node: Node) -> None:
+    """Dimensions are matched in groups of equal extent, so that a division and a remainder are
+    needed only where dimensions are really split or merged."""
+    old, new = builder.value(node.arguments["self"]).shape, node.results[0].shape
+    groups = matched(builder, old, new)
+
+    def back(position: Position) -> Position:
+        found: list[Index] = [ZERO] * len(old)
+        for olds, news in groups:
+            rest = indices.row_major((position[n] for n in news), (new[n] for n in news))
+            for place in reversed(olds[1:]):
+                found[place] = indices.remainder(rest, old[place])
+                rest = indices.divide(rest, old[place])
+            if olds:
+                found[olds[0]] = rest
+        return tuple(found)
+
+    _view(builder, node, back)
+
+
+def matched(
+    builder: Builder, old: Sequence[Index], new: Sequence[Index]
+) -> list[tuple[list[int], list[int]]]:
+    """Groups of dimensions (numbers in old, numbers in new) that cover the same elements."""
+    olds = [place for place, extent in enumerate(old) if not builder.is_one(extent)]
+    news = [place for place, extent in enumerate(new) if not builder.is_one(extent)]
+    groups: list[tuple[list[int], list[int]]] = []
+    left: list[int] = []
+    right: list[int] = []
+    while olds or news:
+        before = builder.graph.values(indices.product(old[p] for p in left))
+        after = builder.graph.values(indices.product(new[p] for p in right))
+        if left and right and before == after:
+            groups.append((left, right))
+            left, right = [], []
+        elif olds and (not left or not news or sum(before) <= sum(after)):
+            left.append(olds.pop(0))
+        else:
+            right.append(news.pop(0))
+    return [*groups, (left, right)] if left or right else groups
+
+
+@lowers("cat.default")
+def cat(builder: Builder, node: Node) -> None:
+    """Joined tensors are chosen between by position; the result is stored, as PyTorch does."""
+    shape = node.results[0].shape
+    parts = [builder.value(part) for part in node.arguments["tensors"]]
+    place = node.arguments["dim"].value % len(shape)
+    kind = kind_of(node.results[0].dtype)
+
+    def make(position: Position) -> Expression:
+        pieces, start = [], ZERO
+        for part in parts:
+            own = (*position[:place], indices.subtract(position[place], start), *position[place + 1 :])
+            start = indices.add(start, part.shape[place])
+            pieces.append((start, to_kind(part.at(own), kind)))
+        result = pieces[-1][1]
+        for end, piece in reversed(pieces[:-1]):
+            test = operation("lt", Counted(position[place]), Counted(end), kind="truth")
+            result = operation("where", test, piece, result, kind=kind)
+        return result
+
+    builder.pointwise(node, make)
+
+
+@lowers("constant_pad_nd.default")
+def pad(builder: Builder, node: Node) -> None:
+    source, shape = builder.value(node.arguments["self"]), node.results[0].shape
+    amounts = node.arguments["pad"]
+    kind = kind_of(node.results[0].dtype)
+
+    def make(position: Position) -> Expression:
+        inner = list(position)
+        tests: list[Expression] = []
+        for step in range(len(amounts) // 2):
+            place = len(shape) - 1 - step
+            inner[place] = indices.subtract(position[place], amounts[2 * step])
+            tests += inside(inner[place], source.shape[place])
+        value = to_kind(source.at(tuple(inner)), kind)
+        return guarded(tests, value, to_kind(as_expression(node.arguments["value"]), kind))
+
+    builder.pointwise(node, make)
+
+
+def inside(index: Index, extent: Index) -> list[Expression]:
+    """Tests that a position lies within a dimension."""
+    place = Counted(index)
+    low = operation("ge", place, Counted(ZERO), kind="truth")
+    return [low, operation("lt", place, Counted(extent), kind="truth")]
+
+
+def guarded(tests: Sequence[Expression], value: Expression, otherwise: Expression) -> Expression:
+    """`value` where all tests hold; it is not even read elsewhere."""
+    if not tests:
+        return value
+    every = tests[0]
+    for test in tests[1:]:
+        every = operation("and", every, test, kind="truth")
+    return operation("where", every, value, otherwise, kind=value.kind)

@@ -1,0 +1,115 @@
+"""From the values that a quantity takes in several workloads to an expression of the task's sizes.
+
+The module is traced at each workload; whatever differs between the traces must follow from the
+sizes that the launch function receives. Simple explanations are tried before complicated ones.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations_with_replacement
+
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.expression import Argument, Counted, Expression, operation, real, to_kind
+from kernelblaster.policies.expert.index import Index
+
+Values = tuple[int, ...]
+LITERAL = 8  # constants up to this are written as they are; larger ones are called by a size's name
+
+
+class NotUniform(KernelBlasterError):
+    """The module does something else at other sizes, so that no one kernel can follow from it."""
+
+
+class Unifier:
+    """Knows the value of every size, and of every extent explained so far, in each workload."""
+
+    def __init__(self, sizes: dict[str, Values], numbers: dict[str, tuple[float, ...]]) -> None:
+        self._numbers = numbers
+        self._known: dict[Values, Index] = {}
+        for name, values in sizes.items():
+            self._known.setdefault(values, indices.variable(name))
+
+    def whole(self, values: Values) -> Index:
+        """An expression with these values; NotUniform where none is found."""
+        constant = len(set(values)) == 1
+        if constant and values[0] <= LITERAL:
+            return indices.number(values[0])
+        if values not in self._known:
+            if constant:
+                return indices.number(values[0])
+            found = next(self._explanations(values), None)
+            if found is None:
+                raise NotUniform(
+                    f"an extent is {', '.join(map(str, values))} in the task's workloads, and no "
+                    "expression of the signature's sizes gives that."
+                )
+            self._known[values] = found
+        return self._known[values]
+
+    def number(self, values: tuple[float, ...]) -> Expression:
+        """A literal, an argument of the launch function, or a function of an extent."""
+        for name, known in self._numbers.items():
+            if len(set(known)) > 1 and values == known:
+                return Argument(name, "real")
+        if len({repr(value) for value in values}) == 1:  # as text, since NaN is not equal to itself
+            return real(values[0])
+        found: list[tuple[float, Values]] = []
+        for power in (1.0, -1.0, -0.5, 0.5, -0.25, 2.0):
+            bases = [abs(value) ** (1 / power) for value in values]
+            rounded = tuple(round(base) for base in bases)
+            near = all(abs(r - b) <= 1e-6 * b for r, b in zip(rounded, bases, strict=True))
+            if near and min(values) > 0:
+                found.append((power, rounded))
+        # An extent that the module uses anyway is a better reason than one that would be new.
+        for power, base in sorted(found, key=lambda pair: pair[1] not in self._known)[:1]:
+            return _power(to_kind(Counted(self.whole(base)), "real"), power)
+        raise NotUniform(f"a constant is {values} in the task's workloads, for no reason that was found.")
+
+    def _explanations(self, values: Values) -> Iterator[Index]:
+        yield from self._stepped(values)
+        known = [(v, i) for v, i in self._known.items() if len(set(v)) > 1 or v[0] > 1]
+        for count in (1, 2, 3):
+            for parts in combinations_with_replacement(known, count):
+                product = [1] * len(values)
+                for part, _ in parts:
+                    product = [a * b for a, b in zip(product, part, strict=True)]
+                expression = indices.product(index for _, index in parts)
+                if all(p and v % p == 0 for p, v in zip(product, values, strict=True)):
+                    factor = values[0] // product[0]
+                    if all(p * factor == v for p, v in zip(product, values, strict=True)):
+                        yield indices.multiply(expression, indices.number(factor))
+        for (one, first), (two, second) in combinations_with_replacement(known, 2):
+            if all(min(a, b) == v for a, b, v in zip(one, two, values, strict=True)):
+                yield indices.least(first, second)
+            if all(a + b == v for a, b, v in zip(one, two, values, strict=True)):
+                yield indices.add(first, second)
+            if all(b and v * b == a for a, b, v in zip(one, two, values, strict=True)):
+                yield indices.divide(first, second)
+
+    def _stepped(self, values: Values) -> Iterator[Index]:
+        """(a * size + b) / c for small a and c: multiples, halves, windows with a stride."""
+        for a, c in ((1, 1), (2, 1), (3, 1), (4, 1), (8, 1), *((1, c) for c in range(2, 65)), (3, 2), (3, 4)):
+            for known, index in self._known.items():
+                if len(set(known)) == 1:
+                    continue
+                start = values[0] * c - a * known[0]
+                for b in sorted(range(start, start + c), key=abs):
+                    if abs(b) > 64:
+                        continue
+                    if all((a * k + b) // c == v for k, v in zip(known, values, strict=True)):
+                        scaled = indices.multiply(indices.number(a), index)
+                        yield indices.divide(indices.add(scaled, indices.number(b)), indices.number(c))
+
+
+def _power(base: Expression, power: float) -> Expression:
+    if power == 1.0:
+        return base
+    if power == -1.0:
+        return operation("div", real(1), base)
+    if power == 0.5:
+        return operation("sqrt", base)
+    if power == -0.5:
+        return operation("rsqrt", base)
+    if power == -0.25:  # each factor of a scaled product takes half of the scale
+        return operation("sqrt", operation("rsqrt", base))
+    return operation("mul", base, base)

@@ -1,0 +1,1 @@
+"""How the search is arranged: MAIC-RL, and what it is compared with."""

@@ -1,0 +1,51 @@
+"""Whole-number expressions simplify as they are built, and mean what they say."""
+
+from hypothesis import given
+from hypothesis import strategies as some
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.index import Index, number, variable
+
+NAMES = ("a", "b", "c")
+LEAVES = some.one_of(some.integers(0, 9).map(number), some.sampled_from(NAMES).map(variable))
+MEANING = {
+    "+": lambda a, b: a + b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "min": min,
+}
+
+
+@some.composite
+def trees(draw: some.DrawFn, depth: int = 3) -> tuple[Index, object]:
+    """An expression built by the simplifying functions, and a function that knows its value."""
+    if depth == 0 or draw(some.booleans()):
+        leaf = draw(LEAVES)
+        return leaf, lambda values: values[leaf.name] if leaf.operator == "name" else leaf.value
+    operator = draw(some.sampled_from(sorted(MEANING)))
+    left, first = draw(trees(depth - 1))
+    right, second = draw(trees(depth - 1))
+    if operator in "/%":
+        right, second = indices.add(right, number(1)), (lambda values, f=second: f(values) + 1)  # type: ignore[misc]
+    meaning = MEANING[operator]
+    built = indices.BUILD[operator](left, right)
+    return built, lambda values: meaning(first(values), second(values))  # type: ignore[operator]
+
+
+@given(trees(), some.tuples(*(some.integers(0, 12) for _ in NAMES)))
+def test_simplifying_keeps_the_value(tree: tuple[Index, object], chosen: tuple[int, ...]) -> None:
+    values = dict(zip(NAMES, chosen, strict=True))
+    index, meaning = tree
+    try:
+        expected = meaning(values)  # type: ignore[operator]
+    except ZeroDivisionError:
+        return
+    assert indices.evaluate(index, values) == expected
+    assert eval(indices.text(index).replace("/", "//"), {"min": min, **values}) == expected
+
+
+def test_row_major_leaves_out_what_is_one_or_zero() -> None:
+    position = (variable("i"), number(0), variable("j"))
+    shape = (variable("rows"), number(1), variable("columns"))
+    assert str(indices.row_major(position, shape)) == "i * columns + j"
