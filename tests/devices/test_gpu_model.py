@@ -35,7 +35,7 @@ def report(sampled: int = 64, *, latency: float = 1000.0, **fields: Any) -> dict
     pipes = dict.fromkeys(PIPES, 0.0) | fields.pop("pipes", {})
     costs = {
         "sampled": sampled, "latency": latency * sampled, "pipes": pipes, "lines": 0, "missed_lines": 0,
-        "l1_sectors": 0, "l1_hits": 0, "store_sectors": 0, "partial_sectors": 0, "partial_lines": 0,
+        "l1_sectors": 0, "l1_hits": 0, "store_sectors": 0, "partial_lines": 0,
         "atomic_sectors": 0, "atomic_lanes": 0, "hottest_atomic": 0, "instructions": 100, "traffic": [],
     }  # fmt: skip
     counts = dict.fromkeys(

@@ -22,12 +22,12 @@ from kernelblaster.devices.device import (
     ProfileJob,
     TimeReport,
 )
-from kernelblaster.devices.emulated_build import emulated_worker
 from kernelblaster.devices.modelled_profile import modelled_profile
-from kernelblaster.devices.occupancy import limits_of
+from kernelblaster.devices.occupancy import capability, limits_of
 from kernelblaster.devices.specs import GpuSpec, gpu_specs
 from kernelblaster.devices.toolchain import toolchain
-from kernelblaster.devices.worker_process import WorkerProcess, call_report, encode
+from kernelblaster.devices.worker_build import emulated_worker
+from kernelblaster.devices.worker_process import WorkerProcess, WorkerRunner, call_report, encode
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.ptx.machine import NotEmulated
 from kernelblaster.records import Profile
@@ -114,44 +114,39 @@ class EmulatedDevice:
         self._folder.cleanup()
 
 
-class EmulatedRunner:
+class EmulatedRunner(WorkerRunner):
     """A candidate in an emulating worker. `model` says how long its kernels would take."""
 
     def __init__(self, worker: WorkerProcess, model: Callable[[Sequence[Argument]], Profile]) -> None:
-        self._worker = worker
+        super().__init__(worker, 6 * settings().call_limit_s)
         self._model = model
-        self._limit_s = 6 * settings().call_limit_s
 
     @property
     def pid(self) -> int:
         """The worker's process, to look at what it uses."""
         return self._worker.pid
 
-    def prepare(self, command: str) -> None:
-        self.ask(command)
-
     def ask(self, command: str) -> dict[str, Any]:
-        """The worker's answer to a command that is not a call."""
-        answer = self._worker.command(command, self._limit_s)
-        if "fault" in answer:
-            raise CandidateDied(str(answer["fault"]))
-        return answer
-
-    def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport:
-        self.prepare(f"tensors {_tensors(arguments)}")
-        text = f"call {scratch_poison} {int(accounting)} {encode(arguments)}"
-        answer = self._worker.command(text, self._limit_s)
-        reports = [work.get("report", {}) for work in answer.get("work", [])]
-        for work, report in zip(answer.get("work", []), reports, strict=True):
+        """As for any worker; what the machine does not know is said by name."""
+        answer = super().ask(command)
+        for work in answer.get("work", []):
+            report = work.get("report", {})
             if "unsupported" in report:
                 raise NotEmulated(f"{work['name']}: not emulated: {report['unsupported']}")
             if "error" in report:
                 raise DeviceLost(f"the emulator failed in {work['name']}: {report['error']}")
         if "not emulated" in str(answer.get("error", "")):
             raise NotEmulated(str(answer["error"]))
+        return answer
+
+    def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport:
+        self.prepare(f"tensors {_tensors(arguments)}")
+        answer = self.ask(f"call {scratch_poison} {int(accounting)} {encode(arguments)}")
         called = call_report(answer)
-        pairs = zip(called.work, reports, strict=True)
-        called = replace(called, work=tuple(replace(w, counts=r.get("counts")) for w, r in pairs))
+        pairs = zip(called.work, answer["work"], strict=True)
+        called = replace(
+            called, work=tuple(replace(w, counts=a.get("report", {}).get("counts")) for w, a in pairs)
+        )
         return self._with_durations(called, arguments) if accounting else called
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
@@ -164,9 +159,6 @@ class EmulatedRunner:
         pairs = zip(called.work, self._model(arguments).kernels, strict=True)
         return replace(called, work=tuple(replace(w, duration_us=k.duration_us) for w, k in pairs))
 
-    def close(self) -> None:
-        self._worker.kill()
-
 
 def _job(binary: Path, arguments: Sequence[Argument]) -> ProfileJob:
     ends = [p.offset + p.bytes for p in arguments if isinstance(p, Pointer) and p.bytes]
@@ -176,7 +168,7 @@ def _job(binary: Path, arguments: Sequence[Argument]) -> ProfileJob:
 def _description(spec: GpuSpec) -> str:
     """What the stand-in runtime tells a candidate that asks about its GPU."""
     limits = limits_of(spec.architecture)
-    major, minor = divmod(int("".join(c for c in spec.architecture if c.isdigit())), 10)
+    major, minor = divmod(capability(spec.architecture), 10)
     return f"gpu {spec.multiprocessors} {limits.threads} {limits.shared_bytes} {major} {minor}"
 
 

@@ -13,14 +13,13 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from kernelblaster.devices.occupancy import blocks_per_multiprocessor, limits_of
+from kernelblaster.devices.occupancy import WARP, blocks_per_multiprocessor, limits_of, nearest_earlier
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.records import Resources
 from kernelblaster.records.record import Record
 
 SECTOR = 32
 LINE = 128
-WARP = 32
 LAUNCH_US = 2.2  # from one event to the next around an empty kernel
 DRAM_SHARE = 0.9  # of the peak rate that streaming kernels reach
 # What is used again and again, as a share of a cache: all is kept up to the first, none from the second.
@@ -64,9 +63,7 @@ class Architecture(Record):
 def architecture_of(spec: GpuSpec) -> Architecture:
     """The architecture of a GPU, or the nearest earlier one that is listed."""
     data = tomllib.loads((Path(__file__).parent / "architectures.toml").read_text())
-    number = int("".join(c for c in spec.architecture if c.isdigit()))
-    known = [int(n) for n in data if int(n) <= number] or [min(int(n) for n in data)]
-    return Architecture(**data[str(max(known))])
+    return Architecture(**data[str(nearest_earlier(map(int, data), spec.architecture))])
 
 
 @dataclass(frozen=True)
@@ -79,9 +76,9 @@ class Residency:
 
 
 def residency_of(spec: GpuSpec, work: Mapping[str, Any], resources: Resources) -> Residency:
-    threads, shared = _threads(work), resources.shared_bytes + int(work["shared_bytes"])
+    threads, shared = threads_of(work), resources.shared_bytes + int(work["shared_bytes"])
     most = max(1, blocks_per_multiprocessor(spec.architecture, threads, resources.registers, shared))
-    blocks = _blocks(work)
+    blocks = blocks_of(work)
     busy = min(most, ceil(blocks / spec.multiprocessors))
     used_kb = busy * (shared + limits_of(spec.architecture).reserved_shared_bytes * (shared > 0)) / 1024
     carved = next((kb for kb in CARVE_OUTS_KB if kb >= used_kb), CARVE_OUTS_KB[-1])
@@ -90,9 +87,10 @@ def residency_of(spec: GpuSpec, work: Mapping[str, Any], resources: Resources) -
 
 
 def model_values(
-    spec: GpuSpec, residency: Residency, most_blocks: int, most_instructions: int
+    spec: GpuSpec, residency: Residency, most_blocks: int, most_instructions: int, in_order: bool
 ) -> list[float]:
-    """What the machine must know of the GPU before it counts a launch, in its order."""
+    """What the machine must know of the GPU before it counts a launch, in its order: `Model` in
+    ptx/native/timing.h."""
     a = architecture_of(spec)
     return [
         residency.l1_bytes,
@@ -100,6 +98,7 @@ def model_values(
         residency.resident,
         most_blocks,
         most_instructions,
+        in_order,
         a.l1_latency,
         a.l2_latency,
         a.dram_latency,
@@ -123,10 +122,6 @@ class KernelTime:
     l2_bytes: float
     residency: Residency
 
-    @property
-    def busiest_pipe(self) -> str:
-        return max(self.pipes_us, key=lambda name: self.pipes_us[name])
-
 
 def kernel_time(
     spec: GpuSpec, work: Mapping[str, Any], resources: Resources, report: Mapping[str, Any]
@@ -135,7 +130,7 @@ def kernel_time(
     a = architecture_of(spec)
     costs, counts = report["costs"], report["counts"]
     residency = residency_of(spec, work, resources)
-    blocks = _blocks(work)
+    blocks = blocks_of(work)
     scale = blocks / max(costs["sampled"], 1)
     clock_mhz = spec.fp32_tflops * 1e6 / (spec.multiprocessors * a.fp32 * 2)
     spills = _spills(spec, work, resources, report, residency)
@@ -144,7 +139,7 @@ def kernel_time(
     cycles = _pipe_cycles(a, costs, counts, spills.instructions)
     per_block = {name: value / max(costs["sampled"], 1) for name, value in cycles.items()}
     latency = costs["latency"] / max(costs["sampled"], 1)
-    latency += BLOCK_CYCLES + THREAD_CYCLES * _threads(work)
+    latency += BLOCK_CYCLES + THREAD_CYCLES * threads_of(work)
     busiest = together(list(per_block.values()), PIPE_SHARPNESS)
     sm_cycles = _grid_cycles(blocks, spec.multiprocessors, residency, busiest, latency)
     busy = min(spec.multiprocessors, blocks)
@@ -236,7 +231,7 @@ def _spills(
     words = (resources.spill_load_bytes + resources.spill_store_bytes) / 4
     counts, costs = report["counts"], report["costs"]
     executed = words * counts["total_warp_instructions"] / max(costs["instructions"], 1)
-    block_bytes = resources.stack_bytes * _threads(work)
+    block_bytes = resources.stack_bytes * threads_of(work)
     missed = _excess(block_bytes, residency.l1_bytes)
     lost = _excess(block_bytes * residency.resident, spec.l2_mb * 1e6)
     return _Spills(executed, executed * LINE * missed, executed * LINE * missed * lost)
@@ -270,11 +265,11 @@ def _pipe_cycles(
     }
 
 
-def _threads(work: Mapping[str, Any]) -> int:
+def threads_of(work: Mapping[str, Any]) -> int:
     x, y, z = work["block"]
     return int(x * y * z)
 
 
-def _blocks(work: Mapping[str, Any]) -> int:
+def blocks_of(work: Mapping[str, Any]) -> int:
     x, y, z = work["grid"]
     return int(x * y * z)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kernelblaster.devices.gpu_model import WARP, KernelTime
-from kernelblaster.devices.occupancy import limits_of
+from kernelblaster.devices.gpu_model import KernelTime, blocks_of, threads_of
+from kernelblaster.devices.occupancy import WARP, limits_of
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.records import KernelProfile, Metric, Resources
 
@@ -56,8 +56,7 @@ def _counters(
     work: Mapping[str, Any], report: Mapping[str, Any], time: KernelTime
 ) -> Iterator[tuple[str, str, str, float]]:
     counts, costs = report["counts"], report["costs"]
-    x, y, z = work["grid"]
-    scale = x * y * z / max(costs["sampled"], 1)
+    scale = blocks_of(work) / max(costs["sampled"], 1)
     requests = counts["shared_load_requests"] + counts["shared_store_requests"]
     wavefronts = counts["shared_load_wavefronts"] + counts["shared_store_wavefronts"]
     instructions = counts["total_warp_instructions"]
@@ -89,9 +88,7 @@ def _counters(
 def _launch(
     spec: GpuSpec, work: Mapping[str, Any], resources: Resources, time: KernelTime
 ) -> Iterator[tuple[str, str, str, float]]:
-    x, y, z = work["block"]
-    gx, gy, gz = work["grid"]
-    threads, blocks = x * y * z, gx * gy * gz
+    threads, blocks = threads_of(work), blocks_of(work)
     warps = -(-threads // WARP)
     most = time.residency.blocks_per_multiprocessor
     possible = limits_of(spec.architecture).threads // WARP

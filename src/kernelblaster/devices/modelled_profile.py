@@ -3,13 +3,13 @@ the GPU model makes a time of what they cost."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from kernelblaster.devices.device import CandidateDied, Pointer, ProfileJob
 from kernelblaster.devices.gpu_model import copy_us, kernel_time, model_values, residency_of
 from kernelblaster.devices.modelled_metrics import copy_profile, kernel_profile
 from kernelblaster.devices.specs import GpuSpec
-from kernelblaster.devices.worker_process import encode
+from kernelblaster.devices.worker_process import WorkerRunner, encode
 from kernelblaster.ptx.machine import NotEmulated
 from kernelblaster.records import KernelProfile, Profile, Resources
 from kernelblaster.records.evaluation import Compilation
@@ -21,15 +21,9 @@ UNKNOWN = dict.fromkeys(
 )
 
 
-class Runner(Protocol):
-    """What is needed of a runner on the emulated device."""
-
-    def prepare(self, command: str) -> None: ...
-
-    def ask(self, command: str) -> dict[str, Any]: ...
-
-
-def modelled_profile(runner: Runner, spec: GpuSpec, device: str, job: ProfileJob, period: int) -> Profile:
+def modelled_profile(
+    runner: WorkerRunner, spec: GpuSpec, device: str, job: ProfileJob, period: int
+) -> Profile:
     """The kernels of one call in launch order, with modelled durations. Of each tensor the first `period`
     bytes are read over and over."""
     for pointer in job.arguments:
@@ -37,21 +31,23 @@ def modelled_profile(runner: Runner, spec: GpuSpec, device: str, job: ProfileJob
             runner.prepare(f"repeat {pointer.offset} {pointer.bytes} {period}")
     arguments = encode(job.arguments)
     plan = runner.ask(f"plan {arguments}")
-    if "not emulated" in plan["error"]:
-        raise NotEmulated(plan["error"])
     if plan["error"]:
         raise CandidateDied(plan["error"])
     resources = _resources(job.binary)
     kernels = [w for w in plan["work"] if not w["name"].startswith("[")]
-    values: list[float] = []
-    for work in kernels:
-        residency = residency_of(spec, work, _of(resources, work["name"]))
-        values += model_values(spec, residency, MOST_BLOCKS, MOST_INSTRUCTIONS)
-    count = f"count {{}} {len(kernels)} {' '.join(f'{value:.17g}' for value in values)} {arguments}"
-    answer = runner.ask(count.format(0))
+
+    def count(in_order: bool) -> dict[str, Any]:
+        values: list[float] = []
+        for work in kernels:
+            residency = residency_of(spec, work, _of(resources, work["name"]))
+            values += model_values(spec, residency, MOST_BLOCKS, MOST_INSTRUCTIONS, in_order)
+        words = " ".join(f"{value:.17g}" for value in values)
+        return runner.ask(f"count {len(kernels)} {words} {arguments}")
+
+    answer = count(in_order=False)
     if any(work.get("report", {}).get("stopped") for work in answer["work"]):
         # Blocks may wait for those before them, or use what those left: then the first ones, in order.
-        answer = runner.ask(count.format(1))
+        answer = count(in_order=True)
     done = [_profile_of(spec, work, resources) for work in answer["work"]]
     return Profile(device=device, tier="modelled", workload=job.workload, kernels=tuple(done))
 
@@ -60,13 +56,11 @@ def _profile_of(spec: GpuSpec, work: Mapping[str, Any], resources: Sequence[Reso
     if work["name"].startswith("["):
         return copy_profile(work, copy_us(spec, work["bytes"]))
     report = work["report"]
-    if "unsupported" in report:
-        raise NotEmulated(f"{work['name']}: not emulated: {report['unsupported']}")
     if "invalid" in report:
         raise CandidateDied(f"{work['name']}: invalid launch: {report['invalid']}")
     if "costs" not in report or report["stopped"]:
         found = [f"{f['kind']} in line {f['line']}: {f['detail']}" for f in report.get("findings", [])]
-        reason = found[0] if found else report.get("error") or "it did not run"
+        reason = found[0] if found else "it did not run"
         raise NotEmulated(
             f"{work['name']}: its time cannot be modelled from some of its blocks alone: {reason}."
         )

@@ -1,5 +1,6 @@
 """How many warps of a kernel fit on a multiprocessor, from ptxas' report and the block size."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 WARP = 32
@@ -26,11 +27,20 @@ LIMITS = {
 }
 
 
+def capability(architecture: str) -> int:
+    """The number in an architecture's name: 90 for sm_90a."""
+    return int("".join(c for c in architecture if c.isdigit()))
+
+
+def nearest_earlier(listed: Iterable[int], architecture: str) -> int:
+    """Of the listed capabilities, the architecture's own or the nearest earlier one; else the first."""
+    numbers = sorted(listed)
+    return max((n for n in numbers if n <= capability(architecture)), default=numbers[0])
+
+
 def limits_of(architecture: str) -> Limits:
     """The limits of an architecture like sm_90a, or of the nearest earlier one that is listed."""
-    number = int("".join(c for c in architecture if c.isdigit()))
-    known = [n for n in LIMITS if n <= number] or [min(LIMITS)]
-    return LIMITS[max(known)]
+    return LIMITS[nearest_earlier(LIMITS, architecture)]
 
 
 def blocks_per_multiprocessor(architecture: str, threads: int, registers: int, shared_bytes: int) -> int:

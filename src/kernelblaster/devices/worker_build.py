@@ -1,32 +1,48 @@
-"""The worker executable: built once for a toolkit and an architecture, then taken from the cache."""
+"""The worker executables: each built once with nvcc, then taken from the cache."""
 
 import hashlib
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from kernelblaster import cache
 from kernelblaster.devices.toolchain import toolchain
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.ptx.build import machine_library
 
 NATIVE = Path(__file__).parent / "native"
-SOURCES = ("worker.cpp", "flush.cu", "shims.cpp", "sandbox.cpp")
+HEADERS = ("emulated.h", "protocol.h", "worker.h")
 
 
 def worker_executable(architecture: str) -> Path:
-    """Path of the worker for `architecture` (like sm_90a); about 5 s the first time."""
+    """Path of the GPU's worker for `architecture` (like sm_90a); about 5 s the first time."""
+    options = [f"-arch={architecture}", "-D__NV_LEGACY_LAUNCH"]
+    options += ["-Xcompiler", "-rdynamic,-D__NV_LEGACY_LAUNCH", "-ldl", "-Xlinker", "-z,now"]
+    return _built("worker", ("worker.cpp", "flush.cu", "shims.cpp", "sandbox.cpp"), options)
+
+
+def emulated_worker() -> Path:
+    """Path of the emulating worker: the PTX machine's core with a CUDA runtime in front; a few seconds
+    beyond building the machine itself, the first time."""
+    library = machine_library()
+    options = ["-Xcompiler", "-rdynamic", str(library), "-ldl", "-lpthread"]
+    options += ["-Xlinker", f"-z,now,-rpath,{library.parent}"]
+    return _built("emulated", ("emulated.cpp", "stand_in.cpp", "sandbox.cpp"), options)
+
+
+def _built(name: str, sources: Sequence[str], options: Sequence[str]) -> Path:
     tools = toolchain()
-    digest = hashlib.sha256(f"{tools.version} {architecture}".encode())
-    for name in (*SOURCES, "protocol.h", "worker.h"):
-        digest.update((NATIVE / name).read_bytes())
+    digest = hashlib.sha256(f"{tools.version} {name} {' '.join(options)}".encode())
+    for file in (*sources, *HEADERS):
+        digest.update((NATIVE / file).read_bytes())
     target = cache.entry("worker", digest.hexdigest()[:32])
-    executable = target / "worker"
+    executable = target / name
     if executable.is_file():
         return executable
     with cache.filling(target) as folder:
-        command = [tools.nvcc, "-O2", "-std=c++17", "-cudart", "none", f"-arch={architecture}"]
-        command += ["-D__NV_LEGACY_LAUNCH", "-Xcompiler", "-rdynamic,-D__NV_LEGACY_LAUNCH"]
-        command += [str(NATIVE / name) for name in SOURCES]
-        command += ["-ldl", "-Xlinker", "-z,now", "-o", str(folder / "worker")]
+        command = [tools.nvcc, "-O2", "-std=c++17", "-cudart", "none"]
+        command += [str(NATIVE / source) for source in sources]
+        command += [*options, "-o", str(folder / name)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise KernelBlasterError(

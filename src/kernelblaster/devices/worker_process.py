@@ -155,9 +155,14 @@ class WorkerRunner:
         self._limit_s = limit_s
 
     def prepare(self, command: str) -> None:
+        self.ask(command)
+
+    def ask(self, command: str) -> dict[str, Any]:
+        """The worker's answer; a fault that it tells of is the candidate's."""
         answer = self._worker.command(command, self._limit_s)
         if "fault" in answer:
             raise CandidateDied(str(answer["fault"]))
+        return answer
 
     def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport:
         text = f"call {scratch_poison} {int(accounting)} {encode(arguments)}"

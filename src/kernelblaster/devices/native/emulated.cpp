@@ -8,8 +8,7 @@
 //   call POISON ACCOUNT N A1 ... AN    as in worker.cpp; the answer also has findings and counts
 //   repeat OFFSET BYTES PERIOD         let these bytes of the arena show their first PERIOD over and over
 //   plan N A1 ... AN                   call it, but only list what it launches
-//   count INORDER M V1 ... V10 ... N A1 ... AN    call it; of launch k, run some blocks for GPU model k of M and
-//                                      record costs; INORDER 1: the first blocks, one after the other
+//   count M V1 ... V11 ... N A1 ... AN call it; of launch k, run some blocks for GPU model k of M, record costs
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -32,16 +31,8 @@ using namespace emulated;
 
 namespace {
 
-FILE* replies;
 void (*candidate)(void* const*, cudaStream_t);
 std::vector<uint64_t> tensors;
-
-void answer(const std::string& fields) {
-  fprintf(replies, "{%s}\n", fields.c_str());
-  fflush(replies);
-}
-
-void fail(const std::string& what) { answer("\"fault\": " + quoted(what)); }
 
 bool map_arena(std::istringstream& words) {
   std::string command, path;
@@ -121,7 +112,7 @@ void do_plan(std::istringstream& words) {
 
 void do_count(std::istringstream& words) {
   size_t count = 0;
-  words >> in_order >> count;
+  words >> count;
   models.assign(count * kModelValues, 0);
   for (double& value : models) words >> value;
   mode = Count;

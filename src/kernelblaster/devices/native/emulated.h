@@ -25,7 +25,7 @@ const char* ptx_launch(Machine*, Loaded*, const char* kernel, const uint32_t* gr
 
 namespace emulated {
 
-constexpr size_t kModelValues = 10;
+constexpr size_t kModelValues = 11;
 
 struct Kernel {
   std::string name;
@@ -47,7 +47,6 @@ extern cudaStream_t given;
 // What the next call is for, and what the last one did.
 extern Mode mode;
 extern std::vector<double> models;       // Count: kModelValues for each launch
-extern int in_order;
 extern int poison;
 extern std::map<void*, Scratch> scratch; // that is held
 extern std::string launches;             // reports, as JSON, comma-separated

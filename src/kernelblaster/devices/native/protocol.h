@@ -1,6 +1,7 @@
 // How judge and workers talk: commands are words on a line, answers are lines of JSON.
 #pragma once
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
@@ -15,6 +16,15 @@ inline std::string quoted(const std::string& text) {
   }
   return result + "\"";
 }
+
+inline FILE* replies;   // where answers go
+
+inline void answer(const std::string& fields) {
+  fprintf(replies, "{%s}\n", fields.c_str());
+  fflush(replies);
+}
+
+inline void fail(const std::string& what) { answer("\"fault\": " + quoted(what)); }
 
 // Arguments as the candidate's trampoline takes them: the address of each value. A word is p<offset from
 // `base`>, i<whole number>, d<number> or b<0 or 1>; their count comes first.

@@ -21,7 +21,6 @@ int threads = 1;
 cudaStream_t given = (cudaStream_t)(uintptr_t)0x5bd1e995;
 Mode mode = Execute;
 std::vector<double> models;
-int in_order = 0;
 int poison = -1;
 std::map<void*, Scratch> scratch;
 std::string launches;
@@ -85,9 +84,7 @@ cudaError_t launch(const void* function, dim3 grid, dim3 block, void** arguments
   if (mode == Count) {
     size_t first = launched++ * kModelValues;
     if (first + kModelValues > models.size()) return failed(cudaErrorUnknown, "it launched more than was planned");
-    std::vector<double> values(&models[first], &models[first] + kModelValues);
-    values.insert(values.begin() + 5, in_order);
-    ptx_model(machine, values.data(), (int)values.size());
+    ptx_model(machine, &models[first], (int)kModelValues);
   }
   std::string report = mode == Plan ? "{}" :
       ptx_launch(machine, module, kernel.name.c_str(), g, b, shared, packed.data(), packed.size(), kBudget, threads);

@@ -31,7 +31,6 @@ namespace {
 
 using Call = void(void* const*, cudaStream_t);
 
-FILE* replies;
 cudaStream_t stream;
 cudaEvent_t flush_begin, call_begin, call_end;
 char* arena;
@@ -48,13 +47,6 @@ double now_us() {
   clock_gettime(CLOCK_MONOTONIC, &t);
   return t.tv_sec * 1e6 + t.tv_nsec * 1e-3;
 }
-
-void answer(const std::string& fields) {
-  fprintf(replies, "{%s}\n", fields.c_str());
-  fflush(replies);
-}
-
-void fail(const std::string& what) { answer("\"fault\": " + quoted(what)); }
 
 bool check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return true;

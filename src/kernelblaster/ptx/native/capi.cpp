@@ -113,7 +113,7 @@ std::string costs_text(const Costs& c) {
   for (int k = 0; k < kPipes; ++k) out << (k ? ", " : "") << quoted(pipes[k]) << ": " << c.pipes[k];
   out << "}";
 #define FIELD(name) out << ", \"" #name "\": " << c.name
-  FIELD(lines); FIELD(missed_lines); FIELD(l1_sectors); FIELD(l1_hits); FIELD(store_sectors); FIELD(partial_sectors); FIELD(partial_lines);
+  FIELD(lines); FIELD(missed_lines); FIELD(l1_sectors); FIELD(l1_hits); FIELD(store_sectors); FIELD(partial_lines);
   FIELD(atomic_sectors); FIELD(atomic_lanes); FIELD(hottest_atomic); FIELD(instructions);
 #undef FIELD
   out << ", \"traffic\": [";

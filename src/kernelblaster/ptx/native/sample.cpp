@@ -44,7 +44,6 @@ void merge(Costs& into, const Costs& from) {
   into.l1_sectors += from.l1_sectors;
   into.l1_hits += from.l1_hits;
   into.store_sectors += from.store_sectors;
-  into.partial_sectors += from.partial_sectors;
   into.partial_lines += from.partial_lines;
   into.atomic_sectors += from.atomic_sectors;
   into.atomic_lanes += from.atomic_lanes;

@@ -197,10 +197,7 @@ void time_global(Warp& w, const Access& a, unsigned size, Effect effect) {
   if (effect == Effect::Store) {
     int touched = 0;
     for (int i = 0; i < lines.count; ++i) touched += bits(lines.sectors[i]);
-    if (stored_bytes < (uint64_t)touched * kSector * 3 / 4) {
-      costs.partial_sectors += (uint64_t)touched;
-      costs.partial_lines += (uint64_t)lines.count;
-    }
+    if (stored_bytes < (uint64_t)touched * kSector * 3 / 4) costs.partial_lines += (uint64_t)lines.count;
   }
   w.clock->memory_latency = std::max(w.clock->memory_latency, latency);
 }

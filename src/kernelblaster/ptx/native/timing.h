@@ -49,7 +49,7 @@ struct Costs {
   double latency = 0;              // cycles from a block's start to its end if it were alone, summed
   uint64_t lines = 0;              // 128-byte lines asked of the L1 cache, by loads, stores and atomics
   uint64_t missed_lines = 0;       // of the loads' lines, those of which a sector was not there
-  uint64_t l1_sectors = 0, l1_hits = 0, store_sectors = 0, partial_sectors = 0, partial_lines = 0,
+  uint64_t l1_sectors = 0, l1_hits = 0, store_sectors = 0, partial_lines = 0,
            atomic_sectors = 0, atomic_lanes = 0;
   uint64_t hottest_atomic = 0;     // most atomics on one address, by lanes
   std::unordered_map<uint64_t, Traffic> traffic;   // by start of the allocation
