@@ -16,7 +16,7 @@ from kernelblaster.knowledge.events import Observed, Provenance
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.policy import Policy
-from kernelblaster.records import Candidate, Evaluation, Optimization, State, Task, Unsupported
+from kernelblaster.records import Candidate, Evaluation, Optimization, State, Task
 from kernelblaster.store.run import Run
 from kernelblaster.strategies.maic_rl import MaicRl
 from kernelblaster.strategies.search import BudgetSpent, Search, Step
@@ -125,15 +125,14 @@ class _Session:
             self._knowledge.add_optimization(name, guess, UNKNOWN_WEIGHT, provenance)
         now = self._expected(self._knowledge.content(), name, applied)
         before = self._expected(theta, name, applied) if name in theta.states else {}
-        retired = [t for t in techniques if t not in now]
-        return name, [before.get(t, now[t]) for t in techniques if t not in retired]
+        return name, [before.get(t, now[t]) for t in techniques if t in now]
 
     def _expected(self, content: Content, state: str, applied: tuple[str, ...]) -> dict[str, Scored]:
         scored = content.optimizations(state, self.architecture, applied)
         return {s.optimization.technique: s for s in scored}
 
     def learn(self, step: Step, before: tuple[str, ...], parent: Candidate, child: Candidate) -> None:
-        if step.result != Unsupported.model_fields["kind"].default:
+        if step.result != "Unsupported":
             change = Observed(state=step.state, technique=step.technique, result=step.result, before=before)  # type: ignore[arg-type]
             uid = f"{self._run.name}/{parent.digest}/{child.digest}"
             self._knowledge.take_over([(change, self._provenance(child), uid)])

@@ -38,6 +38,7 @@ from kernelblaster.knowledge.matching import MATCH, nearest
 from kernelblaster.records import Optimization, State
 
 NOBODY = Provenance()
+AT_ONCE = 500  # values in one query
 Fresh = tuple[Change, Provenance, str]
 """A change to be recorded, where it comes from, and its identity."""
 _changes: TypeAdapter[Change] = TypeAdapter(Change)
@@ -93,19 +94,26 @@ class KnowledgeBase:
     def at(self, version: int) -> Content:
         """The content as it was when `version` was the latest event."""
         with self._database.reading() as connection:
-            self._check_version(connection, version)
+            if version == self._check_version(connection, version):
+                self._content = self._refreshed(connection)
+                return self._content
             return content_of(self._events(connection, 0, version))
 
     # Learning
 
     def add_state(self, state: State, provenance: Provenance = NOBODY, discovered: bool = False) -> None:
         """A state that is known already stays as it is."""
+        if state.name in self.content().states:
+            return
         self.record([StateAdded(state=state, discovered=discovered)], provenance)
 
     def add_optimization(
         self, state: str, optimization: Optimization, weight: float = 1.0, provenance: Provenance = NOBODY
     ) -> None:
         """`weight`: how many observations the predicted gain is worth. A known one stays as it is."""
+        content = self.content()
+        if optimization.technique in content.entries.get(content.resolve(state), {}):
+            return
         change = OptimizationAdded(state=state, optimization=optimization, weight=weight)
         self.record([change], provenance)
 
@@ -168,8 +176,7 @@ class KnowledgeBase:
         taken: list[Fresh] = []
 
         def unknown(connection: Connection, _: Content) -> list[Fresh]:
-            here = {event.uid for event in effective(self._events(connection))}
-            taken.extend(fresh for fresh in known if fresh[2] not in here)
+            taken.extend(self._uncounted(connection, known))
             return taken
 
         self._write(unknown)
@@ -237,6 +244,19 @@ class KnowledgeBase:
             self._rewrite(connection, content)
         self._content = content
         return content.version
+
+    def _uncounted(self, connection: Connection, known: Sequence[Fresh]) -> list[Fresh]:
+        """Those that do not count here. Only where one was recorded before must all events be looked at:
+        it may have been taken back since."""
+        uids = [uid for _, _, uid in known]
+        recorded: set[str] = set()
+        for start in range(0, len(uids), AT_ONCE):
+            some = tables.events.c.uid.in_(uids[start : start + AT_ONCE])
+            recorded |= set(connection.execute(select(tables.events.c.uid).where(some)).scalars())
+        if not recorded:
+            return list(known)
+        here = {event.uid for event in effective(self._events(connection))}
+        return [fresh for fresh in known if fresh[2] not in here]
 
     def _check_version(self, connection: Connection, version: int) -> int:
         latest = connection.execute(select(func.max(tables.events.c.version))).scalar() or 0

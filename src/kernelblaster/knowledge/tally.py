@@ -21,12 +21,6 @@ class Tally(NamedTuple):
     def attempts(self) -> float:
         return self.seen + self.failed
 
-    def with_gain(self, log_speedup: float) -> "Tally":
-        return self.plus(Tally(1.0, log_speedup))
-
-    def with_failure(self) -> "Tally":
-        return self._replace(failed=self.failed + 1)
-
     def plus(self, other: "Tally") -> "Tally":
         count = self.seen + other.seen
         if count == 0:

@@ -32,24 +32,22 @@ class MaicRl:
         self._policy = policy
         self._session = session
         self._search = search
+        self._best: Place | None = None
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Place:
         """The best candidate that was found."""
-        start = self._start(task)
-        best = start
+        start = self._best = self._start(task)
         try:
             for iteration in range(self._search.iterations):
                 theta = self._session.theta(iteration)
                 for rollout in range(self._search.rollouts):
-                    begin = best if rollout % 2 else start
-                    found = self._rollout(begin, theta, f"{iteration}/{rollout}")
-                    best = max(best, found, key=_speedup)
-                    if self._session.good_enough(best.evaluation):
-                        return best
+                    self._rollout(self._best if rollout % 2 else start, theta, f"{iteration}/{rollout}")
+                    if self._session.good_enough(self._best.evaluation):
+                        return self._best
         except BudgetSpent:
-            best = max((best, *self._unfinished), key=_speedup)
-        return best
+            pass
+        return self._best
 
     def _start(self, task: Task) -> Place:
         attempt = self._policy.initial(task)
@@ -59,21 +57,20 @@ class MaicRl:
             raise KernelBlasterError(
                 f"{task.name}: the first candidate is not correct ({evaluation.outcome.kind}: {reason})."
             )
-        self._unfinished: list[Place] = []
         return Place(attempt, evaluation)
 
-    def _rollout(self, place: Place, theta: Content, key: str) -> Place:
+    def _rollout(self, place: Place, theta: Content, key: str) -> None:
+        assert self._best is not None
         patience = PATIENCE
         for number in range(self._search.steps):
-            self._unfinished = [place]
             found = self._step(place, theta, f"{key}/{number}")
             if found is None:
                 break
             patience = PATIENCE if found is not place else patience - 1
             place = found
+            self._best = max(self._best, place, key=_speedup)
             if not patience or self._session.good_enough(place.evaluation):
                 break
-        return place
 
     def _step(self, place: Place, theta: Content, key: str) -> Place | None:
         """The best of several techniques, the same place if none of them pays, None if none applies."""
