@@ -249,17 +249,3 @@ KERNEL assert_good(float* out, const float* x, int n) { assert(x[threadIdx.x] < 
 __device__ __noinline__ int deeper(int n) { return n <= 0 ? 1 : deeper(n - 1) * 3 + deeper(n - 2); }  // FAULT recursion
 KERNEL recursion_bad(float* out, const float* x, int n) { out[threadIdx.x] = deeper(n * 100); }
 KERNEL recursion_good(float* out, const float* x, int n) { out[threadIdx.x] = deeper(threadIdx.x % 8); }
-
-// Shared memories of different sizes: what the machine records of the one lies where the other's was.
-extern "C" __global__ void roomy(float* out) {
-  __shared__ float tile[4096];
-  for (int i = threadIdx.x; i < 4096; i += blockDim.x) tile[i] = i;
-  __syncthreads();
-  out[threadIdx.x] = tile[4095 - threadIdx.x];
-}
-extern "C" __global__ void narrow(float* out) {
-  __shared__ float tile[256];
-  tile[threadIdx.x] = threadIdx.x;
-  __syncthreads();
-  out[threadIdx.x] = tile[255 - threadIdx.x];
-}
