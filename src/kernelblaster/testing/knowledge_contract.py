@@ -161,5 +161,5 @@ class KnowledgeContract:
         assert (total.seen, total.failed) == (PROCESSES * (EACH - EACH // 5), PROCESSES * (EACH // 5))
         observed = [e.provenance for e in kb.log() if isinstance(e.change, Observed)]
         assert len({(p.run, p.step) for p in observed}) == len(observed) == PROCESSES * EACH
-        assert kb.version == len(observed) + 2 * PROCESSES
+        assert kb.version <= len(observed) + 2 * PROCESSES  # what is known already is not added again
         assert kb.content() == kb.at(kb.version)

@@ -12,7 +12,7 @@ from kernelblaster.policies.expert.plan import Kernel, Plan, Stage, Store
 from kernelblaster.policies.expert.render import Renderer
 from kernelblaster.tasks.header import C_TYPES
 
-FAMILIES = ("row_reduction", "column_reduction", "full_reduction", "matrix_product")
+FAMILIES = ("row_reduction", "column_reduction", "full_reduction")
 
 BLOCK_REDUCE = """\
 // Combines one value of each thread of the block, pair by pair; every thread gets the result.
