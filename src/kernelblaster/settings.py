@@ -46,6 +46,11 @@ def visible_device() -> str:
     return os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0] or "0"
 
 
+def secret(name: str) -> str | None:
+    """A key for a server, from the environment variable of that name. It is not to be written anywhere."""
+    return os.environ.get(name) or None
+
+
 def library_path() -> str:
     return os.environ.get("LD_LIBRARY_PATH", "")
 

@@ -1,0 +1,40 @@
+"""Language models: one way to ask (`Model.ask`), whoever answers, and what it costs.
+
+Nothing here is needed without a model; the libraries of the servers are imported when one is opened.
+"""
+
+from kernelblaster.models.failures import (
+    BadAnswer,
+    BudgetSpent,
+    Malformed,
+    ModelError,
+    Refused,
+    TooLong,
+    Unavailable,
+)
+from kernelblaster.models.ledger import Budget, Ledger
+from kernelblaster.models.names import parse_table
+from kernelblaster.models.opening import Service, open_models
+from kernelblaster.models.prices import read_prices
+from kernelblaster.models.request import Message, Model, Reply, Request, Usage
+
+__all__ = [
+    "BadAnswer",
+    "Budget",
+    "BudgetSpent",
+    "Ledger",
+    "Malformed",
+    "Message",
+    "Model",
+    "ModelError",
+    "Refused",
+    "Reply",
+    "Request",
+    "Service",
+    "TooLong",
+    "Unavailable",
+    "Usage",
+    "open_models",
+    "parse_table",
+    "read_prices",
+]

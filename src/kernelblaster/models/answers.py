@@ -1,0 +1,114 @@
+"""Answers on disk, a file each, found by the identity of the question: a cache, and a recording."""
+
+import os
+import tempfile
+import threading
+from collections import defaultdict
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from kernelblaster.models.failures import ModelError, NotRecorded
+from kernelblaster.models.request import Answer, Endpoint, Message, Request, T
+from kernelblaster.records.record import Record
+
+
+class Recorded(Record):
+    """A question and its answer, as they are in a file. Only the answer is read back by machines."""
+
+    role: str
+    task: str
+    step: str
+    messages: tuple[Message, ...]
+    answer: Answer
+
+
+class Answers:
+    """A folder of answers. Many processes may use it at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def find(self, request: Request[T]) -> Answer | None:
+        try:
+            text = self._file(request).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ModelError(f"{self._file(request)}: {error.strerror or error}") from error
+        try:
+            return Recorded.model_validate_json(text).answer
+        except ValidationError:
+            return None
+
+    def has(self, request: Request[T]) -> bool:
+        return self.find(request) is not None
+
+    def keep(self, request: Request[T], answer: Answer) -> None:
+        """The file is whole and on the disk when this returns."""
+        record = Recorded(
+            role=request.role, task=request.task, step=request.step, messages=request.messages, answer=answer
+        )
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=self.folder, prefix=".", delete=False) as file:
+                file.write(record.model_dump_json(indent=1).encode())
+                file.flush()
+                os.fsync(file.fileno())
+            Path(file.name).replace(self._file(request))
+        except OSError as error:
+            raise ModelError(
+                f"{self.folder}: cannot keep an answer: {error.strerror or error}. Free some space, or name "
+                "another folder."
+            ) from error
+
+    def _file(self, request: Request[T]) -> Path:
+        return self.folder / f"{request.digest}.json"
+
+
+class Keeping:
+    """An endpoint whose answers are kept before they are returned, and asked for once. Around any
+    endpoint this is a recording, too."""
+
+    def __init__(self, endpoint: Endpoint, answers: Answers) -> None:
+        self._endpoint = endpoint
+        self._answers = answers
+
+    def answer(self, request: Request[T]) -> Answer:
+        kept = self._answers.find(request)
+        if kept is not None:
+            return kept
+        answer = self._endpoint.answer(request)
+        self._answers.keep(request, answer)
+        return answer
+
+
+class Once:
+    """An endpoint that works on a question for one thread at a time: the others then find its answer kept."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._lock = threading.Lock()
+        self._busy: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    def answer(self, request: Request[T]) -> Answer:
+        with self._lock:
+            busy = self._busy[request.digest]
+        with busy:
+            return self._endpoint.answer(request)
+
+
+class Replay:
+    """Recorded answers, and no others."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+
+    def answer(self, request: Request[T]) -> Answer:
+        answer = self._answers.find(request)
+        if answer is None:
+            raise NotRecorded(
+                f"{self._answers.folder}: has no answer for {request.role} ({request.digest}). The prompt, "
+                "the schema or the seed is another one than when it was recorded; record again."
+            )
+        return answer

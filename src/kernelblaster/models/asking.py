@@ -1,0 +1,45 @@
+"""Asking an endpoint and reading the answer, with one round to mend what cannot be read."""
+
+from dataclasses import replace
+
+from kernelblaster.models.failures import Malformed
+from kernelblaster.models.reading import read
+from kernelblaster.models.request import Answer, Endpoint, Message, Reply, Request, T, Usage
+
+SHOWN_ANSWER = 20_000  # characters of a malformed answer that are shown to the model again
+
+
+class Asking:
+    """A model: any endpoint, its answers read and validated."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+
+    def ask(self, request: Request[T]) -> Reply[T]:
+        """A `Malformed` answer is shown to the model once, with what is wrong; the second one is final."""
+        answer = self._endpoint.answer(request)
+        try:
+            return _reply(read(request, answer), answer)
+        except Malformed as problem:
+            again = repair(request, answer, problem.problem)
+        second = self._endpoint.answer(again)
+        reply = _reply(read(again, second), second)
+        return replace(reply, usage=_sum(answer.usage, second.usage), calls=2)
+
+
+def repair(request: Request[T], answer: Answer, problem: str) -> Request[T]:
+    """The same question, with the answer that could not be used and the reason."""
+    text = (
+        f"That answer cannot be used: {problem}.\n"
+        "Answer again with the whole corrected JSON object, and nothing else."
+    )
+    said = Message(speaker="assistant", text=answer.text[:SHOWN_ANSWER])
+    return replace(request, messages=(*request.messages, said, Message(speaker="user", text=text)))
+
+
+def _reply(value: T, answer: Answer) -> Reply[T]:
+    return Reply(value=value, text=answer.text, model=answer.model, usage=answer.usage)
+
+
+def _sum(first: Usage | None, second: Usage | None) -> Usage | None:
+    return first + second if first and second else None

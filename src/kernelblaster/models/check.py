@@ -1,0 +1,131 @@
+"""What works with a model: one tiny call, for `kernelblaster doctor --model NAME`."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel
+
+from kernelblaster.models.asking import Asking
+from kernelblaster.models.failures import ModelError
+from kernelblaster.models.names import OWN_KEY, ModelName, parse_name
+from kernelblaster.models.opening import open_server
+from kernelblaster.models.prices import Prices, read_prices
+from kernelblaster.models.request import Message, Reply, Request
+from kernelblaster.models.wire import Limits
+from kernelblaster.settings import secret
+
+LIMITS = Limits(connect_s=5, silence_s=60, call_s=120)
+SMALLEST_CONTEXT = 32_000  # tokens; prompts for large kernels are cut below this
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at."""
+
+    subject: str
+    state: Literal["ok", "limited", "missing"]
+    detail: str
+    advice: str = ""
+    needed: bool = False
+
+
+class Product(BaseModel):
+    product: int
+
+
+TINY = Request(
+    role="doctor",
+    messages=(
+        Message(speaker="system", text="You answer briefly."),
+        Message(speaker="user", text="What is 6 times 7?"),
+    ),
+    schema=Product,
+    output_limit=2048,
+)
+
+
+def check_model(text: str, *, limits: Limits = LIMITS, prices: Prices | None = None) -> list[Finding]:
+    """Ask one small question, and say what came of it. A folder is only looked at."""
+    try:
+        name = parse_name(text)
+        return _server(name, limits, prices or read_prices()) if name.server else [_folder(name)]
+    except ModelError as error:
+        return [Finding("model", "missing", str(error), needed=True)]
+
+
+def _server(name: ModelName, limits: Limits, prices: Prices) -> list[Finding]:
+    server = open_server(name, limits)
+    start = time.monotonic()
+    reply = Asking(server).ask(TINY)
+    seconds = time.monotonic() - start
+    return [
+        Finding("model", "ok", f"{name} answered in {seconds:.1f} s", _about_key(name), needed=True),
+        _correct(reply),
+        _structured(server.options.takes("response_format") or server.options.takes("output_config"), reply),
+        _streaming(name, server.options.takes("stream")),
+        _usage(reply),
+        _price(name, prices),
+        _context(server.context_length()),
+    ]
+
+
+def _about_key(name: ModelName) -> str:
+    unlocked = name.server and not name.server.needs_key and secret(OWN_KEY) is None
+    return f"Without a key; one for it would be in {OWN_KEY}." if unlocked else ""
+
+
+def _correct(reply: Reply[Product]) -> Finding:
+    if reply.value.product == 42:
+        return Finding("answer", "ok", "6 times 7 is 42")
+    advice = "A model that cannot do this will not write kernels."
+    return Finding("answer", "limited", f"6 times 7 is not {reply.value.product}", advice)
+
+
+def _structured(native: bool, reply: Reply[Product]) -> Finding:
+    if native and reply.calls == 1:
+        return Finding("structured output", "ok", "the server keeps answers to the schema")
+    how = "the server declines it" if not native else "the server takes it, but the answer did not fit"
+    advice = "Answers are searched for JSON, and asked for again once where there is none that fits."
+    return Finding("structured output", "limited", how, advice)
+
+
+def _streaming(name: ModelName, taken: bool) -> Finding:
+    if taken or (name.server and name.server.speaks == "anthropic"):
+        return Finding("streaming", "ok", "an answer that is too long or too slow is stopped on its way")
+    advice = "Such an answer is stopped by the server's own limit, or by the limit on silence."
+    return Finding("streaming", "limited", "the server sends whole answers", advice)
+
+
+def _usage(reply: Reply[Product]) -> Finding:
+    if reply.usage is None:
+        advice = "Budgets count the most that each call may have taken."
+        return Finding("usage", "limited", "the server does not count tokens", advice)
+    return Finding("usage", "ok", f"{reply.usage.tokens_in} tokens in, {reply.usage.tokens_out} out")
+
+
+def _price(name: ModelName, prices: Prices) -> Finding:
+    rates = prices.of(str(name))
+    if rates is None:
+        advice = "Costs are in tokens only. A price can be given in a file (--prices)."
+        return Finding("price", "limited", "is not known", advice)
+    detail = f"${rates.input:g} and ${rates.output:g} for a million tokens in and out"
+    return Finding("price", "ok", f"{detail} ({prices.origin(str(name))})")
+
+
+def _context(length: int | None) -> Finding:
+    if length is None:
+        return Finding("context length", "limited", "the server does not say")
+    state: Literal["ok", "limited"] = "ok" if length >= SMALLEST_CONTEXT else "limited"
+    advice = "" if state == "ok" else f"Prompts can be longer; {SMALLEST_CONTEXT} tokens are enough."
+    return Finding("context length", state, f"{length} tokens", advice)
+
+
+def _folder(name: ModelName) -> Finding:
+    folder = Path(name.rest)
+    if name.kind == "replay":
+        count = sum(1 for _ in folder.glob("*.json"))
+        state: Literal["ok", "missing"] = "ok" if count else "missing"
+        return Finding("replay", state, f"{folder}: {count} recorded answers", needed=True)
+    return Finding("hand-off", "ok", f"questions will be folders in {folder}", needed=True)

@@ -1,0 +1,45 @@
+"""What a run will probably cost, before it starts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelblaster.models.names import ModelTable
+from kernelblaster.models.prices import Prices
+from kernelblaster.models.request import Usage
+
+
+@dataclass(frozen=True)
+class Expected:
+    """How often a role will ask, and the tokens of one call."""
+
+    role: str
+    calls: int
+    tokens_in: int
+    tokens_out: int
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a role will take in all. No `usd`: the model's price is not known."""
+
+    role: str
+    model: str
+    calls: int
+    usage: Usage
+    usd: float | None
+
+
+def estimate(expected: Sequence[Expected], table: ModelTable, prices: Prices) -> list[Estimate]:
+    """By role, for those that have a model. Nothing is assumed to come from a prompt cache."""
+    rows = []
+    for item in expected:
+        name = table.of(item.role)
+        if name is None:
+            continue
+        one = Usage(tokens_in=item.tokens_in, tokens_out=item.tokens_out)
+        free = name.server is None
+        each = 0.0 if free else prices.usd(str(name), one)
+        usage = Usage(tokens_in=item.calls * one.tokens_in, tokens_out=item.calls * one.tokens_out)
+        usd = None if each is None else item.calls * each
+        rows.append(Estimate(item.role, str(name), item.calls, usage, usd))
+    return rows

@@ -1,0 +1,41 @@
+"""Every paid call is in the ledger: set aside before, settled after."""
+
+from collections.abc import Callable
+from typing import Any
+
+from kernelblaster.models.failures import Declined, NotAllowed, Unavailable
+from kernelblaster.models.ledger import NOTHING, Ledger
+from kernelblaster.models.request import Answer, Endpoint, Request, T
+
+
+class Metered:
+    """An endpoint whose calls are paid for. `free` says which answers cost nothing, being on disk already."""
+
+    def __init__(
+        self, endpoint: Endpoint, model: str, ledger: Ledger, *, free: Callable[[Request[Any]], bool]
+    ) -> None:
+        self._endpoint = endpoint
+        self._model = model
+        self._ledger = ledger
+        self._free = free
+
+    def answer(self, request: Request[T]) -> Answer:
+        if self._free(request):
+            answer = self._endpoint.answer(request)
+            self._ledger.settle_late(self._model, request, answer.usage)
+            return answer
+        reservation = self._ledger.reserve(self._model, request)
+        try:
+            answer = self._endpoint.answer(request)
+        except BaseException as error:
+            self._ledger.settle(reservation, NOTHING if _costs_nothing(error) else None)
+            raise
+        self._ledger.settle(reservation, answer.usage)
+        return answer
+
+
+def _costs_nothing(error: BaseException) -> bool:
+    """A request that the server turned away; an interrupted or a lost one may have been worked on."""
+    if isinstance(error, Unavailable):
+        return not error.maybe_charged
+    return isinstance(error, Declined | NotAllowed)

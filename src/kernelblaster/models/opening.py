@@ -1,0 +1,104 @@
+"""From names to models that can be asked, with everything around them that a run needs."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernelblaster.models.answers import Answers, Keeping, Once, Replay
+from kernelblaster.models.asking import Asking
+from kernelblaster.models.failures import BadName, ModelError, NotAllowed
+from kernelblaster.models.handoff import HandOff
+from kernelblaster.models.ledger import Ledger
+from kernelblaster.models.metered import Metered
+from kernelblaster.models.names import Kind, ModelName, ModelTable
+from kernelblaster.models.request import Endpoint, Model, Reply, Request, T
+from kernelblaster.models.retrying import Limited, Patience, Retrying
+from kernelblaster.models.wire import Limits
+from kernelblaster.settings import secret, settings
+
+if TYPE_CHECKING:
+    from kernelblaster.models.anthropic_server import AnthropicServer
+    from kernelblaster.models.openai_server import OpenAIServer
+
+
+def answer_folder() -> Path:
+    """Where paid answers are kept for all runs."""
+    return settings().data / "answers"
+
+
+@dataclass(frozen=True)
+class Service:
+    """How models are used: limits on a call, patience with a server, calls at once, where answers are
+    kept, where a recording of the run goes, and how to say where a hand-off waits."""
+
+    limits: Limits = field(default_factory=Limits)
+    patience: Patience = field(default_factory=Patience)
+    calls_at_once: int = 4
+    answers: Path = field(default_factory=answer_folder)
+    record: Path | None = None
+    say: Callable[[str], None] = print
+
+
+class ByRole:
+    """The models of a run; each request goes to that of its role."""
+
+    def __init__(self, table: ModelTable, models: Mapping[ModelName, Model]) -> None:
+        self._table = table
+        self._models = models
+
+    def ask(self, request: Request[T]) -> Reply[T]:
+        name = self._table.of(request.role)
+        if name is None:
+            raise BadName(f"no model was named for {request.role}: give --model NAME.")
+        return self._models[name].ask(request)
+
+
+def open_models(table: ModelTable, ledger: Ledger, service: Service) -> ByRole:
+    """All models of a table. Raises `NotAllowed` where a key is missing, before anything is asked."""
+    ledger.check(str(name) for name in table.all if name.server)
+    return ByRole(table, {name: open_model(name, ledger, service) for name in table.all})
+
+
+def open_model(name: ModelName, ledger: Ledger, service: Service) -> Model:
+    """One model. Around a server, from the outside: the recording, tries, questions asked by several at
+    once, calls at once, costs, and answers that are kept."""
+    endpoint = _endpoint(name, ledger, service)
+    return Asking(Keeping(endpoint, Answers(service.record)) if service.record else endpoint)
+
+
+def _endpoint(name: ModelName, ledger: Ledger, service: Service) -> Endpoint:
+    if name.kind == "handoff":
+        return HandOff(Path(name.rest), say=service.say)
+    if name.kind == "replay":
+        return Replay(Answers(Path(name.rest)))
+    answers = Answers(service.answers / re.sub(r"[^A-Za-z0-9._-]+", "_", str(name)))
+    kept = Keeping(open_server(name, service.limits), answers)
+    metered = Metered(kept, str(name), ledger, free=answers.has)
+    return Retrying(Once(Limited(metered, service.calls_at_once)), service.patience)
+
+
+def open_server(name: ModelName, limits: Limits) -> "OpenAIServer | AnthropicServer":
+    """The server of a name, with its key from the environment."""
+    kind = name.server
+    if kind is None:
+        raise BadName(f"{name} is a folder, not a server.")
+    key = _key(name, kind)
+    try:
+        if kind.speaks == "anthropic":
+            from kernelblaster.models.anthropic_server import AnthropicServer
+
+            return AnthropicServer(str(name), name.rest, url=kind.url, key=key, limits=limits)
+        from kernelblaster.models.openai_server import OpenAIServer
+
+        return OpenAIServer(str(name), name.rest, url=kind.url, key=key, limits=limits)
+    except ImportError as error:
+        raise ModelError(f"{name}: {error.name} is missing; pip install 'kernelblaster[llm]'.") from error
+
+
+def _key(name: ModelName, kind: Kind) -> str | None:
+    key = secret(kind.key)
+    if key is None and kind.needs_key:
+        raise NotAllowed(f"{name}: needs a key in the environment variable {kind.key}.")
+    return key

@@ -1,0 +1,34 @@
+"""Which optional parts of a request a server takes."""
+
+import threading
+from collections.abc import Mapping
+
+NOT_ABOUT_OPTIONS = ("context length", "context window", "context_length", "too many", "too large", "at most")
+
+
+class Options:
+    """Each option is asked for until the server objects to it, and never again. `words` are those by
+    which a complaint about an option is known."""
+
+    def __init__(self, words: Mapping[str, tuple[str, ...]]) -> None:
+        self._words = dict(words)
+        self._lock = threading.Lock()
+        self._dropped: set[str] = set()
+
+    def takes(self, option: str) -> bool:
+        return option in self._words and option not in self._dropped
+
+    def drop(self, option: str) -> None:
+        with self._lock:
+            self._dropped.add(option)
+
+    def heed(self, complaint: str, sent: Mapping[str, object]) -> bool:
+        """Drop what the complaint is about; whether that was something among what was sent."""
+        text = complaint.lower()
+        if any(words in text for words in NOT_ABOUT_OPTIONS):
+            return False
+        for option, words in self._words.items():
+            if option in sent and any(word in text for word in words):
+                self.drop(option)
+                return True
+        return False

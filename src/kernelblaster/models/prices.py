@@ -1,0 +1,96 @@
+"""What tokens cost: a table with a date and a source, which a file of one's own can overrule."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from kernelblaster.models.failures import ModelError
+from kernelblaster.models.request import Usage
+from kernelblaster.records.record import Record
+
+SHIPPED = Path(__file__).parent / "prices.toml"
+
+
+class Rates(Record):
+    """US dollars for a million tokens. Without a price of their own, `cached` and `stored` tokens cost as
+    much as other ones."""
+
+    input: float
+    output: float
+    cached: float | None = None
+    stored: float | None = None
+    long_from: int | None = None
+    long_input: float = 1.0
+    long_output: float = 1.0
+
+    def usd(self, usage: Usage) -> float:
+        fresh = usage.tokens_in - usage.tokens_cached - usage.tokens_stored
+        cached = self.input if self.cached is None else self.cached
+        stored = self.input if self.stored is None else self.stored
+        read = fresh * self.input + usage.tokens_cached * cached + usage.tokens_stored * stored
+        long = self.long_from is not None and usage.tokens_in > self.long_from
+        factors = (self.long_input, self.long_output) if long else (1.0, 1.0)
+        return (read * factors[0] + usage.tokens_out * self.output * factors[1]) / 1e6
+
+    def most_usd(self, bound: Usage) -> float:
+        """The most that this much may cost, however the server's cache is used."""
+        dearest = max(self.input, self.stored or self.input)
+        return self.model_copy(update={"input": dearest}).usd(bound)
+
+
+class _Provider(Record):
+    date: str
+    source: str
+    models: Mapping[str, Rates]
+
+
+class Prices:
+    """Rates by a model's name, as in `openai:gpt-x`."""
+
+    def __init__(self, rates: Mapping[str, Rates], origins: Mapping[str, str]) -> None:
+        self._rates = rates
+        self._origins = origins
+
+    @property
+    def models(self) -> list[str]:
+        return sorted(self._rates)
+
+    def of(self, model: str) -> Rates | None:
+        return self._rates.get(model)
+
+    def origin(self, model: str) -> str | None:
+        """Where and when the rates were found."""
+        return self._origins.get(model)
+
+    def usd(self, model: str, usage: Usage) -> float | None:
+        """None where the model's rates are not known."""
+        rates = self.of(model)
+        return None if rates is None else rates.usd(usage)
+
+
+def read_prices(own: Path | None = None) -> Prices:
+    """The shipped table, overruled by a file of the same form where one is given."""
+    shipped = _read(SHIPPED)
+    mine = _read(own) if own else {}
+    merged = {**shipped, **mine}
+    return Prices(
+        {name: rates for name, (rates, _) in merged.items()},
+        {name: origin for name, (_, origin) in merged.items()},
+    )
+
+
+def _read(path: Path) -> dict[str, tuple[Rates, str]]:
+    try:
+        data = tomllib.loads(path.read_text())
+        providers = {kind: _Provider.model_validate(part) for kind, part in data.items()}
+    except OSError as error:
+        raise ModelError(f"{path}: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, ValidationError) as error:
+        raise ModelError(f"{path}: is not a table of prices: {error}") from error
+    return {
+        f"{kind}:{model}": (rates, f"{provider.source}, {provider.date}")
+        for kind, provider in providers.items()
+        for model, rates in provider.models.items()
+    }

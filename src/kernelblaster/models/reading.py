@@ -1,0 +1,75 @@
+"""From a model's text to a validated object, however it wrapped the JSON."""
+
+import json
+import re
+from collections.abc import Iterator
+
+from pydantic import ValidationError
+
+from kernelblaster.models.failures import Empty, Malformed, Refused, TooLong
+from kernelblaster.models.request import Answer, Request, T
+
+FENCED = re.compile(r"```[a-zA-Z0-9]*[ \t]*\n(.*?)```", re.DOTALL)
+THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+SHOWN_ERRORS = 8
+
+
+def read(request: Request[T], answer: Answer) -> T:
+    """The object in an answer. Raises `Refused`, `TooLong`, `Empty` or `Malformed`."""
+    if answer.stop == "refusal":
+        raise Refused(f"{answer.model} refused ({request.role}): {_start(answer.text)}", answer)
+    if answer.stop == "length":
+        limit = request.output_limit
+        raise TooLong(f"{answer.model} did not end within {limit} tokens ({request.role}).", answer)
+    if not answer.text.strip():
+        raise Empty(f"{answer.model} answered nothing ({request.role}).", answer)
+    problem = "no JSON object was found in it"
+    for text in _objects(answer.text):
+        try:
+            return request.schema.model_validate_json(text)
+        except ValidationError as error:
+            problem = _summary(error)
+    raise Malformed(problem, answer)
+
+
+def _objects(text: str) -> Iterator[str]:
+    """What may be the JSON object, the likeliest first: the whole, what is fenced, the outermost braces;
+    each as it is, then without trailing commas. Only what parses is worth a validation."""
+    text = THINKING.sub("", text).strip()
+    first, last = text.find("{"), text.rfind("}")
+    candidates = [text, *reversed(FENCED.findall(text)), text[first : last + 1]]
+    for candidate in dict.fromkeys(candidates):
+        for form in dict.fromkeys((candidate, _without_trailing_commas(candidate))):
+            try:
+                found = json.loads(form, strict=False)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(found, dict):
+                yield json.dumps(found)
+                break
+
+
+def _without_trailing_commas(text: str) -> str:
+    """Strings are left alone: code in them may well have a comma before a brace."""
+    pieces, end = [], 0
+    for string in STRING.finditer(text):
+        pieces.append(TRAILING_COMMA.sub(r"\1", text[end : string.start()]))
+        pieces.append(string.group())
+        end = string.end()
+    return "".join([*pieces, TRAILING_COMMA.sub(r"\1", text[end:])])
+
+
+def _summary(error: ValidationError) -> str:
+    """Where it does not fit and why, without the values: those are in the answer."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    lines = [
+        f"{'.'.join(str(part) for part in item['loc']) or 'the object'}: {item['msg']}" for item in found
+    ]
+    more = [f"and {len(lines) - SHOWN_ERRORS} more"] if len(lines) > SHOWN_ERRORS else []
+    return "; ".join([*lines[:SHOWN_ERRORS], *more])
+
+
+def _start(text: str) -> str:
+    return text.strip()[:200] or "without a reason"

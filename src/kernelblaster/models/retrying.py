@@ -1,0 +1,63 @@
+"""Trying again what may pass, and not too many calls at once."""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kernelblaster.models.failures import Unavailable
+from kernelblaster.models.request import Answer, Endpoint, Request, T
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How often a call is tried, and how long is waited between tries, in seconds. A wait is drawn from
+    the upper half of 0 to `first_s`, twice that the next time, and so on up to `longest_s`; the server's
+    own hint is never undercut. `total_s` bounds all waits of a call."""
+
+    tries: int = 6
+    first_s: float = 1.0
+    longest_s: float = 60.0
+    total_s: float = 600.0
+    sleep: Callable[[float], None] = time.sleep
+    draw: Callable[[], float] = field(default=random.random)
+
+    def wait_s(self, failures: int, hint_s: float | None) -> float:
+        """Before the next try, after so many failures in a row."""
+        doubled: float = min(self.first_s * 2 ** (failures - 1), self.longest_s)
+        spread = 0.5 + self.draw() / 2
+        return doubled * spread if hint_s is None else hint_s + self.first_s * spread
+
+
+class Retrying:
+    """An endpoint that is asked again after what may pass. The last failure is raised."""
+
+    def __init__(self, endpoint: Endpoint, patience: Patience) -> None:
+        self._endpoint = endpoint
+        self._patience = patience
+
+    def answer(self, request: Request[T]) -> Answer:
+        waited_s = 0.0
+        for failures in range(1, self._patience.tries):
+            try:
+                return self._endpoint.answer(request)
+            except Unavailable as failure:
+                wait_s = self._patience.wait_s(failures, failure.wait_s)
+                waited_s += wait_s
+                if waited_s > self._patience.total_s:
+                    raise
+            self._patience.sleep(wait_s)
+        return self._endpoint.answer(request)
+
+
+class Limited:
+    """An endpoint that is in the middle of at most so many calls."""
+
+    def __init__(self, endpoint: Endpoint, calls: int) -> None:
+        self._endpoint = endpoint
+        self._slots = threading.BoundedSemaphore(calls)
+
+    def answer(self, request: Request[T]) -> Answer:
+        with self._slots:
+            return self._endpoint.answer(request)

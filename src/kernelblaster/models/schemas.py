@@ -1,0 +1,48 @@
+"""A schema in the form that servers with structured outputs take."""
+
+import json
+from typing import Any
+
+from kernelblaster.models.request import Request, T
+
+KEPT = {"type", "properties", "items", "enum", "const", "anyOf", "$ref", "$defs", "description", "required"}
+
+
+def strict(schema: dict[str, Any]) -> dict[str, Any]:
+    """The part of a schema that all servers know: every property required, no others allowed, no bounds.
+    What is left out is checked when the answer is read."""
+    kept = {key: value for key, value in schema.items() if key in KEPT}
+    if "oneOf" in schema:
+        kept["anyOf"] = schema["oneOf"]
+    if "prefixItems" in schema:
+        kept["items"] = {"anyOf": schema["prefixItems"]}
+    for key in ("properties", "$defs"):
+        if key in kept:
+            kept[key] = {name: strict(part) for name, part in kept[key].items()}
+    if "anyOf" in kept:
+        kept["anyOf"] = [strict(part) for part in kept["anyOf"]]
+    if isinstance(kept.get("items"), dict):
+        kept["items"] = strict(kept["items"])
+    if kept.get("type") == "object":
+        kept |= {"required": list(kept.setdefault("properties", {})), "additionalProperties": False}
+    return {"$ref": kept["$ref"]} if "$ref" in kept else kept
+
+
+def closed(schema: dict[str, Any]) -> bool:
+    """Whether all its objects have named properties only; servers do not keep others to a schema."""
+    parts = [schema, *schema.get("$defs", {}).values()]
+    while parts:
+        part = parts.pop()
+        if part.get("type") == "object" and not part.get("properties"):
+            return False
+        parts += [*part.get("properties", {}).values(), *part.get("anyOf", []), *part.get("oneOf", [])]
+        parts += [*part.get("prefixItems", []), *([part["items"]] if "items" in part else [])]
+    return True
+
+
+def in_words(request: Request[T]) -> str:
+    """For servers without structured outputs: the schema as part of the prompt."""
+    return (
+        "Answer with one JSON object that fits this JSON schema, and nothing else:\n"
+        f"{json.dumps(request.json_schema, separators=(',', ':'))}"
+    )
