@@ -1,36 +1,142 @@
-"""What a strategy asks of a policy."""
+"""What a strategy asks of a policy: who writes candidates, names their states, and says what to learn."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from math import log
+from typing import Any, Literal, Protocol
 
-from kernelblaster.records import Candidate, Profile, State, Task
+from kernelblaster.knowledge.content import Content
+from kernelblaster.knowledge.events import Change
+from kernelblaster.records import Candidate, Evaluation, Profile, State, Step, Task
+
+WORTH_SAYING = log(1.1)  # a smaller difference from what was expected is none
+
+Cause = Literal[
+    "compile-error",
+    "wrong-result",
+    "resources-exceeded",
+    "crashed",
+    "rejected",
+    "needs-preparation",
+    "small-share",
+    "spills",
+    "occupancy-fell",
+    "more-traffic",
+    "less-busy",
+    "bottleneck-stayed",
+    "bottleneck-changed",
+    "bottleneck-removed",
+    "unexplained",
+]
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A candidate, with the form in which its policy can go on from it."""
+    """A candidate, with the form in which its policy can go on from it. `changed` names the kernels of
+    its parent that it changes."""
 
     candidate: Candidate
     form: Any
+    changed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Target:
+    """A kernel of a candidate, as its source names it: its share of the call's time, its state, and
+    what kind of computation it is, where the policy knows."""
+
+    kernel: str
+    share: float
+    state: State
+    family: str | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A step of the replay buffer with the evaluations before and after it. `floor_bytes` is the least
+    that the task's call must move."""
+
+    step: Step
+    parent: Evaluation
+    child: Evaluation
+    floor_bytes: int
+
+
+@dataclass(frozen=True)
+class Discrepancy:
+    """What a technique was expected to gain in a state against what it gained, as log speedups.
+    `measured` and its `interval` are of the valid candidates; None where there are none."""
+
+    state: str
+    technique: str
+    expected: float
+    measured: float | None
+    interval: tuple[float, float] | None
+    failures: Mapping[str, int]
+    samples: tuple[Sample, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.samples)
+
+    @property
+    def surprising(self) -> bool:
+        """Whether failures are the rule, or the expected gain lies outside of what was measured."""
+        if self.measured is None or self.interval is None or sum(self.failures.values()) * 2 > self.count:
+            return True
+        low, high = self.interval
+        outside = not low <= self.expected <= high
+        return outside and abs(self.measured - self.expected) > WORTH_SAYING
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Why a discrepancy is: a cause for machines, a sentence for people, and the metrics that moved,
+    each before and after."""
+
+    discrepancy: Discrepancy
+    cause: Cause
+    sentence: str
+    moved: Mapping[str, tuple[float, float]]
 
 
 class Policy(Protocol):
-    """Who writes candidates and names their states. The same question has the same answer every time."""
-
-    @property
-    def techniques(self) -> Sequence[str]:
-        """Every technique that it can apply, by name."""
-        ...
+    """The same question has the same answer every time."""
 
     def initial(self, task: Task) -> Attempt:
         """A correct candidate to begin with."""
         ...
 
-    def moves(self, attempt: Attempt, technique: str) -> list[Attempt]:
-        """Everything that one application of a technique gives; nothing where it does not apply."""
+    def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
+        """The kernels of a candidate, the one most worth optimizing first."""
         ...
 
-    def state(self, profile: Profile, floor_bytes: int) -> State | None:
-        """The state of the kernel that is most worth optimizing; None if nothing ran."""
+    def proposals(self, attempt: Attempt, target: Target) -> Sequence[str]:
+        """Techniques that can be tried on a kernel."""
+        ...
+
+    def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
+        """What one application of a technique to a kernel gives, the most promising first. Only what is
+        taken from the iterator is written."""
+        ...
+
+    def retry(
+        self, parent: Attempt, technique: str, failed: Attempt, evaluation: Evaluation
+    ) -> Attempt | None:
+        """Another try at the same after a failure, knowing what was said about it."""
+        ...
+
+    def evaluate(
+        self, fresh: Sequence[Sample], earlier: Sequence[Sample], theta: Content, architecture: str
+    ) -> Sequence[Discrepancy]:
+        """Policy evaluation: expected against measured, by state and technique, for what an iteration
+        tried, with what the replay buffer holds of it from before."""
+        ...
+
+    def explain(self, discrepancies: Sequence[Discrepancy], now: Content) -> Sequence[Gap]:
+        """Gap analysis: why the surprising ones are so, and which assumption was wrong."""
+        ...
+
+    def update(self, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
+        """Parameter update: what the knowledge base should hold beyond the observations themselves."""
         ...

@@ -23,7 +23,15 @@ INITIAL = (
     "core/level2/rmsnorm_rotary",
     "core/level2/linear_groupnorm_hardtanh",
 )
-REWRITTEN = ("core/level1/hinge_loss", "core/level1/broadcast_affine", "core/level2/matmul_bias_softmax")
+REWRITTEN = (
+    "core/level1/hinge_loss",
+    "core/level1/broadcast_affine",
+    "core/level1/cross_entropy",
+    "core/level1/instance_norm",
+    "core/level2/matmul_bias_softmax",
+    "core/level2/residual_layernorm_gelu",
+    "core/level2/rmsnorm_rotary",
+)
 
 
 @pytest.fixture(scope="module")

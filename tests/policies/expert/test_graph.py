@@ -5,9 +5,28 @@ from pathlib import Path
 import pytest
 
 from kernelblaster.api import load_task
-from kernelblaster.policies.expert.graph import Graph, Reference, capture
-from kernelblaster.policies.expert.lower import UncoveredOperators, initial_plan
+from kernelblaster.policies.expert.graph import Graph, Reference, UncoveredOperators, capture
+from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.unify import NotUniform
+
+RECURRENCE = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(8, 8)
+
+    def forward(self, x):
+        return self.gru(x)[0]
+
+def get_inputs():
+    return [torch.randn(4, 3, 8)]
+
+def get_init_inputs():
+    return []
+"""
 
 
 def shapes(graph: Graph) -> dict[str, list[str]]:
@@ -45,6 +64,23 @@ def test_uncovered_operators_are_all_named() -> None:
     assert caught.value.operators == ("cumsum.default",)
 
 
+def test_copies_that_depend_on_the_sizes_are_left_out() -> None:
+    graph = capture(load_task("core/level3/decoder_block"))
+    assert "clone.default" not in {node.operator for node in graph.nodes}
+
+
+def test_a_recurrence_is_named_as_the_module_calls_it(tmp_path: Path) -> None:
+    file = tmp_path / "recurrence.py"
+    file.write_text(RECURRENCE)
+    with pytest.raises(UncoveredOperators, match=r"gru\.input"):
+        capture(load_task(str(file)))
+
+
+def test_operators_that_change_their_operands_are_replaced() -> None:
+    graph = capture(load_task("core/level1/cosine_similarity"))
+    assert "clamp.Tensor" in {node.operator for node in graph.nodes}
+
+
 def test_a_module_that_changes_with_the_sizes_is_refused(tmp_path: Path) -> None:
     source = """
 import torch
@@ -62,5 +98,5 @@ def get_init_inputs():
 """
     file = tmp_path / "changing.py"
     file.write_text(source)
-    with pytest.raises(NotUniform, match="other operators at other sizes"):
+    with pytest.raises(NotUniform, match=r"other operators at other sizes \(tanh\.default\)"):
         capture(load_task(str(file)))

@@ -49,3 +49,38 @@ def test_row_major_leaves_out_what_is_one_or_zero() -> None:
     position = (variable("i"), number(0), variable("j"))
     shape = (variable("rows"), number(1), variable("columns"))
     assert str(indices.row_major(position, shape)) == "i * columns + j"
+
+
+@given(trees(), some.tuples(*(some.integers(1, 6) for _ in NAMES)), some.data())
+def test_what_loops_run_over_simplifies_and_keeps_the_value(
+    tree: tuple[Index, object], chosen: tuple[int, ...], data: some.DataObject
+) -> None:
+    extents = {name: number(extent) for name, extent in zip(NAMES, chosen, strict=True)}
+    values = {name: data.draw(some.integers(0, extent.value - 1)) for name, extent in extents.items()}
+    index, meaning = tree
+    try:
+        expected = meaning(values)  # type: ignore[operator]
+    except ZeroDivisionError:
+        return
+    assert indices.evaluate(indices.within(index, extents, lambda a, b: a == b), values) == expected
+
+
+def test_digits_of_a_number_are_found_again() -> None:
+    i, j, k = (variable(name) for name in "ijk")
+    rows, columns = variable("rows"), variable("columns")
+    extents = {"i": number(7), "j": rows, "k": columns}
+    whole = indices.row_major((i, j, k), (number(7), rows, columns))
+
+    def simple(index: Index) -> str:
+        return str(indices.within(index, extents, lambda a, b: a == b))
+
+    assert simple(indices.remainder(whole, columns)) == "k"
+    assert simple(indices.divide(whole, columns)) == "i * rows + j"
+    assert simple(indices.divide(indices.divide(whole, columns), rows)) == "i"
+    assert str(indices.bound(whole, extents, lambda a, b: a == b)) == "7 * rows * columns"
+
+
+def test_quotient_and_remainder_are_put_together_again() -> None:
+    i, columns = variable("i"), variable("columns")
+    halves = (indices.divide(i, columns), indices.remainder(i, columns))
+    assert indices.row_major(halves, (variable("rows"), columns)) == i

@@ -12,16 +12,32 @@ from kernelblaster.policies.expert.render import Renderer, used_names
 from kernelblaster.tasks.header import C_TYPES, c_arguments
 
 FAMILIES: dict[str, ModuleType] = {}
+STATIC_SHARED = 48 << 10  # bytes of shared memory that a launch may have without asking
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A kernel template's arguments, the sizes at which it is launched with them, and its blocks then."""
+
+    arguments: str
+    condition: str
+    blocks: str
 
 
 @dataclass(frozen=True)
 class Emitted:
-    """A kernel's body, and the host expressions that launch it."""
+    """A kernel's body, and the host expressions that launch it. `shared` are the bytes of shared memory
+    that the launch gives it; `per_processor` how many of its blocks must fit on a processor, if that
+    matters. A kernel with a `template` head is launched as the first of its `variants` that applies."""
 
     body: list[str]
     blocks: str
     threads: int
     helpers: tuple[str, ...] = ()
+    shared: int = 0
+    per_processor: int = 0
+    template: str = ""
+    variants: tuple[Variant, ...] = ()
 
 
 def load_families() -> dict[str, ModuleType]:
@@ -42,14 +58,35 @@ def emit(plan: Plan) -> str:
         emitted = known[kernel.family].emit(kernel, plan)
         helpers |= dict.fromkeys(emitted.helpers)
         typed, plain = _arguments(kernel, plan)
-        bound = f"__launch_bounds__({emitted.threads})"
-        head = f"__global__ void {bound} {kernel.name}(\n{_wrapped(typed)}) {{"
+        fit = f", {emitted.per_processor}" if emitted.per_processor else ""
+        bound = f"__launch_bounds__({emitted.threads}{fit})"
+        template = f"{emitted.template}\n" if emitted.template else ""
+        head = f"{template}__global__ void {bound} {kernel.name}(\n{_wrapped(typed)}) {{"
         kernels.append("\n".join([head, *("  " + line for line in emitted.body), "}"]))
-        launches.append(
-            f"{kernel.name}<<<(unsigned)({emitted.blocks}), {emitted.threads}, 0, stream>>>(\n"
-            f"{_wrapped(plain, 6)});"
-        )
+        if emitted.shared > STATIC_SHARED:
+            limit = "cudaFuncAttributeMaxDynamicSharedMemorySize"
+            launches.append(f"cudaFuncSetAttribute({kernel.name}, {limit}, {emitted.shared});")
+        launches.append(_launch(kernel.name, emitted, plain))
     return "\n\n".join([*helpers, *kernels, _launch_function(plan, launches)]) + "\n"
+
+
+def _launch(name: str, emitted: Emitted, arguments: list[str]) -> str:
+    """The launch, or one for each variant, of which the first that applies is taken."""
+
+    def launch(template: str, blocks: str, indent: int) -> str:
+        shape = f"(unsigned)({blocks}), {emitted.threads}, {emitted.shared}, stream"
+        return f"{name}{template}<<<{shape}>>>(\n{_wrapped(arguments, indent)});"
+
+    if not emitted.variants:
+        return launch("", emitted.blocks, 6)
+    last = len(emitted.variants) - 1
+    lines = ""
+    for place, variant in enumerate(emitted.variants):
+        head = f"if ({variant.condition}) " if place < last else ""
+        head = f" else {head}" if place else head
+        call = launch(f"<{variant.arguments}>", variant.blocks, 8)
+        lines += f"{head}{{\n    {call}\n  }}" if last else call
+    return lines
 
 
 def real_type(plan: Plan) -> str:
@@ -88,7 +125,7 @@ def _launch_function(plan: Plan, launches: list[str]) -> str:
     scratch = [buffer for buffer in plan.buffers.values() if buffer.scratch]
     for buffer in scratch:
         kind = C_TYPES[buffer.dtype]
-        size = f"{count(list(buffer.shape))} * " if buffer.shape else ""
+        size = f"{text(buffer.elements)} * " if buffer.shape else ""
         lines.append(f"  {kind}* {buffer.name} = nullptr;")
         lines.append(f"  cudaMallocAsync((void**)&{buffer.name}, {size}sizeof({kind}), stream);")
     lines += ["  " + launch for launch in launches]

@@ -82,7 +82,18 @@ def real(value: float) -> Number:
     return Number(float(value), "real")
 
 
-def operation(name: str, *operands: Expression, kind: Kind = "real") -> Operation:
+def operation(name: str, *operands: Expression, kind: Kind = "real") -> Expression:
+    """An operation, or one of its operands where that is the same: x * 1, x / 1, a and true."""
+    if len(operands) == 2:
+        left, right = operands
+        if name in ("mul", "div") and right == Number(1.0, "real") and left.kind == kind:
+            return left
+        if name == "mul" and left == Number(1.0, "real") and right.kind == kind:
+            return right
+        if name in ("and", "or") and right == Number(name == "and", "truth"):
+            return left
+        if name in ("and", "or") and left == Number(name == "and", "truth"):
+            return right
     return Operation(name, operands, kind)
 
 

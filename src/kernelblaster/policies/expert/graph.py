@@ -3,17 +3,27 @@
 The module is exported by torch.export at every workload of the task, on fake tensors, so that
 nothing is computed; the traces must agree in their operators, and what differs between them
 (extents, slices, factors made of extents) is explained by the sizes (unify.py).
+
+The exported program is decomposed into core operators by tracing it once more. Its own method
+`run_decompositions` gives the same operators, but needs ten times as long.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any
 
 import torch
+from torch._decomp import core_aten_decompositions
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.func import functionalize
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from kernelblaster.errors import KernelBlasterError
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.expression import Counted, Expression, Number
 from kernelblaster.policies.expert.index import Index
@@ -22,6 +32,17 @@ from kernelblaster.records import Scalar, Signature, Task, Workload
 from kernelblaster.records.signature import Dtype
 from kernelblaster.tasks.derive import cast, convert, dtype_name, find_small
 from kernelblaster.tasks.module_file import ModuleFile
+
+COPIES = ("clone.default", "_to_copy.default", "alias.default", "lift_fresh_copy.default")
+UNROLLED = ("gru.input", "lstm.input", "rnn_tanh.input", "rnn_relu.input")  # into a step for each time
+
+
+class UncoveredOperators(KernelBlasterError):
+    """The task needs operators that the expert policy has no kernel for; `operators` names them."""
+
+    def __init__(self, operators: Sequence[str]) -> None:
+        self.operators = tuple(operators)
+        super().__init__(f"the expert policy does not cover {', '.join(operators)}.")
 
 
 @dataclass(frozen=True)
@@ -58,6 +79,16 @@ class Graph:
     outputs: tuple[Reference, ...]
     sizes: tuple[Mapping[str, int], ...]
 
+    @cached_property
+    def producers(self) -> Mapping[str, Node]:
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def uses(self) -> Counter[str]:
+        """How often each node's or tensor's results are used, as operands and as outputs."""
+        operands = [reference for node in self.nodes for reference in references(node.arguments)]
+        return Counter(reference.name for reference in (*operands, *self.outputs))
+
     def values(self, index: Index) -> tuple[int, ...]:
         """What an extent is in each workload."""
         return tuple(indices.evaluate(index, sizes) for sizes in self.sizes)
@@ -65,6 +96,8 @@ class Graph:
 
 @dataclass(frozen=True)
 class _Trace:
+    """`tensors` maps placeholders to names of the signature; `numbers` are the inputs by value."""
+
     nodes: list[torch.fx.Node]
     outputs: list[torch.fx.Node]
     tensors: dict[str, str]
@@ -75,10 +108,7 @@ def capture(task: Task) -> Graph:
     """The graph of a task of kind `module`."""
     file = ModuleFile(task.source, task.path)
     traces = [_trace(file, task, place) for place in range(len(task.workloads))]
-    first = traces[0]
-    for trace in traces[1:]:
-        if [n.target for n in trace.nodes] != [n.target for n in first.nodes]:
-            raise NotUniform(f"{task.name}: the module uses other operators at other sizes.")
+    _check_uniform(task, traces)
     sizes = {size.name: tuple(w.sizes[size.name] for w in task.workloads) for size in task.signature.sizes}
     scalars = [item.name for item in task.signature.inputs if isinstance(item, Scalar)]
     numbers = {name: tuple(t.numbers[i] for t in traces) for i, name in enumerate(scalars)}
@@ -94,6 +124,17 @@ def capture(task: Task) -> Graph:
         outputs=tuple(outputs),
         sizes=tuple(workload.sizes for workload in task.workloads),
     )
+
+
+def _check_uniform(task: Task, traces: Sequence[_Trace]) -> None:
+    first = traces[0]
+    for trace in traces[1:]:
+        if [n.target for n in trace.nodes] == [n.target for n in first.nodes]:
+            continue
+        one, other = (Counter(str(n.target) for n in t.nodes) for t in (first, trace))
+        changing = sorted(name.removeprefix("aten.") for name in (one - other) | (other - one))
+        which = f" ({', '.join(changing)})" if changing else ""
+        raise NotUniform(f"{task.name}: the module uses other operators at other sizes{which}.")
 
 
 def _trace(file: ModuleFile, task: Task, place: int) -> _Trace:
@@ -112,21 +153,75 @@ def _trace(file: ModuleFile, task: Task, place: int) -> _Trace:
             else:  # another value in each trace, so that it is recognized where it is used
                 inputs.append(value + 0.5 * place if isinstance(value, float) else value)
         with torch.no_grad():
-            exported = torch.export.export(module, tuple(inputs), strict=False).run_decompositions()
-    return _read(exported, task.signature, inputs)
+            exported = torch.export.export(module, tuple(inputs), strict=False)
+            graph = _decomposed(exported)
+    return _read(exported, graph, task.signature, inputs)
 
 
-def _read(exported: Any, signature: Signature, inputs: list[Any]) -> _Trace:
-    parts = exported.graph_signature
-    tensors = dict(zip(parts.user_inputs, [item.name for item in signature.inputs], strict=False))
+@cache
+def _decompositions() -> dict[Any, Callable[..., Any]]:
+    return core_aten_decompositions()
+
+
+def _decomposed(exported: torch.export.ExportedProgram) -> torch.fx.Graph:
+    """Core operators that change nothing in place; placeholders and outputs are as they were."""
+    operators = {str(n.target).removeprefix("aten.") for n in exported.graph.nodes}
+    if operators & set(UNROLLED):
+        raise UncoveredOperators(sorted(operators & set(UNROLLED)))
+    values = [n.meta["val"] for n in exported.graph.nodes if n.op == "placeholder"]
+    traced = make_fx(exported.graph_module, decomposition_table=_decompositions())(*values)
+    if any(_changes_operands(node) for node in traced.graph.nodes):
+        traced = make_fx(functionalize(traced), decomposition_table=_decompositions())(*values)
+    return traced.graph
+
+
+def _changes_operands(node: torch.fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and schema.is_mutable
+
+
+def _read(
+    exported: torch.export.ExportedProgram, graph: torch.fx.Graph, signature: Signature, inputs: list[Any]
+) -> _Trace:
     given = {t.name for t in signature.parameters}
-    for placeholder, name in {**parts.inputs_to_parameters, **parts.inputs_to_buffers}.items():
-        safe = name.replace(".", "_")
-        tensors[placeholder] = safe if safe in given else f"{safe}_parameter"
-    by_name = {node.name: node for node in exported.graph.nodes}
-    outputs = [by_name[name] for name in parts.user_outputs]
-    nodes = [node for node in exported.graph.nodes if node.op == "call_function"]
-    return _Trace(nodes, outputs, tensors, [v for v in inputs if not isinstance(v, torch.Tensor)])
+    names = iter(item.name for item in signature.inputs)
+    tensors = {}
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    for spec, placeholder in zip(exported.graph_signature.input_specs, placeholders, strict=True):
+        if spec.kind == InputKind.USER_INPUT:
+            tensors[placeholder.name] = next(names)
+        elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER):
+            safe = str(spec.target).replace(".", "_")
+            tensors[placeholder.name] = safe if safe in given else f"{safe}_parameter"
+        else:
+            raise UncoveredOperators((f"constant tensor {spec.target}",))
+    results: Any = graph.output_node().args[0]
+    kinds = [spec.kind for spec in exported.graph_signature.output_specs]
+    outputs = [_original(r) for r, kind in zip(results, kinds, strict=True) if kind == OutputKind.USER_OUTPUT]
+    numbers = [value for value in inputs if not isinstance(value, torch.Tensor)]
+    return _Trace(_needed(graph, outputs), outputs, tensors, numbers)
+
+
+def _original(node: torch.fx.Node) -> torch.fx.Node:
+    """What a node is a copy of: a copy has another layout at most, and whether one is made depends on
+    the sizes."""
+    while str(node.target).removeprefix("aten.") in COPIES:
+        source: Any = node.args[0]
+        if source.meta["val"].dtype != node.meta["val"].dtype:
+            break
+        node = source
+    return node
+
+
+def _needed(graph: torch.fx.Graph, outputs: list[torch.fx.Node]) -> list[torch.fx.Node]:
+    """Operators that an output depends on, without copies."""
+    wanted = set(outputs)
+    kept = []
+    for node in reversed(graph.nodes):
+        if node in wanted and node.op == "call_function":
+            wanted |= {_original(source) for source in node.all_input_nodes}
+            kept.append(node)
+    return kept[::-1]
 
 
 class _Reader:
@@ -162,7 +257,7 @@ class _Reader:
         )
 
     def reference(self, column: tuple[torch.fx.Node, ...]) -> Reference:
-        node = column[0]
+        node = _original(column[0])
         if _is_selection(node):
             source = node.args[0]
             assert isinstance(source, torch.fx.Node)

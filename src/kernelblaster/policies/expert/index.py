@@ -4,7 +4,7 @@ Every value is known only when the launch function runs, so expressions stay sym
 simplified as they are built. All of them are non-negative unless a subtraction says otherwise.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -42,8 +42,12 @@ def add(left: Index, right: Index) -> Index:
         return number(left.value + right.value)
     if right.operator == "int" and right.value < 0:
         return subtract(left, number(-right.value))
+    if right.operator == "%" and left == multiply(divide(*right.operands), right.operands[1]):
+        return right.operands[0]
     if is_number(left, 0):
         return right
+    if left.operator == "-" and left.operands[1] == right:
+        return left.operands[0]
     return left if is_number(right, 0) else Index("+", (left, right))
 
 
@@ -75,6 +79,8 @@ def divide(left: Index, right: Index) -> Index:
         return ONE
     if left.operator == "*" and right in left.operands:
         return left.operands[1 - left.operands.index(right)]
+    if left.operator == "/" and left.operands[1].operator == right.operator == "int":
+        return divide(left.operands[0], multiply(left.operands[1], right))
     return Index("/", (left, right))
 
 
@@ -90,6 +96,16 @@ def least(left: Index, right: Index) -> Index:
     if left.operator == right.operator == "int":
         return number(min(left.value, right.value))
     return left if left == right else Index("min", (left, right))
+
+
+def tiles(extent: Index, size: int) -> Index:
+    """How many tiles of a size cover an extent."""
+    return divide(add(extent, number(size - 1)), number(size))
+
+
+def round_up(extent: Index, size: int) -> Index:
+    """The least multiple of a size that covers an extent."""
+    return multiply(tiles(extent, size), number(size))
 
 
 BUILD = {"min": least, "+": add, "-": subtract, "*": multiply, "/": divide, "%": remainder}
@@ -125,6 +141,63 @@ def evaluate(index: Index, values: Mapping[str, int]) -> int:
     if known.operator != "int":
         raise KeyError(f"{index}: not every variable has a value")
     return known.value
+
+
+Same = Callable[[Index, Index], bool]
+
+
+def bound(index: Index, extents: Mapping[str, Index], same: Same) -> Index | None:
+    """What an expression of loop variables comes up to, exclusively; None where that is not plain."""
+    if index.operator in ("int", "name"):
+        return number(index.value + 1) if index.operator == "int" else extents.get(index.name)
+    left, right = index.operands
+    if index.operator == "%":
+        return right
+    if index.operator == "/":
+        limit = bound(left, extents, same)
+        if limit is None:
+            return None
+        return _quotient(limit, right) or divide(add(limit, subtract(right, ONE)), right)
+    if index.operator == "+" and left.operator == "*":
+        high, step = left.operands
+        limits = bound(high, extents, same), bound(right, extents, same)
+        if limits[0] is not None and limits[1] is not None and same(limits[1], step):
+            return multiply(limits[0], step)
+    return None
+
+
+def within(index: Index, extents: Mapping[str, Index], same: Same) -> Index:
+    """Simplified with the knowledge of how far loop variables run: (a * n + b) / n is a for b below n."""
+    if not index.operands:
+        return index
+    left, right = (within(operand, extents, same) for operand in index.operands)
+    if index.operator not in "/%":
+        return BUILD[index.operator](left, right)
+    quotient, rest = ZERO, ZERO
+    for term in _terms(left):
+        part = _quotient(term, right)
+        quotient, rest = (quotient, add(rest, term)) if part is None else (add(quotient, part), rest)
+    limit = bound(rest, extents, same)
+    if is_number(rest, 0) or (limit is not None and same(limit, right)):
+        return quotient if index.operator == "/" else rest
+    return BUILD[index.operator](left, right)
+
+
+def _terms(index: Index) -> list[Index]:
+    return [t for part in index.operands for t in _terms(part)] if index.operator == "+" else [index]
+
+
+def _quotient(term: Index, divisor: Index) -> Index | None:
+    """term / divisor where the divisor is one of its factors."""
+    if term == divisor:
+        return ONE
+    if term.operator != "*":
+        return None
+    for place, factor in enumerate(term.operands):
+        found = _quotient(factor, divisor)
+        if found is not None:
+            return multiply(*(found if i == place else f for i, f in enumerate(term.operands)))
+    return None
 
 
 def names(index: Index) -> set[str]:

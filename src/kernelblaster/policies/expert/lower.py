@@ -6,25 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernelblaster.errors import KernelBlasterError
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert import operators
 from kernelblaster.policies.expert.expression import Argument, Expression, Kind, Load, loads
-from kernelblaster.policies.expert.graph import Graph, Node, Reference, as_expression
+from kernelblaster.policies.expert.graph import Graph, Node, Reference, UncoveredOperators, as_expression
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
 from kernelblaster.policies.expert.plan import Axis, Buffer, Family, Kernel, Plan, Schedule, Stage, Store
 from kernelblaster.records import Scalar
 from kernelblaster.records.signature import FLOATING, Dtype
 
 Position = tuple[Index, ...]
-
-
-class UncoveredOperators(KernelBlasterError):
-    """The task needs operators that the expert policy has no kernel for; `operators` names them."""
-
-    def __init__(self, operators: Sequence[str]) -> None:
-        self.operators = tuple(operators)
-        super().__init__(f"the expert policy does not cover {', '.join(operators)}.")
 
 
 @dataclass(frozen=True)
@@ -129,17 +120,26 @@ class Builder:
     def _reduction_family(
         self, axes: tuple[Axis, ...], reduced: tuple[Axis, ...], stages: Sequence[Stage]
     ) -> tuple[Family, Schedule]:
-        """By which axis runs along memory: neighbours in memory should go to neighbouring threads."""
+        """By which axis runs along memory in the largest tensor: neighbours in memory should go to
+        neighbouring threads."""
         exact = any(stage.combine == "sum" for stage in stages)
         accumulate: Any = "double" if exact else "float"
         if all(self.is_one(axis.extent) for axis in axes):
             return "full_reduction", Schedule(workers="block", accumulate=accumulate)
         found = [load for stage in stages for load in loads(stage.body) if load.position]
+        sizes = [self._elements(load.buffer) for load in found]
         inner = {axis.name for axis in reduced}
-        along = any(indices.names(load.position[-1]) & inner for load in found)
+        along = any(
+            indices.names(load.position[-1]) & inner
+            for load, size in zip(found, sizes, strict=True)
+            if size == max(sizes)
+        )
         if along or not found:
             return "row_reduction", Schedule(workers="block", accumulate=accumulate)
         return "column_reduction", Schedule(accumulate=accumulate)
+
+    def _elements(self, buffer: str) -> int:
+        return self.graph.values(indices.product(self.buffers[buffer].shape))[0]
 
 
 def number_value(expression: Expression) -> Value:
@@ -181,7 +181,7 @@ def initial_plan(graph: Graph) -> Plan:
         LOWERINGS[node.operator](builder, node)
     for place, reference in enumerate(graph.outputs):
         _finish(builder, place, reference)
-    return Plan(graph.signature, builder.buffers, tuple(builder.kernels), graph.sizes)
+    return Plan(graph.signature, builder.buffers, tuple(builder.kernels), graph.sizes, graph)
 
 
 def _finish(builder: Builder, place: int, reference: Reference) -> None:

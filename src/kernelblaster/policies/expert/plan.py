@@ -13,20 +13,48 @@ from typing import Literal
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.expression import Expression, Gather, Load, loads
+from kernelblaster.policies.expert.graph import Graph
 from kernelblaster.policies.expert.index import Index
 from kernelblaster.records import Signature
 from kernelblaster.records.signature import Dtype
 
-Combine = Literal["sum", "product", "max", "min", "argmax", "argmin", "any", "all"]
-Family = Literal["pointwise", "row_reduction", "column_reduction", "full_reduction", "matrix_product"]
+Combine = Literal[
+    "sum", "product", "max", "min", "argmax", "argmin", "any", "all", "variation", "exponentials"
+]
+Family = Literal["pointwise", "row_reduction", "column_reduction", "full_reduction", "matrix_product", "pack"]
+PACKED_ROWS, PACKED_DEPTH = 128, 32  # a packed operand is filled up to multiples of these
+TOGETHER = 4  # tiles of a packed operand that have one scale
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a reduced axis: `length` elements, counted by the kernel's axis of this name."""
+
+    name: str
+    length: Index
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A loop: its variable and how far it runs."""
+    """A loop: its variable and how far it runs. With `part` it runs over one piece of that only, from
+    `begin` to `end`; an axis of the kernel says which one (techniques/split_k.py). A piece may be
+    empty."""
 
     name: str
     extent: Index
+    part: Part | None = None
+
+    @property
+    def begin(self) -> Index:
+        if self.part is None:
+            return indices.ZERO
+        return indices.multiply(indices.variable(self.part.name), self.part.length)
+
+    @property
+    def end(self) -> Index:
+        if self.part is None:
+            return self.extent
+        return indices.least(self.extent, indices.add(self.begin, self.part.length))
 
     @property
     def index(self) -> Index:
@@ -41,7 +69,9 @@ class Axis:
 @dataclass(frozen=True)
 class Stage:
     """One reduction over the kernel's reduced axes. For argmax and argmin `body` is compared, and the
-    result is the place of the winner, the first one on a tie."""
+    result is the place of the winner, the first one on a tie. `variation` is the sum of squared
+    differences from the mean of all bodies, `exponentials` the sum of exponentials of the differences
+    from the largest one; both need one pass only."""
 
     name: str
     combine: Combine
@@ -60,17 +90,65 @@ class Store:
 
 
 @dataclass(frozen=True)
+class Tile:
+    """A matrix product by plain arithmetic, on tiles of both operands in shared memory.
+
+    A block computes `block_m` x `block_n` results, `block_k` terms at a time, and a thread `thread_m` x
+    `thread_n` of them (one or multiples of four). With two or more `stages` the next tiles are fetched
+    while one is in use, past the registers where `asynchronous`. With `flush`, sums of so many terms
+    are added to totals: a long sum then loses less.
+    """
+
+    block_m: int
+    block_n: int
+    block_k: int
+    thread_m: int = 1
+    thread_n: int = 1
+    stages: int = 1
+    asynchronous: bool = False
+    flush: int | None = None
+
+    @property
+    def threads(self) -> int:
+        return self.block_m // self.thread_m * (self.block_n // self.thread_n)
+
+
+@dataclass(frozen=True)
+class TensorTile:
+    """A matrix product by tensor cores, on operands that were packed before (families/pack.py).
+
+    A block computes `block_m` x `block_n` results, `stages` tiles of the inner axis ahead of the
+    arithmetic. `engine` is the instruction: of a warp (`mma`) or of four together (`wgmma`, sm_90a).
+    """
+
+    block_m: int = 128
+    block_n: int = 128
+    stages: int = 3
+    engine: Literal["mma", "wgmma"] = "mma"
+
+
+@dataclass(frozen=True)
 class Schedule:
     """How a kernel is laid out on the GPU; techniques change it.
 
-    `workers` says who does a reduction: one thread, or the threads of a block together.
-    `accumulate` is the type of running sums.
+    `workers` says who does a reduction: one thread, a warp, or the threads of a block together; with
+    `tile`, the warps of a block share neighbouring columns. `accumulate` is the type of running sums.
+    `shuffles` combines within warps by shuffles, `kept` elements of a row stay in the registers of each
+    thread between passes, loops are unrolled `unroll` times, a thread of a pointwise kernel does
+    `coarsening` packs, `streaming` marks what is touched once, and `staged` turns tiles in shared memory.
     """
 
     threads: int = 256
-    workers: Literal["thread", "block"] = "thread"
+    workers: Literal["thread", "warp", "block", "tile"] = "thread"
     accumulate: Literal["float", "double"] = "float"
     vector_width: int = 1
+    shuffles: bool = False
+    kept: int = 0
+    unroll: int = 1
+    coarsening: int = 1
+    streaming: bool = False
+    staged: bool = False
+    tile: Tile | TensorTile | None = None
 
 
 @dataclass(frozen=True)
@@ -103,22 +181,39 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A tensor of the signature, or scratch memory that the launch function allocates."""
+    """A tensor of the signature, or scratch memory that the launch function allocates.
+
+    With `terms`, it is an operand packed for tensor cores: its last two dimensions are rows and the
+    inner axis, each element is a sum of that many numbers of a half precision, and it lies in tiles
+    (families/pack.py).
+    """
 
     name: str
     shape: tuple[Index, ...]
     dtype: Dtype
     scratch: bool = False
+    terms: int = 0
+
+    @property
+    def elements(self) -> Index:
+        """How many elements are allocated."""
+        if not self.terms:
+            return indices.product(self.shape)
+        *batch, rows, inner = self.shape
+        whole = [indices.round_up(rows, PACKED_ROWS), indices.round_up(inner, PACKED_DEPTH)]
+        return indices.product([*batch, *whole, indices.number(self.terms)])
 
 
 @dataclass(frozen=True)
 class Plan:
-    """`sizes` holds every size's value in each workload of the task, the primary one first."""
+    """`sizes` holds every size's value in each workload of the task, the primary one first. `graph` is
+    what this is the initial plan of; a plan that a technique changed has none."""
 
     signature: Signature
     buffers: Mapping[str, Buffer]
     kernels: tuple[Kernel, ...]
     sizes: tuple[Mapping[str, int], ...]
+    graph: Graph | None = None
 
     def extent(self, index: Index) -> int:
         """What an extent is in the primary workload."""
@@ -140,7 +235,7 @@ class Plan:
         """The same plan with other kernels, without scratch that none of them uses."""
         used = {name for kernel in kernels for name in (*kernel.reads, *kernel.writes)}
         kept = {n: b for n, b in self.buffers.items() if not b.scratch or n in used}
-        return replace(self, kernels=kernels, buffers=kept)
+        return replace(self, kernels=kernels, buffers=kept, graph=None)
 
     def with_kernel(self, old: Kernel, new: Kernel) -> "Plan":
         return self.with_kernels(tuple(new if kernel is old else kernel for kernel in self.kernels))

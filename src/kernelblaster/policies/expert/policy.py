@@ -1,43 +1,118 @@
 """The built-in policy: a graph becomes a plan, techniques rewrite it, emitting it gives a candidate."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import count, dropwhile, islice
 
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.graph import capture
+from kernelblaster.policies.expert.learning import ExpertLearning
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.states import choose_target, extract_states
+from kernelblaster.policies.expert.states import extract_states, possible_gain
 from kernelblaster.policies.expert.techniques import Technique, load_techniques
-from kernelblaster.policies.policy import Attempt
-from kernelblaster.records import Candidate, Profile, State, Task
+from kernelblaster.policies.policy import Attempt, Target
+from kernelblaster.records import Candidate, Evaluation, Profile, Task
+
+MANGLED = re.compile(r"_Z(\d+)(\w+)")
+PLAIN = re.compile(r"(?:void )?(\w+)")
 
 
-class ExpertPolicy:
-    """Implements `Policy` without a language model."""
+class ExpertPolicy(ExpertLearning):
+    """Implements `Policy` without a language model, with the techniques that an architecture has the
+    instructions for; all of them where none is named. An attempt's form is its plan. What was written
+    once for a task is kept: a search comes back to the same places."""
+
+    def __init__(self, architecture: str | None = None) -> None:
+        self._architecture = architecture
+        self._written: dict[tuple[str, str, frozenset[str]], _Written] = {}
+        self._proposed: dict[tuple[str, str], list[str]] = {}
 
     @cached_property
     def _techniques(self) -> dict[str, Technique]:
-        return load_techniques()
-
-    @property
-    def techniques(self) -> Sequence[str]:
-        return tuple(sorted(self._techniques))
+        return load_techniques(self._architecture)
 
     def initial(self, task: Task) -> Attempt:
-        return _attempt(initial_plan(capture(task)), "initial")
+        self._written.clear()
+        self._proposed.clear()
+        plan = initial_plan(capture(task))
+        return Attempt(Candidate(source=emit(plan), origin="expert: initial"), plan)
 
-    def moves(self, attempt: Attempt, technique: str) -> list[Attempt]:
+    def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
+        """By Amdahl's law. What the driver launches by itself is left out."""
+        families = {kernel.name: kernel.family for kernel in attempt.form.kernels}
+        found = sorted(extract_states(profile, floor_bytes), key=possible_gain, reverse=True)
+        named = [(source_name(kernel.kernel), kernel) for kernel in found]
+        return [Target(name, k.share, k.state, families[name]) for name, k in named if name in families]
+
+    def proposals(self, attempt: Attempt, target: Target) -> Sequence[str]:
+        key = (attempt.candidate.code, target.kernel)
+        if key not in self._proposed:
+            kernels, names = frozenset({target.kernel}), sorted(self._techniques)
+            found = {n: next(self._rewrites(attempt.form, n, kernels), None) for n in names}
+            self._proposed[key] = [name for name, rewrite in found.items() if rewrite is not None]
+        return self._proposed[key]
+
+    def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
+        return self._moves(attempt, technique, frozenset({target.kernel}))
+
+    def retry(
+        self, parent: Attempt, technique: str, failed: Attempt, evaluation: Evaluation
+    ) -> Attempt | None:
+        """The technique's next move on the same kernels."""
+        moves = self._moves(parent, technique, failed.changed)
+        later = dropwhile(lambda move: move.candidate.code != failed.candidate.code, moves)
+        return next(islice(later, 1, None), None)
+
+    def _moves(self, attempt: Attempt, technique: str, kernels: frozenset[str]) -> Iterator[Attempt]:
+        key = (attempt.candidate.code, technique, kernels)
+        if key not in self._written:
+            self._written[key] = _Written(self._write(attempt, technique, kernels))
+        return iter(self._written[key])
+
+    def _write(self, attempt: Attempt, technique: str, kernels: frozenset[str]) -> Iterator[Attempt]:
+        seen = {attempt.candidate.source}
+        for plan, changed in self._rewrites(attempt.form, technique, kernels):
+            source = emit(plan)
+            if source not in seen:
+                seen.add(source)
+                origin, parent = f"expert: {technique}", attempt.candidate.digest
+                yield Attempt(Candidate(source=source, origin=origin, parent=parent), plan, changed)
+
+    def _rewrites(
+        self, plan: Plan, technique: str, kernels: frozenset[str]
+    ) -> Iterator[tuple[Plan, frozenset[str]]]:
+        """The plans that change one of these kernels, in the technique's order, with what they change."""
         if technique not in self._techniques:
-            return []
-        plans = self._techniques[technique](attempt.form)
-        found = {a.candidate.source: a for a in (_attempt(plan, technique) for plan in plans)}
-        return [a for source, a in found.items() if source != attempt.candidate.source]
-
-    def state(self, profile: Profile, floor_bytes: int) -> State | None:
-        target = choose_target(extract_states(profile, floor_bytes))
-        return target.kernel.state if target else None
+            return
+        for rewritten in self._techniques[technique](plan):
+            changed = frozenset(k.name for k in plan.kernels if k not in rewritten.kernels)
+            if changed & kernels:
+                yield rewritten, changed
 
 
-def _attempt(plan: Plan, origin: str) -> Attempt:
-    return Attempt(Candidate(source=emit(plan), origin=f"expert: {origin}"), plan)
+class _Written:
+    """Attempts that are written when they are first asked for, and kept."""
+
+    def __init__(self, source: Iterator[Attempt]) -> None:
+        self._source = source
+        self._known: list[Attempt] = []
+
+    def __iter__(self) -> Iterator[Attempt]:
+        for place in count():
+            if place == len(self._known):
+                more = next(self._source, None)
+                if more is None:
+                    return
+                self._known.append(more)
+            yield self._known[place]
+
+
+def source_name(profiled: str) -> str:
+    """A kernel's name in the source, from a profiler's: mangled, or with its arguments."""
+    mangled = MANGLED.match(profiled)
+    if mangled:
+        return mangled[2][: int(mangled[1])]
+    plain = PLAIN.match(profiled)
+    return plain[1] if plain else profiled

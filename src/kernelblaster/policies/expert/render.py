@@ -29,6 +29,7 @@ FORMS = {
     "sqrt": "sqrt{f}({0})",
     "rsqrt": "rsqrt{f}({0})",
     "exp": "exp{f}({0})",
+    "exp2": "exp2{f}({0})",
     "expm1": "expm1{f}({0})",
     "log": "log{f}({0})",
     "log1p": "log1p{f}({0})",
@@ -96,14 +97,21 @@ class Renderer:
             return self.whole_form.format(buffer=buffer)
         return f"{buffer}[{text(row_major(position, self.buffers[buffer].shape))}]"
 
-    def _load(self, load: Load | Gather) -> str:
+    def element(self, load: Load | Gather) -> str:
+        """What is read, before it is converted to the arithmetic's type."""
+        if isinstance(load, Load):
+            return self.place(load.buffer, load.position)
+        return f"{load.buffer}[{text(self.address(load))}]"
+
+    def address(self, load: Load | Gather) -> Index:
+        """Where an element lies in its buffer."""
+        position = list(load.position)
         if isinstance(load, Gather):
-            shape = self.buffers[load.buffer].shape
-            position = list(load.position)
             position[load.axis] = Index("name", name=f"({self.expression(load.where)})")
-            element = f"{load.buffer}[{text(row_major(position, shape))}]"
-        else:
-            element = self.place(load.buffer, load.position)
+        return row_major(position, self.buffers[load.buffer].shape)
+
+    def _load(self, load: Load | Gather) -> str:
+        element = self.element(load)
         dtype = self.buffers[load.buffer].dtype
         if load.kind == "real" and dtype in ("float16", "bfloat16"):
             return f"({self.real}){element}"

@@ -61,12 +61,14 @@ def choose_target(states: Sequence[KernelState]) -> Target | None:
     if not states:
         return None
 
-    def gain(position: int) -> float:
-        return states[position].share * states[position].state.metrics.get(HEADROOM, 1.0)
-
-    best = max(range(len(states)), key=lambda position: (gain(position), -position))
+    best = max(range(len(states)), key=lambda position: (possible_gain(states[position]), -position))
     known = HEADROOM in states[best].state.metrics
-    return Target(best, states[best], 1 / (1 - gain(best)) if known else None)
+    return Target(best, states[best], 1 / (1 - possible_gain(states[best])) if known else None)
+
+
+def possible_gain(kernel: KernelState) -> float:
+    """The part of the call's time that a kernel could save; its whole share where that is unknown."""
+    return kernel.share * kernel.state.metrics.get(HEADROOM, 1.0)
 
 
 def state_name(primary: Bottleneck, secondary: Sequence[str]) -> str:

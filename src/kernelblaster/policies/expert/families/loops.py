@@ -33,6 +33,7 @@ def nested(axes: Sequence[Axis], body: Sequence[str]) -> list[str]:
     """The body within one loop for each axis, the last one innermost."""
     lines = list(body)
     for axis in reversed([axis for axis in axes if not axis.once]):
-        head = f"for (int64_t {axis.name} = 0; {axis.name} < {text(axis.extent)}; ++{axis.name}) {{"
+        first, last = text(axis.begin), text(axis.end)
+        head = f"for (int64_t {axis.name} = {first}; {axis.name} < {last}; ++{axis.name}) {{"
         lines = [head, *("  " + line for line in lines), "}"]
     return lines

@@ -3,23 +3,27 @@
 from dataclasses import replace
 
 from kernelblaster.policies.expert import emit as emitting
+from kernelblaster.policies.expert.device_code import device_code
 from kernelblaster.policies.expert.expression import Counted, Gather, Load, walk
+from kernelblaster.policies.expert.families import rows, transposed
+from kernelblaster.policies.expert.families.assign import assign
 from kernelblaster.policies.expert.families.loops import unravel
+from kernelblaster.policies.expert.families.near import VECTOR_BYTES
 from kernelblaster.policies.expert.index import Index, names
 from kernelblaster.policies.expert.plan import Kernel, Plan
 from kernelblaster.policies.expert.render import Renderer
+from kernelblaster.records.signature import DTYPE_BYTES
 from kernelblaster.tasks.header import C_TYPES
 
 FAMILIES = ("pointwise",)
-PACK = """\
-// Neighbouring elements that are moved in one memory instruction.
-template <typename T, int N>
-struct alignas(N * sizeof(T)) Pack {
-  T at[N];
-};"""
+PACK = device_code("pack")
 
 
 def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
+    if kernel.schedule.staged:
+        return transposed.emit(kernel, plan)
+    if kernel.schedule.workers != "thread":
+        return rows.emit(kernel, plan)
     total = emitting.count([axis.extent for axis in kernel.axes])
     threads, width = kernel.schedule.threads, kernel.schedule.vector_width
     if width == 1:
@@ -29,9 +33,10 @@ def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
             *_element(kernel, plan, emitting.renderer(plan)),
         ]
         return emitting.Emitted(lines, f"({total} + {threads - 1}) / {threads}", threads)
-    lines = _packed(kernel, plan, total)
-    blocks = f"({total} + {threads * width - 1}) / {threads * width}"
-    return emitting.Emitted(lines, blocks, threads, (PACK,))
+    each = threads * width * kernel.schedule.coarsening
+    blocks = f"({total} + {each - 1}) / {each}"
+    helpers = (PACK, device_code("streaming")) if kernel.schedule.streaming else (PACK,)
+    return emitting.Emitted(_packed(kernel, plan, total), blocks, threads, helpers)
 
 
 def whole_position(kernel: Kernel, plan: Plan) -> tuple[Index, ...] | None:
@@ -40,6 +45,20 @@ def whole_position(kernel: Kernel, plan: Plan) -> tuple[Index, ...] | None:
     shape = tuple(axis.extent for axis in kernel.axes)
     flat = [load.buffer for load in kernel.loads() if load.position == whole] + kernel.writes
     return whole if all(plan.buffers[name].shape == shape for name in flat) else None
+
+
+def flat(kernel: Kernel, plan: Plan) -> bool:
+    """Whether all that the kernel reads moves in order with what it writes, or not at all."""
+    whole = whole_position(kernel, plan)
+    return whole is not None and not _variables(kernel, whole)
+
+
+def packed_width(kernel: Kernel, plan: Plan) -> int:
+    """Elements of the widest type in 16 bytes; one where nothing is read in order."""
+    moved = packable(kernel, plan)
+    if not moved:
+        return 1
+    return VECTOR_BYTES // max(DTYPE_BYTES[plan.buffers[name].dtype] for name in (*moved, *kernel.writes))
 
 
 def packable(kernel: Kernel, plan: Plan) -> list[str]:
@@ -54,38 +73,49 @@ def _element(kernel: Kernel, plan: Plan, render: Renderer) -> list[str]:
     whole = whole_position(kernel, plan)
     render = replace(render, whole=whole)
     lines = unravel("i", kernel.axes, _variables(kernel, whole))
-    for store in kernel.stores:
-        kind = C_TYPES[plan.buffers[store.buffer].dtype]
-        value = render.expression(store.value)
-        place = render.place(store.buffer, store.position)
-        lines.append(f"{place} = ({kind})({value});" if kind.startswith("__") else f"{place} = {value};")
-    return lines
+    return lines + [assign(store, plan, render) for store in kernel.stores]
 
 
 def _packed(kernel: Kernel, plan: Plan, total: str) -> list[str]:
-    """Full packs by vector loads and stores; the few elements after the last one singly."""
-    width = kernel.schedule.vector_width
+    """All packs of a block, their loads before their stores; the last block does its elements singly."""
+    chosen = kernel.schedule
     render = replace(emitting.renderer(plan), whole_form="{buffer}_pack.at[lane]")
-    lines = [
-        "const int64_t group = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;",
-        f"if ((group + 1) * {width} <= {total}) {{",
-    ]
+    reads, writes = [], []
     for name in packable(kernel, plan):
-        pack = f"Pack<{C_TYPES[plan.buffers[name].dtype]}, {width}>"
-        lines.append(f"  const {pack} {name}_pack = reinterpret_cast<const {pack}*>({name})[group];")
+        pack = f"Pack<{C_TYPES[plan.buffers[name].dtype]}, {chosen.vector_width}>"
+        place = f"reinterpret_cast<const {pack}*>({name}) + start + k * {chosen.threads}"
+        read = f"read_once({place})" if chosen.streaming else f"*({place})"
+        reads.append((name, f"{pack} {name}_packs[{chosen.coarsening}];", f"{name}_packs[k] = {read};"))
     for name in kernel.writes:
-        lines.append(f"  Pack<{C_TYPES[plan.buffers[name].dtype]}, {width}> {name}_pack;")
-    body = _element(kernel, plan, render)
-    if len(body) > len(kernel.stores):  # positions are computed from the element's number
-        body = [f"const int64_t i = group * {width} + lane;", *body]
-    lines += ["  #pragma unroll", f"  for (int lane = 0; lane < {width}; ++lane) {{"]
-    lines += ["    " + line for line in body] + ["  }"]
-    for name in kernel.writes:
-        pack = f"Pack<{C_TYPES[plan.buffers[name].dtype]}, {width}>"
-        lines.append(f"  reinterpret_cast<{pack}*>({name})[group] = {name}_pack;")
-    single = ["    " + line for line in _element(kernel, plan, emitting.renderer(plan))]
-    lines += ["} else {", f"  for (int64_t i = group * {width}; i < {total}; ++i) {{", *single, "  }", "}"]
-    return lines
+        pack = f"Pack<{C_TYPES[plan.buffers[name].dtype]}, {chosen.vector_width}>"
+        place = f"reinterpret_cast<{pack}*>({name}) + start + k * {chosen.threads}"
+        write = f"write_once({place}, {name}_pack);" if chosen.streaming else f"*({place}) = {name}_pack;"
+        writes.append((f"{pack} {name}_pack;", write))
+    loop = ["#pragma unroll", f"for (int k = 0; k < {chosen.coarsening}; ++k) {{"]
+    packs = [
+        f"const int64_t start = blockIdx.x * (int64_t){chosen.threads * chosen.coarsening} + threadIdx.x;",
+        *(line for _, line, _ in reads),
+        *[*loop, *("  " + line for _, _, line in reads), "}"],
+        *[*loop, *(f"  const auto& {name}_pack = {name}_packs[k];" for name, _, _ in reads)],
+        *("  " + line for line, _ in writes),
+        *["  #pragma unroll", f"  for (int lane = 0; lane < {chosen.vector_width}; ++lane) {{"],
+        *("    " + line for line in _element(kernel, plan, render)),
+        "  }",
+        *("  " + line for _, line in writes),
+        "}",
+    ]
+    single = _element(kernel, plan, emitting.renderer(plan))
+    each = chosen.threads * chosen.coarsening * chosen.vector_width
+    return [
+        f"const int64_t first = blockIdx.x * (int64_t){each};",
+        f"if (first + {each} <= {total}) {{",
+        *("  " + line for line in packs),
+        "} else {",
+        f"  for (int64_t i = first + threadIdx.x; i < {total}; i += {chosen.threads}) {{",
+        *("    " + line for line in single),
+        "  }",
+        "}",
+    ]
 
 
 def _variables(kernel: Kernel, whole: tuple[Index, ...] | None) -> set[str]:

@@ -57,21 +57,16 @@ def layer_norm(builder: Builder, node: Node) -> None:
     _normalize(builder, node, found, found.position[value.rank - last :])
 
 
-@lowers(
-    "_native_batch_norm_legit_functional.default",
-    "_native_batch_norm_legit.no_stats",
-    "_native_batch_norm_legit.default",
-)
+@lowers("native_batch_norm.default")
 def batch_norm(builder: Builder, node: Node) -> None:
     if node.arguments["training"] is False:
-        return eval_batch_norm(builder, node)
+        return _eval_batch_norm(builder, node)
     value = builder.value(node.arguments["input"])
     found = loops_over(value.shape, set(range(value.rank)) - {1}, keep=True)
     return _normalize(builder, node, found, (found.position[1],))
 
 
-@lowers("_native_batch_norm_legit_no_training.default")
-def eval_batch_norm(builder: Builder, node: Node) -> None:
+def _eval_batch_norm(builder: Builder, node: Node) -> None:
     """With running statistics it is a pointwise map."""
     value = builder.value(node.arguments["input"])
     mean, variance = (builder.value(node.arguments[name]) for name in ("running_mean", "running_var"))

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kernelblaster.policies.expert.expression import Expression, Kind, operation, real, to_kind
-from kernelblaster.policies.expert.graph import Node, as_expression
-from kernelblaster.policies.expert.lower import Builder, Position, UncoveredOperators, kind_of, lowers
+from kernelblaster.policies.expert.graph import Node, UncoveredOperators, as_expression
+from kernelblaster.policies.expert.lower import Builder, Position, kind_of, lowers
 
 Body = Callable[..., Expression]
 
@@ -92,14 +92,10 @@ def lower_gelu(builder: Builder, node: Node) -> None:
     _map(builder, node, [node.arguments["self"]], body)
 
 
-@lowers("clone.default", "_to_copy.default", "alias.default", "lift_fresh_copy.default")
-def copy(builder: Builder, node: Node) -> None:
-    """A copy with another layout or type; the layout is nothing to us, so only types remain."""
-    value = builder.value(node.arguments["self"])
-    if value.dtype == node.results[0].dtype:
-        builder.define(node, value)
-    else:
-        _map(builder, node, [node.arguments["self"]], lambda x: x)
+@lowers("_to_copy.default")
+def convert(builder: Builder, node: Node) -> None:
+    """A copy of another type; graphs hold no others."""
+    _map(builder, node, [node.arguments["self"]], lambda x: x)
 
 
 @lowers("add.Tensor", "sub.Tensor", "add.Scalar", "sub.Scalar")

@@ -7,14 +7,15 @@ from kernelblaster.policies.expert.graph import Node, as_expression
 from kernelblaster.policies.expert.lower import Builder, Position, Value, axes_of, kernel_name, lowers
 from kernelblaster.policies.expert.plan import Axis, Kernel, Schedule, Stage, Store
 
-LONG = 16384  # beyond this many terms a running float sum loses more than PyTorch's blocked one
+LONG = 1024  # beyond this many terms a running float sum may lose more than PyTorch's blocked one
 
 
 def _product(
     builder: Builder, node: Node, left: Value, right: Value, finish: Any = lambda total, position: total
 ) -> None:
-    """left[..., m, k] @ right[..., k, n] with equal leading dimensions; n or m may be missing."""
-    inner = Axis("k", left.shape[-1])
+    """left[..., m, k] @ right[..., k, n] with equal leading dimensions; n or m may be missing. With a
+    vector it is a reduction like any other."""
+    inner = Axis("k" if "k" not in builder.buffers else "inner", left.shape[-1])
     axes = axes_of(node.results[0].shape)
     position = tuple(axis.index for axis in axes)
     batch = position[: left.rank - 2]
@@ -23,6 +24,9 @@ def _product(
     body = operation("mul", left.at((*batch, *row, inner.index)), right.at((*batch, inner.index, *column)))
     stage = Stage("total", "sum", body)
     store = Store(builder.buffer(node), position, finish(Reduced("total", "real"), position))
+    if any(builder.is_one(extent) for extent in node.results[0].shape[-2:]) or len(axes) < 2:
+        builder.reduction(node, axes, (inner,), [stage], [store])
+        return
     long = builder.graph.values(inner.extent)[0] > LONG
     schedule = Schedule(accumulate="double" if long else "float")
     kernel = Kernel(kernel_name(node), "matrix_product", axes, (store,), (inner,), (stage,), schedule)

@@ -13,9 +13,9 @@ from kernelblaster.policies.expert.expression import (
     real,
     to_kind,
 )
-from kernelblaster.policies.expert.graph import Node, as_expression
+from kernelblaster.policies.expert.graph import Node, UncoveredOperators, as_expression
 from kernelblaster.policies.expert.index import ZERO, Index
-from kernelblaster.policies.expert.lower import Builder, Position, UncoveredOperators, kind_of, lowers
+from kernelblaster.policies.expert.lower import Builder, Position, kind_of, lowers
 from kernelblaster.policies.expert.plan import Axis, Combine, Stage, Store
 
 Body = Callable[[Expression], Expression]

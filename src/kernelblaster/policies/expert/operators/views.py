@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.expression import Counted, Expression, operation, to_kind
-from kernelblaster.policies.expert.graph import Node, as_expression
+from kernelblaster.policies.expert.graph import Graph, Node, as_expression
 from kernelblaster.policies.expert.index import ZERO, Index, number
 from kernelblaster.policies.expert.lower import Builder, Position, Value, kind_of, lowers
 
@@ -126,7 +126,7 @@ def reshape(builder: Builder, node: Node) -> None:
     """Dimensions are matched in groups of equal extent, so that a division and a remainder are
     needed only where dimensions are really split or merged."""
     old, new = builder.value(node.arguments["self"]).shape, node.results[0].shape
-    groups = matched(builder, old, new)
+    groups = matched(builder.graph, old, new)
 
     def back(position: Position) -> Position:
         found: list[Index] = [ZERO] * len(old)
@@ -142,18 +142,18 @@ def reshape(builder: Builder, node: Node) -> None:
     _view(builder, node, back)
 
 
-def matched(
-    builder: Builder, old: Sequence[Index], new: Sequence[Index]
-) -> list[tuple[list[int], list[int]]]:
+def matched(graph: Graph, old: Sequence[Index], new: Sequence[Index]) -> list[tuple[list[int], list[int]]]:
     """Groups of dimensions (numbers in old, numbers in new) that cover the same elements."""
-    olds = [place for place, extent in enumerate(old) if not builder.is_one(extent)]
-    news = [place for place, extent in enumerate(new) if not builder.is_one(extent)]
+    olds, news = (
+        [place for place, extent in enumerate(shape) if set(graph.values(extent)) != {1}]
+        for shape in (old, new)
+    )
     groups: list[tuple[list[int], list[int]]] = []
     left: list[int] = []
     right: list[int] = []
     while olds or news:
-        before = builder.graph.values(indices.product(old[p] for p in left))
-        after = builder.graph.values(indices.product(new[p] for p in right))
+        before = graph.values(indices.product(old[p] for p in left))
+        after = graph.values(indices.product(new[p] for p in right))
         if left and right and before == after:
             groups.append((left, right))
             left, right = [], []

@@ -1,7 +1,8 @@
 """Rewrites of plans, one file each; a new technique is one new file.
 
 A technique's `apply(plan)` yields every plan that one application of it can give: none where its
-precondition does not hold. What a kernel computes never changes, only how.
+precondition does not hold. What a kernel computes never changes, only how. One that needs a certain
+architecture names it as ARCHITECTURE.
 """
 
 import importlib
@@ -13,9 +14,12 @@ from kernelblaster.policies.expert.plan import Plan
 Technique = Callable[[Plan], Iterator[Plan]]
 
 
-def load_techniques() -> dict[str, Technique]:
-    """Every technique of this folder by its name, which is its file's name."""
+def load_techniques(architecture: str | None = None) -> dict[str, Technique]:
+    """Every technique of this folder by its name, which is its file's name; with an architecture, those
+    that it has the instructions for."""
     found = {}
-    for module in pkgutil.iter_modules(__path__):
-        found[module.name] = importlib.import_module(f"{__name__}.{module.name}").apply
+    for place in pkgutil.iter_modules(__path__):
+        module = importlib.import_module(f"{__name__}.{place.name}")
+        if architecture is None or getattr(module, "ARCHITECTURE", architecture) == architecture:
+            found[place.name] = module.apply
     return found

@@ -1,0 +1,118 @@
+"""How near to the memory floor the expert policy's kernels come, techniques applied one after another.
+
+    python benchmarks/expert_kernels.py [TASK ...] [--device cuda|emulated] [--path A,B,C ...] [--out FILE]
+
+A path is a list of techniques; the first plan that each yields is taken, and one that does not apply is
+passed over. Simplification and fusion come first. Every path is judged; of those that give the same
+source, one. Without names: the level-1 tasks that need no matrix product; without paths: those below.
+"""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelblaster.api import DeviceKind, load_task, open_judge
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.policies.expert.emit import emit
+from kernelblaster.policies.expert.graph import capture
+from kernelblaster.policies.expert.lower import initial_plan
+from kernelblaster.policies.expert.plan import Plan
+from kernelblaster.policies.expert.simplify import simplify
+from kernelblaster.policies.expert.techniques import load_techniques
+from kernelblaster.records import Candidate, Evaluation, Task
+from kernelblaster.tasks.catalog import find
+
+ROWS = "warp_shuffle_reduction,vectorized_memory_access,rows_in_registers"
+PATHS = (
+    f"{ROWS},transposed_staging,unrolling",
+    f"{ROWS},transposed_staging,unrolling,cache_hints",
+    "warp_shuffle_reduction,online_reduction,two_level_reduction,vectorized_memory_access,unrolling",
+    "vectorized_memory_access,thread_coarsening,cache_hints",
+)
+TASKS = (
+    *("argmax_columns", "axpy", "batch_norm", "broadcast_affine", "cosine_similarity", "cross_entropy"),
+    *("embedding", "frobenius_norm", "gelu", "group_norm", "hinge_loss", "huber_loss", "instance_norm"),
+    *("kl_div", "l2_norm", "layer_norm", "log_softmax", "logsumexp", "masked_fill", "matmul_vector"),
+    *("max_rows", "max_with_index", "mean_middle", "mean_variance", "mse_loss", "relu", "rms_norm"),
+    *("softmax", "sum_all", "sum_columns", "sum_rows", "swish", "transpose_last"),
+)
+HEAD = (
+    "| task | techniques | outcome | candidate us | baseline us | speedup | floor us | x floor |",
+    "|---|---|---|---|---|---|---|---|",
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A task's candidate, and the techniques that were applied to get it."""
+
+    task: Task
+    applied: tuple[str, ...]
+    candidate: Candidate
+
+
+def starting_plan(task: Task) -> Plan:
+    plan = initial_plan(simplify(capture(task)))
+    while (following := next(load_techniques()["kernel_fusion"](plan), None)) is not None:
+        plan = following
+    return plan
+
+
+def jobs_of(name: str, paths: list[str]) -> list[Job]:
+    task = load_task(name)
+    start = starting_plan(task)
+    found: dict[str, Job] = {}
+    for path in paths:
+        plan, applied = start, []
+        for technique in path.split(","):
+            following = next(load_techniques()[technique](plan), None)
+            if following is not None:
+                plan = following
+                applied.append(technique)
+        source = emit(plan)
+        origin = "expert: " + ", ".join(applied)
+        found.setdefault(source, Job(task, tuple(applied), Candidate(source=source, origin=origin)))
+    return list(found.values())
+
+
+def line(job: Job, evaluation: Evaluation) -> str:
+    timing = evaluation.timing
+    cells = [job.task.name, ", ".join(job.applied) or "none", evaluation.outcome.kind]
+    if timing is None:
+        cells += [str(evaluation.outcome)[:200].replace("|", "/").replace("\n", " "), *[""] * 4]
+    else:
+        floor = timing.floor_us
+        cells += [f"{timing.candidate_us:.1f}", f"{timing.baseline_us:.1f}", f"{timing.speedup.estimate:.2f}"]
+        cells += [f"{floor:.1f}", f"{timing.candidate_us / floor:.2f}"] if floor else ["", ""]
+    return "| " + " | ".join(cells) + " |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("tasks", nargs="*", default=[f"core/level1/{name}" for name in TASKS])
+    parser.add_argument("--device", choices=("cuda", "emulated"), default="emulated")
+    parser.add_argument("--path", nargs="*", default=list(PATHS), help="techniques, separated by commas")
+    parser.add_argument("--out", type=Path, help="write the table to this file too")
+    options = parser.parse_args()
+    jobs: list[Job] = []
+    for given in options.tasks:
+        for name, _ in find(given):
+            try:
+                jobs += jobs_of(name, options.path)
+            except KernelBlasterError as error:
+                print(f"{name}: {error}")
+    device: DeviceKind = options.device
+    with open_judge(device, profile=device == "emulated") as judge:
+        lines = [f"# Reductions and pointwise kernels of the expert policy on {judge.device.name}", "", *HEAD]
+        print("\n".join(lines), flush=True)
+        for job, evaluation in zip(
+            jobs, judge.evaluate_many([(job.task, job.candidate) for job in jobs]), strict=True
+        ):
+            lines.append(line(job, evaluation))
+            print(lines[-1], flush=True)
+    if options.out:
+        options.out.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Policy evaluation: what the knowledge base expected of a technique in a state, against what it gained."""
+
+from collections import Counter
+from collections.abc import Sequence
+from math import log, sqrt
+from statistics import fmean
+
+from kernelblaster.knowledge.content import Content
+from kernelblaster.knowledge.preparation import NOISE, NOISE_WEIGHT
+from kernelblaster.policies.policy import Discrepancy, Sample
+from kernelblaster.records import Step
+
+
+def evaluate_policy(
+    fresh: Sequence[Sample], earlier: Sequence[Sample], theta: Content, architecture: str
+) -> list[Discrepancy]:
+    """By state and technique, for those among the fresh samples; earlier ones of them count as much.
+    Walking along the same step again is no second sample."""
+    tried = {_key(sample.step) for sample in fresh}
+    groups: dict[tuple[str, str], dict[tuple[str, str], Sample]] = {}
+    for sample in (*earlier, *fresh):
+        if _key(sample.step) in tried and sample.step.result != "Unsupported":
+            walked = (sample.step.parent, sample.step.child)
+            groups.setdefault(_key(sample.step), {})[walked] = sample
+    return [_discrepancy(list(found.values()), theta, architecture) for found in groups.values()]
+
+
+def _discrepancy(samples: list[Sample], theta: Content, architecture: str) -> Discrepancy:
+    steps = [sample.step for sample in samples]
+    gains = [step.result for step in steps if isinstance(step.result, float)]
+    return Discrepancy(
+        state=steps[0].state,
+        technique=steps[0].technique,
+        expected=fmean(_expected(step, theta, architecture) for step in steps),
+        measured=fmean(gains) if gains else None,
+        interval=_interval(gains) if gains else None,
+        failures=Counter(step.result for step in steps if isinstance(step.result, str)),
+        samples=tuple(samples),
+    )
+
+
+def _expected(step: Step, theta: Content, architecture: str) -> float:
+    """What theta expects after the same preparation; what was predicted where theta did not know it."""
+    known = theta.states.get(step.state) and theta.entries.get(theta.resolve(step.state), {})
+    if not known or step.technique not in known:
+        return log(step.predicted)
+    return known[step.technique].prediction(architecture, step.before, step.family).mean
+
+
+def _interval(gains: Sequence[float]) -> tuple[float, float]:
+    """Two standard errors around the mean; the spread starts from what is usual."""
+    mean = fmean(gains)
+    squares = NOISE_WEIGHT * NOISE * NOISE + sum((g - mean) ** 2 for g in gains)
+    error = sqrt(squares / (NOISE_WEIGHT + len(gains)) / len(gains))
+    return mean - 2 * error, mean + 2 * error
+
+
+def _key(step: Step) -> tuple[str, str]:
+    return step.state, step.technique

@@ -1,0 +1,13 @@
+"""The statement that stores a value."""
+
+from kernelblaster.policies.expert.plan import Plan, Store
+from kernelblaster.policies.expert.render import Renderer
+from kernelblaster.tasks.header import C_TYPES
+
+
+def assign(store: Store, plan: Plan, render: Renderer) -> str:
+    """Half precisions are converted; all else converts itself."""
+    kind = C_TYPES[plan.buffers[store.buffer].dtype]
+    value = render.expression(store.value)
+    converted = f"({kind})({value})" if kind.startswith("__") else value
+    return f"{render.place(store.buffer, store.position)} = {converted};"

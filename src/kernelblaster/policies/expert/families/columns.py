@@ -1,0 +1,197 @@
+"""Columns: reductions across memory. The lanes of a warp take neighbouring columns, a pack each, and the
+warps of a block share the rows; what they found is combined in shared memory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelblaster.policies.expert import emit as emitting
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.device_code import device_code
+from kernelblaster.policies.expert.expression import Expression, Reduced, loads, walk
+from kernelblaster.policies.expert.families.accumulators import Accumulator, accumulators, helpers
+from kernelblaster.policies.expert.families.assign import assign
+from kernelblaster.policies.expert.families.near import (
+    FIRST,
+    Near,
+    NearRenderer,
+    declared,
+    fits,
+    indented,
+    mentioned,
+    near,
+    near_renderer,
+    pack_type,
+    read_text,
+    write_text,
+)
+from kernelblaster.policies.expert.families.rows import passes, passes_with
+from kernelblaster.policies.expert.flatten import flattened
+from kernelblaster.policies.expert.index import text
+from kernelblaster.policies.expert.plan import Kernel, Plan, Stage, Store
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A kernel as columns, with what is needed to write it."""
+
+    kernel: Kernel
+    plan: Plan
+    near: Near
+    render: NearRenderer
+    found: Sequence[Accumulator]
+
+
+def columns_of(kernel: Kernel, plan: Plan) -> Columns:
+    kernel = flattened(kernel, plan)
+    found = near(kernel, plan, kernel.axes[-1])
+    render = near_renderer(emitting.renderer(plan), found)
+    return Columns(kernel, plan, found, render, accumulators(kernel, plan))
+
+
+def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
+    columns = columns_of(kernel, plan)
+    schedule = columns.kernel.schedule
+    width = schedule.vector_width
+    lines = [
+        *(["constexpr int WIDTH = 1;"] if width == 1 else []),
+        f"constexpr int WARPS = {schedule.threads // 32};",
+        *_place(columns),
+        *(line for group in passes(columns.kernel) for line in _pass(columns, group)),
+        *_element_stores(columns),
+        *_column_stores(columns),
+    ]
+    condition = columns.near.condition(width)
+    blocks = _blocks(columns, width)
+    variants = [emitting.Variant(str(width), condition, blocks)] if width > 1 else []
+    variants += [emitting.Variant("1", "", _blocks(columns, 1))] if condition and variants else []
+    found = [device_code("pack"), *([device_code("streaming")] if schedule.streaming else [])]
+    return emitting.Emitted(
+        body=lines,
+        blocks=blocks,
+        threads=schedule.threads,
+        helpers=(*found, device_code("column_reduce"), *helpers(columns.found)),
+        template="template <int WIDTH>" if variants else "",
+        variants=tuple(variants),
+    )
+
+
+def _blocks(columns: Columns, width: int) -> str:
+    *outer, last = columns.kernel.axes
+    tiles = indices.tiles(last.extent, 32 * width)
+    return text(indices.product([*(axis.extent for axis in outer), tiles]))
+
+
+def _place(columns: Columns) -> list[str]:
+    """Which columns this thread has; threads beyond the last one work on none."""
+    *outer, last = columns.kernel.axes
+    narrow = fits(columns.plan, indices.product(axis.extent for axis in columns.kernel.axes))
+    kind = "unsigned" if narrow else "int64_t"
+    extent = text(last.extent)
+    lines = [f"const {kind} tiles = ({extent} + 32 * WIDTH - 1) / (32 * WIDTH);"]
+    if outer:
+        lines.append(f"const {kind} place = blockIdx.x / tiles;")
+        lines += declared("place", outer, {axis.name for axis in outer}, narrow=narrow)
+    tile = "blockIdx.x % tiles" if outer else "blockIdx.x"
+    return [
+        *(lines if outer else []),
+        f"const int64_t {FIRST} = ({tile}) * (int64_t)(32 * WIDTH) + threadIdx.x % 32 * WIDTH;",
+        f"const bool inside = {FIRST} < {extent};",
+    ]
+
+
+def _over_rows(columns: Columns, expressions: list[Expression], lines: list[str]) -> list[str]:
+    """The loop over this warp's rows: their packs, then what is done with them."""
+    kernel = columns.kernel
+    early, packs = _packs(columns, expressions)
+    head, inside = _row_loop(columns)
+    unroll = [f"#pragma unroll {kernel.schedule.unroll}"] if kernel.schedule.unroll > 1 else []
+    loop = [*early, *unroll, head, *indented([*inside, *packs, *lines]), "}"]
+    return ["if (inside) {", *indented(loop), "}"]
+
+
+def _packs(columns: Columns, expressions: list[Expression]) -> tuple[list[str], list[str]]:
+    """The reads of packs that the expressions need: those that are the same in all rows, and the others."""
+    kernel = columns.kernel
+    used = {load for expression in expressions for load in loads(expression)}
+    reduced = {axis.name for axis in kernel.reduced}
+    early: list[str] = []
+    packs: list[str] = []
+    for load, name in columns.near.reads.items():
+        if load not in used:
+            continue
+        once = kernel.schedule.streaming and passes_with(kernel, load) == 1
+        read = read_text(load, columns.render, columns.near.along, once=once)
+        kind = pack_type(columns.plan.buffers[load.buffer])
+        moving = bool(indices.names(columns.render.address(load)) & reduced)
+        (packs if moving else early).append(f"const {kind} {name}_at = {read};")
+    return early, packs
+
+
+def _row_loop(columns: Columns) -> tuple[str, list[str]]:
+    """The head of the loop over rows, and the declarations of the reduced axes' variables in it."""
+    reduced = columns.kernel.reduced
+    if len(reduced) == 1:
+        axis = reduced[0]
+        start, end, name, inside = axis.begin, text(axis.end), axis.name, []
+    else:
+        outer, *rest = reduced
+        step = indices.product(axis.extent for axis in rest)
+        start, end, name = indices.multiply(outer.begin, step), text(indices.multiply(outer.end, step)), "r"
+        narrow = fits(columns.plan, indices.multiply(outer.extent, step))
+        inside = declared("(unsigned)r" if narrow else "r", reduced, {a.name for a in reduced}, narrow=narrow)
+    first = "threadIdx.x / 32" if indices.is_number(start, 0) else f"{text(start)} + threadIdx.x / 32"
+    return f"for (int64_t {name} = {first}; {name} < {end}; {name} += WARPS) {{", inside
+
+
+def _lanes(columns: Columns, expressions: list[Expression], lines: list[str]) -> list[str]:
+    """A loop over the columns of a pack, with the results of earlier stages and the column's number."""
+    along = columns.near.along.name
+    needed = {part.stage for e in expressions for part in walk(e) if isinstance(part, Reduced)}
+    named = [a.result(f"{a.name}[lane]") for a in columns.found if a.stage.name in needed]
+    if along in mentioned(expressions, columns.near):
+        named.append(f"const int64_t {along} = {FIRST} + lane;")
+    return ["#pragma unroll", "for (int lane = 0; lane < WIDTH; ++lane) {", *indented([*named, *lines]), "}"]
+
+
+def _pass(columns: Columns, group: list[Stage]) -> list[str]:
+    """One pass for stages that do not need each other, and their results for every thread."""
+    found = [accumulator for accumulator in columns.found if accumulator.stage in group]
+    bodies = [stage.body for stage in group]
+    starts, lane, combined = [], [], []
+    for a in found:
+        starts.append(f"{a.name}[lane] = {a.start};")
+        lane += a.take(f"{a.name}[lane]", columns.render.expression(a.stage.body))
+        combined.append(f"{a.name}[lane] = column_reduce<WARPS>({a.name}[lane], {a.functor}());")
+    return [
+        *(f"{a.type} {a.name}[WIDTH];" for a in found),
+        *_lanes(columns, [], starts),
+        *_over_rows(columns, bodies, _lanes(columns, bodies, lane)),
+        *_lanes(columns, [], combined),
+    ]
+
+
+def _element_stores(columns: Columns) -> list[str]:
+    stores = [store for store in columns.kernel.stores if store.each]
+    values = [store.value for store in stores]
+    return _over_rows(columns, values, _stored(columns, stores)) if stores else []
+
+
+def _column_stores(columns: Columns) -> list[str]:
+    stores = [store for store in columns.kernel.stores if not store.each]
+    if not stores:
+        return []
+    packs, _ = _packs(columns, [store.value for store in stores])
+    return ["if (inside && threadIdx.x < 32) {", *indented([*packs, *_stored(columns, stores)]), "}"]
+
+
+def _stored(columns: Columns, stores: list[Store]) -> list[str]:
+    """Packs of results, or single ones where they do not lie side by side."""
+    before, after = [], []
+    for store in stores:
+        if store in columns.near.writes:
+            name = columns.near.writes[store]
+            before.append(f"{pack_type(columns.plan.buffers[store.buffer])} {name}_at;")
+            once = columns.kernel.schedule.streaming and store.each
+            after.append(write_text(store, name, columns.render, columns.near.along, once=once))
+    lane = [assign(store, columns.plan, columns.render) for store in stores]
+    return [*before, *_lanes(columns, [store.value for store in stores], lane), *after]

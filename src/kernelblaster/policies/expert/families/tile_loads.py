@@ -1,0 +1,273 @@
+"""How the threads of a block bring a tile of one operand of a matrix product into shared memory.
+
+A tile lies as [inner][row or column], whatever the operand's own layout. Neighbouring threads take
+neighbours in the operand's memory, four at a time where they are aligned. What does not change from
+one tile to the next is computed before the loop.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from kernelblaster.policies.expert import emit as emitting
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.address import separate
+from kernelblaster.policies.expert.expression import Expression, Load, loads, rebuild
+from kernelblaster.policies.expert.families.loops import unravel
+from kernelblaster.policies.expert.index import Index, row_major, text
+from kernelblaster.policies.expert.plan import Axis, Plan, Tile
+from kernelblaster.policies.expert.product import Operand, Product
+from kernelblaster.policies.expert.render import used_names
+from kernelblaster.tasks.header import C_TYPES
+
+PACK_WIDTH = 4
+
+
+@dataclass(frozen=True)
+class TileLoads:
+    """The loads of one operand: `name` is left or right, `line` row or column, `block` how many of them
+    a tile has."""
+
+    name: str
+    line: str
+    block: int
+    operand: Operand
+    inner: Axis
+    tile: Tile
+    plan: Plan
+
+    @property
+    def pad(self) -> int:
+        """Elements after each line of the tile, so that writing across lines meets no bank twice."""
+        return 1 if self.tile.thread_m == 1 else PACK_WIDTH
+
+    @property
+    def asynchronous(self) -> bool:
+        plain = self.operand.plain
+        fits = plain is not None and self.plan.buffers[plain.buffer].dtype == "float32"
+        return self.tile.asynchronous and fits and emitting.real_type(self.plan) == "float"
+
+    @property
+    def along_inner(self) -> bool:
+        return self.operand.along == self.inner
+
+    @property
+    def width(self) -> int:
+        """Elements that a thread reads together. An asynchronous copy cannot turn them around."""
+        if self.tile.thread_m == 1 or self.operand.plain is None or self.operand.along is None:
+            return 1
+        if self.asynchronous and self.along_inner:
+            return 1
+        return PACK_WIDTH if divisible(self.operand.aligned, self.plan) else 1
+
+    @property
+    def _across(self) -> int:
+        """Threads side by side along memory."""
+        return (self.tile.block_k if self.along_inner else self.block) // self.width
+
+    @property
+    def _step(self) -> int:
+        """Lines that all threads together read at once."""
+        return self.tile.threads // self._across
+
+    @property
+    def _lines(self) -> int:
+        return self.block if self.along_inner else self.tile.block_k
+
+    @property
+    def _parts(self) -> int:
+        return -(-self._lines // self._step)
+
+    @property
+    def _part(self) -> str:
+        return "part" if self._parts > 1 else "0"
+
+    @property
+    def _next(self) -> str:
+        """What waits in registers to go to the tile."""
+        return f"{self.name}_next[{self._part}]"
+
+    @property
+    def _kind(self) -> str:
+        """The type in which elements wait in registers."""
+        if self.width > 1 and self.operand.plain is not None:
+            return C_TYPES[self.plan.buffers[self.operand.plain.buffer].dtype]
+        return emitting.real_type(self.plan)
+
+    @cached_property
+    def _addresses(self) -> dict[Load, tuple[str, Index, Index]]:
+        """For each load the name of its fixed address, that address, and what is added to it."""
+        found: dict[Load, tuple[str, Index, Index]] = {}
+        for load in loads(self.operand.expression):
+            if isinstance(load, Load) and load not in found:
+                address = row_major(load.position, self.plan.buffers[load.buffer].shape)
+                name = f"{self.name}_at{len(found) or ''}"
+                found[load] = (name, *separate(address, self.inner.name))
+        return found
+
+    def prepare(self) -> list[str]:
+        """Which elements a thread reads, and their fixed addresses."""
+        across, along = f"threadIdx.x % {self._across}", f"threadIdx.x / {self._across}"
+        across += f" * {self.width}" if self.width > 1 else ""
+        fast, slow = ("k", self.line) if self.along_inner else (self.line, "k")
+        lines = [f"const int {self.name}_{fast} = {across}, {self.name}_{slow} = {along};"]
+        if self.width > 1:
+            lines.append(f"const bool {self.name}_wide = {condition(self.operand.aligned)};")
+        count = self._parts if self.along_inner else 1
+        for name, _, _ in self._addresses.values():
+            lines.append(f"int64_t {name}[{count}];")
+        each = "part" if count > 1 else "0"
+        values = [f"{name}[{each}] = {text(fixed)};" for name, fixed, _ in self._addresses.values()]
+        if values:
+            body = [f"const int64_t {self.line} = {self._line()};", *unravel(self.line, self.operand.axes)]
+            whole = [*body, *values]
+            lines += _loop("part", count, whole) if count > 1 else ["{", *_indented(whole), "}"]
+        if not self.asynchronous:
+            packed = f"Pack<{self._kind}, {self.width}>" if self.width > 1 else self._kind
+            lines.append(f"{packed} {self.name}_next[{self._parts}];")
+        return lines
+
+    def functions(self) -> list[str]:
+        """`copy_left`, or `fetch_left` and `stash_left`."""
+        if self.asynchronous:
+            head = f"auto copy_{self.name} = [&](int buffer, int64_t first) {{"
+            return [head, *_indented(_loop("part", self._parts, self._guarded(self._copy()))), "};"]
+        fetch = _loop("part", self._parts, self._guarded(self._fetch()))
+        stash = _loop("part", self._parts, self._guarded(self._stash()))
+        return [
+            f"auto fetch_{self.name} = [&](int64_t first) {{",
+            *_indented(fetch),
+            "};",
+            f"auto stash_{self.name} = [&](int buffer) {{",
+            *_indented(stash),
+            "};",
+        ]
+
+    def _guarded(self, body: list[str]) -> list[str]:
+        """The last part may be less than all threads can read."""
+        if self._lines % self._step == 0:
+            return body
+        slow = f"{self.name}_{self.line if self.along_inner else 'k'}"
+        moving = f" + part * {self._step}" if self._parts > 1 else ""
+        return [f"if ({slow}{moving} < {self._lines}) {{", *_indented(body), "}"]
+
+    def _line(self, lane: str = "") -> str:
+        moving = f" + part * {self._step}" if self.along_inner and self._parts > 1 else ""
+        return f"first_{self.line} + {self.name}_{self.line}{moving}" + ("" if self.along_inner else lane)
+
+    def _inner(self, lane: str = "") -> str:
+        moving = "" if self.along_inner or self._parts == 1 else f" + part * {self._step}"
+        return f"first + {self.name}_k{moving}" + (lane if self.along_inner else "")
+
+    def _inside(self) -> str:
+        lines = text(Product.extent(self.operand.axes))
+        return f"{self.line} < {lines} && {self.inner.name} < end"
+
+    def _place(self, lane: str = "") -> str:
+        """The element's place in its tile."""
+        step = f" + part * {self._step}" if self._parts > 1 else ""
+        inner, line = f"{self.name}_k", f"{self.name}_{self.line}"
+        inner += lane if self.along_inner else step
+        line += step if self.along_inner else lane
+        return f"{self.name}_tile[buffer][{inner}][{line}]"
+
+    def _declared(self, lane: str = "", wanted: set[str] | None = None) -> list[str]:
+        return [
+            f"const int64_t {self.line} = {self._line(lane)}, {self.inner.name} = {self._inner(lane)};",
+            *unravel(self.line, self.operand.axes, wanted),
+        ]
+
+    def _at(self, load: Load) -> Index:
+        name, _, moving = self._addresses[load]
+        return indices.add(indices.variable(f"{name}[{self._part if self.along_inner else 0}]"), moving)
+
+    def _source(self) -> str:
+        """Where a plain operand's element, or the first of a pack, lies."""
+        assert self.operand.plain is not None
+        return f"{self.operand.plain.buffer} + {text(self._at(self.operand.plain))}"
+
+    def _element(self) -> tuple[str, set[str]]:
+        """The operand's value by its fixed addresses, and the variables that it still mentions."""
+
+        def change(part: Expression) -> Expression:
+            return replace(part, position=(self._at(part),)) if isinstance(part, Load) else part
+
+        moved = rebuild(self.operand.expression, change)
+        flat = {load.buffer for load in self._addresses}
+        buffers = {
+            name: replace(buffer, shape=(indices.ONE,)) if name in flat else buffer
+            for name, buffer in self.plan.buffers.items()
+        }
+        render = replace(emitting.renderer(self.plan), buffers=buffers)
+        return render.expression(moved), used_names([moved], [])
+
+    def _fetch(self) -> list[str]:
+        if self.width == 1:
+            value, wanted = self._element()
+            nothing = "0.0f" if emitting.real_type(self.plan) == "float" else "0.0"
+            declared = self._declared(wanted=wanted)
+            return [*declared, f"{self._next} = {self._inside()} ? {value} : {nothing};"]
+        pack = f"Pack<{self._kind}, {self.width}>"
+        read = f"value = *reinterpret_cast<const {pack}*>({self._source()});"
+        return [
+            f"{pack} value = {{}};",
+            f"if ({self.name}_wide) {{",
+            *_indented([*self._declared(wanted=set()), f"if ({self._inside()}) {read}"]),
+            "} else {",
+            *_indented(self._singly(lambda element: f"if ({self._inside()}) value.at[lane] = {element};")),
+            "}",
+            f"{self._next} = value;",
+        ]
+
+    def _stash(self) -> list[str]:
+        if self.width == 1:
+            return [f"{self._place()} = {self._next};"]
+        real = emitting.real_type(self.plan)
+        if not self.along_inner and self._kind == real:
+            pack = f"Pack<{real}, {self.width}>"
+            return [f"*reinterpret_cast<{pack}*>(&{self._place()}) = {self._next};"]
+        value = f"{self._next}.at[lane]"
+        value = value if self._kind == real else f"({real}){value}"
+        return _loop("lane", self.width, [f"{self._place(' + lane')} = {value};"])
+
+    def _copy(self) -> list[str]:
+        """Elements outside are filled with zeros and not read."""
+        bytes_ = self.width * 4
+
+        def copy(place: str, source: str, size: int) -> str:
+            return f"__pipeline_memcpy_async(&{place}, {source}, {size}, {self._inside()} ? 0 : {size});"
+
+        whole = [*self._declared(wanted=set()), copy(self._place(), self._source(), bytes_)]
+        if self.width == 1:
+            return whole
+        single = self._singly(lambda element: copy(self._place(" + lane"), f"&{element}", 4))
+        return [f"if ({self.name}_wide) {{", *_indented(whole), "} else {", *_indented(single), "}"]
+
+    def _singly(self, statement: Callable[[str], str]) -> list[str]:
+        """A statement on each element of a pack, from its own address."""
+        plain = self.operand.plain
+        assert plain is not None
+        element = emitting.renderer(self.plan).place(plain.buffer, plain.position)
+        return _loop("lane", self.width, [*self._declared(" + lane"), statement(element)])
+
+
+def divisible(found: Sequence[Index], plan: Plan) -> bool:
+    """Whether all are multiples of a pack's width in the primary workload."""
+    return all(plan.extent(index) % PACK_WIDTH == 0 for index in found)
+
+
+def condition(found: Sequence[Index]) -> str:
+    """The same at run time."""
+    width = indices.number(PACK_WIDTH)
+    return " && ".join(f"{text(Index('%', (index, width)))} == 0" for index in found)
+
+
+def _loop(name: str, count: int, body: list[str]) -> list[str]:
+    if count == 1:
+        return body
+    head = f"for (int {name} = 0; {name} < {count}; ++{name}) {{"
+    return ["#pragma unroll", head, *_indented(body), "}"]
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return ["  " + line for line in lines]

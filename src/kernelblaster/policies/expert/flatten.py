@@ -1,0 +1,98 @@
+"""Loops that walk memory together become one loop: fewer variables, and none of their divisions.
+
+Two neighbouring loops `a` and `b` are one loop of a * extent(b) + b where every address, and every
+position that is used as a value, depends on nothing else of them.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.address import terms
+from kernelblaster.policies.expert.expression import Counted, Expression, Gather, Load, move, walk
+from kernelblaster.policies.expert.index import Index
+from kernelblaster.policies.expert.plan import Axis, Kernel, Plan
+
+
+def flattened(kernel: Kernel, plan: Plan) -> Kernel:
+    """The same kernel with as few axes and reduced axes as its addresses allow; loops that run only once
+    are gone."""
+    axes = tuple(axis for axis in kernel.axes if not axis.once)
+    reduced = tuple(axis for axis in kernel.reduced if not axis.once)
+    kernel = replace(kernel, axes=axes, reduced=reduced)
+    for place in reversed(range(len(axes) - 1)):
+        kernel = _merged(kernel, plan, *kernel.axes[place : place + 2])
+    for place in reversed(range(len(reduced) - 1)):
+        kernel = _merged(kernel, plan, *kernel.reduced[place : place + 2])
+    return kernel
+
+
+def _merged(kernel: Kernel, plan: Plan, outer: Axis, inner: Axis) -> Kernel:
+    """The kernel with one loop for two neighbours, if they can be one."""
+    if outer.part is not None or inner.part is not None or not _together(kernel, plan, outer, inner):
+        return kernel
+    wide = Axis(inner.name, indices.multiply(outer.extent, inner.extent))
+
+    def loops(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        return tuple(wide if axis is inner else axis for axis in axes if axis is not outer)
+
+    return replace(_moved(kernel, outer), axes=loops(kernel.axes), reduced=loops(kernel.reduced))
+
+
+def _together(kernel: Kernel, plan: Plan, outer: Axis, inner: Axis) -> bool:
+    number = indices.add(indices.multiply(outer.index, inner.extent), inner.index)
+    values = {outer.name: indices.ZERO, inner.name: number}
+    for address in _addresses(kernel, plan):
+        if _canonical(indices.replace(address, values)) != _canonical(address):
+            return False
+    parts = [axis.part.length for axis in (*kernel.axes, *kernel.reduced) if axis.part]
+    return not any({outer.name, inner.name} & indices.names(length) for length in parts)
+
+
+def _addresses(kernel: Kernel, plan: Plan) -> Iterator[Index]:
+    for expression in kernel.expressions:
+        for part in walk(expression):
+            if isinstance(part, Counted):
+                yield part.index
+            elif isinstance(part, Load | Gather):
+                yield indices.row_major(part.position, plan.buffers[part.buffer].shape)
+    for store in kernel.stores:
+        yield indices.row_major(store.position, plan.buffers[store.buffer].shape)
+
+
+def _canonical(index: Index) -> Counter[tuple[str, ...]]:
+    """A sum of products in a form that is equal for equal sums; quotients are taken as they are."""
+    found: Counter[tuple[str, ...]] = Counter()
+    for term in terms(index):
+        factor, names = 1, []
+        for part in _factors(term):
+            if part.operator == "int":
+                factor *= part.value
+            else:
+                names.append(indices.text(part))
+        found[tuple(sorted(names))] += factor
+    return Counter({key: count for key, count in found.items() if count})
+
+
+def _factors(term: Index) -> Sequence[Index]:
+    return [f for part in term.operands for f in _factors(part)] if term.operator == "*" else [term]
+
+
+def _moved(kernel: Kernel, gone: Axis) -> Kernel:
+    """The kernel without a loop, whose part the next one has taken over."""
+    values = {gone.name: indices.ZERO}
+
+    def changed(expression: Expression) -> Expression:
+        return move(expression, values)
+
+    stages = tuple(replace(stage, body=changed(stage.body)) for stage in kernel.stages)
+    stores = tuple(
+        replace(
+            store,
+            value=changed(store.value),
+            position=tuple(indices.replace(index, values) for index in store.position),
+        )
+        for store in kernel.stores
+    )
+    return replace(kernel, stages=stages, stores=stores)

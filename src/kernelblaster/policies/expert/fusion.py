@@ -1,0 +1,379 @@
+"""Rewrites that join two kernels of a plan; techniques decide which of them to use, and when.
+
+`into_consumers`  a pointwise kernel disappears into those that read it, whatever their family
+`into_products`   the same where a product would compute its operand more than once
+`into_producer`   a reduction or product takes in a kernel that reads its results: a pointwise one as
+                  its last step, or another reduction over the same elements as further stages
+`picked`          a normalization of which only some elements are looked up computes only those
+`side_by_side`    two kernels over the same loops that read the same tensor become one
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.expression import (
+    Counted,
+    Expression,
+    Gather,
+    Load,
+    Number,
+    Operation,
+    Reduced,
+    loads,
+    move,
+    rebuild,
+    walk,
+)
+from kernelblaster.policies.expert.index import Index
+from kernelblaster.policies.expert.meeting import meet, placed
+from kernelblaster.policies.expert.plan import Buffer, Kernel, Plan, Schedule, Stage, Store
+
+REDUCTIONS = ("row_reduction", "column_reduction", "full_reduction")
+CHEAP = 4  # expressions of no more parts than this may be computed more often, if they are plain
+CHEAP_POSITIONS = 12  # the same for those that read nothing, like masks made of positions
+PLAIN = {"add", "sub", "mul", "neg", "abs", "max", "min", "to_real", "where", "and", "or", "not"}
+PLAIN |= {"eq", "ne", "lt", "le", "gt", "ge"}
+RESULTS = 64  # with fewer results than this, a reduction has too few threads to write whole rows
+
+
+def into_consumers(plan: Plan, producer: Kernel) -> Plan | None:
+    """The plan without a pointwise producer, computed where its result is read instead."""
+    return _pushed(plan, producer, _computes_once)
+
+
+def into_products(plan: Plan, producer: Kernel) -> Plan | None:
+    """`into_consumers` also where that is the operand of a product; see `prologue_is_free`."""
+
+    def allowed(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
+        return prologue_is_free(producer, consumer) or _computes_once(plan, producer, consumer)
+
+    return _pushed(plan, producer, allowed)
+
+
+def _pushed(plan: Plan, producer: Kernel, allowed: Callable[[Plan, Kernel, Kernel], bool]) -> Plan | None:
+    """An output is still stored, by a reader that comes by all of its elements."""
+    if producer.family != "pointwise" or len(producer.stores) != 1:
+        return None
+    store = producer.stores[0]
+    consumers = plan.consumers(store.buffer)
+    if not consumers or any(_gathers(kernel, {store.buffer}) for kernel in consumers):
+        return None
+    if not all(allowed(plan, producer, kernel) for kernel in consumers):
+        return None
+    inlined = {kernel.name: _inlined(kernel, store) for kernel in consumers}
+    if not plan.buffers[store.buffer].scratch:
+        keeper = next((k for k in consumers if _passes_all(plan, k, producer)), None)
+        if keeper is None:
+            return None
+        inlined[keeper.name] = _also_storing(inlined[keeper.name], keeper, store)
+    kernels = [inlined.get(kernel.name, kernel) for kernel in plan.kernels if kernel is not producer]
+    return plan.with_kernels(tuple(kernels))
+
+
+def into_producer(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
+    """The plan in which a reduction or product also does what a reader of its results does."""
+    written = set(producer.writes)
+    if not producer.stages or consumer is producer or not written & set(consumer.reads):
+        return None
+    if consumer.family not in (*REDUCTIONS, "pointwise") or any(a.part for a in producer.reduced):
+        return None
+    place = _place(plan, producer, consumer)
+    if _gathers(consumer, written) or place is None:
+        return None
+    found = meet(plan, producer, consumer)
+    if found is None or (producer.family == "matrix_product" and (found.each or consumer.stages)):
+        return None
+    if found.each and not consumer.stages and plan.elements(producer.axes) < RESULTS:
+        return None
+    values = {store.buffer: store for store in producer.stores}
+
+    def change(part: Expression) -> Expression:
+        if not isinstance(part, Load) or part.buffer not in values:
+            return part
+        store = values[part.buffer]
+        pairs = zip(store.position, placed(plan, producer, part, {}), strict=True)
+        return move(store.value, {there.name: own for there, own in pairs if own != there})
+
+    others = {name for k in plan.kernels if k not in (producer, consumer) for name in k.reads}
+    kept = tuple(s for s in producer.stores if s.buffer in others or not plan.buffers[s.buffer].scratch)
+    joined = _joined(replace(producer, stores=kept), consumer, found.moved, found.each, change)
+    return _replaced(plan, producer, consumer, place, joined)
+
+
+def is_sole_reader(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
+    """Whether no one else needs what the consumer reads of the producer's results."""
+    read = [name for name in producer.writes if name in consumer.reads]
+    return all(plan.buffers[name].scratch and plan.consumers(name) == [consumer] for name in read)
+
+
+def picked(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
+    """The plan in which a reduction stores, instead of what it computes for each element, only the
+    elements that the consumer looks up, one in each row."""
+    if consumer is producer or len(producer.reduced) != 1:
+        return None
+    for store in producer.stores:
+        readers = plan.consumers(store.buffer)
+        if not store.each or readers != [consumer] or not plan.buffers[store.buffer].scratch:
+            continue
+        found = {load for load in consumer.loads() if load.buffer == store.buffer}
+        gather = next(iter(found))
+        if len(found) == 1 and isinstance(gather, Gather):
+            return _picked(plan, producer, consumer, store, gather)
+    return None
+
+
+def side_by_side(plan: Plan, first: Kernel, second: Kernel) -> Plan | None:
+    """The plan with two kernels of the same loops as one, where they read the same element."""
+    if plan.kernels.index(first) >= plan.kernels.index(second) or first.family != second.family:
+        return None
+    if first.family not in (*REDUCTIONS, "pointwise") or set(first.writes) & set(second.reads):
+        return None
+    loops = [(first.axes, second.axes), (first.reduced, second.reduced)]
+    place = _place(plan, first, second)
+    if not all(len(a) == len(b) for a, b in loops) or place is None:
+        return None
+    pairs = [pair for a, b in loops for pair in zip(a, b, strict=True)]
+    if not all(plan.same(one.extent, two.extent) for one, two in pairs):
+        return None
+    moved = {two.name: one.index for one, two in pairs}
+    if not set(first.loads()) & {load for e in second.expressions for load in loads(move(e, moved))}:
+        return None
+    joined = _joined(first, second, moved, False, lambda part: part)
+    return _replaced(plan, first, second, place, joined)
+
+
+def prologue_is_free(producer: Kernel, product: Kernel) -> bool:
+    """Whether a product may compute its operand from what a pointwise kernel reads, at any cost: the
+    operand is one factor only, so that it is computed once for each element where operands are packed
+    before the product, and once for each tile of the other operand where they are not."""
+    if product.family != "matrix_product" or len(product.stages) != 1:
+        return False
+    body = product.stages[0].body
+    if not isinstance(body, Operation) or body.name != "mul":
+        return False
+    buffer = producer.stores[0].buffer
+    reads = [sum(load.buffer == buffer for load in loads(factor)) for factor in body.operands]
+    return sorted(reads) == [0, 1] and not any(
+        load.buffer == buffer for store in product.stores for load in loads(store.value)
+    )
+
+
+def _computes_once(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
+    """Whether the consumer would compute each element of the producer once in each place where it
+    reads it; more often only what is cheap, and not in a product's inner loop."""
+    store = producer.stores[0]
+    computed = max(plan.elements(producer.axes), 1)
+    outer = plan.elements(consumer.axes)
+    every = outer * plan.elements(consumer.reduced)
+    bodies = [(stage.body, every) for stage in consumer.stages]
+    values = [(other.value, every if other.each else outer) for other in consumer.stores]
+    for expression, points in (*bodies, *values):
+        inner = consumer.family == "matrix_product" and (expression, points) in bodies
+        if _cheap(store.value) and not inner:
+            continue
+        if points * _share(plan, consumer, expression, store.buffer) > computed:
+            return False
+    return True
+
+
+def _share(plan: Plan, consumer: Kernel, expression: Expression, buffer: str) -> float:
+    """The part of the consumer's points at which an expression really reads a buffer: joined tensors
+    are each read in their own part only."""
+    if isinstance(expression, Load | Gather) and expression.buffer == buffer:
+        return 1.0
+    if not isinstance(expression, Operation):
+        return 0.0
+    if expression.name != "where":
+        return max((_share(plan, consumer, part, buffer) for part in expression.operands), default=0.0)
+    test, yes, no = expression.operands
+    part = _fraction(plan, consumer, test)
+    shares = [_share(plan, consumer, branch, buffer) for branch in (yes, no)]
+    chosen = max(shares) if part is None else part * shares[0] + (1 - part) * shares[1]
+    return max(_share(plan, consumer, test, buffer), chosen)
+
+
+def _fraction(plan: Plan, consumer: Kernel, test: Expression) -> float | None:
+    """How often `loop variable < extent` holds; None for other tests."""
+    if not isinstance(test, Operation) or test.name != "lt":
+        return None
+    left, right = test.operands
+    extents = {axis.index: axis.extent for axis in consumer.axes + consumer.reduced}
+    if not isinstance(left, Counted) or not isinstance(right, Counted | Number) or left.index not in extents:
+        return None
+    end = plan.extent(right.index) if isinstance(right, Counted) else int(right.value)
+    return min(1.0, end / plan.extent(extents[left.index]))
+
+
+def _cheap(value: Expression) -> bool:
+    parts = list(walk(value))
+    plain = all(part.name in PLAIN for part in parts if isinstance(part, Operation))
+    return plain and len(parts) <= (CHEAP if loads(value) else CHEAP_POSITIONS)
+
+
+def _gathers(kernel: Kernel, buffers: set[str]) -> bool:
+    return any(isinstance(load, Gather) and load.buffer in buffers for load in kernel.loads())
+
+
+def _place(plan: Plan, first: Kernel, second: Kernel) -> Kernel | None:
+    """In whose place the two can be one kernel: the first one's, where all else that the second reads
+    is there already, or the second one's, where no one waits for the first one's results."""
+    start, end = (plan.kernels.index(kernel) for kernel in (first, second))
+    before = {name for k in plan.kernels[:start] for name in k.writes}
+    later = {name for k in plan.kernels for name in k.writes} - before - set(first.writes)
+    if not later & set(second.reads):
+        return first
+    between = {name for k in plan.kernels[start:end] for name in k.reads}
+    return second if end > start and not between & set(first.writes) else None
+
+
+def _replaced(plan: Plan, first: Kernel, second: Kernel, place: Kernel, joined: Kernel) -> Plan:
+    """The plan with one kernel in the place of one of two, and without the other."""
+    other = second if place is first else first
+    return plan.with_kernels(tuple(joined if k is place else k for k in plan.kernels if k is not other))
+
+
+def _inlined(kernel: Kernel, store: Store) -> Kernel:
+    def change(part: Expression) -> Expression:
+        if isinstance(part, Load) and part.buffer == store.buffer:
+            pairs = zip(store.position, part.position, strict=True)
+            return move(store.value, {own.name: other for own, other in pairs if own.name})
+        return part
+
+    stages = tuple(replace(stage, body=rebuild(stage.body, change)) for stage in kernel.stages)
+    stores = tuple(replace(s, value=rebuild(s.value, change)) for s in kernel.stores)
+    return replace(kernel, stages=stages, stores=stores)
+
+
+def _passes_all(plan: Plan, consumer: Kernel, producer: Kernel) -> bool:
+    """Whether a reduction or pointwise kernel reads each element of the producer at its own point, and
+    has the threads to store them all."""
+    if consumer.family not in (*REDUCTIONS, "pointwise") or plan.elements(consumer.axes) < RESULTS:
+        return False
+    points = {axis.index for axis in consumer.axes + consumer.reduced if not axis.once}
+    counts = (
+        indices.product(axis.extent for axis in axes)
+        for axes in (consumer.axes + consumer.reduced, producer.axes)
+    )
+    reads = [load for load in consumer.loads() if load.buffer in producer.writes]
+    return plan.same(*counts) and any({i for i in load.position if i.name} == points for load in reads)
+
+
+def _also_storing(inlined: Kernel, consumer: Kernel, store: Store) -> Kernel:
+    """The consumer, storing what it computes of the producer at each of its points."""
+    points = {axis.index for axis in consumer.axes + consumer.reduced if not axis.once}
+    reads = [load for load in consumer.loads() if load.buffer == store.buffer]
+    load = next(load for load in reads if {i for i in load.position if i.name} == points)
+    pairs = zip(store.position, load.position, strict=True)
+    value = move(store.value, {own.name: other for own, other in pairs if own.name})
+    kept = Store(store.buffer, load.position, value, each=bool(consumer.stages))
+    return replace(inlined, stores=(kept, *inlined.stores))
+
+
+def _joined(
+    first: Kernel,
+    second: Kernel,
+    moved: Mapping[str, Index],
+    each: bool,
+    change: Callable[[Expression], Expression],
+) -> Kernel:
+    """The first kernel with the second one's stages and stores after its own, in its variables."""
+    names: dict[str, str] = {}
+
+    def placed_in_first(expression: Expression) -> Expression:
+        return rebuild(rebuild(move(expression, moved), renamed), change)
+
+    def renamed(part: Expression) -> Expression:
+        return replace(part, stage=names[part.stage]) if isinstance(part, Reduced) else part
+
+    stages = list(first.stages)
+    for stage in second.stages:
+        body = placed_in_first(stage.body)
+        known = next((s for s in stages if (s.combine, s.body) == (stage.combine, body)), None)
+        names[stage.name] = known.name if known else _free_name(stage.name, stages)
+        if known is None:
+            stages.append(Stage(names[stage.name], stage.combine, body))
+    stores = list(first.stores)
+    for store in second.stores:
+        position = tuple(indices.replace(index, moved) for index in store.position)
+        inner = store.each if second.stages else each
+        stores.append(Store(store.buffer, position, placed_in_first(store.value), inner))
+    schedule = _wider(first.schedule, second.schedule)
+    return replace(first, stages=tuple(stages), stores=tuple(stores), schedule=schedule)
+
+
+def _free_name(name: str, stages: list[Stage]) -> str:
+    while any(stage.name == name for stage in stages):
+        name += "_after"
+    return name
+
+
+def _wider(first: Schedule, second: Schedule) -> Schedule:
+    return replace(first, accumulate="double") if second.accumulate == "double" else first
+
+
+def _picked(plan: Plan, producer: Kernel, consumer: Kernel, store: Store, gather: Gather) -> Plan | None:
+    """`picked` for one store and the one look-up of it."""
+    axis = gather.axis
+    inner = producer.reduced[0]
+    own = (*gather.position[:axis], *gather.position[axis + 1 :])
+    there = (*store.position[:axis], *store.position[axis + 1 :])
+    moved = {index.name: other for index, other in zip(own, there, strict=True) if index.name}
+    where = move(gather.where, moved)
+    known = {axis.name for axis in producer.axes} | set(plan.sizes[0])
+    value = _looked_up(store.value, inner.name, where)
+    fits = store.position[axis] == inner.index and all(index.operator == "name" for index in own)
+    if not fits or value is None or len(moved) != len(own) or not _mentions(where) <= known:
+        return None
+    if any(load.buffer in k.writes for load in loads(where) for k in plan.kernels):
+        return None
+    whole = plan.buffers[store.buffer]
+    name = f"{store.buffer}_picked"
+    shape = (*whole.shape[:axis], *whole.shape[axis + 1 :])
+    stores = tuple(Store(name, there, value) if s is store else s for s in producer.stores)
+
+    def change(part: Expression) -> Expression:
+        return Load(name, own, gather.kind) if part == gather else part
+
+    read = replace(
+        consumer,
+        stages=tuple(replace(s, body=rebuild(s.body, change)) for s in consumer.stages),
+        stores=tuple(replace(s, value=rebuild(s.value, change)) for s in consumer.stores),
+    )
+    new = {producer.name: replace(producer, stores=stores), consumer.name: read}
+    buffers = {**plan.buffers, name: Buffer(name, shape, whole.dtype, scratch=True)}
+    kernels = tuple(new.get(kernel.name, kernel) for kernel in plan.kernels)
+    return replace(plan, buffers=buffers).with_kernels(kernels)
+
+
+def _mentions(expression: Expression) -> set[str]:
+    parts = list(walk(expression))
+    found = [index for part in parts if isinstance(part, Load | Gather) for index in part.position]
+    found += [part.index for part in parts if isinstance(part, Counted)]
+    return set().union(*(indices.names(index) for index in found))
+
+
+def _looked_up(value: Expression, name: str, where: Expression) -> Expression | None:
+    """A value with what a loop variable counts replaced by another value; None where that variable
+    is not simply a place in a tensor."""
+    failed = False
+
+    def change(part: Expression) -> Expression:
+        nonlocal failed
+        if isinstance(part, Counted) and name in indices.names(part.index):
+            failed |= part.index.operator != "name"
+            return where
+        if not isinstance(part, Load | Gather):
+            return part
+        places = [i for i, index in enumerate(part.position) if name in indices.names(index)]
+        if not places:
+            return part
+        place = places[0]
+        if isinstance(part, Gather) or len(places) > 1 or part.position[place].operator != "name":
+            failed = True
+            return part
+        start = (*part.position[:place], indices.ZERO, *part.position[place + 1 :])
+        return Gather(part.buffer, start, place, where, part.kind)
+
+    found = rebuild(value, change)
+    return None if failed else found

@@ -1,0 +1,87 @@
+"""From a product of any two expressions to one of packed operands, which tensor cores can read.
+
+An operand in float32 is split into two terms of half precision, 22 bits in all, after pieces of its
+rows were scaled by powers of two, so that they fit whatever their size; partial sums are scaled back.
+An operand in a half precision is only rearranged.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.expression import Expression, Load, operation
+from kernelblaster.policies.expert.plan import (
+    PACKED_DEPTH,
+    PACKED_ROWS,
+    TOGETHER,
+    Axis,
+    Buffer,
+    Kernel,
+    Plan,
+    Store,
+    TensorTile,
+)
+from kernelblaster.policies.expert.product import Operand, Product, as_product
+from kernelblaster.records.signature import Dtype
+
+
+def packed(plan: Plan, kernel: Kernel, dtype: Dtype, terms: int, tile: TensorTile) -> Plan | None:
+    """The plan with a matrix product on packed operands in the place of `kernel`."""
+    product = as_product(kernel, plan)
+    if product is None:
+        return None
+    stem = kernel.name.removesuffix("_kernel")
+    buffers = dict(plan.buffers)
+    before: list[Kernel] = []
+    operands: list[Expression] = []
+    for side, name in ((product.left, f"{stem}_left"), (product.right, f"{stem}_right")):
+        pack, made = _pack(product, side, name, dtype, terms)
+        known = _packed_before(plan, pack, made[0])
+        if known is None:
+            before.append(pack)
+            buffers |= {buffer.name: buffer for buffer in made}
+        pack = known or pack
+        found = [Load(store.buffer, store.position, "real") for store in pack.stores]
+        operands.append(operation("mul", *found) if terms > 1 else found[0])
+    stage = replace(kernel.stages[0], body=operation("mul", *operands))
+    changed = replace(kernel, stages=(stage,), schedule=replace(kernel.schedule, tile=tile))
+    kernels = [k for old in plan.kernels for k in ((*before, changed) if old is kernel else (old,))]
+    return replace(plan, buffers=buffers).with_kernels(tuple(kernels))
+
+
+def _pack(
+    product: Product, side: Operand, name: str, dtype: Dtype, terms: int
+) -> tuple[Kernel, tuple[Buffer, ...]]:
+    """The kernel that packs an operand, with what it writes: the operand, and the scales of its rows
+    for every `TOGETHER` tiles where it is split."""
+    inner = replace(product.inner, part=None)
+    batch, batch_shape = _place(product.batch), tuple(axis.extent for axis in product.batch)
+    row = indices.row_major(_place(side.axes), (axis.extent for axis in side.axes))
+    rows = product.extent(side.axes)
+    buffers = [Buffer(f"{name}_packed", (*batch_shape, rows, inner.extent), dtype, scratch=True, terms=terms)]
+    positions: list[tuple[indices.Index, ...]] = [(*batch, row, inner.index)]
+    if terms > 1:
+        length = TOGETHER * PACKED_DEPTH
+        shape = (*batch_shape, indices.tiles(inner.extent, length), indices.round_up(rows, PACKED_ROWS))
+        buffers.append(Buffer(f"{name}_scale", shape, "float32", scratch=True))
+        positions.append((*batch, indices.divide(inner.index, indices.number(length)), row))
+    stores = [
+        Store(buffer.name, position, side.expression)
+        for buffer, position in zip(buffers, positions, strict=True)
+    ]
+    axes = (*product.batch, *side.axes, inner)
+    return Kernel(f"{name}_pack_kernel", "pack", axes, tuple(stores)), tuple(buffers)
+
+
+def _packed_before(plan: Plan, pack: Kernel, buffer: Buffer) -> Kernel | None:
+    """A kernel of the plan that packs the very same operand, for another product."""
+    for kernel in plan.kernels:
+        if kernel.family == "pack" and (kernel.axes, kernel.expressions) == (pack.axes, pack.expressions):
+            found = plan.buffers[kernel.stores[0].buffer]
+            if (found.dtype, found.terms) == (buffer.dtype, buffer.terms):
+                return kernel
+    return None
+
+
+def _place(axes: Sequence[Axis]) -> tuple[indices.Index, ...]:
+    return tuple(axis.index for axis in axes)

@@ -1,0 +1,99 @@
+"""A matrix product as its kernels see it: which loops are rows, columns, batch and inner axis."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.address import alignment
+from kernelblaster.policies.expert.expression import Expression, Load, Operation, loads
+from kernelblaster.policies.expert.index import Index
+from kernelblaster.policies.expert.plan import Axis, Kernel, Plan
+from kernelblaster.policies.expert.render import used_names
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A factor of the product. `axes` are its own rows or columns; `along` is the one of them, or the
+    inner axis, whose neighbours lie side by side in memory, if any; they do so in aligned packs where
+    all of `aligned` are divisible by the pack's width. `plain` is set where it is only read."""
+
+    expression: Expression
+    axes: tuple[Axis, ...]
+    along: Axis | None
+    aligned: tuple[Index, ...]
+    plain: Load | None
+
+
+@dataclass(frozen=True)
+class Product:
+    """results[batch, rows, columns] = sum over `inner` of left[batch, rows, inner] * right[batch, inner,
+    columns], each of them several axes or none but the inner one. Columns run along the result's memory.
+    Where `inner` is cut (split_k), `part` says into how many parts; every part has its own results."""
+
+    batch: tuple[Axis, ...]
+    rows: tuple[Axis, ...]
+    columns: tuple[Axis, ...]
+    inner: Axis
+    left: Operand
+    right: Operand
+    part: Axis | None = None
+
+    @staticmethod
+    def extent(axes: Iterable[Axis]) -> Index:
+        return indices.product(axis.extent for axis in axes)
+
+
+def as_product(kernel: Kernel, plan: Plan) -> Product | None:
+    """The kernel as a product of two matrices; None where it is something else: a product with a vector,
+    more than one stage, more than one inner axis."""
+    inner = [axis for axis in kernel.reduced if not axis.once]
+    if kernel.family != "matrix_product" or len(kernel.stages) != 1 or len(inner) != 1:
+        return None
+    body = kernel.stages[0].body
+    if kernel.stages[0].combine != "sum" or any(store.each for store in kernel.stores):
+        return None
+    if not isinstance(body, Operation) or body.name != "mul" or body.kind != "real":
+        return None
+    left, right = body.operands
+    here, there = (used_names([operand], []) for operand in body.operands)
+    if inner[0].name not in here & there:
+        return None
+    axes = [axis for axis in kernel.axes if not axis.once]
+    rows = tuple(axis for axis in axes if axis.name in here - there)
+    columns = tuple(axis for axis in axes if axis.name in there - here)
+    if not rows or not columns:
+        return None
+    if axes[-1] in rows:
+        left, right, rows, columns = right, left, columns, rows
+    part = inner[0].part
+    shared = [axis for axis in axes if axis not in rows + columns]
+    return Product(
+        batch=tuple(axis for axis in shared if part is None or axis.name != part.name),
+        rows=rows,
+        columns=columns,
+        inner=inner[0],
+        left=_operand(left, rows, inner[0], plan),
+        right=_operand(right, columns, inner[0], plan),
+        part=next((axis for axis in shared if part is not None and axis.name == part.name), None),
+    )
+
+
+def _operand(expression: Expression, axes: tuple[Axis, ...], inner: Axis, plan: Plan) -> Operand:
+    plain = expression if isinstance(expression, Load) else None
+    nothing = Operand(expression, axes, None, (), plain)
+    for load in sorted(loads(expression), key=lambda found: -len(found.position)):
+        if not isinstance(load, Load):
+            continue
+        for axis in (inner, axes[-1]):
+            aligned = contiguous(load.buffer, load.position, axis, plan)
+            if aligned is not None:
+                cut = (inner.part.length,) if axis == inner and inner.part is not None else ()
+                needed = dict.fromkeys((*aligned, axis.extent, *cut))
+                return replace(nothing, along=axis, aligned=tuple(needed))
+    return nothing
+
+
+def contiguous(buffer: str, position: tuple[Index, ...], axis: Axis, plan: Plan) -> tuple[Index, ...] | None:
+    """What must be divisible by a pack's width for aligned packs along an axis; see `alignment`."""
+    address = indices.row_major(position, plan.buffers[buffer].shape)
+    return alignment(address, axis.name, plan.sizes[0])

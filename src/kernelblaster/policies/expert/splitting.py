@@ -1,0 +1,226 @@
+"""A reduction in parts: kernels that reduce the parts, combine what they found, and use the results.
+
+Stages must not need each other. Parts are combined in their order, so that every run gives the same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.expression import (
+    Counted,
+    Expression,
+    Gather,
+    Kind,
+    Load,
+    Reduced,
+    operation,
+    rebuild,
+    to_kind,
+)
+from kernelblaster.policies.expert.index import Index
+from kernelblaster.policies.expert.plan import (
+    Axis,
+    Buffer,
+    Combine,
+    Kernel,
+    Part,
+    Plan,
+    Schedule,
+    Stage,
+    Store,
+)
+from kernelblaster.records.signature import Dtype
+
+PART = "part"
+LONG = 1024  # parts up to which a warp combines them
+
+
+@dataclass(frozen=True)
+class Splitting:
+    """One reduction, its first reduced axis to be cut into parts of a length."""
+
+    plan: Plan
+    kernel: Kernel
+    length: Index
+
+    @property
+    def across(self) -> bool:
+        return self.kernel.family == "column_reduction"
+
+    @property
+    def parts(self) -> Axis:
+        cut = self.kernel.reduced[0].extent
+        return Axis(
+            PART, indices.divide(indices.add(cut, indices.subtract(self.length, indices.ONE)), self.length)
+        )
+
+    @property
+    def stem(self) -> str:
+        return self.kernel.name.removesuffix("_kernel")
+
+    def position(self) -> tuple[Index, ...]:
+        """Where a part's result lies: parts side by side, or columns where they are reduced."""
+        own = tuple(axis.index for axis in self.kernel.axes)
+        return (self.parts.index, *own) if self.across else (*own, self.parts.index)
+
+    def axes(self) -> tuple[Axis, ...]:
+        return (self.parts, *self.kernel.axes) if self.across else (*self.kernel.axes, self.parts)
+
+    def buffer(self, name: str, kind: Kind, axes: Sequence[Axis]) -> Buffer:
+        real: Dtype = "float64" if self.plan.signature.outputs[0].dtype == "float64" else "float32"
+        dtypes: dict[Kind, Dtype] = {"real": real, "whole": "int64", "truth": "bool"}
+        return Buffer(f"{self.stem}_{name}", tuple(a.extent for a in axes), dtypes[kind], scratch=True)
+
+    def partial(self, name: str, kind: Kind) -> Load:
+        return Load(f"{self.stem}_{name}_parts", self.position(), kind)
+
+
+def split(plan: Plan, kernel: Kernel, flat: Kernel, length: int) -> Plan:
+    """The plan with parts of a reduction in the place of `kernel`, whose flattened form is `flat`."""
+    splitting = Splitting(plan, flat, indices.number(length))
+    stages = list(flat.stages)
+    for stage in flat.stages:
+        beside = companion(stage, stages)
+        stages += [beside] if beside is not None and beside not in stages else []
+    results = {stage.name: _kind(stage) for stage in flat.stages}
+    buffers = [splitting.buffer(f"{s.name}_parts", _kind(s), splitting.axes()) for s in stages]
+    buffers += [splitting.buffer(name, kind, flat.axes) for name, kind in results.items()]
+    new = [_partial_kernel(splitting, stages), _combining_kernel(splitting)]
+    if any(store.each for store in flat.stores):
+        new.append(_element_kernel(splitting))
+    kernels = [k for old in plan.kernels for k in (new if old is kernel else (old,))]
+    known = dict(plan.buffers) | {buffer.name: buffer for buffer in buffers}
+    return replace(plan, buffers=known).with_kernels(tuple(kernels))
+
+
+def _kind(stage: Stage) -> Kind:
+    return "whole" if stage.combine in ("argmax", "argmin") else stage.body.kind
+
+
+COMPANIONS: dict[Combine, tuple[str, Combine]] = {
+    "variation": ("sum", "sum"),
+    "exponentials": ("largest", "max"),
+    "argmax": ("value", "max"),
+    "argmin": ("value", "min"),
+}
+
+
+def companion(stage: Stage, known: Sequence[Stage]) -> Stage | None:
+    """What a part must find out beside a stage's own result, so that the whole follows: one of the
+    stages that there are, or a new one."""
+    if stage.combine not in COMPANIONS:
+        return None
+    suffix, combine = COMPANIONS[stage.combine]
+    same = (found for found in known if found.combine == combine and found.body == stage.body)
+    return next(same, Stage(f"{stage.name}_{suffix}", combine, stage.body))
+
+
+def _partial_kernel(splitting: Splitting, stages: Sequence[Stage]) -> Kernel:
+    kernel = splitting.kernel
+    cut = replace(kernel.reduced[0], part=Part(PART, splitting.length))
+    stores = tuple(
+        Store(splitting.partial(s.name, _kind(s)).buffer, splitting.position(), Reduced(s.name, _kind(s)))
+        for s in stages
+    )
+    schedule = replace(kernel.schedule, workers="tile" if splitting.across else "block", kept=0)
+    return replace(
+        kernel,
+        name=f"{splitting.stem}_parts_kernel",
+        family="column_reduction" if splitting.across else "row_reduction",
+        axes=splitting.axes(),
+        reduced=(cut, *kernel.reduced[1:]),
+        stages=tuple(stages),
+        stores=stores,
+        schedule=replace(schedule, shuffles=not splitting.across),
+    )
+
+
+def _combining_kernel(splitting: Splitting) -> Kernel:
+    kernel = splitting.kernel
+    stages: list[Stage] = []
+    results: dict[str, Expression] = {}
+    for stage in kernel.stages:
+        found, result = _combined(splitting, stage)
+        stages += [new for new in found if new.name not in {old.name for old in stages}]
+        results[stage.name] = result
+    stores = [replace(s, value=_with(s.value, results)) for s in kernel.stores if not s.each]
+    if any(store.each for store in kernel.stores):
+        own = tuple(axis.index for axis in kernel.axes)
+        stores += [Store(f"{splitting.stem}_{name}", own, value) for name, value in results.items()]
+    few = splitting.plan.extent(splitting.parts.extent) <= LONG and bool(kernel.axes)
+    by_rows = Schedule(
+        workers="warp" if few else "block", shuffles=True, accumulate=kernel.schedule.accumulate
+    )
+    across = Schedule(workers="tile", accumulate=kernel.schedule.accumulate)
+    return Kernel(
+        name=kernel.name,
+        family=kernel.family,
+        axes=kernel.axes,
+        stores=tuple(stores),
+        reduced=(splitting.parts,),
+        stages=tuple(stages),
+        schedule=across if splitting.across else by_rows,
+    )
+
+
+def _combined(splitting: Splitting, stage: Stage) -> tuple[list[Stage], Expression]:
+    """Stages over the parts, and the result that the whole has of them."""
+    found = splitting.partial(stage.name, _kind(stage))
+    result = Reduced(stage.name, _kind(stage))
+    beside = companion(stage, splitting.kernel.stages)
+    if beside is None:
+        return [Stage(stage.name, stage.combine, found)], result
+    other = splitting.partial(beside.name, beside.body.kind)
+    if stage.combine in ("argmax", "argmin"):
+        winner = Stage(f"{stage.name}_part", stage.combine, other)
+        place = splitting.position().index(splitting.parts.index)
+        position = tuple(indices.ZERO if i == place else p for i, p in enumerate(found.position))
+        return [winner], Gather(found.buffer, position, place, Reduced(winner.name, "whole"), "whole")
+    first = Stage(beside.name, beside.combine, other)
+    if stage.combine == "exponentials":
+        scale = operation("exp", operation("sub", other, Reduced(first.name, "real")))
+        return [first, Stage(stage.name, "sum", operation("mul", found, scale))], result
+    count = to_kind(Counted(_members(splitting)), "real")
+    whole = indices.product(axis.extent for axis in splitting.kernel.reduced)
+    mean = operation("div", Reduced(first.name, "real"), to_kind(Counted(whole), "real"))
+    away = operation("sub", operation("div", other, count), mean)
+    body = operation("add", found, operation("mul", count, operation("mul", away, away)))
+    return [first, Stage(stage.name, "sum", body)], result
+
+
+def _members(splitting: Splitting) -> Index:
+    """How many elements a part has."""
+    cut, *rest = splitting.kernel.reduced
+    cut = replace(cut, part=Part(PART, splitting.length))
+    return indices.product([indices.subtract(cut.end, cut.begin), *(axis.extent for axis in rest)])
+
+
+def _element_kernel(splitting: Splitting) -> Kernel:
+    """What is stored for every element, as a pointwise kernel along memory."""
+    kernel = splitting.kernel
+    own = tuple(axis.index for axis in kernel.axes)
+    results: dict[str, Expression] = {
+        stage.name: Load(f"{splitting.stem}_{stage.name}", own, _kind(stage)) for stage in kernel.stages
+    }
+    stores = [replace(s, value=_with(s.value, results), each=False) for s in kernel.stores if s.each]
+    first = stores[0]
+    address = indices.row_major(first.position, splitting.plan.buffers[first.buffer].shape)
+    axes = sorted(
+        (*kernel.axes, *kernel.reduced), key=lambda axis: -_stride(splitting.plan, address, axis, kernel)
+    )
+    return Kernel(f"{splitting.stem}_apply_kernel", "pointwise", tuple(axes), tuple(stores))
+
+
+def _stride(plan: Plan, address: Index, axis: Axis, kernel: Kernel) -> int:
+    still = {other.name: 0 for other in (*kernel.axes, *kernel.reduced)}
+    return indices.evaluate(address, {**plan.sizes[0], **still, axis.name: 1}) - indices.evaluate(
+        address, {**plan.sizes[0], **still}
+    )
+
+
+def _with(value: Expression, results: dict[str, Expression]) -> Expression:
+    def change(part: Expression) -> Expression:
+        return results[part.stage] if isinstance(part, Reduced) else part
+
+    return rebuild(value, change)

@@ -1,0 +1,58 @@
+"""Single-pass (online) reduction: statistics that needed an earlier one are found without it.
+
+A sum of squared differences from the mean follows from the sum and the sum of squares, both kept in
+double. A sum of exponentials of differences from the largest value is scaled anew whenever a larger
+one comes. The stages then share one pass.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.expression import Counted, Expression, Operation, Reduced, to_kind
+from kernelblaster.policies.expert.families.reduction import FAMILIES
+from kernelblaster.policies.expert.families.rows import passes
+from kernelblaster.policies.expert.plan import Kernel, Plan, Stage
+from kernelblaster.policies.expert.rewriting import everywhere
+
+
+def apply(plan: Plan) -> Iterator[Plan]:
+    if plan.signature.outputs[0].dtype != "float64":  # squares would need more than double
+        yield from everywhere(plan, _online)
+
+
+def _online(kernel: Kernel, plan: Plan) -> Kernel | None:
+    if kernel.family not in FAMILIES or kernel.schedule.workers == "thread":
+        return None
+    stages = tuple(_single_pass(stage, kernel) for stage in kernel.stages)
+    changed = replace(kernel, stages=stages)
+    return changed if len(passes(changed)) < len(passes(kernel)) else None
+
+
+def _single_pass(stage: Stage, kernel: Kernel) -> Stage:
+    before = {found.name: found for found in kernel.stages}
+    body = stage.body
+    if stage.combine != "sum" or not isinstance(body, Operation):
+        return stage
+    if body.name == "exp":
+        element, largest = _difference(body.operands[0])
+        known = before.get(largest.stage) if isinstance(largest, Reduced) else None
+        if known is not None and (known.combine, known.body) == ("max", element):
+            return Stage(stage.name, "exponentials", element)
+    if body.name == "mul" and body.operands[0] == body.operands[1]:
+        element, middle = _difference(body.operands[0])
+        sums = [s for s in kernel.stages if s.combine == "sum" and s.body == element]
+        if any(middle == _mean(s, kernel) for s in sums):
+            return Stage(stage.name, "variation", element)
+    return stage
+
+
+def _difference(expression: Expression) -> tuple[Expression, Expression | None]:
+    if isinstance(expression, Operation) and expression.name == "sub":
+        return expression.operands[0], expression.operands[1]
+    return expression, None
+
+
+def _mean(stage: Stage, kernel: Kernel) -> Expression:
+    count = indices.product(axis.extent for axis in kernel.reduced)
+    return Operation("div", (Reduced(stage.name, "real"), to_kind(Counted(count), "real")), "real")

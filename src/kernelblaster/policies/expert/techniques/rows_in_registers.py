@@ -1,0 +1,49 @@
+"""Rows in registers: between its passes over a row, each thread keeps its part of it.
+
+Of a row that is longer than that, the rest is read again, which the L2 cache mostly serves. How many
+elements a thread keeps is fixed when the kernel is written, from the primary workload's rows.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from kernelblaster.policies.expert.families.reduction import FAMILIES
+from kernelblaster.policies.expert.families.rows import passes_with, rows_of
+from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.rewriting import everywhere
+from kernelblaster.records.signature import DTYPE_BYTES
+
+MOST_BYTES = (128, 64)  # of registers that a thread keeps; with fewer, more threads share a row
+THREADS = (128, 256, 512, 1024)
+
+
+def apply(plan: Plan) -> Iterator[Plan]:
+    yield from everywhere(plan, *(partial(_kept, most=most) for most in MOST_BYTES))
+
+
+def _kept(kernel: Kernel, plan: Plan, most: int) -> Kernel | None:
+    chosen = kernel.schedule
+    if kernel.family not in FAMILIES or chosen.kept or chosen.workers not in ("warp", "block"):
+        return None
+    rows = rows_of(kernel, plan)
+    if rows.kernel.reduced[0].part is not None:
+        return None
+    again = [load for load in rows.near.reads if passes_with(rows.kernel, load) > 1]
+    if not again:
+        return None
+    grain = rows.near.width(plan)
+    room = most // sum(DTYPE_BYTES[plan.buffers[load.buffer].dtype] for load in again) // grain * grain
+    length = plan.elements(kernel.reduced)
+    if room == 0:
+        return None
+    if chosen.workers == "warp":
+        return replace(kernel, schedule=replace(chosen, kept=min(room, _share(length, 32, grain))))
+    threads = next((t for t in THREADS if _share(length, t, grain) <= room), THREADS[-1])
+    kept = min(room, _share(length, threads, grain))
+    return replace(kernel, schedule=replace(chosen, kept=kept, threads=threads))
+
+
+def _share(length: int, threads: int, grain: int) -> int:
+    """Elements of a row that each thread has, as whole packs."""
+    return -(-length // (threads * grain)) * grain

@@ -1,0 +1,28 @@
+"""Warp-shuffle reduction: lanes of a warp exchange registers, and shared memory holds one value a warp.
+
+A short row is done by one warp alone, without any barrier.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.rewriting import everywhere
+
+SHORT = 2048  # elements of a row up to which a warp is enough
+MIDDLE = 8192  # and up to which half of the usual block is
+
+
+def apply(plan: Plan) -> Iterator[Plan]:
+    yield from everywhere(plan, _shuffled)
+
+
+def _shuffled(kernel: Kernel, plan: Plan) -> Kernel | None:
+    if not kernel.stages or kernel.schedule.workers != "block" or kernel.schedule.shuffles:
+        return None
+    chosen = replace(kernel.schedule, shuffles=True)
+    if plan.elements(kernel.reduced) <= SHORT:
+        chosen = replace(chosen, workers="warp")
+    elif plan.elements(kernel.reduced) <= MIDDLE:
+        chosen = replace(chosen, threads=128)
+    return replace(kernel, schedule=chosen)
