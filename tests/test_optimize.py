@@ -1,7 +1,7 @@
 """The whole loop on a world whose true gains are known: it finds what pays, remembers it, and goes on
 after any interruption as if there had been none."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +14,8 @@ from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.timing import conclude
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.optimize import Optimized, optimize
-from kernelblaster.policies.policy import Attempt
+from kernelblaster.policies.expert.learning import ExpertLearning
+from kernelblaster.policies.policy import Attempt, Target
 from kernelblaster.records import (
     Candidate,
     Evaluation,
@@ -46,7 +47,7 @@ TASK = Task(
 )
 
 
-class World:
+class World(ExpertLearning):
     """A policy whose techniques may each be applied once; `wrong` always breaks the candidate."""
 
     techniques: Sequence[str] = (*sorted(GAINS), "wrong")
@@ -54,14 +55,25 @@ class World:
     def initial(self, task: Task) -> Attempt:
         return self._attempt(())
 
-    def moves(self, attempt: Attempt, technique: str) -> list[Attempt]:
-        return [] if technique in attempt.form else [self._attempt((*attempt.form, technique))]
-
-    def state(self, profile: Profile, floor_bytes: int) -> State | None:
+    def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
         late = "early" in profile.kernels[0].name
         if late:
-            return State(name="prepared", primary="memory-bandwidth", metrics={"dram": 0.9})
-        return State(name="plain", primary="latency", metrics={"dram": 0.1})
+            state = State(name="prepared", primary="memory-bandwidth", metrics={"dram": 0.9})
+        else:
+            state = State(name="plain", primary="latency", metrics={"dram": 0.1})
+        return [Target(profile.kernels[0].name, 1.0, state)]
+
+    def proposals(self, attempt: Attempt, target: Target) -> Sequence[str]:
+        return [technique for technique in self.techniques if technique not in attempt.form]
+
+    def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
+        if technique not in attempt.form:
+            yield self._attempt((*attempt.form, technique))
+
+    def retry(
+        self, parent: Attempt, technique: str, failed: Attempt, evaluation: Evaluation
+    ) -> Attempt | None:
+        return None
 
     def _attempt(self, form: tuple[str, ...]) -> Attempt:
         return Attempt(Candidate(source="/".join(form) or "first"), form)
@@ -74,12 +86,16 @@ class WorldJudge:
     life: int = 10**9
     judged: list[str] = field(default_factory=list)
     options: Any = field(default_factory=lambda: SimpleNamespace(profile=True))
-    device: Any = field(default_factory=lambda: SimpleNamespace(spec=gpu_specs()["h200"]))
+    device: Any = field(default_factory=lambda: SimpleNamespace(spec=gpu_specs()["h200"], modelled=True))
 
     def prepare(self, task: Task) -> tuple[None, Floor]:
         return None, Floor(bytes=1, certain_bytes=1, operations=0)
 
-    def evaluate(self, task: Task, candidate: Candidate) -> Evaluation:
+    def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
+        for _, candidate in jobs:
+            yield self._evaluate(candidate)
+
+    def _evaluate(self, candidate: Candidate) -> Evaluation:
         if len(self.judged) >= self.life:
             raise KeyboardInterrupt
         self.judged.append(candidate.source)

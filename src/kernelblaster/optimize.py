@@ -1,39 +1,74 @@
 """Make one task faster: a policy's candidates, the judge's verdicts, and a knowledge base that learns.
 
-with open_judge("emulated", profile=True) as judge, KnowledgeBase("kb.db") as knowledge:
+with open_searching("emulated") as judge, KnowledgeBase("kb.db") as knowledge:
     found = optimize(task, judge, knowledge, create_run(Path("runs")), Search(seed=1))
+
+The loop itself is strategies/maic_rl.py; here is where it works: what it asks for is judged, recorded
+and remembered.
 """
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import exp
+from typing import Any, Literal
 
-from kernelblaster.errors import KernelBlasterError
+from pydantic import TypeAdapter
+
 from kernelblaster.judge.judge import Judge
-from kernelblaster.knowledge.content import Content, Scored
-from kernelblaster.knowledge.events import Observed, Provenance
+from kernelblaster.knowledge.consolidate import Limits, consolidation
+from kernelblaster.knowledge.content import Content, OptimizationEntry, Scored
+from kernelblaster.knowledge.events import Change, Observed, OptimizationAdded, Provenance
+from kernelblaster.knowledge.guess import GUESS_WEIGHT, guesses
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
+from kernelblaster.knowledge.payoff import payoffs
 from kernelblaster.policies.expert.policy import ExpertPolicy
-from kernelblaster.policies.policy import Policy
-from kernelblaster.records import Candidate, Evaluation, Optimization, State, Task
+from kernelblaster.policies.policy import Gap, Policy, Sample, Target
+from kernelblaster.records import Candidate, Evaluation, Optimization, Profile, State, Step, Task
+from kernelblaster.store.replay import earlier_samples, samples
 from kernelblaster.store.run import Run
+from kernelblaster.strategies.budget import Budget
 from kernelblaster.strategies.maic_rl import MaicRl
-from kernelblaster.strategies.search import BudgetSpent, Search, Step
+from kernelblaster.strategies.search import Search, Trial
 
-UNKNOWN_GAIN, UNKNOWN_WEIGHT = 1.1, 0.5  # what is expected of a technique that nothing is known of
-NEAR_FLOOR = 1.05
-Tell = Callable[["Progress"], None]
+CONSOLIDATED = 500  # the knowledge base is tidied each time that its version passes a multiple of this
+_changes: TypeAdapter[list[Change]] = TypeAdapter(list[Change])
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a watcher sees after each step."""
+    """What a watcher sees: when candidates go to the judge (`judging`, once for each), when a step is
+    known (`stepped`: `step` is that step), and after an iteration (`learned`).
 
-    step: Step | None
-    best_us: float
-    floor_us: float
+    `rollout`, `number` (of the step within its rollout), `state`, `technique` and `predicted` (a
+    speedup) tell what is tried; `measured` what came of it: a speedup over the candidate before, or
+    the kind of failure. Times of the first and the best candidate, the baseline and the floor are in
+    microseconds; None as long as nothing was timed. What has no limit has nothing left to tell: None.
+    """
+
+    phase: Literal["judging", "stepped", "learned"]
+    iteration: int
     evaluations: int
+    evaluations_left: int
+    seconds: float
+    rollout: int | None = None
+    number: int | None = None
+    state: str | None = None
+    technique: str | None = None
+    predicted: float | None = None
+    measured: float | str | None = None
+    step: Step | None = None
+    best_us: float | None = None
+    first_us: float | None = None
+    baseline_us: float | None = None
+    floor_us: float | None = None
+    seconds_left: float | None = None
+    gpu_seconds_left: float | None = None
+
+
+Tell = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
@@ -58,17 +93,18 @@ def optimize(
 ) -> Optimized:
     """Search from the policy's first candidate. A run that was begun before is continued: what it
     recorded is not done again."""
-    if not judge.options.profile:
-        raise KernelBlasterError("the judge must profile: states are named from profiles.")
     session = _Session(task, judge, knowledge, run, search, tell)
-    strategy = MaicRl(policy or ExpertPolicy(), session, search)
+    strategy = MaicRl(policy or ExpertPolicy(_instructions(judge)), session, search)
     best = strategy.run(task)
-    first = session.first
-    assert first is not None
+    first = next(iter(session.evaluations.values()))
     found = Optimized(best.attempt.candidate, best.evaluation, first, best.applied, strategy.steps)
     run.once("finished", "end", lambda: {"best": run.files.put(found.candidate.source)})
-    _write_results(run, found)
     return found
+
+
+def _instructions(judge: Judge) -> str:
+    """The architecture whose instructions candidates may use; the PTX machine has only what all have."""
+    return "" if judge.device.modelled else judge.device.spec.architecture
 
 
 class _Session:
@@ -83,82 +119,213 @@ class _Session:
         self._run = run
         self._search = search
         self._tell = tell
-        self._judged: set[str] = set()
-        self._best_us = float("inf")
-        self._floor_us = 0.0
-        self.first: Evaluation | None = None
-        self.floor_bytes = judge.prepare(task)[1].bytes
+        self._budget = Budget(search)
+        before = [event.data["seconds"] for event in run.events if event.kind == "batch"]
+        self._begun = time.monotonic() - max(before, default=0.0)
+        self._iteration = self._theta = 0
+        self._recorded = {event.key: event.data for event in run.events if event.kind == "evaluation"}
+        self.evaluations: dict[str, Evaluation] = {}
         self.architecture = judge.device.spec.architecture
 
-    def evaluate(self, candidate: Candidate) -> Evaluation:
-        if candidate.digest not in self._judged and len(self._judged) >= self._search.evaluations:
-            raise BudgetSpent
-        self._judged.add(candidate.digest)
-        data = self._run.once("evaluation", candidate.digest, lambda: self._evaluate(candidate))
-        evaluation = Evaluation.model_validate(data["evaluation"])
-        self.first = self.first or evaluation
-        if evaluation.timing:
-            self._best_us = min(self._best_us, evaluation.timing.candidate_us)
-            self._floor_us = evaluation.timing.floor_us
-        return evaluation
+    @cached_property
+    def floor_bytes(self) -> int:
+        return self._judge.prepare(self._task)[1].bytes
 
-    def _evaluate(self, candidate: Candidate) -> dict[str, Any]:
-        source = self._run.files.put(candidate.source)
-        evaluation = self._judge.evaluate(self._task, candidate)
-        return {"source": source, "evaluation": json.loads(evaluation.model_dump_json())}
+    # Judging
 
-    def theta(self, iteration: int) -> Content:
-        begun = self._run.once("theta", str(iteration), lambda: {"version": self._knowledge.version})
-        return self._knowledge.at(begun["version"])
+    def first(self, candidate: Candidate) -> Evaluation:
+        self._judge_all([candidate])
+        return self.evaluations[candidate.code]
 
-    def once(self, kind: str, key: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        return self._run.once(kind, key, compute)
+    def evaluate(self, key: str, trials: Sequence[Trial]) -> list[Evaluation | None]:
+        for trial in trials:
+            self._tell(self._progress("judging", trial))
+        wanted = {t.candidate.code: t.candidate for t in trials if t.candidate.code not in self.evaluations}
+        if wanted:
+            seconds = time.monotonic() - self._begun
+            granted = self._run.once(
+                "batch",
+                key,
+                lambda: {"granted": self._budget.afford(len(wanted), seconds), "seconds": seconds},
+                lasting=False,
+            )
+            self._judge_all(list(wanted.values())[: granted["granted"]])
+        return [self._named(trial.candidate) for trial in trials]
 
-    def options(
-        self, theta: Content, state: State, techniques: tuple[str, ...], applied: tuple[str, ...]
-    ) -> tuple[str, list[Scored]]:
-        provenance = self._provenance(None)
-        name = self._knowledge.match(state, provenance)
-        for technique in techniques:
-            title = technique.replace("_", " ")
-            guess = Optimization(technique=technique, title=title, description="", predicted=UNKNOWN_GAIN)
-            self._knowledge.add_optimization(name, guess, UNKNOWN_WEIGHT, provenance)
-        now = self._expected(self._knowledge.content(), name, applied)
-        before = self._expected(theta, name, applied) if name in theta.states else {}
-        return name, [before.get(t, now[t]) for t in techniques if t in now]
+    def _judge_all(self, candidates: Sequence[Candidate]) -> None:
+        """Verdicts are recorded as they come, and count in the order of the candidates."""
+        new = {c.digest: c for c in candidates if c.code not in self._recorded}
+        for evaluation in self._judge.evaluate_many([(self._task, candidate) for candidate in new.values()]):
+            candidate = new[evaluation.candidate]
+            source = self._run.files.put(candidate.source)
+            data = {"source": source, "evaluation": json.loads(evaluation.model_dump_json())}
+            self._recorded[candidate.code] = self._run.once("evaluation", candidate.code, lambda d=data: d)  # type: ignore[misc]
+        for candidate in candidates:
+            evaluation = Evaluation.model_validate(self._recorded[candidate.code]["evaluation"])
+            self.evaluations[candidate.code] = evaluation
+            self._budget.spend(evaluation)
 
-    def _expected(self, content: Content, state: str, applied: tuple[str, ...]) -> dict[str, Scored]:
-        scored = content.optimizations(state, self.architecture, applied)
-        return {s.optimization.technique: s for s in scored}
+    def profile(self, candidates: Sequence[Candidate]) -> list[Profile | None]:
+        new = {
+            c.code: c
+            for c in candidates
+            if self.evaluations[c.code].profile is None and not self._run.known("profile", c.code)
+        }
+        found = self._judge.profile(self._task, list(new.values()), detailed=False) if new else []
+        for code, profile in zip(new, found, strict=True):
+            data = profile.model_dump(mode="json") if isinstance(profile, Profile) else None
+            self._run.once("profile", code, lambda d=data: {"profile": d})  # type: ignore[misc]
+        for code in (c.code for c in candidates):
+            if self.evaluations[code].profile is None:
+                data = self._run.once("profile", code, dict)["profile"]
+                known = {"profile": data and Profile.model_validate(data)}
+                self.evaluations[code] = self.evaluations[code].model_copy(update=known)
+        return [self.evaluations[c.code].profile for c in candidates]
 
-    def learn(self, step: Step, before: tuple[str, ...], parent: Candidate, child: Candidate) -> None:
-        if step.result != "Unsupported":
-            change = Observed(state=step.state, technique=step.technique, result=step.result, before=before)  # type: ignore[arg-type]
-            uid = f"{self._run.name}/{parent.digest}/{child.digest}"
-            self._knowledge.take_over([(change, self._provenance(child), uid)])
-        self._tell(Progress(step, self._best_us, self._floor_us, len(self._judged)))
+    def _named(self, candidate: Candidate) -> Evaluation | None:
+        """The evaluation of this code, whoever wrote it first."""
+        found = self.evaluations.get(candidate.code)
+        return found and found.model_copy(update={"candidate": candidate.digest})
 
     def good_enough(self, evaluation: Evaluation) -> bool:
         timing = evaluation.timing
-        return timing is not None and timing.candidate_us <= NEAR_FLOOR * timing.floor_us
+        return timing is not None and timing.candidate_us <= self._search.near_floor * timing.floor_us
 
-    def _provenance(self, candidate: Candidate | None) -> Provenance:
+    # Knowing
+
+    def theta(self, iteration: int) -> Content:
+        self._iteration = iteration
+        self._theta = self._run.once("theta", str(iteration), self._about_theta)["version"]
+        return self._knowledge.at(self._theta)
+
+    def _about_theta(self) -> dict[str, Any]:
+        about = {"version": self._knowledge.version, "knowledge": self._knowledge.name}
+        return about | {"architecture": self.architecture, "floor_bytes": self.floor_bytes}
+
+    def now(self) -> Content:
+        return self._knowledge.content()
+
+    def once(self, kind: str, key: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        return self._run.once(kind, key, compute, lasting=False)
+
+    def options(
+        self, theta: Content, target: Target, techniques: Sequence[str], applied: tuple[str, ...]
+    ) -> tuple[str, list[Scored]]:
+        name = self._knowledge.match(target.state, self._provenance())
+        now = self.now().entries.get(name, {})
+        if not set(techniques) <= now.keys():
+            now = self._add(name, target.state, [t for t in techniques if t not in now], theta)
+        known = theta.entries.get(name, {})
+        about = (self.architecture, applied, target.family)
+        entries = [known.get(t) or now[t].untried() for t in techniques if now[t].retired is None]
+        prepared = payoffs(known, *about)
+        return name, [
+            replace(entry.scored(*about), payoff=prepared.get(entry.technique, 0.0)) for entry in entries
+        ]
+
+    def _add(
+        self, name: str, state: State, techniques: Sequence[str], theta: Content
+    ) -> dict[str, OptimizationEntry]:
+        added = []
+        for technique, mean in guesses(theta, state, techniques, self.architecture).items():
+            title = technique.replace("_", " ")
+            guess = Optimization(technique=technique, title=title, description="", predicted=exp(mean))
+            added.append(OptimizationAdded(state=name, optimization=guess, weight=GUESS_WEIGHT))
+        self._knowledge.record(added, self._provenance())
+        return self.now().entries[name]
+
+    # Learning
+
+    def learn(self, key: str, steps: Sequence[Step]) -> None:
+        self._run.once("steps", key, lambda: self._observe(steps))
+        for step in steps:
+            self._tell(self._progress("stepped", step))
+
+    def _observe(self, steps: Sequence[Step]) -> dict[str, Any]:
+        """Evidence; the same step of the same run is evidence once, however often it is recorded."""
+        seen = []
+        for step in steps:
+            if step.result != "Unsupported":
+                change = Observed.model_validate(
+                    {name: getattr(step, name) for name in ("state", "technique", "result", "before")}
+                )
+                uid = f"{self._run.name}/{step.parent}/{step.child}/{step.technique}"
+                seen.append((change, self._provenance(step), uid))
+        self._knowledge.take_over(seen)
+        return {"steps": [step.model_dump(mode="json") for step in steps]}
+
+    def replay(self, steps: Sequence[Step]) -> list[Sample]:
+        return samples(steps, self.evaluations, self.floor_bytes)
+
+    @cached_property
+    def earlier(self) -> list[Sample]:
+        return earlier_samples(self._run, self._knowledge.name, self.architecture)
+
+    def update(
+        self, iteration: int, found: Callable[[Content], tuple[Sequence[Gap], Sequence[Change]]]
+    ) -> None:
+        record = self._run.once("update", str(iteration), lambda: self._found(found))
+        self._knowledge.take_over(
+            [
+                (change, self._provenance(), f"{self._run.name}/update/{iteration}/{number}")
+                for number, change in enumerate(_changes.validate_python(record["changes"]))
+            ]
+        )
+        self._tell(self._progress("learned", None))
+
+    def _found(self, found: Callable[[Content], tuple[Sequence[Gap], Sequence[Change]]]) -> dict[str, Any]:
+        now = self.now()
+        gaps, changes = found(now)
+        tidied: list[Change] = []
+        if self._theta // CONSOLIDATED < now.version // CONSOLIDATED:
+            tidied = consolidation(now, self._search.seed, Limits())
+        told = [
+            {"state": g.discrepancy.state, "technique": g.discrepancy.technique, "cause": g.cause}
+            | {"sentence": g.sentence, "moved": g.moved}
+            for g in gaps
+        ]
+        return {"gaps": told, "changes": [c.model_dump(mode="json") for c in (*changes, *tidied)]}
+
+    def _provenance(self, step: Step | None = None) -> Provenance:
         return Provenance(
             run=self._run.name,
-            candidate=candidate.digest if candidate else None,
+            step=step.at[2] if step else None,
+            candidate=step.child if step else None,
             gpu=self._judge.device.spec.name,
             architecture=self.architecture,
             task=self._task.name,
+            family=step.family if step else None,
+        )
+
+    # Telling
+
+    def _progress(self, phase: Literal["judging", "stepped", "learned"], of: Trial | Step | None) -> Progress:
+        timings = [e.timing for e in self.evaluations.values() if e.timing is not None]
+        seconds = time.monotonic() - self._begun
+        seconds_left, gpu_seconds_left = self._budget.seconds_left(seconds)
+        place = of.place.split("/") if of else []
+        step = of if isinstance(of, Step) else None
+        return Progress(
+            phase=phase,
+            iteration=self._iteration,
+            evaluations=self._budget.evaluations,
+            evaluations_left=self._budget.evaluations_left,
+            seconds=seconds,
+            rollout=int(place[1]) if place else None,
+            number=int(place[2]) if place else None,
+            state=of.state if of else None,
+            technique=of.technique if of else None,
+            predicted=of.predicted if of else None,
+            measured=None if step is None else _speedup(step.result),
+            step=step,
+            best_us=min((timing.candidate_us for timing in timings), default=None),
+            first_us=timings[0].candidate_us if timings else None,
+            baseline_us=timings[0].baseline_us if timings else None,
+            floor_us=timings[0].floor_us if timings else None,
+            seconds_left=seconds_left,
+            gpu_seconds_left=gpu_seconds_left,
         )
 
 
-def _write_results(run: Run, found: Optimized) -> None:
-    """best.cu, and the trajectory, for those who look into the folder."""
-    (run.folder / "best.cu").write_text(found.candidate.source)
-    steps = [
-        {"place": s.place, "state": s.state, "technique": s.technique, "predicted": s.predicted}
-        | ({"log_speedup": s.result} if isinstance(s.result, float) else {"failure": s.result})
-        | {"taken": s.taken}
-        for s in found.steps
-    ]
-    (run.folder / "trajectory.json").write_text(json.dumps(steps, indent=1) + "\n")
+def _speedup(result: float | str) -> float | str:
+    return exp(result) if isinstance(result, float) else result

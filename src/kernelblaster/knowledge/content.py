@@ -56,17 +56,43 @@ class OptimizationEntry(Record):
     notes: tuple[str, ...] = ()
     retired: str | None = None
 
-    def prediction(self, architecture: str | None, applied: tuple[str, ...] = ()) -> Prediction:
-        return predict(self.prior, self.weight, self.evidence, architecture, applied)
+    def prediction(
+        self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
+    ) -> Prediction:
+        return predict(self.prior, self.weight, self.evidence, architecture, applied, family)
+
+    def scored(
+        self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
+    ) -> "Scored":
+        prediction = self.prediction(architecture, applied, family)
+        optimization = Optimization.model_construct(
+            technique=self.technique,
+            title=self.title,
+            description=self.description,
+            preconditions=self.preconditions,
+            predicted=exp(prediction.mean),
+        )
+        return Scored(optimization, prediction, self.notes)
+
+    def untried(self) -> "OptimizationEntry":
+        """What was expected before the first attempt."""
+        return self.model_copy(update={"evidence": Evidence()})
 
 
 @dataclass(frozen=True)
 class Scored:
-    """An optimization with its prediction for one architecture and what was applied before."""
+    """An optimization with its prediction for an architecture, what was applied before, and a family.
+    `payoff` is the log speedup that it is worth for what it prepares."""
 
     optimization: Optimization
     prediction: Prediction
     notes: tuple[str, ...]
+    payoff: float = 0.0
+
+    @property
+    def promise(self) -> float:
+        """The log speedup that an attempt is expected to bring, now or later."""
+        return self.prediction.gain + self.payoff
 
 
 Key = tuple[str, str | None]
@@ -97,21 +123,15 @@ class Content:
         return self.entries[name][technique]
 
     def optimizations(
-        self, state: str, architecture: str | None = None, applied: tuple[str, ...] = ()
+        self,
+        state: str,
+        architecture: str | None = None,
+        applied: tuple[str, ...] = (),
+        family: str | None = None,
     ) -> list[Scored]:
         """What may help in a state, best first; retired techniques are left out."""
-        scored = []
-        for entry in self.entries.get(self.resolve(state), {}).values():
-            if entry.retired is None:
-                prediction = entry.prediction(architecture, applied)
-                optimization = Optimization.model_construct(
-                    technique=entry.technique,
-                    title=entry.title,
-                    description=entry.description,
-                    preconditions=entry.preconditions,
-                    predicted=exp(prediction.mean),
-                )
-                scored.append(Scored(optimization, prediction, entry.notes))
+        entries = self.entries.get(self.resolve(state), {}).values()
+        scored = [e.scored(architecture, applied, family) for e in entries if e.retired is None]
         return sorted(scored, key=lambda item: (-item.prediction.gain, item.optimization.technique))
 
     @property

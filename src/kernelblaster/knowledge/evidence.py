@@ -66,6 +66,13 @@ class Evidence(Record):
         """The technique whose application before this one decides what this one gains, if one does."""
         return decisive({name: total(cells.values()) for name, cells in self.after.items()}, self.total)
 
+    def of_family(self, architecture: str | None, family: str | None) -> Tally | None:
+        """The attempts on an architecture in one family of tasks; None where families are not told
+        apart: none is asked for, or a preparation decides."""
+        if family is None or self.preparation is not None:
+            return None
+        return self.gains.get(architecture or "", {}).get(family, Tally())
+
     @cached_property
     def sides(self) -> "tuple[Side, Side]":
         """The attempts made without the preparation that decides, and with it. Where none decides, both

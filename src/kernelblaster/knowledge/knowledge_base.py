@@ -81,10 +81,15 @@ class KnowledgeBase:
         return self._content
 
     def optimizations(
-        self, state: str, architecture: str | None = None, applied: tuple[str, ...] = ()
+        self,
+        state: str,
+        architecture: str | None = None,
+        applied: tuple[str, ...] = (),
+        family: str | None = None,
     ) -> list[Scored]:
-        """What may help in a state on an architecture, after the techniques `applied`; best first."""
-        return self.content().optimizations(state, architecture, applied)
+        """What may help in a state on an architecture, after the techniques `applied`, in a family of
+        tasks; best first."""
+        return self.content().optimizations(state, architecture, applied, family)
 
     def log(self, since: int = 0, until: int | None = None) -> list[Event]:
         """The events after `since`, up to and including `until`."""

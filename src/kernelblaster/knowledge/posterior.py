@@ -1,9 +1,9 @@
 """From evidence to a prediction, shrunk from what is specific to what is general.
 
 Evidence is taken in order of how close it is to the case at hand: the prior, then attempts on the other
-side of a preparation, then those on other architectures, then those on this one. Whatever came from
-further away counts for at most `TRANSFER` observations (`CONTRAST`, from the other side of a
-preparation), so near evidence soon outweighs it.
+side of a preparation, then those on other architectures, then those on this one in other families of
+tasks, then those in the same. Whatever came from further away counts for at most `TRANSFER`
+observations (`CONTRAST`, from the other side of a preparation), so near evidence soon outweighs it.
 """
 
 from dataclasses import dataclass
@@ -69,14 +69,19 @@ def predict(
     evidence: Evidence,
     architecture: str | None,
     applied: tuple[str, ...] = (),
+    family: str | None = None,
 ) -> Prediction:
-    """The prediction for one more attempt on `architecture`, after the techniques `applied`."""
+    """The prediction for one more attempt on `architecture`, after the techniques `applied`, in a task
+    of `family`; None stands for any."""
     preparation = evidence.preparation
     side = evidence.sides[preparation in applied]
     here = side.by_architecture.get(architecture or "", Tally())
     elsewhere = side.total.minus(here)
+    kin = evidence.of_family(architecture, family)
+    others, far = (here, inf) if kin is None else (here.minus(kin), TRANSFER)
     mean, weight, (valid, invalid) = prior_mean, prior_weight, VALID_PRIOR
-    for tally, worth in ((side.across, CONTRAST), (elsewhere, TRANSFER), (here, inf)):
+    levels = ((side.across, CONTRAST), (elsewhere, TRANSFER), (others, far), (kin or Tally(), inf))
+    for tally, worth in levels:
         if tally.attempts > 0:
             mean = (weight * mean + tally.seen * tally.mean) / (weight + tally.seen)
             weight = min(weight + tally.seen, worth)

@@ -203,7 +203,7 @@ def _prepare_sqlite(engine: Engine) -> None:
         connection.isolation_level = None  # transactions are begun below, not by the driver
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout={BUSY_MS}")
-        if cursor.execute("PRAGMA journal_mode").fetchone() == ("delete",):  # type: ignore[func-returns-value]
+        if cursor.execute("PRAGMA journal_mode").fetchone() == ("delete",) and _is_ours(cursor):  # type: ignore[func-returns-value]
             _use_wal(cursor)
         cursor.close()
 
@@ -211,6 +211,12 @@ def _prepare_sqlite(engine: Engine) -> None:
     def begun(connection: Connection) -> None:
         writing = connection.get_execution_options().get("kb_writing")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _is_ours(cursor: object) -> bool:
+    """Empty, or a knowledge base: nothing is changed in a database of something else."""
+    tables = cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()  # type: ignore[attr-defined]
+    return not tables or (about.name,) in tables
 
 
 def _use_wal(cursor: object) -> None:

@@ -23,6 +23,7 @@ from kernelblaster.records.outcome import (
 from kernelblaster.records.profile import Advice, KernelProfile, Metric, Profile
 from kernelblaster.records.signature import Scalar, Signature, Size, Tensor
 from kernelblaster.records.state import Bottleneck, KernelState, Optimization, State
+from kernelblaster.records.step import Step
 from kernelblaster.records.task import Fitness, Floor, Task
 from kernelblaster.records.workload import Workload
 
@@ -52,6 +53,7 @@ __all__ = [
     "Size",
     "Slower",
     "State",
+    "Step",
     "Task",
     "Tensor",
     "TimedOut",

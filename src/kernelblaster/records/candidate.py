@@ -18,5 +18,10 @@ class Candidate(Record):
     parent: str | None = None
     defines: tuple[tuple[str, int], ...] = ()
 
+    @property
+    def code(self) -> str:
+        """16 hexadecimal digits that identify what is compiled, whoever wrote it."""
+        return Candidate(source=self.source, defines=self.defines).digest
+
     def with_defines(self, defines: dict[str, int]) -> "Candidate":
         return self.model_copy(update={"defines": tuple(sorted(defines.items()))})

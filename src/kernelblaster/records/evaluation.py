@@ -80,7 +80,8 @@ class Timing(Record):
 
 class Evaluation(Record):
     """The outcome and how it came about; stages that were not reached are None. `counters` are what an
-    emulating device counted in the last call that was verified."""
+    emulating device counted in the last call that was verified; `device_seconds` is how long the
+    candidate held the device."""
 
     task: str
     candidate: str
@@ -93,3 +94,4 @@ class Evaluation(Record):
     counters: Profile | None = None
     profile: Profile | None = None
     seconds: float
+    device_seconds: float = 0.0

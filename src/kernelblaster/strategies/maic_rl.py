@@ -1,28 +1,87 @@
-"""MAIC-RL: rollouts against a frozen knowledge base, whose evidence grows from every step of them."""
+"""MAIC-RL: rollouts side by side against a frozen knowledge base, which then learns from all of them."""
 
-from dataclasses import dataclass
-from math import exp
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import exp, log
 from random import Random
 
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.knowledge.content import Content
-from kernelblaster.knowledge.select import weighted_choice
-from kernelblaster.policies.policy import Attempt, Policy
-from kernelblaster.records import Evaluation, Task
+from kernelblaster.knowledge.content import Content, Scored
+from kernelblaster.knowledge.events import Change
+from kernelblaster.knowledge.select import thompson, weighted_choice
+from kernelblaster.policies.policy import WORTH_SAYING, Attempt, Gap, Policy, Target
+from kernelblaster.records import (
+    Candidate,
+    CompileFailed,
+    Evaluation,
+    Incorrect,
+    Profile,
+    RuntimeFailed,
+    Step,
+    Task,
+    Unsupported,
+)
 from kernelblaster.records.outcome import CORRECT
-from kernelblaster.strategies.search import BudgetSpent, Search, Session, Step, gain
+from kernelblaster.strategies.search import Search, Session, Trial, gain
 
 WORTH_TAKING = 0.01  # log speedup: less is within the judge's resolution
-PATIENCE = 2  # steps without a gain before a rollout ends
+SIDEWAYS = 0.03  # log slowdown that a rollout accepts where nothing pays: it may prepare what does
+WORTH_TRYING = 0.25  # of the largest predicted gain in a batch: what promises less waits for its turn
+BY_CHANCE = 0.1  # of the draws; their first technique is tried whatever it promises
+FIRST_MOVE = 0.7  # chance of a technique's most promising move; else of the next, and so on
+EXPLAINED = 4  # surprising results that are profiled after an iteration
+RETRIED = (CompileFailed, Incorrect, RuntimeFailed)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a rollout stands: a correct candidate, and how it got there."""
+    """Where a rollout stands: a correct candidate, and how it got there. `payoff` is the log speedup that
+    the last technique is worth for what it prepares."""
 
     attempt: Attempt
     evaluation: Evaluation
     applied: tuple[str, ...] = ()
+    payoff: float = 0.0
+
+    @property
+    def code(self) -> str:
+        return self.attempt.candidate.code
+
+    @property
+    def speedup(self) -> float:
+        assert isinstance(self.evaluation.outcome, CORRECT)
+        return self.evaluation.outcome.speedup.estimate
+
+    @property
+    def worth(self) -> float:
+        """The speedup, with what the last technique prepares."""
+        return self.speedup * exp(self.payoff)
+
+
+@dataclass
+class Rollout:
+    """One of those that go side by side. `fruitless` counts steps since the last gain."""
+
+    number: int
+    place: Place
+    fruitless: int = 0
+    ended: bool = False
+
+
+@dataclass(frozen=True)
+class Try:
+    """A trial with what it came from. `promise` is the log speedup that it is expected to bring, failures
+    and uncertainty included; `payoff` the part of it that only what it prepares will bring; `by_chance`
+    says that it is tried whatever it promises. `evaluation` is None until it is judged."""
+
+    rollout: Rollout
+    target: Target
+    attempt: Attempt
+    trial: Trial
+    promise: float
+    payoff: float
+    by_chance: bool
+    evaluation: Evaluation | None = None
 
 
 class MaicRl:
@@ -32,90 +91,269 @@ class MaicRl:
         self._policy = policy
         self._session = session
         self._search = search
-        self._best: Place | None = None
+        self._seed = str(search.seed)
+        self._places: dict[str, Place] = {}
+        self._candidates: dict[str, Candidate] = {}
+        self._profiles: dict[str, Profile | None] = {}
+        self._tried: set[str] = set()
+        self._exhausted: set[str] = set()
+        self._unsupported: set[str] = set()
+        self._spent = False
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Place:
         """The best candidate that was found."""
-        start = self._best = self._start(task)
-        try:
-            for iteration in range(self._search.iterations):
-                theta = self._session.theta(iteration)
-                for rollout in range(self._search.rollouts):
-                    self._rollout(self._best if rollout % 2 else start, theta, f"{iteration}/{rollout}")
-                    if self._session.good_enough(self._best.evaluation):
-                        return self._best
-        except BudgetSpent:
-            pass
+        self._seed = f"{self._search.seed}/{task.name}"
+        self._start(task)
+        for iteration in range(self._search.iterations):
+            theta = self._session.theta(iteration)
+            before = len(self.steps)
+            self._rollouts(iteration, theta)
+            self._learn(iteration, theta, before)
+            if self._done or not self._open:
+                break
         return self._best
 
-    def _start(self, task: Task) -> Place:
+    @property
+    def _best(self) -> Place:
+        return max(self._places.values(), key=lambda place: place.speedup)
+
+    @property
+    def _open(self) -> list[Place]:
+        """Places from which something may be left to try."""
+        return [place for place in self._places.values() if place.code not in self._exhausted]
+
+    @property
+    def _done(self) -> bool:
+        return self._spent or self._session.good_enough(self._best.evaluation)
+
+    def _start(self, task: Task) -> None:
         attempt = self._policy.initial(task)
-        evaluation = self._session.evaluate(attempt.candidate)
+        evaluation = self._session.first(attempt.candidate)
         if not isinstance(evaluation.outcome, CORRECT):
             reason = getattr(evaluation.outcome, "reason", "")
             raise KernelBlasterError(
                 f"{task.name}: the first candidate is not correct ({evaluation.outcome.kind}: {reason})."
             )
-        return Place(attempt, evaluation)
+        place = Place(attempt, evaluation)
+        self._places[place.code] = place
+        self._tried.add(place.code)
 
-    def _rollout(self, place: Place, theta: Content, key: str) -> None:
-        assert self._best is not None
-        patience = PATIENCE
+    def _rollouts(self, iteration: int, theta: Content) -> None:
+        """One iteration: all rollouts make a step, then all the next one."""
+        rollouts = [Rollout(n, self._origin(iteration, n)) for n in range(self._search.rollouts)]
         for number in range(self._search.steps):
-            found = self._step(place, theta, f"{key}/{number}")
-            if found is None:
+            going = [rollout for rollout in rollouts if not rollout.ended]
+            if not going or self._done:
                 break
-            patience = PATIENCE if found is not place else patience - 1
-            place = found
-            self._best = max(self._best, place, key=_speedup)
-            if not patience or self._session.good_enough(place.evaluation):
-                break
+            self._step(going, theta, iteration, number)
 
-    def _step(self, place: Place, theta: Content, key: str) -> Place | None:
-        """The best of several techniques, the same place if none of them pays, None if none applies."""
-        chosen = self._session.once("choice", key, lambda: self._choose(place, theta, key))
-        if not chosen["options"]:
-            return None
-        found = place
-        for number, option in enumerate(chosen["options"]):
-            moves = self._policy.moves(place.attempt, option["technique"])
-            attempt = moves[option["move"]]
-            evaluation = self._session.evaluate(attempt.candidate)
-            result = gain(evaluation, place.evaluation)
-            pays = isinstance(result, float) and result > WORTH_TAKING
-            reached = Place(attempt, evaluation, (*place.applied, option["technique"]))
-            if pays and _speedup(reached) > _speedup(found):
-                found = reached
-            step = Step(
-                f"{key}/{number}", chosen["state"], option["technique"], option["predicted"], result, pays
-            )
-            self.steps.append(step)
-            self._session.learn(step, place.applied, place.attempt.candidate, attempt.candidate)
-        return found
+    def _origin(self, iteration: int, rollout: int) -> Place:
+        """Where a rollout begins: the first at the best place from which something is left to try, the
+        others at any, the faster the likelier."""
+        places = self._open
+        if rollout == 0:
+            return max(places, key=lambda place: place.speedup)
+        random = Random(f"{self._seed}/{iteration}/{rollout}")
+        return random.choices(places, [place.speedup for place in places])[0]
 
-    def _choose(self, place: Place, theta: Content, key: str) -> dict[str, object]:
-        """The state of a place, and the techniques to try in it, drawn by their predicted gain."""
-        profile = place.evaluation.profile
-        state = self._policy.state(profile, self._session.floor_bytes) if profile else None
-        if state is None:
-            return {"state": "", "options": []}
-        moves = {t: len(self._policy.moves(place.attempt, t)) for t in self._policy.techniques}
-        possible = tuple(t for t, count in moves.items() if count)
-        name, known = self._session.options(theta, state, possible, place.applied)
-        random = Random(f"{self._search.seed}/{key}")
-        drawn = weighted_choice(known, self._search.choices, random)
-        options = [
-            {
-                "technique": s.optimization.technique,
-                "predicted": exp(s.prediction.mean),
-                "move": random.randrange(moves[s.optimization.technique]),
-            }
-            for s in drawn
-        ]
-        return {"state": name, "options": options}
+    def _step(self, going: Sequence[Rollout], theta: Content, iteration: int, number: int) -> None:
+        self._profile([rollout.place.attempt.candidate for rollout in going])
+        drawn = [found for one in going for found in self._tries(one, theta, iteration, number)]
+        tries = self._worthwhile(drawn)
+        key = f"{iteration}/{number}"
+        judged = self._judged(key, tries)
+        again = judged
+        for retry in range(1, self._search.retries + 1):
+            again = self._judged(f"{key}.{retry}", [r for one in again for r in self._retried(one, retry)])
+            judged += again
+        steps = [step for rollout in going for step in self._advance(rollout, judged)]
+        if steps:
+            self._session.learn(key, steps)
+        self.steps += steps
+
+    def _tries(self, rollout: Rollout, theta: Content, iteration: int, number: int) -> Iterator[Try]:
+        """The techniques to try, drawn by their predicted gain. No rollout tries what another did."""
+        place, key = rollout.place, f"{iteration}/{rollout.number}/{number}"
+        targets = self._targets(rollout)
+        drawn = self._session.once("choice", key, lambda: self._draw(rollout, targets, theta, key))
+        for choice, option in enumerate(drawn["options"]):
+            target = targets[drawn["target"]]
+            moves = self._policy.moves(place.attempt, option["technique"], target)
+            attempt = next(move for at, move in enumerate(moves) if at == option["move"])
+            self._tried.add(attempt.candidate.code)
+            named = (f"{key}/{choice}", drawn["state"], option["technique"], option["predicted"])
+            trial = Trial(*named, attempt.candidate)
+            by_chance = drawn["by_chance"] and choice == 0
+            yield Try(rollout, target, attempt, trial, option["promise"], option["payoff"], by_chance)
+        if not drawn["options"]:
+            rollout.ended = True
+            self._exhausted.add(place.code)
+
+    def _worthwhile(self, drawn: Sequence[Try]) -> list[Try]:
+        """The tries that are worth an evaluation beside the most promising of all rollouts, that one
+        first; the others may be drawn again."""
+        least = WORTH_TRYING * max((one.promise for one in drawn), default=0.0)
+        kept = [one for one in drawn if one.by_chance or one.promise >= least]
+        self._tried -= {one.attempt.candidate.code for one in drawn}
+        self._tried |= {one.attempt.candidate.code for one in kept}
+        return sorted(kept, key=lambda one: -one.promise)
+
+    def _profile(self, candidates: Sequence[Candidate]) -> None:
+        new = {c.code: c for c in candidates if c.code not in self._profiles}
+        found = self._session.profile(list(new.values())) if new else []
+        self._profiles |= dict(zip(new, found, strict=True))
+
+    def _targets(self, rollout: Rollout) -> list[Target]:
+        """The place's kernels, the most worthwhile first; after each step without a gain, the next."""
+        place = rollout.place
+        profile = self._profiles[place.code]
+        if profile is None:
+            return []
+        found = list(self._policy.targets(place.attempt, profile, self._session.floor_bytes))
+        turn = rollout.fruitless % len(found) if found else 0
+        return found[turn:] + found[:turn]
+
+    def _draw(
+        self, rollout: Rollout, targets: Sequence[Target], theta: Content, key: str
+    ) -> dict[str, object]:
+        """Of the first target with something left to try: its state, and the techniques and moves."""
+        place, random = rollout.place, Random(f"{self._seed}/{key}")
+        by_chance = random.random() < BY_CHANCE
+        for number, target in enumerate(targets):
+            proposals = self._policy.proposals(place.attempt, target)
+            proposed = [technique for technique in proposals if technique not in self._unsupported]
+            state, known = self._session.options(theta, target, proposed, place.applied)
+            options: list[dict[str, object]] = []
+            for scored in self._ordered(known, random, by_chance):
+                technique = scored.optimization.technique
+                move = self._move(place, technique, target, random)
+                if move is not None:
+                    options.append(
+                        {
+                            "technique": technique,
+                            "move": move,
+                            "predicted": exp(scored.prediction.mean),
+                            "promise": scored.promise,
+                            "payoff": scored.payoff,
+                        }
+                    )
+                if len(options) == self._search.choices:
+                    break
+            if options:
+                about = {"state": state, "target": number, "by_chance": by_chance}
+                return {**about, "options": options}
+        return {"state": "", "options": []}
+
+    def _ordered(self, known: Sequence[Scored], random: Random, by_chance: bool) -> list[Scored]:
+        """All of them in the order in which they are to be tried: now and then by chance alone, so that
+        what is underestimated gets its turn."""
+        if by_chance:
+            return random.sample(known, len(known))
+        if self._search.selection == "thompson":
+            return thompson(known, len(known), random)
+        return weighted_choice(known, len(known), random, self._search.sharpness)
+
+    def _move(self, place: Place, technique: str, target: Target, random: Random) -> int | None:
+        """The number of a move to a candidate that was not tried yet; None where all were."""
+        first = None
+        for number, attempt in enumerate(self._policy.moves(place.attempt, technique, target)):
+            if attempt.candidate.code not in self._tried:
+                first = number if first is None else first
+                if random.random() < FIRST_MOVE:
+                    return number
+        return first
+
+    def _judged(self, key: str, tries: Sequence[Try]) -> list[Try]:
+        """Those of the tries that the budget allows, with their evaluations. A technique that the device
+        cannot judge is not tried again."""
+        found = self._session.evaluate(key, [one.trial for one in tries]) if tries else []
+        self._spent = self._spent or None in found
+        self._candidates |= {one.trial.candidate.code: one.trial.candidate for one in tries}
+        for one, evaluation in zip(tries, found, strict=True):
+            if evaluation is not None and isinstance(evaluation.outcome, Unsupported):
+                self._unsupported.add(one.trial.technique)
+        return [replace(one, evaluation=e) for one, e in zip(tries, found, strict=True) if e is not None]
+
+    def _retried(self, failed: Try, retry: int) -> Iterator[Try]:
+        """The same technique once more, where it failed in a way that another try may mend."""
+        assert failed.evaluation is not None
+        if not isinstance(failed.evaluation.outcome, RETRIED):
+            return
+        place, technique = failed.rollout.place, failed.trial.technique
+        attempt = self._policy.retry(place.attempt, technique, failed.attempt, failed.evaluation)
+        if attempt is None or attempt.candidate.code in self._tried:
+            return
+        self._tried.add(attempt.candidate.code)
+        where = f"{failed.trial.place.split('.')[0]}.{retry}"
+        trial = replace(failed.trial, place=where, candidate=attempt.candidate)
+        yield replace(failed, attempt=attempt, trial=trial, evaluation=None)
+
+    def _advance(self, rollout: Rollout, judged: Sequence[Try]) -> list[Step]:
+        """Go on from the best of a rollout's tries, if it pays, prepares what does, or costs little."""
+        mine = sorted((one for one in judged if one.rollout is rollout), key=lambda one: one.trial.place)
+        if not mine:
+            return []
+        parent = rollout.place
+        reached = [place for one in mine if (place := _reached(one, parent)) is not None]
+        best = max(reached, key=lambda place: place.worth, default=parent)
+        gained = log(best.worth / parent.speedup)
+        rollout.fruitless = 0 if gained > WORTH_TAKING else rollout.fruitless + 1
+        if gained > -SIDEWAYS:
+            rollout.place = best
+        for place in reached:
+            if place is rollout.place or place.speedup > parent.speedup * exp(WORTH_TAKING):
+                self._places.setdefault(place.code, place)
+        near = self._session.good_enough(rollout.place.evaluation)
+        rollout.ended = rollout.ended or near or rollout.fruitless >= self._search.patience
+        return [_step_of(one, parent, rollout.place) for one in mine]
+
+    def _learn(self, iteration: int, theta: Content, before: int) -> None:
+        """Policy evaluation, gap analysis and parameter update. What surprised most is profiled before,
+        so that there is something to explain it by."""
+        self._profile(self._surprising(self.steps[before:]))
+        fresh = self._session.replay(self.steps[before:])
+        if not fresh:
+            return
+        earlier = [*self._session.earlier, *self._session.replay(self.steps[:before])]
+        architecture = self._session.architecture
+
+        def found(now: Content) -> tuple[Sequence[Gap], Sequence[Change]]:
+            discrepancies = self._policy.evaluate(fresh, earlier, theta, architecture)
+            gaps = self._policy.explain(discrepancies, now)
+            return gaps, self._policy.update(gaps, now)
+
+        self._session.update(iteration, found)
+
+    def _surprising(self, steps: Sequence[Step]) -> list[Candidate]:
+        """The valid results of steps that differ most from what was predicted."""
+        off = {s.child: abs(s.result - log(s.predicted)) for s in steps if isinstance(s.result, float)}
+        most = sorted((child for child in off if off[child] > WORTH_SAYING), key=lambda child: -off[child])
+        return [self._candidates[child] for child in most[:EXPLAINED]]
 
 
-def _speedup(place: Place) -> float:
-    assert isinstance(place.evaluation.outcome, CORRECT)
-    return place.evaluation.outcome.speedup.estimate
+def _reached(one: Try, parent: Place) -> Place | None:
+    """Where a try leads; None where it failed."""
+    assert one.evaluation is not None
+    if not isinstance(one.evaluation.outcome, CORRECT):
+        return None
+    return Place(one.attempt, one.evaluation, (*parent.applied, one.trial.technique), one.payoff)
+
+
+def _step_of(one: Try, parent: Place, next_place: Place) -> Step:
+    trial, target = one.trial, one.target
+    assert one.evaluation is not None
+    return Step(
+        place=trial.place,
+        state=trial.state,
+        technique=trial.technique,
+        predicted=trial.predicted,
+        result=gain(one.evaluation, parent.evaluation),
+        taken=one.attempt is next_place.attempt,
+        kernel=target.kernel,
+        share=target.share,
+        family=target.family,
+        before=parent.applied,
+        parent=parent.code,
+        child=one.attempt.candidate.code,
+    )

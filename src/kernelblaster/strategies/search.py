@@ -1,43 +1,55 @@
-"""What strategies share: settings, the session they work in, and the steps they make."""
+"""What strategies share: settings, the session they work in, and what they ask of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
+
+from pydantic import Field
 
 from kernelblaster.knowledge.content import Content, Scored
-from kernelblaster.records import Candidate, Evaluation, State
+from kernelblaster.knowledge.events import Change
+from kernelblaster.policies.policy import Gap, Sample, Target
+from kernelblaster.records import Candidate, Evaluation, Profile, Step
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.records.record import Record
 
 
 class Search(Record):
-    """How far a search goes. All its choices follow from `seed`. `choices` is how many techniques are
-    tried at each step; `evaluations` how many candidates may be judged."""
+    """How far a search goes. All its choices follow from `seed`.
 
-    iterations: int = 3
-    rollouts: int = 2
-    steps: int = 8
-    choices: int = 2
-    evaluations: int = 60
+    Of `rollouts` side by side, each makes up to `steps` steps in each of the `iterations`, and tries
+    `choices` techniques at each; a failed one `retries` times more. A rollout ends after `patience` steps
+    without a gain; everything ends within `near_floor` of the floor. `evaluations` candidates may be
+    judged, in `wall_seconds` of which they may hold the device for `gpu_seconds`. Techniques are drawn
+    with a chance in proportion to predicted gain to the power `sharpness` (1 is the paper's), or by
+    Thompson sampling.
+    """
+
+    iterations: int = Field(default=10, ge=1)
+    rollouts: int = Field(default=2, ge=1)
+    steps: int = Field(default=10, ge=1)
+    choices: int = Field(default=2, ge=1)
+    retries: int = Field(default=1, ge=0)
+    patience: int = Field(default=2, ge=1)
+    evaluations: int = Field(default=60, ge=1)
+    wall_seconds: float | None = Field(default=None, gt=0)
+    gpu_seconds: float | None = Field(default=None, gt=0)
+    near_floor: float = Field(default=1.05, ge=1)
+    selection: Literal["weighted", "thompson"] = "weighted"
+    sharpness: float = Field(default=2.0, gt=0)
     seed: int = 0
 
 
-class BudgetSpent(Exception):
-    """No more candidates may be judged."""
-
-
 @dataclass(frozen=True)
-class Step:
-    """One technique applied to one candidate. `result` is the log speedup over that candidate, or the
-    kind of failure."""
+class Trial:
+    """A step that is about to be judged; its fields are those of `Step`."""
 
     place: str
     state: str
     technique: str
     predicted: float
-    result: float | str
-    taken: bool
+    candidate: Candidate
 
 
 class Session(Protocol):
@@ -50,26 +62,52 @@ class Session(Protocol):
     @property
     def floor_bytes(self) -> int: ...
 
-    def evaluate(self, candidate: Candidate) -> Evaluation:
-        """Judged and profiled; BudgetSpent if there is nothing left to spend."""
-        ...
-
     def theta(self, iteration: int) -> Content:
         """The knowledge base as it was when this iteration began."""
         ...
 
-    def once(self, kind: str, key: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]: ...
-
-    def options(
-        self, theta: Content, state: State, techniques: tuple[str, ...], applied: tuple[str, ...]
-    ) -> tuple[str, list[Scored]]:
-        """The name of the known state that this one is, and what theta expects of these techniques in
-        it. What is not known yet is added, with a prior that says little."""
+    def now(self) -> Content:
+        """The knowledge base as it is."""
         ...
 
-    def learn(self, step: Step, before: tuple[str, ...], parent: Candidate, child: Candidate) -> None:
-        """Credit to the state before the step; failures are evidence too. The same step from the same
-        candidate is evidence once, however many rollouts come along it."""
+    def once(self, kind: str, key: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]: ...
+
+    def first(self, candidate: Candidate) -> Evaluation:
+        """Judge what a search starts from."""
+        ...
+
+    def evaluate(self, key: str, trials: Sequence[Trial]) -> list[Evaluation | None]:
+        """Judged together, in the order of the trials; None for those that the budget does not allow."""
+        ...
+
+    def profile(self, candidates: Sequence[Candidate]) -> list[Profile | None]:
+        """Profiles of candidates that were found correct, together; None where profiling failed."""
+        ...
+
+    def options(
+        self, theta: Content, target: Target, techniques: Sequence[str], applied: tuple[str, ...]
+    ) -> tuple[str, list[Scored]]:
+        """The name of the known state that the target is in, and what theta expects of these techniques
+        in it. What is not known yet is added, with a prior that says little."""
+        ...
+
+    def learn(self, key: str, steps: Sequence[Step]) -> None:
+        """Credit to the states before the steps; failures are evidence too."""
+        ...
+
+    def replay(self, steps: Sequence[Step]) -> list[Sample]:
+        """Steps of this run with the evaluations on both sides."""
+        ...
+
+    @property
+    def earlier(self) -> list[Sample]:
+        """Steps of earlier runs that taught the same knowledge base."""
+        ...
+
+    def update(
+        self, iteration: int, found: Callable[[Content], tuple[Sequence[Gap], Sequence[Change]]]
+    ) -> None:
+        """Change the knowledge base by what was found out after an iteration."""
         ...
 
     def good_enough(self, evaluation: Evaluation) -> bool:

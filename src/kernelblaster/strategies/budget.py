@@ -1,0 +1,42 @@
+"""What a search may spend: reserved before a batch starts, so that no batch overshoots."""
+
+from kernelblaster.records import Evaluation
+from kernelblaster.strategies.search import Search
+
+
+class Budget:
+    """Counts what was spent. Times are in seconds; the wall clock is read by the owner."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self.evaluations = 0
+        self.gpu_seconds = 0.0
+
+    def spend(self, evaluation: Evaluation) -> None:
+        self.evaluations += 1
+        self.gpu_seconds += evaluation.device_seconds
+
+    def afford(self, wanted: int, wall_seconds: float) -> int:
+        """How many of the wanted evaluations fit into what is left, if each takes as long as those so
+        far; the very first is always allowed."""
+        if not self.evaluations:
+            return min(wanted, 1)
+        fits = [wanted, self.evaluations_left]
+        for spent, limit in self._times(wall_seconds):
+            if limit is not None and spent > 0:
+                fits.append(int(max(0.0, limit - spent) / (spent / self.evaluations)))
+        return min(fits)
+
+    @property
+    def evaluations_left(self) -> int:
+        return max(0, self._search.evaluations - self.evaluations)
+
+    def seconds_left(self, wall_seconds: float) -> tuple[float | None, float | None]:
+        """Of the wall clock and of the device; None without a limit."""
+        wall, gpu = (
+            None if limit is None else max(0.0, limit - spent) for spent, limit in self._times(wall_seconds)
+        )
+        return wall, gpu
+
+    def _times(self, wall_seconds: float) -> tuple[tuple[float, float | None], tuple[float, float | None]]:
+        return (wall_seconds, self._search.wall_seconds), (self.gpu_seconds, self._search.gpu_seconds)

@@ -1,0 +1,128 @@
+"""That learning happens: in a world whose true gains are known, the real loop with the real knowledge
+base finds them out, task by task, and searches better for it."""
+
+from collections import Counter
+from math import log
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from kernelblaster.knowledge import KnowledgeBase, Prediction
+from kernelblaster.records import Optimization
+from tests.strategies.world import BEST, FRAGILE, GAINS, STATES, World, evaluations_until, solve
+
+TASKS = 12
+
+
+def expected(kb: KnowledgeBase, state: str, technique: str, applied: tuple[str, ...] = ()) -> Prediction:
+    return kb.content().entry(state, technique).prediction("sm_90a", applied, "family")
+
+
+def attempts(kb: KnowledgeBase, state: str, technique: str) -> float:
+    return kb.content().entry(state, technique).evidence.total.attempts
+
+
+def trained(folder: Path, seed: int = 0, tasks: int = TASKS, **fields: object) -> KnowledgeBase:
+    kb = KnowledgeBase("sqlite://")
+    for number in range(tasks):
+        solve(kb, folder, World(number), seed, **fields)
+    return kb
+
+
+def with_priors(priors: dict[tuple[str, str], float]) -> KnowledgeBase:
+    kb = KnowledgeBase("sqlite://")
+    for state in STATES.values():
+        kb.add_state(state)
+    for (state_name, technique), predicted in priors.items():
+        guess = Optimization(technique=technique, title=technique, description="", predicted=predicted)
+        kb.add_optimization(state_name, guess, 1.0)
+    return kb
+
+
+def test_posteriors_converge_to_the_true_gains(tmp_path: Path) -> None:
+    kb = trained(tmp_path)
+    checked = 0
+    for state, gains in GAINS.items():
+        for technique, gain in gains.items():
+            seen = attempts(kb, state, technique)
+            if technique != "tensor" and seen >= 6:
+                prediction = expected(kb, state, technique)
+                assert prediction.mean == pytest.approx(log(gain), abs=0.06), (state, technique, seen)
+                checked += 1
+    assert checked >= 4
+    assert expected(kb, "plain", FRAGILE).valid_chance < 0.5
+
+
+def test_selection_concentrates_on_what_pays(tmp_path: Path) -> None:
+    first, last = Counter[str](), Counter[str]()
+    for seed in range(3):
+        kb = KnowledgeBase("sqlite://")
+        for number in range(TASKS):
+            found = solve(kb, tmp_path, World(number), seed)
+            opening = next(s.technique for s in found.steps if s.place == "0/0/0/0")
+            (first if number == 0 else last if number >= TASKS // 2 else Counter())[opening] += 1
+    assert len(first) > 1, "nothing is preferred before anything is known"
+    assert last["fuse"] / last.total() > 0.7
+
+
+def test_a_later_task_is_solved_with_fewer_evaluations(tmp_path: Path) -> None:
+    early, late = [], []
+    for seed in range(3):
+        kb = KnowledgeBase("sqlite://")
+        for number in range(8):
+            world = World(number, noise=0.0)
+            solve(kb, tmp_path, world, seed, evaluations=30)
+            count = evaluations_until(world, 0.95 * BEST) or 30
+            (early if number == 0 else late if number >= 4 else []).append(count)
+    assert fmean(late) < 0.5 * fmean(early)
+
+
+def test_a_promise_that_is_not_kept_is_corrected_within_four_observations(tmp_path: Path) -> None:
+    kb = with_priors({("plain", "unroll"): 3.0})
+    number = 0
+    while attempts(kb, "plain", "unroll") < 4:
+        solve(kb, tmp_path, World(number))
+        number += 1
+    assert number <= 6, "what is promised is tried"
+    assert expected(kb, "plain", "unroll").speedup < 1.35
+
+
+def test_what_was_wrongly_doubted_gets_its_turn(tmp_path: Path) -> None:
+    kb = with_priors({("plain", "fuse"): 0.8})
+    for number in range(6):
+        solve(kb, tmp_path, World(number))
+    ranked = [s.optimization.technique for s in kb.optimizations("plain", "sm_90a")]
+    assert ranked[0] == "fuse"
+
+
+def test_a_contradicted_prior_is_replaced_and_the_reason_noted(tmp_path: Path) -> None:
+    kb = with_priors({("plain", "unroll"): 3.0})
+    for number in range(8):
+        solve(kb, tmp_path, World(number))
+    changes = [event.change for event in kb.log()]
+    assert any(c.kind == "prior_set" and c.technique == "unroll" and c.predicted < 1.2 for c in changes)
+    entry = kb.content().entry("plain", "unroll")
+    assert any(note.startswith("Gained less than expected") for note in entry.notes)
+    broken = kb.content().entry("plain", FRAGILE)
+    assert "Mostly failed: the code did not compile." in broken.notes
+
+
+def test_a_technique_that_pays_only_after_another_is_found(tmp_path: Path) -> None:
+    kb = KnowledgeBase("sqlite://")
+    ways = [solve(kb, tmp_path, World(number), evaluations=40).applied for number in range(TASKS)]
+    for way in ways[-4:]:
+        assert "tensor" in way and way.index("tile") < way.index("tensor")
+    states = [s for s in GAINS if kb.content().entry(s, "tensor").evidence.preparation == "tile"]
+    assert states, "the preparation is known"
+    for state in states:
+        assert expected(kb, state, "tensor", ("tile",)).speedup == pytest.approx(2.4, rel=0.2)
+        assert expected(kb, state, "tensor").speedup < 1.1
+
+
+def test_credit_goes_to_the_state_before_the_step(tmp_path: Path) -> None:
+    kb = trained(tmp_path)
+    assert "fuse" not in kb.content().entries["fused"]
+    assert expected(kb, "plain", "fuse").speedup == pytest.approx(1.8, rel=0.08)
+    assert expected(kb, "fused", "vector").speedup == pytest.approx(1.5, rel=0.08)
+    assert expected(kb, "plain", "vector").speedup < 1.1

@@ -1,0 +1,164 @@
+"""How the search goes about it: batches, retries, budgets; the world's own truth plays no part here."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelblaster.knowledge import Content, KnowledgeBase
+from kernelblaster.optimize import Progress, optimize
+from kernelblaster.policies.policy import Attempt, Discrepancy, Sample, Target
+from kernelblaster.records import Candidate, Evaluation, Task, Unsupported
+from kernelblaster.store.run import create_run
+from kernelblaster.strategies.search import Search
+from tests.strategies.world import World, attempt_of, solve, task_named
+
+
+def test_the_candidates_of_a_step_go_to_the_judge_together(tmp_path: Path) -> None:
+    world = World()
+    solve(KnowledgeBase("sqlite://"), tmp_path, world, rollouts=3, choices=2, evaluations=40)
+    assert world.batches[0] == 1
+    assert max(world.batches) > 3, "several rollouts in one batch"
+
+
+def test_no_candidate_is_judged_twice(tmp_path: Path) -> None:
+    world = World()
+    solve(KnowledgeBase("sqlite://"), tmp_path, world, rollouts=3, evaluations=60)
+    assert len(set(world.judged)) == len(world.judged)
+
+
+def test_the_order_in_which_verdicts_arrive_does_not_matter(tmp_path: Path) -> None:
+    class Backwards(World):
+        def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
+            yield from reversed(list(super().evaluate_many(jobs)))
+
+    kept = []
+    for world in (World(), Backwards()):
+        kb = KnowledgeBase("sqlite://")
+        found = solve(kb, tmp_path / type(world).__name__, world, rollouts=3)
+        kept.append((found.candidate, found.steps, kb.content().entries))
+    assert kept[0] == kept[1]
+
+
+@dataclass
+class Stubborn(World):
+    """Its only technique fails at the first move and works at the third."""
+
+    told: list[str] = field(default_factory=list)
+
+    def proposals(self, attempt: Attempt, target: Target) -> Sequence[str]:
+        return ["fuse"] if not attempt.form else []
+
+    def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
+        yield attempt_of(("fragile", "x1"))
+
+    def retry(
+        self, parent: Attempt, technique: str, failed: Attempt, evaluation: Evaluation
+    ) -> Attempt | None:
+        self.told.append(evaluation.outcome.kind)
+        return (
+            attempt_of(("fragile", f"x{len(self.told) + 1}")) if len(self.told) < 2 else attempt_of(("fuse",))
+        )
+
+
+@pytest.mark.parametrize(("retries", "works"), [(0, False), (1, False), (2, True)])
+def test_a_failure_is_retried_with_what_was_said_about_it(tmp_path: Path, retries: int, works: bool) -> None:
+    world = Stubborn()
+    found = solve(KnowledgeBase("sqlite://"), tmp_path, world, retries=retries)
+    assert world.told == ["CompileFailed"] * retries
+    assert (found.applied == ("fuse",)) is works
+    assert [step.place for step in found.steps[: retries + 1]] == ["0/0/0/0", "0/0/0/0.1", "0/0/0/0.2"][
+        : retries + 1
+    ]
+
+
+def test_what_the_device_cannot_judge_is_not_tried_again_and_teaches_nothing(tmp_path: Path) -> None:
+    class Blind(World):
+        def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
+            for evaluation, (_, candidate) in zip(super().evaluate_many(jobs), jobs, strict=True):
+                unknown = {"outcome": Unsupported(reason="an instruction")}
+                yield evaluation.model_copy(update=unknown if "vector" in candidate.source else {})
+
+    kb, world = KnowledgeBase("sqlite://"), Blind()
+    solve(kb, tmp_path, world, rollouts=1, choices=1, evaluations=40)
+    assert sum("vector" in form for form in world.judged) == 1
+    assert not [e for e in kb.log() if e.change.kind == "observed" and e.change.technique == "vector"]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 7])
+def test_no_more_candidates_are_judged_than_were_allowed(tmp_path: Path, limit: int) -> None:
+    world = World()
+    solve(KnowledgeBase("sqlite://"), tmp_path, world, evaluations=limit, rollouts=3)
+    assert len(world.judged) == limit
+
+
+def test_device_time_is_reserved_before_a_batch(tmp_path: Path) -> None:
+    world = World(device_seconds=2.0)
+    solve(KnowledgeBase("sqlite://"), tmp_path, world, gpu_seconds=11.0, rollouts=3)
+    assert len(world.judged) == 5, "a sixth would need 12 seconds"
+
+
+def test_wall_time_ends_a_search(tmp_path: Path) -> None:
+    world = World()
+    solve(KnowledgeBase("sqlite://"), tmp_path, world, wall_seconds=1e-6)
+    assert len(world.judged) == 1
+
+
+def test_a_search_ends_near_the_floor(tmp_path: Path) -> None:
+    world = World(noise=0.0)
+    found = solve(KnowledgeBase("sqlite://"), tmp_path, world, near_floor=60.0, evaluations=60)
+    assert len(world.judged) < 60
+    assert found.evaluation.timing is not None and found.evaluation.timing.candidate_us <= 60
+
+
+@pytest.mark.parametrize("selection", ["weighted", "thompson"])
+def test_both_selections_find_what_pays(tmp_path: Path, selection: str) -> None:
+    kb = KnowledgeBase("sqlite://")
+    for number in range(3):
+        found = solve(kb, tmp_path, World(number), selection=selection, evaluations=40)
+    assert "fuse" in found.applied
+
+
+def test_progress_tells_everything_that_a_view_needs(tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    world: Any = World(device_seconds=0.5)
+    search = Search(evaluations=12, wall_seconds=600, gpu_seconds=60)
+    with create_run(tmp_path) as run:
+        found = optimize(task_named("t"), world, KnowledgeBase("sqlite://"), run, search, world, seen.append)
+    stepped = [p for p in seen if p.phase == "stepped"]
+    assert [p.step for p in stepped] == found.steps
+    last = stepped[-1]
+    assert (
+        last.best_us is not None and last.first_us == 100 and last.baseline_us == 100 and last.floor_us == 1
+    )
+    assert last.evaluations == 12 and last.evaluations_left == 0
+    assert last.gpu_seconds_left == pytest.approx(54) and 0 < (last.seconds_left or 0) <= 600
+    assert {p.phase for p in seen} == {"judging", "stepped", "learned"}
+    judging = next(p for p in seen if p.phase == "judging")
+    assert (
+        judging.technique and judging.state == "plain" and judging.measured is None and judging.rollout == 0
+    )
+
+
+def test_earlier_runs_that_taught_the_same_knowledge_base_are_replayed(tmp_path: Path) -> None:
+    @dataclass
+    class Listening(World):
+        earlier: list[int] = field(default_factory=list)
+
+        def evaluate(
+            self, fresh: Sequence[Sample], earlier: Sequence[Sample], theta: Content, architecture: str
+        ) -> Sequence[Discrepancy]:
+            self.earlier.append(len(earlier))
+            return super().evaluate(fresh, earlier, theta, architecture)
+
+    kb = KnowledgeBase(tmp_path / "kb.db")
+    first = solve(kb, tmp_path, World())
+    (folder,) = tmp_path.glob("task*/*")
+    folder.rename(folder.with_name("20000101-000000-000000"))
+    same, other = Listening(), Listening()
+    solve(kb, tmp_path, same)
+    solve(KnowledgeBase(tmp_path / "other.db"), tmp_path, other)
+    assert same.earlier[0] == len(first.steps)
+    assert other.earlier[0] == 0
