@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from kernelblaster.devices.ncu import parse
+from kernelblaster.devices.ncu import METRICS, parse
+from kernelblaster.policies.expert.signals import GLOBAL
 
 REPORT = (Path(__file__).parent / "data" / "ncu_details.csv").read_text()
 
@@ -38,3 +39,7 @@ def test_the_same_name_in_two_sections_is_two_metrics() -> None:
 def test_output_without_a_report_is_no_kernels() -> None:
     assert parse("==ERROR== ERR_NVGPUCTRPERM") == []
     assert parse("") == []
+
+
+def test_atomics_are_asked_for_by_the_names_that_states_are_made_from() -> None:
+    assert {GLOBAL.format("requests", way) for way in ("ld", "st", "atom", "red")} <= set(METRICS)

@@ -36,5 +36,5 @@ def test_specifications() -> None:
     assert found is not None and found.name == "h200"
     assert spec_named("Some Other Card") is None
     h200 = specs["h200"]
-    assert h200.floor_us(4_800_000, 0, False) == pytest.approx(1.0)
+    assert h200.floor_us(4_800_000, 0, h200.fp32_tflops) == pytest.approx(1.0)
     assert h200.impossible_us(1000) == 0.0

@@ -145,10 +145,12 @@ class Device(Protocol):
 
 @dataclass(frozen=True)
 class ProfileJob:
-    """A verified candidate with arguments that point into the first `extent` bytes of the arena."""
+    """A verified candidate with arguments that point into the first `extent` bytes of the arena.
+    `detailed` asks for what is counted by instruction too, which can take long."""
 
     binary: Path
     arguments: tuple[Argument, ...]
     workload: str
     extent: int
+    detailed: bool = True
     limit_s: float = 30.0

@@ -18,9 +18,10 @@ SECTIONS = (
     "MemoryWorkloadAnalysis",
     "SchedulerStats",
     "WarpStateStats",
-    "InstructionStats",
-    "SourceCounters",
 )
+# Counted by patched code, which is slow on long kernels.
+DETAILED_SECTIONS = ("InstructionStats", "SourceCounters")
+DETAILED_METRICS = ("smsp__sass_inst_executed_op_local.sum",)
 METRICS = (
     "dram__bytes_read.sum",
     "dram__bytes_write.sum",
@@ -28,11 +29,12 @@ METRICS = (
     "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
     "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum",
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
     "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
     "smsp__inst_executed.sum",
     "smsp__inst_executed_pipe_tensor.sum",
-    "smsp__sass_inst_executed_op_local.sum",
     "smsp__thread_inst_executed_per_inst_executed.ratio",
     *(
         f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
@@ -55,8 +57,10 @@ def profile(toolbox: Toolbox, jobs: Sequence[ProfileJob], device: str) -> list[P
     tool = settings().ncu
     assert tool is not None
     command = [tool, "--profile-from-start", "off", "--clock-control", "none", "--csv"]
-    command += ["--page", "details", "--metrics", ",".join(METRICS)]
-    for section in SECTIONS:
+    detailed = all(job.detailed for job in jobs)
+    metrics = METRICS + (DETAILED_METRICS if detailed else ())
+    command += ["--page", "details", "--metrics", ",".join(metrics)]
+    for section in SECTIONS + (DETAILED_SECTIONS if detailed else ()):
         command += ["--section", section]
     output, answers = toolbox.run(command, jobs)
     if "ERR_NVGPUCTRPERM" in output or "LibraryNotLoaded" in output:

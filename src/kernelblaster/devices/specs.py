@@ -21,10 +21,14 @@ class GpuSpec(Record):
     fp16_tflops: float
     source: str
 
-    def floor_us(self, bytes_: int, operations: int, tensor_cores: bool) -> float:
+    @property
+    def split_tflops(self) -> float:
+        """Of products in float32's own precision: plain, or as three products in half precision."""
+        return max(self.fp32_tflops, self.fp16_tflops / 3)
+
+    def floor_us(self, bytes_: int, operations: int, tflops: float) -> float:
         """The larger of the memory and the arithmetic time, in microseconds."""
-        rate = self.tf32_tflops if tensor_cores else self.fp32_tflops
-        return max(bytes_ / (self.dram_gb_s * 1e3), operations / (rate * 1e6))
+        return max(bytes_ / (self.dram_gb_s * 1e3), operations / (tflops * 1e6))
 
     def impossible_us(self, certain_bytes: int) -> float:
         """No cold-cache run can take less: results may still lie in the L2 cache at the end."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -52,6 +52,10 @@ from kernelblaster.tasks.floor import floor_of
 Progress = Callable[[str], None]
 
 
+def silent(stage: str) -> None:
+    """Tells nobody."""
+
+
 @dataclass(frozen=True)
 class Options:
     """What one evaluation should include. `filter` has the emulator check a candidate before a GPU
@@ -62,7 +66,7 @@ class Options:
     sanitize: bool = False
     allow_vendor_libraries: bool = False
     filter: Literal["emulated"] | None = None
-    progress: Progress = field(default=lambda stage: None)
+    progress: Progress = silent
 
 
 @dataclass
@@ -92,6 +96,7 @@ class Judge:
         self.device = device
         self.options = options or Options()
         self._prepared: dict[str, _Prepared] = {}
+        self._verified: set[tuple[str, str]] = set()
         self._filter: Judge | None = None
         if device.modelled and self.options.baseline != "eager":
             raise KernelBlasterError(
@@ -102,12 +107,12 @@ class Judge:
         """Everything from source to verdict for one candidate."""
         self.options.progress("compiling")
         start = time.perf_counter()
-        return self._finish(task, candidate, self._compile(task, candidate), start)
+        return self.finish(task, candidate, self.compile(task, candidate), start)
 
     def check(self, task: Task, candidate: Candidate) -> Checked:
         """Compile and verify a candidate, no more."""
         self.options.progress("compiling")
-        binary = self._compile(task, candidate)
+        binary = self.compile(task, candidate)
         if not isinstance(binary, Binary):
             return Checked(binary)
         return self._check(self._prepare(task), binary)
@@ -118,11 +123,11 @@ class Judge:
         with ThreadPoolExecutor(max_workers=max(1, (os.cpu_count() or 1) - 1)) as compilers:
             started = time.perf_counter()
             waiting: list[Future[Binary | Outcome]] = [
-                compilers.submit(self._compile, task, candidate) for task, candidate in jobs
+                compilers.submit(self.compile, task, candidate) for task, candidate in jobs
             ]
             try:
                 for (task, candidate), binary in zip(jobs, waiting, strict=True):
-                    yield self._finish(task, candidate, binary.result(), started)
+                    yield self.finish(task, candidate, binary.result(), started)
                     started = time.perf_counter()
             finally:
                 for binary in waiting:
@@ -140,23 +145,31 @@ class Judge:
             return evaluations[0], evaluations
         return max(correct, key=_estimate), evaluations
 
-    def profile(self, task: Task, candidates: Sequence[Candidate]) -> list[Profile | Outcome]:
+    def profile(
+        self, task: Task, candidates: Sequence[Candidate], *, detailed: bool = True
+    ) -> list[Profile | Outcome]:
         """Profiles under one start of the profiler; a candidate that fails verification gets its
-        outcome instead, because profilers run outside the sandbox."""
+        outcome instead, because profilers run outside the sandbox. What this judge found correct before
+        is not verified again. `detailed` counts by instruction too."""
         prepared = self._prepare(task)
-        results: list[Profile | Outcome | Verification] = []
+        results: list[Profile | Outcome | Verification | None] = []
         verified: dict[int, Binary] = {}
         for position, candidate in enumerate(candidates):
             self.options.progress("compiling")
-            binary = self._compile(task, candidate)
-            outcome = self._check(prepared, binary).outcome if isinstance(binary, Binary) else binary
+            binary = self.compile(task, candidate)
+            if isinstance(binary, Binary) and (task.digest, candidate.digest) in self._verified:
+                outcome: Verification | Outcome | None = None
+            else:
+                outcome = self._check(prepared, binary).outcome if isinstance(binary, Binary) else binary
             results.append(outcome)
-            if isinstance(binary, Binary) and isinstance(outcome, Verification):
+            if isinstance(binary, Binary) and (outcome is None or isinstance(outcome, Verification)):
                 verified[position] = binary
         self.options.progress("profiling")
         if verified:
             binaries = list(verified.values())
-            for position, profile in zip(verified, self._profiles(prepared, binaries), strict=True):
+            for position, profile in zip(
+                verified, self._profiles(prepared, binaries, detailed=detailed), strict=True
+            ):
                 results[position] = profile
         return results  # type: ignore[return-value]
 
@@ -174,7 +187,8 @@ class Judge:
             self._filter.device.close()
             self._filter = None
 
-    def _compile(self, task: Task, candidate: Candidate) -> Binary | Outcome:
+    def compile(self, task: Task, candidate: Candidate) -> Binary | Outcome:
+        """Screened and compiled; several threads may do this while another uses the device."""
         return compile_candidate(
             task,
             candidate,
@@ -206,19 +220,26 @@ class Judge:
     def _baseline(self, task: Task) -> Baseline:
         if task.kind == "module":
             return ModuleBaseline(task, self.device, self.options.baseline, small=self.device.modelled)
-        binary = self._compile(task, Candidate(source=task.source))
+        binary = self.compile(task, Candidate(source=task.source))
         if not isinstance(binary, Binary):
             detail = getattr(binary, "reason", "")
             raise BadTask(f"{task.name}: its own kernel was not accepted: {binary.kind}: {detail}")
         return KernelBaseline(task, self.device, binary.path)
 
-    def _finish(
-        self, task: Task, candidate: Candidate, binary: Binary | Outcome, started: float
+    def finish(
+        self, task: Task, candidate: Candidate, binary: Binary | Outcome, started: float | None = None
     ) -> Evaluation:
+        """The evaluation of what `compile` gave; its seconds count from `started`, or from now."""
+        started = time.perf_counter() if started is None else started
         fields: dict[str, object] = {"outcome": binary}
         if isinstance(binary, Binary):
             try:
-                fields = {"compilation": binary.compilation, **self._run(self._prepare(task), binary)}
+                prepared = self._prepare(task)
+                held = time.perf_counter()
+                fields = {"compilation": binary.compilation, **self._run(prepared, binary)}
+                fields["device_seconds"] = time.perf_counter() - held
+                if isinstance(fields["outcome"], CORRECT):
+                    self._verified.add((task.digest, candidate.digest))
             except torch.cuda.OutOfMemoryError as error:
                 raise _does_not_fit(task) from error
         return Evaluation(
@@ -293,10 +314,12 @@ class Judge:
             fields["profile"] = self._profiles(prepared, [binary])[0]
         return fields
 
-    def _profiles(self, prepared: _Prepared, binaries: Sequence[Binary]) -> list[Profile]:
+    def _profiles(
+        self, prepared: _Prepared, binaries: Sequence[Binary], *, detailed: bool = True
+    ) -> list[Profile]:
         if prepared.modelled is not None:
             return prepared.modelled.profiles(binaries)
-        return profile_candidates(self.device, prepared.task, prepared.baseline, binaries)
+        return profile_candidates(self.device, prepared.task, prepared.baseline, binaries, detailed=detailed)
 
     def _model(self, prepared: _Prepared, timer: ModelledTimer, binary: Binary) -> dict[str, object]:
         """Verify, then model: every access was checked on the way, so there is nothing to sanitize."""

@@ -25,12 +25,12 @@ def filled_layout(device: Device, task: Task, baseline: Baseline, workload: Work
 
 
 def profile_candidates(
-    device: Device, task: Task, baseline: Baseline, binaries: Sequence[Binary]
+    device: Device, task: Task, baseline: Baseline, binaries: Sequence[Binary], *, detailed: bool = True
 ) -> list[Profile]:
     """One profile for each binary, on the primary workload, all under one start of the profiler."""
     layout = filled_layout(device, task, baseline, task.primary)
     arguments = layout.arguments(task.signature, baseline.scalars)
-    jobs = [ProfileJob(b.path, arguments, task.primary.name, layout.extent) for b in binaries]
+    jobs = [ProfileJob(b.path, arguments, task.primary.name, layout.extent, detailed) for b in binaries]
     profiles = device.profile(jobs)
     return [
         with_resources(profile, binary.compilation.resources, device.spec.architecture)

@@ -235,9 +235,11 @@ class Timer:
 
 
 def floor_us(spec: GpuSpec, task: Task, floor: Floor) -> float:
-    """The task's floor on a GPU. PyTorch itself uses tensor cores for convolutions in float32."""
-    tensor_cores = "conv" in task.source.lower() or task.dtype != "float32"
-    return spec.floor_us(floor.bytes, floor.operations, tensor_cores)
+    """The task's floor on a GPU, at the highest rate that its precision allows. PyTorch itself uses
+    TF32 for convolutions in float32."""
+    rates = {"float16": spec.fp16_tflops, "bfloat16": spec.fp16_tflops, "float64": spec.fp32_tflops}
+    float32 = spec.tf32_tflops if "conv" in task.source.lower() else spec.split_tflops
+    return spec.floor_us(floor.bytes, floor.operations, rates.get(task.dtype, float32))
 
 
 def interval(baseline_us: list[float], candidate_us: list[float], seed: int) -> Speedup:

@@ -1,0 +1,224 @@
+"""What the expert policy reaches on a suite, against the better of eager PyTorch and torch.compile.
+
+    python benchmarks/expert_core.py optimize [TASK ...] --folder F [--budget N] [--workers N] [--seconds S]
+    python benchmarks/expert_core.py compare --folder F [--out results/expert-core.md] [--seconds S]
+
+`optimize` runs the MAIC-RL loop on every task that the policy covers, several tasks side by side with
+one owner of the device, and keeps the best candidates in the folder; what is there already is not done
+again. `compare` judges each of them afresh, once beside eager and once beside torch.compile, and writes
+the table. A task that fails counts as 1x, and is listed.
+"""
+
+import argparse
+import json
+import multiprocessing
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+from kernelblaster.api import load_task, open_judge, open_searching
+from kernelblaster.errors import DeviceLost, KernelBlasterError
+from kernelblaster.judge.shared import JudgeServer, SharedJudge
+from kernelblaster.knowledge.knowledge_base import KnowledgeBase
+from kernelblaster.knowledge.seed import plant
+from kernelblaster.optimize import optimize
+from kernelblaster.policies.expert.lower import UncoveredOperators
+from kernelblaster.policies.expert.unify import NotUniform
+from kernelblaster.records import Candidate, Evaluation
+from kernelblaster.records.outcome import CORRECT
+from kernelblaster.store.run import create_run
+from kernelblaster.strategies.search import Search
+from kernelblaster.tasks.catalog import find
+
+context = multiprocessing.get_context("spawn")
+
+
+def work(judge: SharedJudge, names: Any, folder: Path, search: Search, until: float) -> None:
+    """Takes one task after another; a line of the results for each."""
+    with KnowledgeBase(folder / "knowledge.db") as knowledge:
+        while time.time() < until and (name := names.get()) is not None:
+            start = time.monotonic()
+            row: dict[str, Any] = {"task": name}
+            try:
+                with create_run(folder / "runs", task=name) as run:
+                    found = optimize(load_task(name), judge, knowledge, run, search)  # type: ignore[arg-type]
+                    judged = sum(event.kind == "evaluation" for event in run.events)
+                timing, first = found.evaluation.timing, found.first.timing
+                assert timing is not None and first is not None
+                row |= {"result": found.evaluation.outcome.kind, "source": found.candidate.source}
+                row |= {"applied": found.applied, "evaluations": judged, "first_us": first.candidate_us}
+                row |= {"best_us": timing.candidate_us, "eager_us": timing.baseline_us}
+                row |= {"floor_us": timing.floor_us}
+            except (UncoveredOperators, NotUniform) as error:
+                row |= {"result": "refused", "why": str(error)}
+            except DeviceLost:
+                raise
+            except KernelBlasterError as error:
+                row |= {"result": "failed", "why": str(error)}
+            row["seconds"] = round(time.monotonic() - start, 1)
+            with (folder / "optimized.jsonl").open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            print(f"{name:48} {row['result']:12} {row['seconds']:5.1f} s  {told(row)}", flush=True)
+    judge.close()
+
+
+def told(row: dict[str, Any]) -> str:
+    if "best_us" not in row:
+        return str(row["why"])[:150]
+    times = f"{row['first_us']:.0f} -> {row['best_us']:.0f} us, eager {row['eager_us']:.0f}, floor"
+    return f"{times} {row['floor_us']:.0f}, {row['evaluations']} judged: {', '.join(row['applied'])}"
+
+
+def optimize_all(options: argparse.Namespace) -> None:
+    folder: Path = options.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    with KnowledgeBase(folder / "knowledge.db") as knowledge:
+        plant(knowledge)
+    done = {row["task"] for row in rows(folder / "optimized.jsonl")}
+    names = [name for given in options.tasks or ["core"] for name, _ in find(given) if name not in done]
+    search = Search(evaluations=options.budget, rollouts=options.rollouts, choices=options.choices)
+    until = time.time() + options.seconds
+    waiting = context.Queue()
+    for name in names:
+        waiting.put(name)
+    with open_searching(options.device) as judge:
+        server = JudgeServer(judge)
+        workers = []
+        for _ in range(options.workers):
+            waiting.put(None)
+            arguments = (server.connect(), waiting, folder, search, until)
+            workers.append(context.Process(target=work, args=arguments, daemon=True))
+        for worker in workers:
+            worker.start()
+        server.serve()
+        for worker in workers:
+            worker.join()
+
+
+def compare(options: argparse.Namespace) -> None:
+    found = [row for row in rows(options.folder / "optimized.jsonl") if "source" in row]
+    until = time.time() + options.seconds
+    if options.device != "emulated":
+        with ProcessPoolExecutor(options.workers, mp_context=context) as pool:
+            list(pool.map(warm, [row["task"] for row in found]))
+    baselines = ("eager",) if options.device == "emulated" else ("compile", "eager")
+    kept = options.folder / "compared.jsonl"
+    for baseline in baselines:
+        done = {row["task"] for row in rows(kept) if row["baseline"] == baseline}
+        jobs = [
+            (load_task(row["task"]), Candidate(source=row["source"]))
+            for row in found
+            if row["task"] not in done
+        ]
+        with open_judge(options.device, baseline=baseline) as judge, kept.open("a") as file:
+            for evaluation in judge.evaluate_many(jobs):
+                row = compared(evaluation, baseline)
+                print(f"{row['task']:48} {baseline:8} {row['outcome']:12} {row['speedup'] or ''}", flush=True)
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+                if time.time() > until:
+                    return
+    text = report(options.folder)
+    print(text)
+    if options.out:
+        options.out.write_text(text)
+
+
+def warm(name: str) -> None:
+    """Has torch.compile keep what it makes, so that the one who measures finds it."""
+    from kernelblaster.judge.baseline import ModuleBaseline
+
+    class _Device:
+        torch_device = "cuda"
+
+    try:
+        import torch
+
+        task = load_task(name)
+        baseline = ModuleBaseline(task, _Device(), "compile")  # type: ignore[arg-type]
+        shapes = [(t, task.primary.shape(t)) for t in task.signature.input_tensors]
+        inputs = [torch.ones(shape, device="cuda").to(getattr(torch, t.dtype)) for t, shape in shapes]
+        baseline._fast(inputs)
+    except Exception as error:
+        print(f"{name}: not warmed: {str(error)[:100]}", flush=True)
+
+
+def compared(evaluation: Evaluation, baseline: str) -> dict[str, Any]:
+    timing, outcome = evaluation.timing, evaluation.outcome
+    row: dict[str, Any] = {"task": evaluation.task, "baseline": baseline, "outcome": outcome.kind}
+    row["speedup"] = None
+    if timing is not None and isinstance(outcome, CORRECT):
+        s = outcome.speedup
+        row |= {"speedup": s.estimate, "low": s.low, "high": s.high}
+        row |= {"us": timing.candidate_us, "baseline_us": timing.baseline_us, "floor_us": timing.floor_us}
+    return row
+
+
+def report(folder: Path) -> str:
+    found = list(rows(folder / "optimized.jsonl"))
+    measured: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows(folder / "compared.jsonl"):
+        measured.setdefault(row["task"], {})[row["baseline"]] = row
+    lines = [
+        "| task | us | eager us | compile us | against the better | floor us | x floor | judged | applied |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    gains: dict[str, list[float]] = {}
+    invalid = []
+    for row in sorted(found, key=lambda r: r["task"]):
+        if row["result"] == "refused":
+            continue
+        by = measured.get(row["task"], {})
+        level = row["task"].split("/")[1]
+        good = [b for b in by.values() if b["speedup"] is not None]
+        if not good or len(good) < len(by):
+            invalid.append(row["task"])
+            gains.setdefault(level, []).append(0.0)
+            lines.append(
+                f"| {row['task']} | {row.get('why', 'not valid when judged afresh')} | | | | | | | |"
+            )
+            continue
+        least = min(good, key=lambda b: b["speedup"])
+        gains.setdefault(level, []).append(log(least["speedup"]))
+        times = [f"{by[b]['baseline_us']:.0f}" if b in by else "" for b in ("eager", "compile")]
+        lines.append(
+            f"| {row['task']} | {least['us']:.0f} | {times[0]} | {times[1]} | {least['speedup']:.2f} "
+            f"({least['low']:.2f} to {least['high']:.2f}) | {least['floor_us']:.0f} "
+            f"| {least['us'] / least['floor_us']:.2f} | {row['evaluations']} | {', '.join(row['applied'])} |"
+        )
+    total = sum(map(len, gains.values()))
+    head = [f"{total} tasks covered, {total - len(invalid)} valid; {len(found) - total} refused.", ""]
+    head += [
+        f"- {level}: geometric mean {exp(sum(found) / len(found)):.2f}x over {len(found)} tasks"
+        for level, found in sorted(gains.items())
+    ]
+    return "\n".join([*head, "", *lines, ""])
+
+
+def rows(path: Path) -> Iterator[dict[str, Any]]:
+    if path.is_file():
+        for line in path.read_text().splitlines():
+            yield json.loads(line)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("verb", choices=("optimize", "compare"))
+    parser.add_argument("tasks", nargs="*")
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--budget", type=int, default=20)
+    parser.add_argument("--rollouts", type=int, default=3)
+    parser.add_argument("--choices", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=6)
+    parser.add_argument("--seconds", type=float, default=1e9, help="start nothing new after so long")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    (optimize_all if options.verb == "optimize" else compare)(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""One judge for several processes: candidates of all of them are compiled side by side, and take turns
+on the device.
+
+    server = JudgeServer(judge)
+    workers = [context.Process(target=work, args=(server.connect(),)) for _ in range(4)]
+    server.serve()
+"""
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.errors import DeviceLost, KernelBlasterError
+from kernelblaster.judge.compile import Binary
+from kernelblaster.judge.judge import Judge, Options
+from kernelblaster.records import Candidate, Evaluation, Fitness, Floor, Profile, Task
+from kernelblaster.records.outcome import Outcome
+
+PAUSE_S = 0.02  # between looks at compilers that are not done
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """What a process must know of a device that another one holds."""
+
+    name: str
+    spec: GpuSpec
+    modelled: bool
+
+
+class SharedJudge:
+    """A judge in another process. For one thread; it can be handed to a process that is started."""
+
+    def __init__(self, connection: "Connection[Any, Any]", options: Options, device: DeviceFacts) -> None:
+        self._connection = connection
+        self.options = options
+        self.device = device
+
+    def prepare(self, task: Task) -> tuple[Fitness, Floor]:
+        return self._ask("prepare", task)  # type: ignore[no-any-return]
+
+    def profile(
+        self, task: Task, candidates: Sequence[Candidate], *, detailed: bool = True
+    ) -> list[Profile | Outcome]:
+        return self._ask("profile", task, tuple(candidates), detailed)  # type: ignore[no-any-return]
+
+    def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
+        """Evaluations in the order of the jobs."""
+        for job in jobs:
+            self._connection.send(("evaluate", *job))
+        for _ in jobs:
+            yield self._answer()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _ask(self, *question: object) -> Any:
+        self._connection.send(question)
+        return self._answer()
+
+    def _answer(self) -> Any:
+        try:
+            found = self._connection.recv()
+        except (EOFError, OSError) as error:
+            raise DeviceLost("the process that holds the device has ended.") from error
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+@dataclass
+class _Job:
+    """A question that waits for its turn; with `binary` for a compiler too."""
+
+    client: "Connection[Any, Any]"
+    question: tuple[Any, ...]
+    binary: "Future[Binary | Outcome] | None" = None
+
+    @property
+    def ready(self) -> bool:
+        return self.binary is None or self.binary.done()
+
+
+class JudgeServer:
+    """Answers the questions of processes, those of each in their order."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self._clients: list[Connection[Any, Any]] = []
+        self._theirs: list[Connection[Any, Any]] = []
+        self._waiting: deque[_Job] = deque()
+
+    def connect(self) -> SharedJudge:
+        """A judge to be handed to a process, before `serve`."""
+        here, there = Pipe()
+        self._clients.append(here)
+        self._theirs.append(there)
+        device = self._judge.device
+        options = Options(baseline=self._judge.options.baseline, profile=self._judge.options.profile)
+        return SharedJudge(there, options, DeviceFacts(device.name, device.spec, device.modelled))
+
+    def serve(self) -> None:
+        """Until the last process has closed its judge or has ended. The processes must be running."""
+        for connection in self._theirs:
+            connection.close()
+        with ThreadPoolExecutor(max_workers=max(1, (os.cpu_count() or 1) - 1)) as compilers:
+            while self._clients or self._waiting:
+                self._listen(compilers)
+                job = self._next()
+                if job is not None:
+                    self._answer(job)
+
+    def _listen(self, compilers: ThreadPoolExecutor) -> None:
+        idle = self._next(take=False) is None
+        for client in wait(self._clients, PAUSE_S if idle else 0):
+            assert isinstance(client, Connection)
+            try:
+                question = client.recv()
+            except (EOFError, OSError):
+                self._clients.remove(client)
+                self._waiting = deque(job for job in self._waiting if job.client is not client)
+                continue
+            binary = (
+                compilers.submit(self._judge.compile, *question[1:]) if question[0] == "evaluate" else None
+            )
+            self._waiting.append(_Job(client, question, binary))
+
+    def _next(self, *, take: bool = True) -> _Job | None:
+        """The oldest question that can be answered now and is the oldest of its process."""
+        blocked: list[Connection[Any, Any]] = []
+        for job in self._waiting:
+            if job.client not in blocked and job.ready:
+                if take:
+                    self._waiting.remove(job)
+                return job
+            blocked.append(job.client)
+        return None
+
+    def _answer(self, job: _Job) -> None:
+        kind, *about = job.question
+        answer: object
+        try:
+            if kind == "evaluate":
+                assert job.binary is not None
+                answer = self._judge.finish(about[0], about[1], job.binary.result())
+            elif kind == "profile":
+                answer = self._judge.profile(about[0], about[1], detailed=about[2])
+            else:
+                answer = self._judge.prepare(about[0])
+        except DeviceLost:
+            raise
+        except KernelBlasterError as error:
+            answer = error
+        with suppress(OSError):  # where the process is gone
+            job.client.send(answer)

@@ -1,0 +1,81 @@
+"""One judge for several processes: answers in order, errors where they belong, nothing for those who left."""
+
+import multiprocessing
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kernelblaster.api import load_task
+from kernelblaster.devices.specs import gpu_specs
+from kernelblaster.errors import BadTask
+from kernelblaster.judge.judge import Judge, Options
+from kernelblaster.judge.shared import JudgeServer, SharedJudge
+from kernelblaster.records import Candidate, Task
+
+context = multiprocessing.get_context("spawn")
+
+
+class Answering(Judge):
+    """Tells what it was asked, at once."""
+
+    def compile(self, task: Task, candidate: Candidate) -> Any:
+        return candidate.source
+
+    def finish(self, task: Task, candidate: Candidate, binary: Any, started: float | None = None) -> Any:
+        return binary
+
+    def prepare(self, task: Task) -> Any:
+        if task.name != "core/level1/relu":
+            raise BadTask(f"{task.name}: unfit.")
+        return "fit", "floor"
+
+    def profile(self, task: Task, candidates: Any, *, detailed: bool = True) -> Any:
+        return [f"{c.source}, {'detailed' if detailed else 'short'}" for c in candidates]
+
+
+@pytest.fixture
+def server() -> Iterator[JudgeServer]:
+    device: Any = SimpleNamespace(name="fake", spec=gpu_specs()["h200"], modelled=False)
+    yield JudgeServer(Answering(device, Options(profile=True)))
+
+
+def ask(judge: SharedJudge, mark: str, said: Any) -> None:
+    task = load_task("core/level1/relu")
+    jobs = [(task, Candidate(source=f"{mark}{number}")) for number in range(5)]
+    said.put((mark, list(judge.evaluate_many(jobs)), judge.prepare(task)))
+    said.put((mark, judge.profile(task, [jobs[0][1]], detailed=False), judge.options.profile))
+    try:
+        judge.prepare(load_task("core/level1/gelu"))
+    except BadTask as error:
+        said.put((mark, str(error), None))
+    judge.close()
+
+
+def leave(judge: SharedJudge) -> None:
+    judge._connection.send(("evaluate", load_task("core/level1/relu"), Candidate(source="unheard")))
+
+
+def served(server: JudgeServer, *processes: Any) -> None:
+    for process in processes:
+        process.start()
+    server.serve()
+    for process in processes:
+        process.join()
+
+
+def test_every_process_gets_its_own_answers_in_order(server: JudgeServer) -> None:
+    said = context.Queue()
+    served(server, *(context.Process(target=ask, args=(server.connect(), mark, said)) for mark in "ab"))
+    found = [said.get() for _ in range(6)]
+    for mark in "ab":
+        evaluated, profiled, refused = [row for row in found if row[0] == mark]
+        assert evaluated[1] == [f"{mark}{number}" for number in range(5)]
+        assert evaluated[2] == ("fit", "floor")
+        assert profiled[1:] == ([f"{mark}0, short"], True)
+        assert refused[1] == "core/level1/gelu: unfit."
+
+
+def test_a_process_that_ends_is_forgotten(server: JudgeServer) -> None:
+    served(server, context.Process(target=leave, args=(server.connect(),)))
