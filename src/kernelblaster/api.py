@@ -1,14 +1,14 @@
 """The public interface: what `import kernelblaster` offers, and what the commands call."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Literal
 
 from kernelblaster.devices.cuda import CudaDevice, why_no_gpu
 from kernelblaster.devices.device import Device
 from kernelblaster.devices.emulated import DEFAULT_GPU, EmulatedDevice
-from kernelblaster.errors import KernelBlasterError
+from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.judge import Checked, Judge, Options
 from kernelblaster.records import Candidate, Evaluation, Profile, Task
 from kernelblaster.records.outcome import Outcome
@@ -29,16 +29,34 @@ def open_device(kind: DeviceKind = "auto", gpu: str | None = None) -> Device:
 
 @contextmanager
 def open_judge(kind: DeviceKind = "auto", gpu: str | None = None, **options: object) -> Iterator[Judge]:
-    """A judge on a device of its own; options are those of `Options`."""
-    device = open_device(kind, gpu)
+    """A judge on a device of its own; options are those of `Options`. A GPU that is lost while it is in
+    use raises DeviceLost."""
+    with (
+        _loss_told(),
+        closing(open_device(kind, gpu)) as device,
+        closing(Judge(device, Options(**options))) as judge,  # type: ignore[arg-type]
+    ):
+        yield judge
+
+
+@contextmanager
+def open_searching(kind: DeviceKind = "auto", gpu: str | None = None, **options: object) -> Iterator[Judge]:
+    """A judge for `optimize`: profiles come with the verdicts where they cost nothing, and are made where
+    a search asks for them otherwise."""
+    modelled = kind == "emulated" or gpu is not None or (kind == "auto" and why_no_gpu() is not None)
+    with open_judge(kind, gpu, profile=modelled, **options) as judge:
+        yield judge
+
+
+@contextmanager
+def _loss_told() -> Iterator[None]:
+    """What PyTorch says of a GPU that is gone says nothing about a candidate."""
     try:
-        judge = Judge(device, Options(**options))  # type: ignore[arg-type]
-        try:
-            yield judge
-        finally:
-            judge.close()
-    finally:
-        device.close()
+        yield
+    except RuntimeError as error:
+        if "CUDA error" not in str(error):
+            raise
+        raise DeviceLost(f"the GPU failed: {str(error).splitlines()[0]}.") from error
 
 
 def evaluate(

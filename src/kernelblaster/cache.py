@@ -10,10 +10,28 @@ from pathlib import Path
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.settings import settings
 
+_elsewhere: dict[str, Path] = {}
+
 
 def entry(kind: str, digest: str) -> Path:
     """The folder of one result; it exists only if the result is complete."""
-    return settings().cache / kind / digest[:2] / digest
+    return _elsewhere.get(kind, settings().cache) / kind / digest[:2] / digest
+
+
+@contextlib.contextmanager
+def afresh(kind: str) -> Iterator[None]:
+    """Inside the block, this process finds no results of a kind that were there before it."""
+    try:
+        settings().cache.mkdir(parents=True, exist_ok=True)
+        folder = tempfile.TemporaryDirectory(prefix=".afresh-", dir=settings().cache)
+    except OSError as error:
+        raise _cannot_write(settings().cache / kind, error) from error
+    with folder:
+        _elsewhere[kind] = Path(folder.name)
+        try:
+            yield
+        finally:
+            del _elsewhere[kind]
 
 
 @contextlib.contextmanager

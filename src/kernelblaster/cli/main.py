@@ -5,7 +5,18 @@ import sys
 import typer
 from rich.console import Console
 
-from kernelblaster.cli import doctor, emulate, evaluate, kb, optimize, profile, runs, tasks
+from kernelblaster.cli import (
+    doctor,
+    emulate,
+    evaluate,
+    export,
+    kb,
+    optimize,
+    profile,
+    runs,
+    tasks,
+    verify,
+)
 from kernelblaster.errors import KernelBlasterError
 
 app = typer.Typer(
@@ -22,6 +33,8 @@ app.command("profile")(profile.profile)
 app.command("emulate")(emulate.emulate)
 app.command("optimize")(optimize.optimize)
 app.command("resume")(optimize.resume)
+app.command("verify")(verify.verify)
+app.command("export")(export.export)
 app.add_typer(runs.app, name="runs")
 app.add_typer(kb.app, name="kb")
 

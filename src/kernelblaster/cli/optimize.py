@@ -1,29 +1,37 @@
 """`kernelblaster optimize TASK` and `kernelblaster resume RUN`."""
 
 import json
-from math import exp
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich.console import Console
 
-from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions
+from kernelblaster.cli.live import View, watching
+from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions, RunsOption, runs_folder
 from kernelblaster.cli.show import out, print_evaluation
+from kernelblaster.errors import DeviceLost, KnowledgeError, NoDevice, StoreError
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
-from kernelblaster.optimize import Optimized, Progress
-from kernelblaster.optimize import optimize as search_for
+from kernelblaster.records import Task
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.settings import settings
+from kernelblaster.store.results import leave_results
 from kernelblaster.store.run import Run, create_run, open_run
+from kernelblaster.store.subject import keep_task, task_of
 from kernelblaster.strategies.search import Search
 from kernelblaster.tasks.catalog import load_task
+
+if TYPE_CHECKING:
+    from kernelblaster.optimize import Optimized
 
 KbOption = Annotated[
     str | None, typer.Option("--kb", help="A knowledge base: a file, or postgresql://...; else your own.")
 ]
-RunsOption = Annotated[Path | None, typer.Option("--runs", help="Where runs are kept.")]
 DEFAULTS = Search()
+RESTARTS = 1  # of a device that was lost, in one command
 
 
 def optimize(
@@ -34,10 +42,17 @@ def optimize(
     budget: Annotated[
         int, typer.Option("--budget", help="Candidates to judge.", min=1)
     ] = DEFAULTS.evaluations,
+    seconds: Annotated[float | None, typer.Option(help="Stop after this time.", min=1)] = None,
+    gpu_seconds: Annotated[
+        float | None, typer.Option(help="Stop after this time on the device.", min=1)
+    ] = None,
     iterations: Annotated[int, typer.Option(min=1)] = DEFAULTS.iterations,
     rollouts: Annotated[int, typer.Option(min=1)] = DEFAULTS.rollouts,
     steps: Annotated[int, typer.Option(min=1)] = DEFAULTS.steps,
     choices: Annotated[int, typer.Option(help="Techniques tried at each step.", min=1)] = DEFAULTS.choices,
+    selection: Annotated[
+        Literal["weighted", "thompson"], typer.Option(help="How techniques are drawn, see docs/knowledge.md.")
+    ] = DEFAULTS.selection,
     seed: Annotated[int, typer.Option(help="All choices follow from it.")] = 0,
     runs: RunsOption = None,
     dtype: DtypeOption = "float32",
@@ -49,13 +64,21 @@ def optimize(
     `kernelblaster resume`.
     """
     search = Search(
-        iterations=iterations, rollouts=rollouts, steps=steps, choices=choices, evaluations=budget, seed=seed
+        iterations=iterations,
+        rollouts=rollouts,
+        steps=steps,
+        choices=choices,
+        evaluations=budget,
+        wall_seconds=seconds,
+        gpu_seconds=gpu_seconds,
+        selection=selection,
+        seed=seed,
     )
-    load_task(task, dtype)  # a bad task is told of before anything is made
+    loaded = load_task(task, dtype)  # a bad task is told of before anything is made
     about: dict[str, Any] = {"task": task, "dtype": dtype, "device": device, "gpu": gpu}
-    about |= {"kb": kb or str(settings().data / "knowledge.db"), "search": search.model_dump()}
-    with create_run(runs or settings().data / "runs", **about) as run:
-        _go(run, json_)
+    about |= {"kb": _absolute(kb or str(settings().data / "knowledge.db")), "search": search.model_dump()}
+    with create_run(runs_folder(runs), **about) as run:
+        _go(run, loaded, json_)
 
 
 def resume(
@@ -64,49 +87,77 @@ def resume(
     json_: JsonOption = False,
 ) -> None:
     """Go on with a run exactly where it was."""
-    with open_run(runs or settings().data / "runs", run, writing=True) as opened:
-        _go(opened, json_)
+    with open_run(runs_folder(runs), run, writing=True) as opened:
+        _go(opened, task_of(opened), json_)
 
 
-def _go(run: Run, json_: bool) -> None:
-    from kernelblaster.api import open_judge
-
-    about = run.events[0].data
-    task = load_task(about["task"], about["dtype"])
-    if not json_:
-        out.print(f"run {run.name}: {task.name}", highlight=False)
-    where = about["kb"]
-    if "://" not in where:
-        Path(where).parent.mkdir(parents=True, exist_ok=True)
-    with (
-        open_judge(about["device"], about["gpu"], profile=True) as judge,
-        KnowledgeBase(where) as knowledge,
-    ):
-        plant(knowledge)
-        search = Search.model_validate(about["search"])
-        tell = (lambda progress: None) if json_ else _show_step
-        found = search_for(task, judge, knowledge, run, search, tell=tell)
+def _go(run: Run, task: Task, json_: bool) -> None:
+    with _resumable(run), watching(f"run {run.name}: {task.name}", json_) as view:
+        keep_task(run, task)
+        found = _search(run, task_of(run), view)
     if json_:
         print(json.dumps(_summary(run, found), indent=1))
         return
     _show_result(run, found)
 
 
-def _show_step(progress: Progress) -> None:
-    step = progress.step
-    if step is None:
-        return
-    measured = f"{exp(step.result):.2f}x" if isinstance(step.result, float) else step.result
-    mark = "[green]taken[/]" if step.taken else "[dim]not taken[/]"
-    out.print(
-        f"  {step.place:10} {step.technique:28} predicted {step.predicted:.2f}x, got {measured:13} {mark}  "
-        f"[dim]best {progress.best_us:.1f} us, floor {progress.floor_us:.1f} us; {step.state}[/]",
-        highlight=False,
-        soft_wrap=True,
-    )
+@contextmanager
+def _resumable(run: Run) -> Iterator[None]:
+    """Whatever stops a run says how to go on with it."""
+    how = f"Go on with: kernelblaster resume {run.name} --runs {run.folder.parent}"
+    try:
+        yield
+    except (DeviceLost, NoDevice, KnowledgeError, StoreError) as error:
+        raise type(error)(f"{error} {how}") from error
+    except KeyboardInterrupt:
+        console = Console(stderr=True)
+        console.print(f"stopped; what was judged is recorded. {how}", highlight=False, soft_wrap=True)
+        raise typer.Exit(130) from None
 
 
-def _summary(run: Run, found: Optimized) -> dict[str, Any]:
+def _search(run: Run, task: Task, view: View) -> "Optimized":
+    """The search; a device that is lost is started once more, and the run goes on where it was."""
+    for _ in range(RESTARTS):
+        try:
+            return _search_once(run, task, view)
+        except DeviceLost as error:
+            view.say(f"the device was lost ({error}); it is started again")
+    try:
+        return _search_once(run, task, view)
+    except DeviceLost as error:
+        raise DeviceLost(f"the device was lost again after a restart: {error}") from error
+
+
+def _search_once(run: Run, task: Task, view: View) -> "Optimized":
+    from kernelblaster.api import open_searching
+    from kernelblaster.optimize import optimize as search_for
+
+    about = run.events[0].data
+    search = Search.model_validate(about["search"])
+    with (
+        open_searching(about["device"], about["gpu"], progress=view.stage) as judge,
+        KnowledgeBase(about["kb"]) as knowledge,
+    ):
+        _check_device(run, judge.device.name)
+        plant(knowledge)
+        found = search_for(task, judge, knowledge, run, search, tell=view)
+        leave_results(run, found.candidate, found.applied, knowledge)
+    return found
+
+
+def _check_device(run: Run, name: str) -> None:
+    """What different devices measure has no place in one run."""
+    begun = run.once("device", "begun", lambda: {"name": name})["name"]
+    if begun != name:
+        raise NoDevice(f"the run was begun on {begun}; this is {name}, and the two cannot be compared.")
+
+
+def _absolute(kb: str) -> str:
+    """A knowledge base by a name that means the same in every folder."""
+    return kb if "://" in kb else str(Path(kb).absolute())
+
+
+def _summary(run: Run, found: "Optimized") -> dict[str, Any]:
     assert isinstance(found.evaluation.outcome, CORRECT)
     return {
         "run": run.name,
@@ -117,7 +168,7 @@ def _summary(run: Run, found: Optimized) -> dict[str, Any]:
     }
 
 
-def _show_result(run: Run, found: Optimized) -> None:
+def _show_result(run: Run, found: "Optimized") -> None:
     print_evaluation(found.evaluation.model_copy(update={"profile": None, "counters": None}))
     way = ", ".join(found.applied) or "nothing: the first candidate is the best"
     out.print(f"  applied    {way}", highlight=False)
@@ -125,7 +176,7 @@ def _show_result(run: Run, found: Optimized) -> None:
     out.print(f"  kept       {run.folder / 'best.cu'}", highlight=False, soft_wrap=True)
 
 
-def _gain(found: Optimized) -> float:
+def _gain(found: "Optimized") -> float:
     first, last = found.first.outcome, found.evaluation.outcome
     assert isinstance(first, CORRECT) and isinstance(last, CORRECT)
     return last.speedup.estimate / first.speedup.estimate

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.records import Candidate
+from kernelblaster.settings import settings
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 DtypeOption = Annotated[
@@ -18,8 +19,17 @@ DtypeOption = Annotated[
 ]
 
 
+RunsOption = Annotated[Path | None, typer.Option("--runs", help="Where runs are kept.")]
+
+
+def runs_folder(given: Path | None) -> Path:
+    return given or settings().data / "runs"
+
+
 class JudgeOptions:
     """How the judge is set up."""
+
+    DeviceName = Literal["auto", "cuda", "emulated"]
 
     Baseline = Annotated[
         Literal["eager", "compile", "max-autotune"],
@@ -27,7 +37,7 @@ class JudgeOptions:
     ]
     Vendor = Annotated[bool, typer.Option("--allow-vendor-libraries", help="Let it call cuBLAS and cuDNN.")]
     Device = Annotated[
-        Literal["auto", "cuda", "emulated"],
+        DeviceName,
         typer.Option("--device", help="Where it runs; auto: a GPU if there is one, else the PTX machine."),
     ]
     Gpu = Annotated[

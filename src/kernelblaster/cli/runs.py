@@ -1,72 +1,141 @@
-"""`kernelblaster runs list|show`."""
+"""`kernelblaster runs list|show|diff`."""
 
 import json
 import time
-from typing import Annotated
+from math import exp
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from kernelblaster.cli.optimize import RunsOption
-from kernelblaster.cli.options import JsonOption
+from kernelblaster.cli.options import JsonOption, RunsOption, runs_folder
 from kernelblaster.cli.show import out
-from kernelblaster.settings import settings
+from kernelblaster.errors import StoreError
+from kernelblaster.store.comparison import compare
+from kernelblaster.store.history import History
 from kernelblaster.store.run import open_run, run_folders
 
 app = typer.Typer(help="Runs of `optimize`: what they did.", no_args_is_help=True, rich_markup_mode=None)
+RunArgument = Annotated[str, typer.Argument(help="A run, or the beginning of its name.")]
 
 
 @app.command("list")
 def list_(runs: RunsOption = None, json_: JsonOption = False) -> None:
     """Every run, the oldest first."""
-    root = runs or settings().data / "runs"
-    rows = []
-    for folder in run_folders(root):
-        with open_run(root, folder.name) as run:
-            first = run.events[0]
-            judged = sum(e.kind == "evaluation" for e in run.events)
-            ended = any(e.kind == "finished" for e in run.events)
-            rows.append(
-                (run.name, first.data.get("task", "?"), judged, "finished" if ended else "unfinished")
-            )
+    root = runs_folder(runs)
+    rows = [_row(root, folder.name) for folder in run_folders(root)]
     if json_:
-        names = ("run", "task", "evaluations", "state")
-        print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=1))
+        print(json.dumps(rows, indent=1))
         return
-    table = Table("run", "task", "evaluations", "", box=None, pad_edge=False)
+    table = Table("run", "task", "evaluations", "speedup", "", box=None, pad_edge=False)
     for row in rows:
-        table.add_row(*map(str, row))
+        speedup = f"{row['speedup']:.2f}x" if row["speedup"] else ""
+        table.add_row(row["run"], row["task"], str(row["evaluations"]), speedup, row["state"])
     out.print(table if rows else f"no runs in {root}", highlight=False)
 
 
 @app.command()
-def show(
-    run: Annotated[str, typer.Argument(help="A run, or the beginning of its name.")],
-    runs: RunsOption = None,
-    json_: JsonOption = False,
-) -> None:
+def show(run: RunArgument, runs: RunsOption = None, json_: JsonOption = False) -> None:
     """What a run recorded, event by event."""
-    with open_run(runs or settings().data / "runs", run) as opened:
+    with open_run(runs_folder(runs), run) as opened:
         events = opened.events
     if json_:
         print(json.dumps([event.model_dump(mode="json") for event in events], indent=1))
         return
     for event in events:
         when = time.strftime("%H:%M:%S", time.localtime(event.at))
-        out.print(f"{when}  {event.kind:11} {event.key:18} {_told(event.kind, event.data)}", highlight=False)
+        line = f"{when}  {event.kind:11} {event.key:18} {_told(event.kind, event.data)}"
+        out.print(line, highlight=False, soft_wrap=True)
 
 
-def _told(kind: str, data: dict[str, object]) -> str:
-    match kind, data:
-        case "evaluation", {"evaluation": {"outcome": {"kind": outcome}, "timing": {"candidate_us": us}}}:
-            return f"{outcome}, {us:.1f} us"
-        case "evaluation", {"evaluation": {"outcome": {"kind": outcome}}}:
-            return str(outcome)
-        case "choice", {"state": state, "options": options}:
-            assert isinstance(options, list)
-            return f"{state}: {', '.join(o['technique'] for o in options) or 'nothing applies'}"
-        case "created", {"task": task}:
-            return str(task)
-        case "theta", {"version": version}:
-            return f"knowledge base at version {version}"
-    return ""
+@app.command()
+def diff(a: RunArgument, b: RunArgument, runs: RunsOption = None, json_: JsonOption = False) -> None:
+    """Two runs side by side: settings, the best, the steps, what was learned, the sources."""
+    root = runs_folder(runs)
+    with open_run(root, a) as one, open_run(root, b) as other:
+        found = compare(History(one), History(other))
+    if json_:
+        print(json.dumps(found, indent=1))
+        return
+    _print_pairs("settings", found["settings"])
+    _print_pairs("best", {name: [best.get(name) for best in found["best"]] for name in found["best"][0]})
+    _print_steps(found["trajectory"])
+    _print_learned(found["learned"])
+    out.print(found["source"] or "the two sources are the same", markup=False, highlight=False)
+
+
+def _row(root: Any, name: str) -> dict[str, Any]:
+    """A run that cannot be read is listed as such: the others are still worth seeing."""
+    try:
+        with open_run(root, name) as run:
+            history = History(run)
+    except StoreError:
+        return {"run": name, "task": "?", "evaluations": 0, "speedup": None, "state": "damaged"}
+    return {
+        "run": name,
+        "task": history.task,
+        "evaluations": len(history.judged),
+        "speedup": history.best.speedup if history.best else None,
+        "state": "finished" if history.finished else "unfinished",
+    }
+
+
+def _print_pairs(title: str, pairs: dict[str, list[Any]]) -> None:
+    table = Table(title, "A", "B", box=None, pad_edge=False, header_style="bold")
+    for name, values in pairs.items():
+        table.add_row(name, *map(_value, values))
+    if pairs:
+        out.print(table, highlight=False)
+
+
+def _print_steps(pairs: list[list[dict[str, Any] | None]]) -> None:
+    table = Table("trajectory", "A", "", "B", "", box=None, pad_edge=False, header_style="bold")
+    for number, (one, other) in enumerate(pairs, 1):
+        table.add_row(str(number), *_step(one), *_step(other))
+    if pairs:
+        out.print(table, highlight=False)
+
+
+def _print_learned(rows: list[dict[str, Any]]) -> None:
+    table = Table("learned", "in", "A", "B", box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        table.add_row(row["technique"], row["state"], *map(_change, row["expected"]))
+    if rows:
+        out.print(table, highlight=False)
+
+
+def _step(step: dict[str, Any] | None) -> tuple[str, str]:
+    if step is None:
+        return "", ""
+    result = step["result"]
+    measured = result if isinstance(result, str) else f"{exp(result):.2f}x"
+    return step["technique"], measured + (" taken" if step["taken"] else "")
+
+
+def _change(pair: list[float | None] | None) -> str:
+    if pair is None:
+        return "not tried"
+    before, after = ("unknown" if value is None else f"{value:.2f}x" for value in pair)
+    return f"{before} -> {after}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "nothing"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _told(kind: str, data: dict[str, Any]) -> str:
+    match kind:
+        case "evaluation":
+            verdict = data["evaluation"]
+            timing = f", {verdict['timing']['candidate_us']:.1f} us" if verdict["timing"] else ""
+            return f"{verdict['outcome']['kind']}{timing}"
+        case "choice":
+            techniques = ", ".join(option["technique"] for option in data["options"])
+            return f"{data['state']}: {techniques or 'nothing applies'}"
+        case "theta":
+            return f"knowledge base at version {data['version']}"
+        case "results":
+            return f"applied {', '.join(data['applied']) or 'nothing'}"
+    return str(data.get("task") or data.get("name") or "")

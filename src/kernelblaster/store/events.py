@@ -38,8 +38,9 @@ class EventLog:
         if self._file is not None and whole < path.stat().st_size:
             self._file.truncate(whole)
 
-    def append(self, kind: str, key: str = "", **data: Any) -> Event:
-        """Add an event; it is on the disk when this returns."""
+    def append(self, kind: str, key: str = "", *, lasting: bool = True, **data: Any) -> Event:
+        """Add an event. It is on the disk when this returns; one that is not `lasting` is safe from the
+        end of this process at once, and from that of the machine with the next one that is."""
         if self._file is None:
             raise StoreError(f"{self._path}: was opened for reading only.")
         event = Event(number=len(self.events), at=time.time(), kind=kind, key=key, data=data)
@@ -48,7 +49,8 @@ class EventLog:
         try:
             self._file.write(b"%08x %s\n" % (zlib.crc32(text), text))
             self._file.flush()
-            os.fsync(self._file.fileno())
+            if lasting:
+                os.fsync(self._file.fileno())
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._file.truncate(end)

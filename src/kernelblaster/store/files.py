@@ -21,22 +21,7 @@ class Files:
         target = self._path(name)
         if target.is_file():
             return name
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".writing-", delete=False) as file:
-                scratch = Path(file.name)
-                try:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                except OSError:
-                    scratch.unlink(missing_ok=True)
-                    raise
-            scratch.rename(target)
-        except OSError as error:
-            raise StoreError(
-                f"{self._folder}: cannot write: {error.strerror or error}. What was recorded before is safe."
-            ) from error
+        write_whole(target, text)
         return name
 
     def get(self, name: str) -> str:
@@ -51,3 +36,24 @@ class Files:
 
     def _path(self, name: str) -> Path:
         return self._folder / name[:2] / name
+
+
+def write_whole(target: Path, text: str) -> None:
+    """Write a file so that it is there in full or not at all, whatever happens; it is on the disk when
+    this returns."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".writing-", delete=False) as file:
+            scratch = Path(file.name)
+            try:
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            except OSError:
+                scratch.unlink(missing_ok=True)
+                raise
+        scratch.replace(target)
+    except OSError as error:
+        raise StoreError(
+            f"{target.parent}: cannot write: {error.strerror or error}. What was recorded before is safe."
+        ) from error

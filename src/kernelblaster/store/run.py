@@ -36,14 +36,21 @@ class Run:
         """Record that something happened."""
         return self._log.append(kind, **data)
 
-    def once(self, kind: str, key: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def once(
+        self, kind: str, key: str, compute: Callable[[], dict[str, Any]], *, lasting: bool = True
+    ) -> dict[str, Any]:
         """What `compute` returned the first time, in this process or in one before it. The result is
-        what JSON makes of it either way."""
+        what JSON makes of it either way. What can be computed again need not be `lasting`: a machine
+        that fails may lose it."""
         found = self._known.get((kind, key))
         if found is None:
             data = json.loads(json.dumps(compute()))
-            found = self._known[(kind, key)] = self._log.append(kind, key, **data)
+            found = self._known[(kind, key)] = self._log.append(kind, key, lasting=lasting, **data)
         return found.data
+
+    def known(self, kind: str, key: str) -> bool:
+        """Whether this was recorded already."""
+        return (kind, key) in self._known
 
     def close(self) -> None:
         self._log.close()

@@ -1,0 +1,41 @@
+"""`kernelblaster export RUN`."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from kernelblaster.cli.options import JsonOption, RunsOption, runs_folder
+from kernelblaster.cli.show import out
+from kernelblaster.store.files import write_whole
+from kernelblaster.store.run import open_run
+
+
+def export(
+    run: Annotated[str, typer.Argument(help="A run, or the beginning of its name: see `runs list`.")],
+    format_: Annotated[
+        Literal["cu", "kernelbench", "module"],
+        typer.Option("--format", help="A .cu; a KernelBench file; a torch module with guards."),
+    ] = "cu",
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The file to write; else it is printed.")
+    ] = None,
+    runs: RunsOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Write the best candidate of a run as a file that needs nothing of KernelBlaster."""
+    from kernelblaster.export.run import export_run
+
+    with open_run(runs_folder(runs), run) as opened:
+        text = export_run(opened, format_)
+        name = opened.name
+    if output is not None:
+        write_whole(output.absolute(), text)
+    if json_:
+        told = {"file": str(output)} if output else {"text": text}
+        print(json.dumps({"run": name, "format": format_, **told}, indent=1))
+    elif output is None:
+        print(text, end="")
+    else:
+        out.print(f"written to {output}", highlight=False, soft_wrap=True)

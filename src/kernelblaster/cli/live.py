@@ -1,0 +1,177 @@
+"""What a person sees while a search runs: a view that is redrawn on a terminal, lines elsewhere."""
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import log
+from typing import TYPE_CHECKING, Protocol
+
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from kernelblaster.cli.show import out
+
+if TYPE_CHECKING:
+    from kernelblaster.optimize import Progress
+
+WIDTH = 40
+SHOWN = 6
+
+
+class View(Protocol):
+    """Told of progress by the search, of stages by the judge, and of news by the command."""
+
+    def __call__(self, progress: "Progress") -> None: ...
+
+    def stage(self, stage: str) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+
+class Silent:
+    """For `--json`."""
+
+    def __call__(self, progress: "Progress") -> None:
+        pass
+
+    def stage(self, stage: str) -> None:
+        pass
+
+    def say(self, text: str) -> None:
+        pass
+
+
+class Lines:
+    """A line for each step, for logs and pipes."""
+
+    def __call__(self, progress: "Progress") -> None:
+        if progress.phase == "stepped" and progress.step is not None:
+            taken = "taken" if progress.step.taken else "not taken"
+            line = f"  {progress.step.place:10} {_tried(progress)}, got {_measured(progress):13} {taken:9}  "
+            out.print(f"{line} {_times(progress)}; {progress.state}", highlight=False, soft_wrap=True)
+
+    def stage(self, stage: str) -> None:
+        pass
+
+    def say(self, text: str) -> None:
+        out.print(text, highlight=False, soft_wrap=True)
+
+
+class Redrawn:
+    """The whole state of the search in a few lines, for a terminal."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._stage = "starting"
+        self._progress: Progress | None = None
+        self._steps: deque[Progress] = deque(maxlen=SHOWN)
+        self._news: list[str] = []
+
+    def __call__(self, progress: "Progress") -> None:
+        self._progress = progress
+        if progress.phase == "stepped":
+            self._steps.append(progress)
+
+    def stage(self, stage: str) -> None:
+        self._stage = stage
+
+    def say(self, text: str) -> None:
+        self._news.append(text)
+
+    def __rich__(self) -> Group:
+        parts: list[Text | Table] = [Text(self._title, style="bold")]
+        progress = self._progress
+        if progress is not None:
+            parts += [Text(f"  {_times(progress)}"), Text(f"  {bar(progress, WIDTH)}")]
+            parts.append(Text(f"  left  {left(progress)}"))
+            parts.append(self._last_steps())
+            parts.append(Text(f"  now   {_now(progress)}"))
+        parts.append(Text(f"        {self._stage}", style="dim"))
+        parts += [Text(f"  {text}", style="yellow") for text in self._news]
+        return Group(*parts)
+
+    def _last_steps(self) -> Table:
+        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+        for step in self._steps:
+            taken = step.step is not None and step.step.taken
+            style = "green" if taken else "dim"
+            predicted = f"predicted {step.predicted:.2f}x" if step.predicted else ""
+            table.add_row(
+                f"  {_place(step)}", step.technique, predicted, _measured(step), step.state, style=style
+            )
+        return table
+
+
+@contextmanager
+def watching(title: str, quiet: bool) -> Iterator[View]:
+    """The view that suits whoever watches."""
+    if quiet:
+        yield Silent()
+        return
+    if not out.is_terminal:
+        lines = Lines()
+        lines.say(title)
+        yield lines
+        return
+    view = Redrawn(title)
+    with Live(view, console=out, refresh_per_second=4):
+        yield view
+
+
+def bar(progress: "Progress", width: int) -> str:
+    """How far the best has come from the first candidate to the floor, by the logarithm of time; `|` is
+    where the baseline is. Empty as long as nothing was timed."""
+    first, floor = progress.first_us, progress.floor_us
+    if not first or not floor or not progress.best_us or first <= floor:
+        return ""
+    done = _part(progress.best_us, first, floor)
+    cells = ["█" if place < round(done * width) else "░" for place in range(width)]
+    if progress.baseline_us:
+        cells[min(width - 1, round(_part(progress.baseline_us, first, floor) * width))] = "|"
+    return "".join(cells) + f" {done:.0%} of the way from the first candidate to the floor"
+
+
+def left(progress: "Progress") -> str:
+    """What may still be spent."""
+    parts = [f"{progress.evaluations_left} candidates"]
+    if progress.seconds_left is not None:
+        parts.append(f"{progress.seconds_left:.0f} s")
+    if progress.gpu_seconds_left is not None:
+        parts.append(f"{progress.gpu_seconds_left:.0f} s of the GPU")
+    return f"{', '.join(parts)}; {progress.evaluations} judged in {progress.seconds:.0f} s"
+
+
+def _part(us: float, first: float, floor: float) -> float:
+    return min(1.0, max(0.0, log(first / us) / log(first / floor)))
+
+
+def _times(progress: "Progress") -> str:
+    if progress.best_us is None:
+        return "nothing timed yet"
+    parts = [f"best {progress.best_us:.1f} us"]
+    named = (("first", progress.first_us), ("baseline", progress.baseline_us), ("floor", progress.floor_us))
+    parts += [f"{name} {us:.1f}" for name, us in named if us is not None]
+    return ", ".join(parts)
+
+
+def _place(progress: "Progress") -> str:
+    numbers = (progress.iteration, progress.rollout, progress.number)
+    return "/".join(str(number) for number in numbers if number is not None)
+
+
+def _now(progress: "Progress") -> str:
+    if progress.phase == "learned":
+        return f"learned from iteration {progress.iteration}"
+    return f"{_place(progress)} {_tried(progress)}  in {progress.state}"
+
+
+def _tried(progress: "Progress") -> str:
+    technique = progress.technique or ""
+    return f"{technique:28} predicted {progress.predicted:.2f}x" if progress.predicted else technique
+
+
+def _measured(progress: "Progress") -> str:
+    measured = progress.measured
+    return f"{measured:.2f}x" if isinstance(measured, float) else measured or ""

@@ -1,0 +1,19 @@
+"""The best candidate as a `.cu` that says where it comes from, compiles alone, and can be judged again."""
+
+from kernelblaster.export.origin import Origin, told
+from kernelblaster.records import Candidate, Task
+from kernelblaster.tasks.header import INCLUDES, declaration
+
+
+def cuda_file(task: Task, origin: Origin) -> str:
+    number = origin.architecture.removeprefix("sm_")
+    build = f"nvcc -O3 -std=c++17 -shared -Xcompiler -fPIC -gencode=arch=compute_{number},code=sm_{number}"
+    lines = [f"// {line}" for line in (*told(origin), f"build: {build}")]
+    return "\n".join(lines) + "\n" + complete_source(task, origin.candidate)
+
+
+def complete_source(task: Task, candidate: Candidate) -> str:
+    """The candidate with all that the judge puts before it: includes, declaration, chosen constants."""
+    chosen = "".join(f"#ifndef {n}\n#define {n} {v}\n#endif\n" for n, v in candidate.defines)
+    declared = declaration(task.signature, task.name)
+    return f"{INCLUDES}\n{declared}\n{chosen}{candidate.source.rstrip()}\n"

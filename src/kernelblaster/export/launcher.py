@@ -1,0 +1,250 @@
+"""Calls an exported CUDA kernel on torch tensors. Its text, from the line below on, is part of every
+exported Python file, so it may use nothing but the standard library and torch."""
+
+# fmt: off
+# --- from here on, in exported files ---
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import torch
+
+# fmt: on
+
+
+class ExportedKernel:
+    """A CUDA source, compiled by nvcc once for each machine, and the launch function in it.
+
+    Tensors are (name, type, sizes), numbers are (name, type). A size is a number where the module's
+    construction fixes it, "free" where the inputs decide, "derived" where only `original`, the forward
+    function of the module, can say. `built_with` are the arguments that the module was built with when the
+    kernel was judged; `training` is set where the module does something else in the other mode.
+    """
+
+    alignment = 256
+    device_type = "cuda"
+
+    def __init__(
+        self,
+        source: str,
+        architecture: str,
+        original: Callable[..., Any],
+        built_with: Any,
+        outputs: list[tuple[Any, ...]],
+        inputs: list[tuple[Any, ...]],
+        parameters: list[tuple[Any, ...]],
+        sizes: dict[str, int | str],
+        training: bool | None,
+    ) -> None:
+        self.source = source
+        self.architecture = architecture
+        self.original = original
+        self.built_with = built_with
+        self.outputs = outputs
+        self.inputs = inputs
+        self.parameters = parameters
+        self.sizes = sizes
+        self.training = training
+        self.problem: str | None = None
+        self._launch: Any = None
+        self._said: set[str] = set()
+        self._derived: dict[Any, list[tuple[int, ...]]] = {}
+        self._parameters_of = [attrgetter(name) for name, _, _ in parameters]
+
+    # Building
+
+    def build(self, architecture: str | None = None) -> "ExportedKernel":
+        """Compile, where nvcc exists; what stands in the way is kept in `problem`."""
+        self.architecture = architecture or self.architecture
+        nvcc = _nvcc()
+        if nvcc is None:
+            self.problem = "nvcc was not found: put it on the PATH, or set CUDA_HOME"
+            return self
+        library = self._library(nvcc)
+        if not library.is_file():
+            self.problem = _compile(nvcc, self.source, self.architecture, library)
+        if self.problem is None and torch.cuda.is_available():
+            self.load(library)
+        return self
+
+    def load(self, library: Path) -> None:
+        """Use the launch function of this library."""
+        if "cuTensorMapEncode" in self.source:
+            ctypes.CDLL("libcuda.so.1", mode=ctypes.RTLD_GLOBAL)
+        launch = ctypes.CDLL(str(library)).exported_launch
+        launch.restype = ctypes.c_char_p
+        numbers = {"int": ctypes.c_int64, "float": ctypes.c_double, "bool": ctypes.c_bool}
+        kinds: list[Any] = [ctypes.c_void_p for _ in self.outputs]
+        kinds += [numbers[i[1]] if len(i) == 2 else ctypes.c_void_p for i in self.inputs]
+        kinds += [ctypes.c_void_p for _ in self.parameters]
+        kinds += [ctypes.c_int64 for _ in self.sizes]
+        launch.argtypes = [*kinds, ctypes.c_void_p]
+        self._launch = launch
+
+    def _library(self, nvcc: str) -> Path:
+        """A place in the user's own cache: a folder that others can write to could hold anything."""
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        text = "\n".join([self.source, self.architecture, os.path.realpath(nvcc)])
+        return cache / "kernelblaster" / "exported" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.so"
+
+    # Guards
+
+    def is_for(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> bool:
+        """Whether a module that is built with these arguments is the one that the kernel was made for."""
+        by_name = isinstance(self.built_with, dict)
+        wanted = (list[Any](), self.built_with) if by_name else (list(self.built_with), dict[str, Any]())
+        return repr((list(arguments), named)) == repr(wanted)
+
+    def why_not(self, module: torch.nn.Module, inputs: tuple[Any, ...]) -> str | None:
+        """Why these inputs are not for this kernel, in words; None if they are."""
+        if not getattr(module, "built_as_judged", True):
+            return "the module was built with other arguments than the kernel is for"
+        if len(inputs) != len(self.inputs):
+            return f"{len(inputs)} inputs are given where the kernel takes {len(self.inputs)}"
+        parameters = [get(module) for get in self._parameters_of]
+        pairs = [(i, v) for i, v in zip(self.inputs, inputs, strict=True) if len(i) == 3]
+        pairs += list(zip(self.parameters, parameters, strict=True))
+        for number, value in zip(self.inputs, inputs, strict=True):
+            if len(number) == 2 and type(value).__name__ != number[1]:
+                return f"{number[0]} is a {type(value).__name__} where a {number[1]} is expected"
+        reason = self._tensors(pairs) or self._shapes(pairs)
+        return reason or self._modes(module, pairs) or self._machine(pairs[0][1].device)
+
+    def _tensors(self, pairs: list[Any]) -> str | None:
+        """Types, devices and memory."""
+        for (name, dtype, _), value in pairs:
+            if not isinstance(value, torch.Tensor):
+                return f"{name} is a {type(value).__name__} where a tensor is expected"
+            if value.dtype != getattr(torch, dtype):
+                return f"{name} is {str(value.dtype).removeprefix('torch.')} where {dtype} is expected"
+            if value.device.type != self.device_type or value.device != pairs[0][1].device:
+                return f"{name} is on {value.device}"
+            if not value.is_contiguous():
+                return f"{name} is not contiguous"
+            if value.data_ptr() % self.alignment:
+                return f"{name} does not begin at a multiple of {self.alignment} bytes"
+        return None
+
+    def _shapes(self, pairs: list[Any]) -> str | None:
+        """Ranks and sizes: one name means one extent, and fixed sizes are as they were."""
+        known = {name: size for name, size in self.sizes.items() if not isinstance(size, str)}
+        for (name, _, dims), value in pairs:
+            shape = tuple(value.shape)
+            if len(shape) != len(dims) or 0 in shape:
+                return f"{name} has shape {shape} where ({', '.join(dims)}) is expected"
+            for axis, (dim, extent) in enumerate(zip(dims, shape, strict=True)):
+                if known.setdefault(dim, extent) != extent:
+                    return f"{name} has {extent} in dimension {axis} where {known[dim]} is expected"
+        return None
+
+    def _modes(self, module: torch.nn.Module, pairs: list[Any]) -> str | None:
+        if self.training not in (None, module.training):
+            return f"the module is {'not ' if self.training else ''}in training mode"
+        if torch.is_grad_enabled() and any(value.requires_grad for _, value in pairs):
+            return "gradients are wanted, and the kernel has none: use torch.no_grad()"
+        return None
+
+    def _machine(self, device: torch.device) -> str | None:
+        """What was built must be there, and must be for the GPU that the tensors are on."""
+        if self._launch is None:
+            return self.problem or "the kernel was not loaded"
+        if self.device_type == "cuda":
+            here = native_architecture(device)
+            if here != self.architecture:
+                return f"the kernel is for {self.architecture}, this GPU is {here}"
+        return None
+
+    def say_once(self, reason: str) -> None:
+        """Tell that the original module runs instead; each reason once."""
+        if reason not in self._said:
+            self._said.add(reason)
+            warnings.warn(f"the original module runs instead of the kernel: {reason}.", stacklevel=2)
+
+    # Running
+
+    def launch(self, module: torch.nn.Module, inputs: tuple[Any, ...]) -> list[torch.Tensor]:
+        """The outputs, on the current stream. `why_not` must have had nothing to say."""
+        parameters = [get(module) for get in self._parameters_of]
+        tensors = [v for v in inputs if isinstance(v, torch.Tensor)] + parameters
+        sizes = self._extents(module, inputs, parameters)
+        device = tensors[0].device
+        outputs = [
+            torch.empty([sizes[dim] for dim in dims], dtype=getattr(torch, dtype), device=device)
+            for _, dtype, dims in self.outputs
+        ]
+        arguments = [v.data_ptr() if isinstance(v, torch.Tensor) else v for v in (*inputs, *parameters)]
+        arguments = [*(o.data_ptr() for o in outputs), *arguments, *(sizes[name] for name in self.sizes)]
+        if device.type == "cuda":
+            with torch.cuda.device(device):
+                error = self._launch(*arguments, torch.cuda.current_stream(device).cuda_stream)
+        else:
+            error = self._launch(*arguments, None)
+        if error:
+            raise RuntimeError(f"the kernel could not be launched: {error.decode()}")
+        return outputs
+
+    def _extents(
+        self, module: torch.nn.Module, inputs: tuple[Any, ...], parameters: list[torch.Tensor]
+    ) -> dict[str, int]:
+        known = {name: size for name, size in self.sizes.items() if not isinstance(size, str)}
+        tensors = [(i[2], v) for i, v in zip(self.inputs, inputs, strict=True) if len(i) == 3]
+        tensors += [(p[2], v) for p, v in zip(self.parameters, parameters, strict=True)]
+        for dims, value in tensors:
+            known |= dict(zip(dims, value.shape, strict=True))
+        if self.sizes.keys() - known.keys():
+            shapes = self._output_shapes(module, inputs)
+            for (_, _, dims), shape in zip(self.outputs, shapes, strict=True):
+                known |= dict(zip(dims, shape, strict=True))
+        return known
+
+    def _output_shapes(self, module: torch.nn.Module, inputs: tuple[Any, ...]) -> list[tuple[int, ...]]:
+        """What the original module says of its outputs, on tensors without values; once for each shape."""
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        from torch.utils import _pytree as pytree
+
+        key = tuple(tuple(v.shape) if isinstance(v, torch.Tensor) else v for v in inputs)
+        if key not in self._derived:
+            with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+                empty = [torch.empty_like(v) if isinstance(v, torch.Tensor) else v for v in inputs]
+                result = self.original(module, *empty)
+            self._derived[key] = [tuple(leaf.shape) for leaf in pytree.tree_leaves(result)]
+        return self._derived[key]
+
+
+def native_architecture(device: torch.device | None = None) -> str:
+    """What nvcc calls the GPU; from Hopper on, with the instructions that only this kind has."""
+    major, minor = torch.cuda.get_device_capability(device)
+    return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
+
+
+def _compile(nvcc: str, source: str, architecture: str, library: Path) -> str | None:
+    """Write the library, whole or not at all; what went wrong, in words."""
+    number = architecture.removeprefix("sm_")
+    library.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+        Path(folder, "kernel.cu").write_text(source)
+        command = [nvcc, "-O3", "-std=c++17", "-shared", "-Xcompiler", "-fPIC"]
+        command += [f"-gencode=arch=compute_{number},code=sm_{number}", "kernel.cu", "-o", "kernel.so"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            lines = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
+            return "nvcc failed: " + next((line for line in lines if "error" in line), lines[-1])
+        Path(folder, "kernel.so").replace(library)
+    return None
+
+
+def _nvcc() -> str | None:
+    """On the PATH, in the CUDA toolkit, or from the nvidia-cuda-nvcc package."""
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    places = [Path(home, "bin", "nvcc") for home in homes if home]
+    places += [place for folder in sys.path for place in Path(folder, "nvidia").glob("c*/bin/nvcc")]
+    return shutil.which("nvcc") or next((str(place) for place in places if place.is_file()), None)

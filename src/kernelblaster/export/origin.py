@@ -1,0 +1,43 @@
+"""Where an exported kernel comes from, as the comment at the head of its file."""
+
+from dataclasses import dataclass
+
+from kernelblaster.records import Candidate, Evaluation
+from kernelblaster.records.outcome import CORRECT, Speedup
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The best candidate of a run with its verdict, and the techniques that led to it."""
+
+    run: str
+    candidate: Candidate
+    evaluation: Evaluation
+    applied: tuple[str, ...]
+    architecture: str
+
+
+def told(origin: Origin) -> list[str]:
+    """The lines of the comment, without comment marks."""
+    evaluation = origin.evaluation
+    lines = [
+        f"{evaluation.task}, optimized by KernelBlaster",
+        f"run {origin.run}, candidate {evaluation.candidate}, on {evaluation.device} ({origin.architecture})",
+    ]
+    if isinstance(evaluation.outcome, CORRECT) and evaluation.timing:
+        timing = evaluation.timing
+        lines.append(
+            f"{evaluation.outcome.kind}: {_speedup(evaluation.outcome.speedup)}; "
+            f"{timing.candidate_us:.1f} us, {timing.baseline} {timing.baseline_us:.1f} us, "
+            f"floor {timing.floor_us:.1f} us"
+        )
+    if evaluation.verification:
+        checked = evaluation.verification
+        lines.append(f"verified by {len(checked.cases)} comparisons in {checked.calls} calls")
+    lines.append(f"applied: {', '.join(origin.applied) or 'nothing, this is the first candidate'}")
+    return lines
+
+
+def _speedup(speedup: Speedup) -> str:
+    modelled = " modelled" if speedup.confidence is None else ""
+    return f"{speedup.estimate:.3f}x{modelled} ({speedup.low:.3f} to {speedup.high:.3f})"

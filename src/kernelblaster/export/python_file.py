@@ -1,0 +1,151 @@
+"""The best candidate as one Python file that needs nothing of KernelBlaster: the task as it was written,
+the kernel, and a module that runs the one in place of the other."""
+
+import ast
+from pathlib import Path
+from typing import Literal
+
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.export.cuda_file import complete_source
+from kernelblaster.export.module_facts import ModuleFacts, module_facts
+from kernelblaster.export.origin import Origin, told
+from kernelblaster.records import Scalar, Signature, Task, Tensor
+from kernelblaster.tasks.header import c_arguments
+
+LAUNCHER = (Path(__file__).parent / "launcher.py").read_text().partition("in exported files ---\n")[2]
+LAUNCHER = LAUNCHER.replace("\n# fmt: on\n", "")
+MODELS = {
+    "kernelbench": '''
+KERNEL.build(native_architecture() if torch.cuda.is_available() else None)
+
+
+class ModelNew(Model):
+    """The same parameters and the same result by the kernel. On a GPU nothing else runs in its place:
+    what the kernel is not for is an error. Without a GPU, the original module runs."""
+
+    def __init__(self, *arguments, **named):
+        super().__init__(*arguments, **named)
+        self.built_as_judged = KERNEL.is_for(arguments, named)
+
+    def forward(self, *inputs):
+        if not torch.cuda.is_available():
+            return super().forward(*inputs)
+        inputs = tuple(v.contiguous() if isinstance(v, torch.Tensor) else v for v in inputs)
+        reason = KERNEL.why_not(self, inputs)
+        if reason is not None:
+            raise RuntimeError(f"not for this kernel: {reason}")
+        out = KERNEL.launch(self, inputs)
+        return RESULT
+''',
+    "module": '''
+KERNEL.build()
+
+
+class OptimizedModel(Model):
+    """The same parameters and the same result by the kernel, for what it was verified on. For anything
+    else the original module runs, and the reason is told once as a warning."""
+
+    def __init__(self, *arguments, **named):
+        super().__init__(*arguments, **named)
+        self.built_as_judged = KERNEL.is_for(arguments, named)
+
+    def forward(self, *inputs, **named):
+        reason = "inputs are given by name" if named else KERNEL.why_not(self, inputs)
+        if reason is not None:
+            KERNEL.say_once(reason)
+            return super().forward(*inputs, **named)
+        out = KERNEL.launch(self, inputs)
+        return RESULT
+''',
+}
+
+
+def python_file(task: Task, origin: Origin, form: Literal["kernelbench", "module"]) -> str:
+    if task.kind != "module":
+        raise KernelBlasterError(
+            f"{task.name}: is a CUDA source, there is no module to stand in for; export it with --format cu."
+        )
+    _check_names(task)
+    facts = module_facts(task)
+    if form == "module" and facts.keeps_statistics:
+        raise KernelBlasterError(
+            f"{task.name}: the module keeps statistics of its inputs in training mode, which the kernel does "
+            "not; as a module it would not be the same. Export it with --format kernelbench or cu."
+        )
+    head = "\n".join(f"# {line}" for line in told(origin))
+    model = MODELS[form].replace("RESULT", facts.result)
+    parts = (head, "", task.source.strip(), "\n\n# The kernel, and how it is called.", LAUNCHER.strip())
+    return "\n".join((*parts, "\n", _kernel(task, origin, facts))) + "\n" + model
+
+
+def _kernel(task: Task, origin: Origin, facts: ModuleFacts) -> str:
+    """The line that describes the kernel to the launcher."""
+    signature = task.signature
+    inputs = [(i.name, i.kind) if isinstance(i, Scalar) else _tensor(i.name, i) for i in signature.inputs]
+    pairs = zip(facts.parameters, signature.parameters, strict=True)
+    fields = {
+        "architecture": origin.architecture,
+        "outputs": [_tensor(t.name, t) for t in signature.outputs],
+        "inputs": inputs,
+        "parameters": [_tensor(name, t) for name, t in pairs],
+        "sizes": {
+            s.name: task.primary.sizes[s.name] if s.kind == "fixed" else s.kind for s in signature.sizes
+        },
+        "training": True if facts.modes_differ else None,
+    }
+    described = "".join(f"    {name}={value!r},\n" for name, value in fields.items())
+    source = complete_source(task, origin.candidate) + _wrapper(signature)
+    return (
+        f"CUDA_SOURCE = {_text(source)}\n\n"
+        "KERNEL = ExportedKernel(\n    source=CUDA_SOURCE,\n    original=Model.forward,\n"
+        f"    built_with=get_init_inputs(),\n{described})"
+    )
+
+
+def _tensor(name: str, tensor: Tensor) -> tuple[str, str, tuple[str, ...]]:
+    return name, tensor.dtype, tensor.dims
+
+
+def _wrapper(signature: Signature) -> str:
+    """The launch function once more, with what the CUDA runtime says of the launch."""
+    arguments = c_arguments(signature)
+    taken = ", ".join(f"{kind} {name}" for kind, name in arguments)
+    given = ", ".join(name for _, name in arguments)
+    return (
+        f'\nextern "C" const char* exported_launch({taken}, cudaStream_t stream) {{\n'
+        f"  launch_gpu_implementation({given}, stream);\n"
+        "  cudaError_t error = cudaGetLastError();\n"
+        "  return error == cudaSuccess ? nullptr : cudaGetErrorString(error);\n}\n"
+    )
+
+
+def _text(source: str) -> str:
+    """A Python literal, readable where the text allows it."""
+    return repr(source) if "'''" in source else f"r'''\n{source}'''"
+
+
+def _check_names(task: Task) -> None:
+    """The task and the launcher share one file, so a name may mean one thing only."""
+    mine, theirs = _bound(LAUNCHER), _bound(task.source)
+    reserved = dict.fromkeys(("ModelNew", "OptimizedModel", "KERNEL", "CUDA_SOURCE"), "")
+    clashes = [n for n, what in theirs.items() if (mine | reserved).get(n, what) != what]
+    if clashes:
+        raise KernelBlasterError(
+            f"{task.path}: an exported file has another use for the name {', '.join(clashes)}; rename it."
+        )
+
+
+def _bound(source: str) -> dict[str, str]:
+    """Names that a source binds at its top level, with what they are bound to."""
+    found: dict[str, str] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Import):
+            found |= {(a.asname or a.name).split(".")[0]: a.name.split(".")[0] for a in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found[node.name] = f"line {node.lineno}"
+        elif isinstance(node, ast.Assign):
+            names = [n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+            found |= dict.fromkeys(names, f"line {node.lineno}")
+    return found

@@ -1,0 +1,25 @@
+"""From a run to a file that others can use."""
+
+from typing import Literal
+
+from kernelblaster.errors import StoreError
+from kernelblaster.export.cuda_file import cuda_file
+from kernelblaster.export.origin import Origin
+from kernelblaster.export.python_file import python_file
+from kernelblaster.store.history import History
+from kernelblaster.store.run import Run
+from kernelblaster.store.subject import task_of
+
+Format = Literal["cu", "kernelbench", "module"]
+
+
+def export_run(run: Run, form: Format = "cu") -> str:
+    """The text of the file; StoreError where the run has nothing to export."""
+    history = History(run)
+    candidate, evaluation = history.best_candidate()
+    if evaluation.compilation is None:
+        raise StoreError(f"{run.name}: does not say what its best candidate was compiled for.")
+    architecture = evaluation.compilation.architecture
+    origin = Origin(run.name, candidate, evaluation, history.applied, architecture)
+    task = task_of(run)
+    return cuda_file(task, origin) if form == "cu" else python_file(task, origin, form)

@@ -1,0 +1,75 @@
+"""Two runs side by side."""
+
+import difflib
+from itertools import zip_longest
+from typing import Any
+
+from kernelblaster.store.history import History
+
+
+def compare(one: History, other: History) -> dict[str, Any]:
+    """Settings that differ, the best of each, the steps of both, what each taught, and how the sources of
+    the two best candidates differ."""
+    return {
+        "runs": [one.name, other.name],
+        "settings": _settings(one.about, other.about),
+        "best": [_best(one), _best(other)],
+        "trajectory": [list(pair) for pair in zip_longest(one.steps, other.steps)],
+        "learned": _learned(one, other),
+        "source": _source_difference(one, other),
+    }
+
+
+def _settings(one: dict[str, Any], other: dict[str, Any]) -> dict[str, list[Any]]:
+    """Only what differs; the settings of the search by their own names."""
+    flat = [{**about, **about.get("search", {})} for about in (one, other)]
+    names = [name for name in {**flat[0], **flat[1]} if name != "search"]
+    pairs = {name: [values.get(name) for values in flat] for name in names}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _best(history: History) -> dict[str, Any]:
+    best, first = history.best, history.first
+    told: dict[str, Any] = {
+        "task": history.task,
+        "finished": history.finished,
+        "evaluations": len(history.judged),
+        "applied": list(history.applied),
+    }
+    if best is None:
+        return told
+    over_first = best.speedup / first.speedup if best.speedup and first and first.speedup else None
+    timing = best.verdict.get("timing") or {}
+    us = {"us": timing.get("candidate_us"), "baseline_us": timing.get("baseline_us")}
+    gains = {"speedup": best.speedup, "gain_over_first": over_first}
+    return told | {"outcome": best.outcome, "found_after": history.judged.index(best) + 1} | gains | us
+
+
+def _learned(one: History, other: History) -> list[dict[str, Any]]:
+    """What each run made of the techniques that either of them tried."""
+    sides = [_expectations(history) for history in (one, other)]
+    keys = sorted(sides[0].keys() | sides[1].keys())
+    return [
+        {"state": state, "technique": technique, "expected": [s.get((state, technique)) for s in sides]}
+        for state, technique in keys
+    ]
+
+
+def _expectations(history: History) -> dict[tuple[str, str], list[float | None]]:
+    """The expected speedup of each technique before and after the run."""
+    techniques = history.learned["techniques"] if history.learned else []
+    return {
+        (t["state"], t["technique"]): [
+            t[side]["speedup"] if t[side] else None for side in ("before", "after")
+        ]
+        for t in techniques
+    }
+
+
+def _source_difference(one: History, other: History) -> str:
+    mine, theirs = one.best, other.best
+    if mine is None or theirs is None:
+        return ""
+    before, after = one.source_of(mine).splitlines(), other.source_of(theirs).splitlines()
+    lines = difflib.unified_diff(before, after, one.name, other.name, lineterm="")
+    return "\n".join(lines)

@@ -1,0 +1,93 @@
+"""Looking back at a run: what was judged, what was best, which way led to it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kernelblaster.errors import StoreError
+from kernelblaster.records import Candidate, Evaluation
+from kernelblaster.store.run import Run
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One candidate with its verdict; `code` identifies it, `source` is the name of its text among the
+    run's files."""
+
+    code: str
+    source: str
+    verdict: dict[str, Any]
+
+    @property
+    def evaluation(self) -> Evaluation:
+        return Evaluation.model_validate(self.verdict)
+
+    @property
+    def outcome(self) -> str:
+        return str(self.verdict["outcome"]["kind"])
+
+    @property
+    def speedup(self) -> float | None:
+        """Over the baseline; None if it is not correct."""
+        found = self.verdict["outcome"].get("speedup")
+        return None if found is None else float(found["estimate"])
+
+
+class History:
+    """A run as it stands, whether it ended or not."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.name = run.name
+        self.about: dict[str, Any] = run.events[0].data if run.events else {}
+        self.judged = [
+            Judged(e.key, e.data["source"], e.data["evaluation"])
+            for e in run.events
+            if e.kind == "evaluation"
+        ]
+        self.finished = any(e.kind == "finished" for e in run.events)
+        self._results = next((e.data for e in run.events if e.kind == "results"), None)
+
+    @property
+    def task(self) -> str:
+        return str(self.about.get("task", "?"))
+
+    @property
+    def first(self) -> Judged | None:
+        return self.judged[0] if self.judged else None
+
+    @property
+    def best(self) -> Judged | None:
+        """What the run ended with; as long as it has not, the fastest correct candidate so far."""
+        for judged in self.judged:
+            if self._results and judged.code == self._results["best"]:
+                return judged
+        correct = [judged for judged in self.judged if judged.speedup is not None]
+        return max(correct, key=lambda judged: judged.speedup or 0.0, default=None)
+
+    @property
+    def applied(self) -> tuple[str, ...]:
+        """The techniques that led to the best candidate; unknown, so empty, until the run has ended."""
+        return tuple(self._results["applied"]) if self._results else ()
+
+    @property
+    def steps(self) -> list[dict[str, Any]]:
+        """In the order in which they were judged; the fields are those of `Step`."""
+        recorded = (event.data["steps"] for event in self._run.events if event.kind == "steps")
+        return [step for steps in recorded for step in steps]
+
+    @property
+    def learned(self) -> dict[str, Any] | None:
+        return self._results["learned"] if self._results else None
+
+    def source_of(self, judged: Judged) -> str:
+        return self._run.files.get(judged.source)
+
+    def best_candidate(self) -> tuple[Candidate, Evaluation]:
+        """The best candidate with its verdict; StoreError where there is none."""
+        best = self.best
+        if best is None:
+            raise StoreError(f"{self.name}: has no correct candidate yet.")
+        evaluation = best.evaluation
+        return Candidate(
+            source=self.source_of(best), origin=f"run {self.name}", defines=evaluation.defines
+        ), evaluation

@@ -1,0 +1,103 @@
+"""What a run leaves for those who look into its folder: the best candidate, the way to it, and what the
+knowledge base learned; each as a file to read and as one to parse."""
+
+import json
+from collections.abc import Sequence
+from math import exp
+from typing import Any
+
+from kernelblaster.knowledge.differences import Changed, Score, difference
+from kernelblaster.knowledge.events import Event
+from kernelblaster.knowledge.knowledge_base import KnowledgeBase
+from kernelblaster.records import Candidate
+from kernelblaster.store.files import write_whole
+from kernelblaster.store.history import History
+from kernelblaster.store.run import Run
+
+
+def leave_results(run: Run, best: Candidate, applied: Sequence[str], knowledge: KnowledgeBase) -> None:
+    """best.cu, trajectory.json, trajectory.md, learned.json and learned.md; and an event with what cannot
+    be had from the others."""
+    data = run.once(
+        "results",
+        "end",
+        lambda: {"best": best.code, "applied": list(applied), "learned": _learned(run, knowledge)},
+    )
+    steps = [_step(step) for step in History(run).steps]
+    way = {"best": data["best"], "applied": data["applied"], "steps": steps}
+    write_whole(run.folder / "best.cu", best.source)
+    write_whole(run.folder / "trajectory.json", json.dumps(way, indent=1) + "\n")
+    write_whole(run.folder / "trajectory.md", _trajectory_table(way))
+    write_whole(run.folder / "learned.json", json.dumps(data["learned"], indent=1) + "\n")
+    write_whole(run.folder / "learned.md", _learned_table(data["learned"]))
+
+
+def _step(step: dict[str, Any]) -> dict[str, Any]:
+    """A step as a person counts: speedups, not their logarithms."""
+    result = step["result"]
+    told = {name: value for name, value in step.items() if name != "result"}
+    return told | ({"failure": result} if isinstance(result, str) else {"speedup": exp(result)})
+
+
+def _trajectory_table(way: dict[str, Any]) -> str:
+    lines = [
+        f"applied: {', '.join(way['applied']) or 'nothing, the first candidate is the best'}",
+        "",
+        "| step | state | technique | predicted | measured | |",
+        "|---|---|---|---|---|---|",
+    ]
+    for step in way["steps"]:
+        measured = f"{step['speedup']:.2f}x" if "speedup" in step else step["failure"]
+        lines.append(
+            f"| {step['place']} | {step['state']} | {step['technique']} | {step['predicted']:.2f}x "
+            f"| {measured} | {'taken' if step['taken'] else ''} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _learned(run: Run, knowledge: KnowledgeBase) -> dict[str, Any]:
+    """Only what this run brought: others may have learned at the same time."""
+    begun = min((e.data["version"] for e in run.events if e.kind == "theta"), default=knowledge.version)
+    mine = [event for event in knowledge.log(since=begun) if event.provenance.run == run.name]
+    changes = difference(knowledge.at(begun), knowledge.content())
+    touched = {_touched(event) for event in mine}
+    return {
+        "from": begun,
+        "to": mine[-1].version if mine else begun,
+        "states": [e.change.state.name for e in mine if e.change.kind == "state_added"],
+        "techniques": [
+            c.model_dump(mode="json") for c in changes.techniques if (c.state, c.technique) in touched
+        ],
+        "reasons": [gap for e in run.events if e.kind == "update" for gap in e.data["gaps"]],
+        "events": [e.model_dump(mode="json", exclude_none=True) for e in mine],
+    }
+
+
+def _touched(event: Event) -> tuple[str, str]:
+    change = event.change
+    if change.kind == "optimization_added":
+        return change.state, change.optimization.technique
+    return str(getattr(change, "state", "")), str(getattr(change, "technique", ""))
+
+
+def _learned_table(learned: dict[str, Any]) -> str:
+    """What is expected of each technique that the run tried, before and after it, and why that changed."""
+    lines = [
+        f"{len(learned['events'])} events, from version {learned['from']} to {learned['to']}; new states: "
+        f"{', '.join(learned['states']) or 'none'}",
+        "",
+        "| state | technique | expected before | after | attempts |",
+        "|---|---|---|---|---|",
+    ]
+    for changed in map(Changed.model_validate, learned["techniques"]):
+        attempts = changed.after.attempts if changed.after else 0
+        lines.append(
+            f"| {changed.state} | {changed.technique} | {_expected(changed.before)} "
+            f"| {_expected(changed.after)} | {attempts:g} |"
+        )
+    reasons = [f"- {r['state']}, {r['technique']}: {r['sentence']}" for r in learned["reasons"]]
+    return "\n".join([*lines, "", *reasons]).rstrip() + "\n"
+
+
+def _expected(score: Score | None) -> str:
+    return f"{score.speedup:.2f}x" if score else "unknown"

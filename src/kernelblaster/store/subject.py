@@ -1,0 +1,30 @@
+"""The task of a run: kept with it, so that the run can be continued and judged again whatever becomes of
+the file that it was started on."""
+
+from kernelblaster.errors import StoreError
+from kernelblaster.records import Task
+from kernelblaster.store.files import write_whole
+from kernelblaster.store.run import Run
+from kernelblaster.tasks.catalog import load_file, load_task
+
+
+def keep_task(run: Run, task: Task) -> None:
+    """Once for each run."""
+    suffix = ".cu" if task.kind == "cuda" else ".py"
+    kept = {"name": task.name, "dtype": task.dtype, "suffix": suffix}
+    run.once("task", "kept", lambda: kept | {"source": run.files.put(task.source)})
+
+
+def task_of(run: Run) -> Task:
+    """The task as it was when the run began; StoreError where the run has none."""
+    kept = next((event.data for event in run.events if event.kind == "task"), None)
+    if kept is not None:
+        copy = run.folder / f"task{kept['suffix']}"
+        source = run.files.get(kept["source"])
+        if not copy.is_file() or copy.read_text() != source:
+            write_whole(copy, source)
+        return load_file(kept["name"], copy, kept["dtype"])
+    about = run.events[0].data
+    if "task" not in about:
+        raise StoreError(f"{run.folder}: does not say which task it is for.")
+    return load_task(about["task"], about.get("dtype", "float32"))

@@ -1,0 +1,46 @@
+"""Judge the best candidate of a run again, from scratch."""
+
+from math import log
+
+from kernelblaster import cache
+from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.timing import RESOLUTION
+from kernelblaster.records import Evaluation
+from kernelblaster.records.outcome import CORRECT, Speedup
+from kernelblaster.records.record import Record
+from kernelblaster.store.history import History
+from kernelblaster.store.run import Run
+from kernelblaster.store.subject import task_of
+
+
+class Verified(Record):
+    """The verdict of then and of now. `correct` says whether the candidate still is; `speedup_holds`
+    whether the two intervals, widened by the timer's resolution, meet, and is None where that cannot be
+    asked: on another device, or of a candidate that is not correct."""
+
+    run: str
+    then: Evaluation
+    now: Evaluation
+    correct: bool
+    speedup_holds: bool | None
+
+    @property
+    def holds(self) -> bool:
+        return self.correct and self.speedup_holds is not False
+
+
+def verify(run: Run, judge: Judge) -> Verified:
+    """Compiled anew, on values drawn anew, timed anew; what the run recorded is only compared with."""
+    candidate, then = History(run).best_candidate()
+    task = task_of(run)
+    with cache.afresh("candidate"):
+        now = judge.evaluate(task, candidate)
+    correct = isinstance(now.outcome, CORRECT)
+    holds = None
+    if isinstance(then.outcome, CORRECT) and isinstance(now.outcome, CORRECT) and then.device == now.device:
+        holds = _meet(then.outcome.speedup, now.outcome.speedup)
+    return Verified(run=run.name, then=then, now=now, correct=correct, speedup_holds=holds)
+
+
+def _meet(one: Speedup, other: Speedup) -> bool:
+    return max(log(one.low), log(other.low)) <= min(log(one.high), log(other.high)) + 2 * RESOLUTION

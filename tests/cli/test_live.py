@@ -1,0 +1,93 @@
+"""What a person sees of a search: the same facts on a terminal, in a pipe, and nothing with --json."""
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from kernelblaster.cli import live
+from kernelblaster.cli.live import Redrawn, bar, left, watching
+from kernelblaster.optimize import Progress
+from kernelblaster.records import Step
+
+
+def progress(**fields: Any) -> Progress:
+    step = Step(
+        place="1/0/2/0",
+        state="latency",
+        technique="loop_unrolling",
+        predicted=1.3,
+        result=0.4,
+        taken=True,
+    )
+    known: dict[str, Any] = {"phase": "stepped", "iteration": 1, "rollout": 0, "number": 2, "step": step}
+    known |= {"evaluations": 7, "evaluations_left": 13, "seconds": 41.0, "state": "latency"}
+    known |= {"technique": "loop_unrolling", "predicted": 1.3, "measured": 1.49}
+    known |= {"first_us": 400.0, "best_us": 200.0, "baseline_us": 282.9, "floor_us": 100.0}
+    return Progress(**known | fields)
+
+
+def on_a_console(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> io.StringIO:
+    written = io.StringIO()
+    monkeypatch.setattr(live, "out", Console(file=written, force_terminal=terminal, width=120))
+    return written
+
+
+def test_the_bar_shows_the_best_between_the_first_and_the_floor_with_the_baseline() -> None:
+    drawn = bar(progress(), 40)
+    assert drawn.startswith("█" * 10 + "|" + "█" * 9 + "░" * 20) and "50%" in drawn
+    assert bar(progress(best_us=100.0), 40).startswith("█" * 10 + "|" + "█" * 29)
+    assert bar(progress(best_us=None), 40) == ""
+    assert bar(progress(floor_us=500.0), 40) == ""
+
+
+def test_what_is_left_of_every_budget_is_told() -> None:
+    assert left(progress()) == "13 candidates; 7 judged in 41 s"
+    told = left(progress(seconds_left=19.0, gpu_seconds_left=3.0))
+    assert told == "13 candidates, 19 s, 3 s of the GPU; 7 judged in 41 s"
+
+
+def test_a_terminal_shows_the_whole_state_of_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = on_a_console(monkeypatch, terminal=True)
+    with watching("run r: a task", quiet=False) as view:
+        view(progress())
+        view(progress(phase="judging", technique="kernel_fusion", predicted=2.0, measured=None, step=None))
+        view.stage("verifying")
+        view.say("the device was lost")
+    text = written.getvalue()
+    for word in ("run r: a task", "best 200.0 us", "floor 100.0", "baseline 282.9", "13 candidates"):
+        assert word in text
+    for word in ("loop_unrolling", "1.49x", "kernel_fusion", "predicted 2.00x", "verifying", "was lost"):
+        assert word in text
+
+
+def test_only_the_last_steps_are_shown() -> None:
+    view = Redrawn("run")
+    for number in range(50):
+        view(progress(number=number))
+    console = Console(file=io.StringIO(), width=120)
+    console.print(view)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "1/0/49" in text and "1/0/40" not in text
+
+
+def test_elsewhere_each_step_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = on_a_console(monkeypatch, terminal=False)
+    with watching("run r", quiet=False) as view:
+        view(progress(phase="judging", step=None))
+        view(progress())
+        view(progress(measured="Incorrect"))
+        view.stage("timing")
+    lines = written.getvalue().splitlines()
+    assert len(lines) == 3 and lines[0] == "run r"
+    assert "predicted 1.30x, got 1.49x" in lines[1] and "got Incorrect" in lines[2]
+
+
+def test_with_json_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = on_a_console(monkeypatch, terminal=True)
+    with watching("run r", quiet=True) as view:
+        view(progress())
+        view.stage("timing")
+        view.say("news")
+    assert written.getvalue() == ""

@@ -1,0 +1,174 @@
+"""Exported files: complete, honest about where they come from, and usable without KernelBlaster."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.export.cuda_file import cuda_file
+from kernelblaster.export.module_facts import module_facts
+from kernelblaster.export.origin import Origin
+from kernelblaster.export.python_file import python_file
+from kernelblaster.judge.compile import Binary, compile_candidate
+from kernelblaster.records import Candidate, Evaluation, Inconclusive, Task
+from kernelblaster.records.outcome import Speedup
+from kernelblaster.tasks.catalog import load_file
+
+HEAD = "import torch, torch.nn as nn\nrows, cols = 512, 1024\nSMALL = {'rows': 3, 'cols': 5}\n"
+TAIL = "def get_inputs():\n    return [torch.randn(rows, cols)]\ndef get_init_inputs():\n    return [cols]\n"
+SCALE = """class Model(nn.Module):
+    def __init__(self, cols):
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(cols, 1))
+    def forward(self, x):
+        return x * self.inner[0].weight, {"sum": (x + self.inner[0].bias,)}
+"""
+RETURNS = """import collections
+class Model(nn.Module):
+    def __init__(self, cols):
+        super().__init__()
+    def forward(self, x):
+        return {}
+"""
+KERNEL = """
+#ifndef BLOCK
+#define BLOCK 128
+#endif
+__global__ void scale(
+    float* a, float* b, const float* x, const float* w, const float* c, int64_t n, int64_t m) {
+  int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+  if (i >= n * m) return;
+  a[i] = x[i] * w[i % m];
+  b[i] = x[i] + c[0];
+}
+extern "C" void launch_gpu_implementation(
+    float* out0, float* out1, const float* x, const float* inner_0_weight, const float* inner_0_bias,
+    int64_t x_0, int64_t x_1, int64_t inner_0_weight_0, cudaStream_t stream) {
+  scale<<<(x_0 * x_1 + BLOCK - 1) / BLOCK, BLOCK, 0, stream>>>(
+      out0, out1, x, inner_0_weight, inner_0_bias, x_0, x_1);
+}
+"""
+
+
+def task_in(folder: Path, body: str, head: str = HEAD) -> Task:
+    (folder / "task.py").write_text(head + body + TAIL)
+    return load_file("scale", folder / "task.py")
+
+
+def origin(task: Task, source: str = KERNEL) -> Origin:
+    candidate = Candidate(source=source, defines=(("BLOCK", 64),))
+    speedup = Speedup(estimate=1.25, low=1.0, high=1.5, confidence=None)
+    evaluation = Evaluation(
+        task=task.name, candidate="c0", device="a device", outcome=Inconclusive(speedup=speedup), seconds=1
+    )
+    return Origin("run-1", candidate, evaluation, ("kernel_fusion",), "sm_90a")
+
+
+def imported(text: str) -> ModuleType:
+    module = ModuleType("exported")
+    exec(compile(text, "exported.py", "exec"), module.__dict__)
+    return module
+
+
+def test_the_cu_says_where_it_comes_from_and_can_be_judged_again(compiler: str, tmp_path: Path) -> None:
+    task = task_in(tmp_path, SCALE)
+    text = cuda_file(task, origin(task))
+    assert text.startswith("// scale, optimized by KernelBlaster\n// run run-1, candidate c0, on a device")
+    assert "// applied: kernel_fusion" in text and "#define BLOCK 64" in text
+    assert isinstance(compile_candidate(task, Candidate(source=text), "sm_90a"), Binary)
+    (tmp_path / "alone.cu").write_text(text)
+    alone = [
+        compiler,
+        "-std=c++17",
+        "-shared",
+        "-Xcompiler",
+        "-fPIC",
+        "-arch=sm_90a",
+        "alone.cu",
+        "-o",
+        "a.so",
+    ]
+    subprocess.run(alone, cwd=tmp_path, check=True)
+
+
+def test_a_kernelbench_file_has_the_interface_and_the_parameters_of_the_original(
+    compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    task = task_in(tmp_path, SCALE)
+    made = imported(python_file(task, origin(task), "kernelbench"))
+    assert made.KERNEL.problem is None and len(list((tmp_path / "cache").rglob("*.so"))) == 1
+    torch.manual_seed(7)
+    original = made.Model(*made.get_init_inputs())
+    torch.manual_seed(7)
+    new = made.ModelNew(*made.get_init_inputs())
+    assert new.state_dict().keys() == original.state_dict().keys()
+    new.load_state_dict(original.state_dict())
+    if not torch.cuda.is_available():
+        inputs = made.get_inputs()
+        (first, rest), (expected, others) = new(*inputs), original(*inputs)
+        assert torch.equal(first, expected) and torch.equal(rest["sum"][0], others["sum"][0])
+
+
+def test_a_module_falls_back_with_one_warning_for_each_reason(
+    compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    task = task_in(tmp_path, SCALE)
+    made = imported(python_file(task, origin(task), "module"))
+    model = made.OptimizedModel(*made.get_init_inputs())
+    x = torch.randn(4, 1024)
+    with pytest.warns(
+        UserWarning, match="the original module runs instead of the kernel: x is on cpu"
+    ) as told:
+        for _ in range(3):
+            assert torch.equal(model(x)[0], made.Model.forward(model, x)[0])
+    assert len(told) == 1
+    with pytest.warns(UserWarning, match="inputs are given by name"):
+        model(x=x)
+    other = made.OptimizedModel(8)
+    with pytest.warns(UserWarning, match="built with other arguments"):
+        other(torch.randn(2, 8))
+
+
+def test_an_exported_file_imports_nothing_of_kernelblaster(tmp_path: Path) -> None:
+    task = task_in(tmp_path, SCALE)
+    text = python_file(task, origin(task), "module").replace("KERNEL.build()", "")
+    (tmp_path / "exported.py").write_text(text)
+    program = "import exported, sys; assert 'kernelblaster' not in sys.modules; exported.OptimizedModel(1024)"
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env={}, check=True)
+
+
+def test_what_only_holds_in_training_mode_is_guarded(tmp_path: Path) -> None:
+    body = "class Model(nn.Module):\n    def __init__(self, cols):\n        super().__init__()\n        {}\n"
+    body += "    def forward(self, x):\n        return self.norm(x)\n"
+    plain = module_facts(task_in(tmp_path, body.format("self.norm = nn.LayerNorm(cols)")))
+    assert not plain.modes_differ and not plain.keeps_statistics and plain.result == "out[0]"
+    task = task_in(tmp_path, body.format("self.norm = nn.BatchNorm1d(cols)"))
+    batch = module_facts(task)
+    assert batch.modes_differ and batch.keeps_statistics
+    with pytest.raises(KernelBlasterError, match="keeps statistics"):
+        python_file(task, origin(task), "module")
+
+
+def test_results_keep_their_structure(tmp_path: Path) -> None:
+    facts = module_facts(task_in(tmp_path, RETURNS.format("[x + 1, (x, {'a': x})]")))
+    assert facts.result == "[out[0], (out[1], {'a': out[2]},)]"
+    facts = module_facts(task_in(tmp_path, RETURNS.format("torch.max(x, dim=-1)")))
+    assert facts.result == "torch.return_types.max((out[0], out[1],))"
+
+
+def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
+    clash = task_in(tmp_path, SCALE, HEAD + "KERNEL = 3\n")
+    with pytest.raises(KernelBlasterError, match="another use for the name KERNEL"):
+        python_file(clash, origin(clash), "module")
+    cuda = clash.model_copy(update={"kind": "cuda"})
+    with pytest.raises(KernelBlasterError, match="--format cu"):
+        python_file(cuda, origin(cuda), "kernelbench")
+    odd = task_in(tmp_path, RETURNS.format("collections.namedtuple('Pair', 'a b')(x + 1, x)"))
+    with pytest.raises(KernelBlasterError, match="only tensors in tuples, lists and dicts"):
+        python_file(odd, origin(odd), "module")

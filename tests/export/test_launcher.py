@@ -1,0 +1,169 @@
+"""The launcher of exported files on a library that runs on the host: what it lets through is computed by
+the library, what it does not is named."""
+
+import re
+import shutil
+import subprocess
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from kernelblaster.export.launcher import ExportedKernel
+
+LIBRARY = """
+#include <cstdint>
+extern "C" const char* exported_launch(
+    float* out, const float* x, double factor, const float* bias, int64_t rows, int64_t cols, int64_t half,
+    void* stream) {
+  if (factor < 0) return "a negative factor";
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < half; ++c) out[r * half + c] = x[r * cols + 2 * c] * factor + bias[c];
+  return nullptr;
+}
+"""
+
+
+class Model(torch.nn.Module):
+    """Every second column, scaled, with a bias."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.shift = torch.nn.Module()
+        self.shift.register_parameter("bias", torch.nn.Parameter(torch.arange(float(width))))
+        self.shift.bias.requires_grad = False
+
+    def forward(self, x: torch.Tensor, factor: float) -> torch.Tensor:
+        return x[:, ::2] * factor + self.shift.bias
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("g++") is None:
+        pytest.skip("g++ was not found")
+    folder = tmp_path_factory.mktemp("library")
+    (folder / "kernel.cpp").write_text(LIBRARY)
+    subprocess.run(["g++", "-shared", "-fPIC", "kernel.cpp", "-o", "kernel.so"], cwd=folder, check=True)
+    return folder / "kernel.so"
+
+
+@pytest.fixture
+def kernel(library: Path) -> ExportedKernel:
+    made = ExportedKernel(
+        source="",
+        architecture="sm_90a",
+        original=Model.forward,
+        built_with=[4],
+        outputs=[("out", "float32", ("x_0", "out_1"))],
+        inputs=[("x", "float32", ("x_0", "x_1")), ("factor", "float")],
+        parameters=[("shift.bias", "float32", ("out_1",))],
+        sizes={"x_0": "free", "x_1": "free", "out_1": 4},
+        training=None,
+    )
+    made.device_type, made.alignment = "cpu", 4
+    made.load(library)
+    return made
+
+
+def test_what_the_guards_let_through_is_computed(kernel: ExportedKernel) -> None:
+    model, x = Model(4), torch.randn(3, 8)
+    assert kernel.why_not(model, (x, 2.0)) is None
+    assert torch.equal(kernel.launch(model, (x, 2.0))[0], model(x, 2.0))
+
+
+def test_sizes_that_only_the_module_knows_are_asked_of_it_once(kernel: ExportedKernel) -> None:
+    calls = []
+
+    def original(module: torch.nn.Module, *inputs: Any) -> Any:
+        calls.append(inputs)
+        return Model.forward(module, *inputs)  # type: ignore[arg-type]
+
+    kernel.original = original
+    kernel.parameters = [("shift.bias", "float32", ("bias_0",))]
+    kernel.sizes = {"x_0": "free", "x_1": "free", "bias_0": 4, "out_1": "derived"}
+    model = Model(4)
+    for _ in range(2):
+        sizes = kernel._extents(model, (torch.randn(3, 8), 2.0), [model.shift.bias])
+        assert sizes["out_1"] == 4
+    assert len(calls) == 1
+
+
+def test_what_the_runtime_says_is_raised(kernel: ExportedKernel) -> None:
+    with pytest.raises(RuntimeError, match="could not be launched: a negative factor"):
+        kernel.launch(Model(4), (torch.randn(3, 8), -1.0))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "reason"),
+    [
+        ((torch.zeros(3, 8),), "1 inputs are given where the kernel takes 2"),
+        ((torch.zeros(3, 8), 2), "factor is a int where a float is expected"),
+        ((3.0, 2.0), "x is a float where a tensor is expected"),
+        ((torch.zeros(3, 8).double(), 2.0), "x is float64 where float32 is expected"),
+        ((torch.zeros(3, 8, device="meta"), 2.0), "x is on meta"),
+        ((torch.zeros(8, 3).T, 2.0), "x is not contiguous"),
+        ((torch.zeros(3, 8, 1), 2.0), r"x has shape \(3, 8, 1\) where \(x_0, x_1\) is expected"),
+        ((torch.zeros(0, 8), 2.0), r"x has shape \(0, 8\)"),
+        ((torch.zeros(3, 8, requires_grad=True), 2.0), "gradients are wanted"),
+    ],
+)
+def test_what_the_kernel_is_not_for_is_named(
+    kernel: ExportedKernel, inputs: tuple[Any, ...], reason: str
+) -> None:
+    assert re.search(reason, kernel.why_not(Model(4), inputs) or "")
+
+
+def test_memory_that_begins_anywhere_is_not_taken(kernel: ExportedKernel) -> None:
+    kernel.alignment = 256
+    base = torch.empty(1024)
+    start = (-base.data_ptr() // 4) % 64
+    aligned = base[start : start + 24].view(3, 8)
+    shifted = base[start + 1 : start + 25].view(3, 8)
+    kernel.parameters = []
+    kernel._parameters_of = []
+    assert kernel.why_not(Model(4), (aligned, 2.0)) is None
+    assert "multiple of 256 bytes" in (kernel.why_not(Model(4), (shifted, 2.0)) or "")
+
+
+def test_one_name_is_one_size_and_fixed_sizes_stay(kernel: ExportedKernel) -> None:
+    kernel.inputs = [("x", "float32", ("n", "n")), ("factor", "float")]
+    kernel.sizes = {"n": "free", "out_1": 4}
+    assert kernel.why_not(Model(4), (torch.zeros(3, 8), 2.0)) == "x has 8 in dimension 1 where 3 is expected"
+    reason = kernel.why_not(Model(5), (torch.zeros(8, 8), 2.0))
+    assert reason == "shift.bias has 5 in dimension 0 where 4 is expected"
+
+
+def test_a_module_in_another_mode_or_of_other_arguments_is_not_the_one_judged(kernel: ExportedKernel) -> None:
+    inputs = (torch.zeros(3, 8), 2.0)
+    kernel.training = True
+    assert kernel.why_not(Model(4), inputs) is None
+    assert kernel.why_not(Model(4).eval(), inputs) == "the module is not in training mode"
+    assert kernel.is_for((4,), {}) and not kernel.is_for((5,), {}) and not kernel.is_for((), {"width": 4})
+    kernel.built_with = {"width": 4}
+    assert kernel.is_for((), {"width": 4}) and not kernel.is_for((4,), {})
+
+
+def test_a_kernel_that_was_not_built_says_why(kernel: ExportedKernel) -> None:
+    kernel._launch, kernel.problem = None, "nvcc was not found"
+    assert kernel.why_not(Model(4), (torch.zeros(3, 8), 2.0)) == "nvcc was not found"
+
+
+def test_each_reason_is_told_once(kernel: ExportedKernel) -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for reason in ("x is on cpu", "x is on cpu", "x is not contiguous"):
+            kernel.say_once(reason)
+    assert [str(w.message).rpartition(": ")[2] for w in told] == ["x is on cpu.", "x is not contiguous."]
+
+
+def test_without_a_compiler_the_problem_is_kept(
+    kernel: ExportedKernel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("kernelblaster.export.launcher._nvcc", lambda: None)
+    assert "set CUDA_HOME" in (kernel.build().problem or "")
+    monkeypatch.setattr("kernelblaster.export.launcher._nvcc", lambda: "/bin/false")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert "nvcc failed" in (kernel.build().problem or "")
+    assert not list(tmp_path.rglob("*.so"))
