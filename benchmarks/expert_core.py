@@ -1,11 +1,13 @@
 """What the expert policy reaches on a suite, against the better of eager PyTorch and torch.compile.
 
     python benchmarks/expert_core.py optimize [TASK ...] --folder F [--budget N] [--workers N] [--seconds S]
+    python benchmarks/expert_core.py paths [TASK ...] --folder F
     python benchmarks/expert_core.py compare --folder F [--out results/expert-core.md] [--seconds S]
 
 `optimize` runs the MAIC-RL loop on every task that the policy covers, several tasks side by side with
 one owner of the device, and keeps the best candidates in the folder; what is there already is not done
-again. `compare` judges each of them afresh, once beside eager and once beside torch.compile, and writes
+again. `paths` does without the loop: the best of a few fixed lists of techniques (expert_kernels.py).
+`compare` judges each of them afresh, once beside eager and once beside torch.compile, and writes
 the table. A task that fails counts as 1x, and is listed.
 """
 
@@ -18,6 +20,8 @@ from concurrent.futures import ProcessPoolExecutor
 from math import exp, log
 from pathlib import Path
 from typing import Any
+
+from expert_kernels import PATHS, jobs_of
 
 from kernelblaster.api import load_task, open_judge, open_searching
 from kernelblaster.errors import DeviceLost, KernelBlasterError
@@ -96,6 +100,31 @@ def optimize_all(options: argparse.Namespace) -> None:
         server.serve()
         for worker in workers:
             worker.join()
+
+
+def follow_paths(options: argparse.Namespace) -> None:
+    options.folder.mkdir(parents=True, exist_ok=True)
+    jobs = []
+    for given in options.tasks or ["core"]:
+        for name, _ in find(given):
+            try:
+                jobs += jobs_of(name, list(PATHS))
+            except (UncoveredOperators, NotUniform) as error:
+                print(f"{name}: {error}", flush=True)
+    best: dict[str, dict[str, Any]] = {}
+    with open_judge(options.device) as judge:
+        judged = judge.evaluate_many([(job.task, job.candidate) for job in jobs])
+        for job, evaluation in zip(jobs, judged, strict=True):
+            name, outcome = job.task.name, evaluation.outcome
+            speedup = outcome.speedup.estimate if isinstance(outcome, CORRECT) else 0.0
+            print(f"{name:48} {outcome.kind:12} {speedup:6.2f} {', '.join(job.applied)}", flush=True)
+            row = {"task": name, "result": outcome.kind, "applied": job.applied, "speedup": speedup}
+            row |= {"source": job.candidate.source, "evaluations": best.get(name, {}).get("evaluations", 0)}
+            if name not in best or speedup > best[name]["speedup"]:
+                best[name] = row
+            best[name]["evaluations"] = row["evaluations"] + 1
+    with (options.folder / "optimized.jsonl").open("w") as file:
+        file.writelines(json.dumps(row) + "\n" for row in best.values())
 
 
 def compare(options: argparse.Namespace) -> None:
@@ -206,7 +235,7 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("verb", choices=("optimize", "compare"))
+    parser.add_argument("verb", choices=("optimize", "paths", "compare"))
     parser.add_argument("tasks", nargs="*")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--device", default="cuda")
@@ -217,7 +246,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1e9, help="start nothing new after so long")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    (optimize_all if options.verb == "optimize" else compare)(options)
+    {"optimize": optimize_all, "paths": follow_paths, "compare": compare}[options.verb](options)
 
 
 if __name__ == "__main__":

@@ -22,12 +22,15 @@ from kernelblaster.policies.expert.techniques import load_techniques
 from kernelblaster.records import Candidate, Evaluation, Task
 from kernelblaster.tasks.catalog import find
 
-ROWS = "warp_shuffle_reduction,vectorized_memory_access,rows_in_registers"
+ROWS = "warp_shuffle_reduction,vectorized_memory_access,rows_in_registers,transposed_staging"
+ONLINE = "warp_shuffle_reduction,online_reduction,two_level_reduction,vectorized_memory_access,unrolling"
+PRODUCTS = "split_operand_tensor_cores,warpgroup_matrix_multiply"
+SPLIT = "split_operand_tensor_cores,split_k,warpgroup_matrix_multiply"
 PATHS = (
-    f"{ROWS},transposed_staging,unrolling",
-    f"{ROWS},transposed_staging,unrolling,cache_hints",
-    "warp_shuffle_reduction,online_reduction,two_level_reduction,vectorized_memory_access,unrolling",
-    "vectorized_memory_access,thread_coarsening,cache_hints",
+    f"{PRODUCTS},{ROWS},two_level_reduction",
+    f"{SPLIT},{ROWS},two_level_reduction,unrolling,fast_math",
+    f"{SPLIT},{ONLINE}",
+    f"register_tiling,double_buffering,split_k,{ROWS},two_level_reduction",
 )
 TASKS = (
     *("argmax_columns", "axpy", "batch_norm", "broadcast_affine", "cosine_similarity", "cross_entropy"),
