@@ -4,12 +4,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from kernelblaster.policies.expert.families.tiled_product import blocks
-from kernelblaster.policies.expert.operators.products import LONG
 from kernelblaster.policies.expert.plan import Axis, Kernel, Plan, TensorTile, Tile
 from kernelblaster.policies.expert.product import Product, as_product
 
 PROCESSORS = 132  # of a large GPU, which a launch should fill
-FLUSH = 1024  # terms of the pieces that long sums by one thread are made of
+LONG, FLUSH = 4096, 1024  # longer sums by one thread are made of pieces of so many terms
 Choose = Callable[[Product, Tile | None], Tile | None]
 
 

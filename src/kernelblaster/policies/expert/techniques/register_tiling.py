@@ -6,10 +6,9 @@ memory traffic for each term; smaller tiles waste less at the edges and give mor
 
 from collections.abc import Iterator
 
-from kernelblaster.policies.expert.operators.products import LONG
 from kernelblaster.policies.expert.plan import Plan, Tile
 from kernelblaster.policies.expert.product import Product
-from kernelblaster.policies.expert.tiling import PROCESSORS, launched, retiled, terms
+from kernelblaster.policies.expert.tiling import LONG, PROCESSORS, launched, retiled, terms
 
 # How fast each shape works through its results where there are enough blocks, by our own model.
 SHAPES = {

@@ -11,7 +11,6 @@ from dataclasses import replace
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.emit import real_type
 from kernelblaster.policies.expert.expression import Load, Reduced
-from kernelblaster.policies.expert.operators.products import LONG
 from kernelblaster.policies.expert.plan import (
     Axis,
     Buffer,
@@ -24,7 +23,7 @@ from kernelblaster.policies.expert.plan import (
     Tile,
 )
 from kernelblaster.policies.expert.product import as_product
-from kernelblaster.policies.expert.tiling import PROCESSORS, launched, terms
+from kernelblaster.policies.expert.tiling import LONG, PROCESSORS, launched, terms
 from kernelblaster.records.signature import Dtype
 
 GRAIN = 256  # pieces are multiples of this many terms, so that tiles of all kinds are full
