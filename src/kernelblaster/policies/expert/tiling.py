@@ -8,7 +8,7 @@ from kernelblaster.policies.expert.plan import Axis, Kernel, Plan, TensorTile, T
 from kernelblaster.policies.expert.product import Product, as_product
 
 PROCESSORS = 132  # of a large GPU, which a launch should fill
-LONG, FLUSH = 4096, 1024  # longer sums by one thread are made of pieces of so many terms
+LONG, FLUSH = 8192, 1024  # longer sums by one thread are made of pieces of so many terms
 Choose = Callable[[Product, Tile | None], Tile | None]
 
 
