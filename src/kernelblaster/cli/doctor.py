@@ -2,12 +2,13 @@
 
 import json
 from dataclasses import asdict
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from kernelblaster.cli.options import JsonOption
-from kernelblaster.doctor import examine
+from kernelblaster.doctor import Finding, examine
 
 out = Console()
 MARKS = {
@@ -17,12 +18,18 @@ MARKS = {
 }
 
 
-def doctor(json_: JsonOption = False) -> None:
+def doctor(
+    model: Annotated[
+        str | None,
+        typer.Option(help="Look at a language model instead: one tiny call to KIND:NAME (docs/models.md)."),
+    ] = None,
+    json_: JsonOption = False,
+) -> None:
     """Say what works on this machine, what is missing and how to get it.
 
-    Exit code 0 if candidates can be evaluated here, 1 if not.
+    Exit code 0 if candidates can be evaluated here (or the model answers), 1 if not.
     """
-    findings = examine()
+    findings = _about_model(model) if model else examine()
     if json_:
         print(json.dumps([asdict(f) for f in findings], indent=1))
     else:
@@ -33,3 +40,9 @@ def doctor(json_: JsonOption = False) -> None:
                 out.print(f"{'':20}{finding.advice}", style="dim", highlight=False, soft_wrap=True)
     if any(f.needed and f.state == "missing" for f in findings):
         raise typer.Exit(1)
+
+
+def _about_model(name: str) -> list[Finding]:
+    from kernelblaster.models.check import check_model
+
+    return [Finding(**asdict(found)) for found in check_model(name)]
