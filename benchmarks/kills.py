@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -50,8 +49,11 @@ class Trial:
     budget: int = 6
 
     def begin(self) -> "subprocess.Popen[str]":
-        shutil.rmtree(settings().cache / "candidate", ignore_errors=True)
-        self.folder.mkdir(parents=True)
+        (self.folder / "cache").mkdir(parents=True)
+        for built in ("ptx", "worker"):
+            shared = settings().cache / built
+            shared.mkdir(parents=True, exist_ok=True)
+            (self.folder / "cache" / built).symlink_to(shared)
         words = ["optimize", str(self.task), "--device", "emulated", "--seed", "5"]
         return self._command(*words, "--budget", str(self.budget), "--kb", str(self.folder / "kb.db"))
 
@@ -84,6 +86,7 @@ class Trial:
             "--json",
         ]
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        environment["KERNELBLASTER_CACHE"] = str(self.folder / "cache")
         return subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
         )

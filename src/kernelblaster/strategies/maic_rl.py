@@ -180,7 +180,12 @@ class MaicRl:
         for choice, option in enumerate(drawn["options"]):
             target = targets[drawn["target"]]
             moves = self._policy.moves(place.attempt, option["technique"], target)
-            attempt = next(move for at, move in enumerate(moves) if at == option["move"])
+            attempt = next((move for at, move in enumerate(moves) if at == option["move"]), None)
+            if attempt is None:
+                raise KernelBlasterError(
+                    f"the policy does not write what this run recorded at {key}: it has changed since. "
+                    "Start the run anew."
+                )
             self._tried.add(attempt.candidate.code)
             named = (f"{key}/{choice}", drawn["state"], option["technique"], option["predicted"])
             trial = Trial(*named, attempt.candidate)

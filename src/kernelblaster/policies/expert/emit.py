@@ -7,6 +7,7 @@ from types import ModuleType
 
 from kernelblaster.policies.expert import families
 from kernelblaster.policies.expert.index import Index, product, text
+from kernelblaster.policies.expert.names import inner_name
 from kernelblaster.policies.expert.plan import Kernel, Plan
 from kernelblaster.policies.expert.render import Renderer, used_names
 from kernelblaster.tasks.header import C_TYPES, c_arguments
@@ -112,7 +113,8 @@ def _arguments(kernel: Kernel, plan: Plan) -> tuple[list[str], list[str]]:
         positions += plan.buffers[name].shape
     positions += [index for store in kernel.stores for index in store.position]
     used = used_names(list(kernel.expressions), positions)
-    for kind, name in c_arguments(plan.signature):
+    for kind, given in c_arguments(plan.signature):
+        name = inner_name(given)
         if name in used and name not in plain:
             typed.append(f"{kind} {name}")
             plain.append(name)
@@ -122,6 +124,9 @@ def _arguments(kernel: Kernel, plan: Plan) -> tuple[list[str], list[str]]:
 def _launch_function(plan: Plan, launches: list[str]) -> str:
     arguments = ",\n    ".join(f"{kind} {name}" for kind, name in c_arguments(plan.signature))
     lines = [f'extern "C" void launch_gpu_implementation(\n    {arguments},\n    cudaStream_t stream) {{']
+    for kind, name in c_arguments(plan.signature):
+        if inner_name(name) != name:
+            lines.append(f"  {kind} {inner_name(name)} = {name};")
     scratch = [buffer for buffer in plan.buffers.values() if buffer.scratch]
     for buffer in scratch:
         kind = C_TYPES[buffer.dtype]

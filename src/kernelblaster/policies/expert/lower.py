@@ -11,6 +11,7 @@ from kernelblaster.policies.expert import operators
 from kernelblaster.policies.expert.expression import Argument, Expression, Kind, Load, loads
 from kernelblaster.policies.expert.graph import Graph, Node, Reference, UncoveredOperators, as_expression
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
+from kernelblaster.policies.expert.names import inner_name
 from kernelblaster.policies.expert.plan import Axis, Buffer, Family, Kernel, Plan, Schedule, Stage, Store
 from kernelblaster.records import Scalar
 from kernelblaster.records.signature import FLOATING, Dtype
@@ -48,12 +49,13 @@ class Builder:
         self._values: dict[Reference, Value] = {}
         for tensor in (*graph.signature.outputs, *graph.signature.read_tensors):
             shape = tuple(indices.variable(dim) for dim in tensor.dims)
-            self.buffers[tensor.name] = Buffer(tensor.name, shape, tensor.dtype)
+            name = inner_name(tensor.name)
+            self.buffers[name] = Buffer(name, shape, tensor.dtype)
         for tensor in graph.signature.read_tensors:
-            self._values[Reference(tensor.name)] = self.loaded(tensor.name)
+            self._values[Reference(tensor.name)] = self.loaded(inner_name(tensor.name))
         for item in graph.signature.inputs:
             if isinstance(item, Scalar):
-                argument = Argument(item.name, "real" if item.kind == "float" else "whole")
+                argument = Argument(inner_name(item.name), "real" if item.kind == "float" else "whole")
                 self._values[Reference(item.name)] = number_value(argument)
 
     def loaded(self, name: str) -> Value:

@@ -15,7 +15,7 @@ def _product(
 ) -> None:
     """left[..., m, k] @ right[..., k, n] with equal leading dimensions; n or m may be missing. With a
     vector it is a reduction like any other."""
-    inner = Axis("k" if "k" not in builder.buffers else "inner", left.shape[-1])
+    inner = Axis("k", left.shape[-1])
     axes = axes_of(node.results[0].shape)
     position = tuple(axis.index for axis in axes)
     batch = position[: left.rank - 2]

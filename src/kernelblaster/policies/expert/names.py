@@ -1,0 +1,44 @@
+"""Names within kernels: those of a module's tensors, unless the emitted code has them for itself."""
+
+import re
+
+TAKEN = frozenset(
+    (
+        *("at", "base", "batch", "best", "block", "block_column", "block_columns", "block_row", "block_rows"),
+        *(
+            "blocks",
+            "column",
+            "count",
+            "e",
+            "first",
+            "group",
+            "group_rows",
+            "i",
+            "inner",
+            "inside",
+            "inverse",
+        ),
+        *(
+            "j",
+            "k",
+            "lane",
+            "largest",
+            "left",
+            "line",
+            "memory",
+            "part",
+            "parts",
+            "piece",
+            "pipeline",
+            "place",
+        ),
+        *("processors", "r", "rest", "right", "row", "scale", "slab", "slabs", "spread", "stage", "step"),
+        *("stream", "sums", "term", "tile", "tile_count", "tiles", "to", "total", "value", "warp"),
+    )
+)
+LOOPS = re.compile(r"[ijr]\d+")
+
+
+def inner_name(name: str) -> str:
+    """What a tensor or a number of the launch function is called in kernels."""
+    return f"{name}_given" if name in TAKEN or LOOPS.fullmatch(name) else name
