@@ -4,36 +4,13 @@ import re
 
 TAKEN = frozenset(
     (
-        *("at", "base", "batch", "best", "block", "block_column", "block_columns", "block_row", "block_rows"),
-        *(
-            "blocks",
-            "column",
-            "count",
-            "e",
-            "first",
-            "group",
-            "group_rows",
-            "i",
-            "inner",
-            "inside",
-            "inverse",
-        ),
-        *(
-            "j",
-            "k",
-            "lane",
-            "largest",
-            "left",
-            "line",
-            "memory",
-            "part",
-            "parts",
-            "piece",
-            "pipeline",
-            "place",
-        ),
-        *("processors", "r", "rest", "right", "row", "scale", "slab", "slabs", "spread", "stage", "step"),
-        *("stream", "sums", "term", "tile", "tile_count", "tiles", "to", "total", "value", "warp"),
+        *("at", "base", "batch", "best", "block", "block_column", "block_columns", "block_row"),
+        *("block_rows", "blocks", "column", "count", "e", "first", "group", "group_rows"),
+        *("i", "inner", "inside", "inverse", "j", "k", "lane", "largest"),
+        *("line", "memory", "part", "parts", "piece", "pipeline", "place", "processors"),
+        *("r", "rest", "row", "row_scale", "scaled", "slab", "slabs", "spread"),
+        *("stage", "step", "stream", "sums", "term", "tile", "tile_count", "tiles"),
+        *("to", "total", "value", "warp"),
     )
 )
 LOOPS = re.compile(r"[ijr]\d+")

@@ -95,10 +95,10 @@ def _scaling(store: Store, lanes: int) -> list[str]:
         "float largest = 0;",
         "#pragma unroll",
         f"for (int i = 0; i < {TOGETHER * 8}; ++i) largest = fmaxf(largest, fabsf(value[i / 8][i % 8]));",
-        f"const float scale = scale_for(largest_of_row(largest, {lanes}));",
-        "const float inverse = 1.0f / scale;",
+        f"const float row_scale = scale_for(largest_of_row(largest, {lanes}));",
+        "const float inverse = 1.0f / row_scale;",
         "if (group == 0) {",
-        f"  {store.buffer}[(slab / slabs * parts + part) * slabs * {SLAB_ROWS} + line] = scale;",
+        f"  {store.buffer}[(slab / slabs * parts + part) * slabs * {SLAB_ROWS} + line] = row_scale;",
         "}",
     ]
 
