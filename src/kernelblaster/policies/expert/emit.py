@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from kernelblaster.policies.expert import families
+from kernelblaster.policies.expert.families.loops import indented
 from kernelblaster.policies.expert.index import Index, product, text
 from kernelblaster.policies.expert.names import inner_name
 from kernelblaster.policies.expert.plan import Kernel, Plan
@@ -63,7 +64,7 @@ def emit(plan: Plan) -> str:
         bound = f"__launch_bounds__({emitted.threads}{fit})"
         template = f"{emitted.template}\n" if emitted.template else ""
         head = f"{template}__global__ void {bound} {kernel.name}(\n{_wrapped(typed)}) {{"
-        kernels.append("\n".join([head, *("  " + line for line in emitted.body), "}"]))
+        kernels.append("\n".join([head, *indented(emitted.body), "}"]))
         if emitted.shared > STATIC_SHARED:
             limit = "cudaFuncAttributeMaxDynamicSharedMemorySize"
             launches.append(f"cudaFuncSetAttribute({kernel.name}, {limit}, {emitted.shared});")

@@ -7,6 +7,7 @@ only fetch tiles, ahead of the others, which wait for nothing but them. Otherwis
 from kernelblaster.policies.expert import emit as emitting
 from kernelblaster.policies.expert.device_code import device_code
 from kernelblaster.policies.expert.families import tensor_product as tensor
+from kernelblaster.policies.expert.families.loops import indented
 from kernelblaster.policies.expert.index import text
 from kernelblaster.policies.expert.plan import Kernel, Plan
 from kernelblaster.tasks.header import C_TYPES
@@ -22,7 +23,7 @@ def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
     result = "sums[e / 2 * 4 + part * 2 + e % 2]"
     each = [
         "for (int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {",
-        *("  " + line for line in tensor.block_place(product)),
+        *indented(tensor.block_place(product)),
     ]
     lines = [
         "extern __shared__ __align__(1024) unsigned char memory[];",
@@ -35,7 +36,7 @@ def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
         f"if (threadIdx.x >= {computing}) {{",
         '  asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");',
         f"  if (threadIdx.x == {computing}) {{",
-        *("    " + line for line in each),
+        *indented(each, 2),
         f"      produce_tiles<{tensor.shape(tile, left)}>(",
         f"          pipeline, base, {tensor.operands(product, left, right, tile)},",
         f"          {tensor.tile_range(product)}, step);",
@@ -44,7 +45,7 @@ def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
         "} else {",
         '  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");',
         "  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;",
-        *("  " + line for line in each),
+        *indented(each),
         f"    float sums[{tile.block_n // 2}] = {{}};",
         f"    consume_tiles<{tensor.shape(tile, left)}>(",
         f"        sums, pipeline, base, {tensor.scales(product, left, right, tile)},",
@@ -52,11 +53,11 @@ def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
         "    #pragma unroll",
         "    for (int part = 0; part < 2; ++part) {",
         f"      const int64_t row = block_row * {tile.block_m} + warp * 16 + part * 8 + lane / 4;",
-        *("      " + line for line in tensor.row_lines(product)),
+        *indented(tensor.row_lines(product), 3),
         "      #pragma unroll",
         f"      for (int e = 0; e < {tile.block_n // 4}; ++e) {{",
         f"        const int64_t column = block_column * {tile.block_n} + e / 2 * 8 + lane % 4 * 2 + e % 2;",
-        *("        " + line for line in tensor.column_lines(kernel, plan, product, result)),
+        *indented(tensor.column_lines(kernel, plan, product, result), 4),
         "      }",
         "    }",
         "  }",

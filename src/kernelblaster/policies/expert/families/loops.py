@@ -1,10 +1,14 @@
 """Loop headers and index arithmetic that the families share."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.index import Index, text
 from kernelblaster.policies.expert.plan import Axis
+
+
+def indented(lines: Iterable[str], depth: int = 1) -> list[str]:
+    return ["  " * depth + line for line in lines]
 
 
 def unravel(linear: str, axes: Sequence[Axis], wanted: set[str] | None = None) -> list[str]:
@@ -35,5 +39,5 @@ def nested(axes: Sequence[Axis], body: Sequence[str]) -> list[str]:
     for axis in reversed([axis for axis in axes if not axis.once]):
         first, last = text(axis.begin), text(axis.end)
         head = f"for (int64_t {axis.name} = {first}; {axis.name} < {last}; ++{axis.name}) {{"
-        lines = [head, *("  " + line for line in lines), "}"]
+        lines = [head, *indented(lines), "}"]
     return lines

@@ -181,10 +181,6 @@ def fits(plan: Plan, extent: Index) -> bool:
     return all(indices.evaluate(extent, sizes) < NARROW for sizes in plan.sizes)
 
 
-def indented(lines: Iterable[str]) -> list[str]:
-    return ["  " + line for line in lines]
-
-
 def _divisor(extent: Index, narrow: bool) -> str:
     value = _grouped(text(extent))
     return f"(unsigned){value}" if narrow and extent.operator != "int" else value

@@ -14,7 +14,7 @@ from kernelblaster.policies.expert import emit as emitting
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.device_code import device_code
 from kernelblaster.policies.expert.expression import Gather, Load, loads
-from kernelblaster.policies.expert.families.loops import unravel
+from kernelblaster.policies.expert.families.loops import indented, unravel
 from kernelblaster.policies.expert.index import Index, row_major, text
 from kernelblaster.policies.expert.plan import PACKED_DEPTH, PACKED_ROWS, TOGETHER, Axis, Kernel, Plan, Store
 from kernelblaster.tasks.header import C_TYPES
@@ -46,8 +46,8 @@ def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
         f"const int64_t line = slab % slabs * {SLAB_ROWS} + row;",
         f"float value[{TOGETHER}][8] = {{}};",
         f"if (line < {text(rows)}) {{",
-        *("  " + line for line in _outer(outer, rows, batch)),
-        *("  " + line for line in _values(kernel, plan, store, near)),
+        *indented(_outer(outer, rows, batch)),
+        *indented(_values(kernel, plan, store, near)),
         "}",
         *(_scaling(kernel.stores[1], 1 if along else 8) if buffer.terms > 1 else []),
         *_stores(store.buffer, C_TYPES[buffer.dtype], buffer.terms),
@@ -87,7 +87,7 @@ def _values(kernel: Kernel, plan: Plan, store: Store, near: list[Load]) -> list[
         "}",
     ]
     head = ["#pragma unroll", f"for (int tile = 0; tile < {TOGETHER}; ++tile) {{"]
-    return [*head, *("  " + line for line in lines), "}"]
+    return [*head, *indented(lines), "}"]
 
 
 def _scaling(store: Store, lanes: int) -> list[str]:
@@ -111,7 +111,7 @@ def _stores(name: str, kind: str, terms: int) -> list[str]:
         f"alignas(16) {kind} term[{terms}][8];",
         "#pragma unroll",
         "for (int e = 0; e < 8; ++e) {",
-        *("  " + line for line in _terms(kind, terms)),
+        *indented(_terms(kind, terms)),
         "}",
         f"{kind}* to = {name} + (slab * tiles + place) * {terms * TERM}",
         f"    + row * {PACKED_DEPTH} + (group ^ (row / 2 % 4)) * 8;",
@@ -122,7 +122,7 @@ def _stores(name: str, kind: str, terms: int) -> list[str]:
             f"*reinterpret_cast<uint4*>(to{offset}) = *reinterpret_cast<const uint4*>(term[{term}]);"
         )
     head = ["#pragma unroll", f"for (int tile = 0; tile < {TOGETHER}; ++tile) {{"]
-    return [*head, *("  " + line for line in lines), "}"]
+    return [*head, *indented(lines), "}"]
 
 
 def _terms(kind: str, terms: int) -> list[str]:

@@ -7,7 +7,7 @@ from kernelblaster.policies.expert.device_code import device_code
 from kernelblaster.policies.expert.expression import Counted, Gather, Load, walk
 from kernelblaster.policies.expert.families import rows, transposed
 from kernelblaster.policies.expert.families.assign import assign
-from kernelblaster.policies.expert.families.loops import unravel
+from kernelblaster.policies.expert.families.loops import indented, unravel
 from kernelblaster.policies.expert.families.near import VECTOR_BYTES
 from kernelblaster.policies.expert.index import Index, names
 from kernelblaster.policies.expert.plan import Kernel, Plan
@@ -16,7 +16,6 @@ from kernelblaster.records.signature import DTYPE_BYTES
 from kernelblaster.tasks.header import C_TYPES
 
 FAMILIES = ("pointwise",)
-PACK = device_code("pack")
 
 
 def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
@@ -35,8 +34,9 @@ def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
         return emitting.Emitted(lines, f"({total} + {threads - 1}) / {threads}", threads)
     each = threads * width * kernel.schedule.coarsening
     blocks = f"({total} + {each - 1}) / {each}"
-    helpers = (PACK, device_code("streaming")) if kernel.schedule.streaming else (PACK,)
-    return emitting.Emitted(_packed(kernel, plan, total), blocks, threads, helpers)
+    helpers = ("pack", "streaming") if kernel.schedule.streaming else ("pack",)
+    found = tuple(device_code(name) for name in helpers)
+    return emitting.Emitted(_packed(kernel, plan, total), blocks, threads, found)
 
 
 def whole_position(kernel: Kernel, plan: Plan) -> tuple[Index, ...] | None:
@@ -95,13 +95,13 @@ def _packed(kernel: Kernel, plan: Plan, total: str) -> list[str]:
     packs = [
         f"const int64_t start = blockIdx.x * (int64_t){chosen.threads * chosen.coarsening} + threadIdx.x;",
         *(line for _, line, _ in reads),
-        *[*loop, *("  " + line for _, _, line in reads), "}"],
+        *[*loop, *indented(line for _, _, line in reads), "}"],
         *[*loop, *(f"  const auto& {name}_pack = {name}_packs[k];" for name, _, _ in reads)],
-        *("  " + line for line, _ in writes),
+        *indented(line for line, _ in writes),
         *["  #pragma unroll", f"  for (int lane = 0; lane < {chosen.vector_width}; ++lane) {{"],
-        *("    " + line for line in _element(kernel, plan, render)),
+        *indented(_element(kernel, plan, render), 2),
         "  }",
-        *("  " + line for _, line in writes),
+        *indented(line for _, line in writes),
         "}",
     ]
     single = _element(kernel, plan, emitting.renderer(plan))
@@ -109,10 +109,10 @@ def _packed(kernel: Kernel, plan: Plan, total: str) -> list[str]:
     return [
         f"const int64_t first = blockIdx.x * (int64_t){each};",
         f"if (first + {each} <= {total}) {{",
-        *("  " + line for line in packs),
+        *indented(packs),
         "} else {",
         f"  for (int64_t i = first + threadIdx.x; i < {total}; i += {chosen.threads}) {{",
-        *("    " + line for line in single),
+        *indented(single, 2),
         "  }",
         "}",
     ]

@@ -9,7 +9,7 @@ from kernelblaster.policies.expert.device_code import device_code
 from kernelblaster.policies.expert.families import columns, rows
 from kernelblaster.policies.expert.families.accumulators import accumulators, helpers
 from kernelblaster.policies.expert.families.assign import assign
-from kernelblaster.policies.expert.families.loops import nested, running
+from kernelblaster.policies.expert.families.loops import indented, nested, running
 from kernelblaster.policies.expert.plan import Kernel, Plan, Schedule
 from kernelblaster.policies.expert.render import Renderer
 
@@ -62,20 +62,20 @@ def _by_block(kernel: Kernel, plan: Plan) -> emitting.Emitted:
     count = emitting.count([axis.extent for axis in kernel.reduced])
     j, declared = running("j", kernel.reduced)
     head = f"for (int64_t {j} = threadIdx.x; {j} < {count}; {j} += blockDim.x) {{"
-    place = ["  " + line for line in declared]
+    place = indented(declared)
     found = accumulators(kernel, plan)
     for a in found:
         step = a.take(a.name, render.expression(a.stage.body))
         lines.append(f"{a.type} {a.name} = {a.start};")
-        lines += [head, *place, *("  " + line for line in step), "}"]
+        lines += [head, *place, *indented(step), "}"]
         lines.append(f"{a.name} = block_reduce({a.name}, {a.functor}());")
         lines.append(a.result(a.name))
     each = _stores(kernel, plan, render, each=True)
     if each:
-        lines += [head, *place, *("  " + line for line in each), "}"]
+        lines += [head, *place, *indented(each), "}"]
     once = _stores(kernel, plan, render, each=False)
     if once:
-        lines += ["if (threadIdx.x == 0) {", *("  " + line for line in once), "}"]
+        lines += ["if (threadIdx.x == 0) {", *indented(once), "}"]
     blocks = emitting.count([axis.extent for axis in kernel.axes])
     needed = (device_code("block_reduce"), *helpers(found))
     return emitting.Emitted(lines, blocks, kernel.schedule.threads, needed)

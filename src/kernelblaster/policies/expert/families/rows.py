@@ -14,13 +14,13 @@ from kernelblaster.policies.expert.device_code import device_code
 from kernelblaster.policies.expert.expression import Expression, Gather, Load, Reduced, loads, walk
 from kernelblaster.policies.expert.families.accumulators import Accumulator, accumulators, helpers
 from kernelblaster.policies.expert.families.assign import assign
+from kernelblaster.policies.expert.families.loops import indented
 from kernelblaster.policies.expert.families.near import (
     FIRST,
     Near,
     NearRenderer,
     declared,
     fits,
-    indented,
     mentioned,
     near,
     near_renderer,

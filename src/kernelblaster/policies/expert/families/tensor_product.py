@@ -10,7 +10,7 @@ from kernelblaster.policies.expert import emit as emitting
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.device_code import device_code
 from kernelblaster.policies.expert.families.assign import assign
-from kernelblaster.policies.expert.families.loops import unravel
+from kernelblaster.policies.expert.families.loops import indented, unravel
 from kernelblaster.policies.expert.families.pack import SLAB_ROWS, TERM
 from kernelblaster.policies.expert.index import text
 from kernelblaster.policies.expert.plan import (
@@ -47,12 +47,12 @@ def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
         "#pragma unroll",
         "for (int part = 0; part < 8; ++part) {",
         f"  const int64_t row = block_row * {tile.block_m} + warp / {across} * 64 + part * 8 + lane / 4;",
-        *("  " + line for line in row_lines(product)),
+        *indented(row_lines(product)),
         "  #pragma unroll",
         "  for (int e = 0; e < 8; ++e) {",
         f"    const int64_t column = block_column * {tile.block_n} + warp % {across} * 32 + e / 2 * 8"
         " + lane % 4 * 2 + e % 2;",
-        *("    " + line for line in column_lines(kernel, plan, product, result)),
+        *indented(column_lines(kernel, plan, product, result), 2),
         "  }",
         "}",
     ]

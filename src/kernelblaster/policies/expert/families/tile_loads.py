@@ -13,7 +13,7 @@ from kernelblaster.policies.expert import emit as emitting
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.address import separate
 from kernelblaster.policies.expert.expression import Expression, Load, loads, rebuild
-from kernelblaster.policies.expert.families.loops import unravel
+from kernelblaster.policies.expert.families.loops import indented, unravel
 from kernelblaster.policies.expert.index import Index, row_major, text
 from kernelblaster.policies.expert.plan import Axis, Plan, Tile
 from kernelblaster.policies.expert.product import Operand, Product
@@ -121,7 +121,7 @@ class TileLoads:
         if values:
             body = [f"const int64_t {self.line} = {self._line()};", *unravel(self.line, self.operand.axes)]
             whole = [*body, *values]
-            lines += _loop("part", count, whole) if count > 1 else ["{", *_indented(whole), "}"]
+            lines += _loop("part", count, whole) if count > 1 else ["{", *indented(whole), "}"]
         if not self.asynchronous:
             packed = f"Pack<{self._kind}, {self.width}>" if self.width > 1 else self._kind
             lines.append(f"{packed} {self.name}_next[{self._parts}];")
@@ -131,15 +131,15 @@ class TileLoads:
         """`copy_left`, or `fetch_left` and `stash_left`."""
         if self.asynchronous:
             head = f"auto copy_{self.name} = [&](int buffer, int64_t first) {{"
-            return [head, *_indented(_loop("part", self._parts, self._guarded(self._copy()))), "};"]
+            return [head, *indented(_loop("part", self._parts, self._guarded(self._copy()))), "};"]
         fetch = _loop("part", self._parts, self._guarded(self._fetch()))
         stash = _loop("part", self._parts, self._guarded(self._stash()))
         return [
             f"auto fetch_{self.name} = [&](int64_t first) {{",
-            *_indented(fetch),
+            *indented(fetch),
             "};",
             f"auto stash_{self.name} = [&](int buffer) {{",
-            *_indented(stash),
+            *indented(stash),
             "};",
         ]
 
@@ -149,7 +149,7 @@ class TileLoads:
             return body
         slow = f"{self.name}_{self.line if self.along_inner else 'k'}"
         moving = f" + part * {self._step}" if self._parts > 1 else ""
-        return [f"if ({slow}{moving} < {self._lines}) {{", *_indented(body), "}"]
+        return [f"if ({slow}{moving} < {self._lines}) {{", *indented(body), "}"]
 
     def _line(self, lane: str = "") -> str:
         moving = f" + part * {self._step}" if self.along_inner and self._parts > 1 else ""
@@ -212,9 +212,9 @@ class TileLoads:
         return [
             f"{pack} value = {{}};",
             f"if ({self.name}_wide) {{",
-            *_indented([*self._declared(wanted=set()), f"if ({self._inside()}) {read}"]),
+            *indented([*self._declared(wanted=set()), f"if ({self._inside()}) {read}"]),
             "} else {",
-            *_indented(self._singly(lambda element: f"if ({self._inside()}) value.at[lane] = {element};")),
+            *indented(self._singly(lambda element: f"if ({self._inside()}) value.at[lane] = {element};")),
             "}",
             f"{self._next} = value;",
         ]
@@ -241,7 +241,7 @@ class TileLoads:
         if self.width == 1:
             return whole
         single = self._singly(lambda element: copy(self._place(" + lane"), f"&{element}", 4))
-        return [f"if ({self.name}_wide) {{", *_indented(whole), "} else {", *_indented(single), "}"]
+        return [f"if ({self.name}_wide) {{", *indented(whole), "} else {", *indented(single), "}"]
 
     def _singly(self, statement: Callable[[str], str]) -> list[str]:
         """A statement on each element of a pack, from its own address."""
@@ -266,8 +266,4 @@ def _loop(name: str, count: int, body: list[str]) -> list[str]:
     if count == 1:
         return body
     head = f"for (int {name} = 0; {name} < {count}; ++{name}) {{"
-    return ["#pragma unroll", head, *_indented(body), "}"]
-
-
-def _indented(lines: Sequence[str]) -> list[str]:
-    return ["  " + line for line in lines]
+    return ["#pragma unroll", head, *indented(body), "}"]

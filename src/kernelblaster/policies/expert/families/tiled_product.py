@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from kernelblaster.policies.expert import emit as emitting
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.device_code import device_code
-from kernelblaster.policies.expert.families.assign import assign
-from kernelblaster.policies.expert.families.loops import unravel
-from kernelblaster.policies.expert.families.pointwise import PACK
+from kernelblaster.policies.expert.families.assign import assign, stored
+from kernelblaster.policies.expert.families.loops import indented, unravel
 from kernelblaster.policies.expert.families.tile_loads import PACK_WIDTH, TileLoads, condition, divisible
 from kernelblaster.policies.expert.index import Index, row_major, text
 from kernelblaster.policies.expert.plan import Kernel, Plan, Store, TensorTile, Tile
@@ -34,7 +33,7 @@ def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
         *parts.results(),
     ]
     singly = "" if tile.thread_m > 1 else "_singly"
-    helpers = [PACK, device_code(f"multiply_tile{singly}")]
+    helpers = [device_code("pack"), device_code(f"multiply_tile{singly}")]
     if any(side.asynchronous for side in parts.sides):
         helpers.insert(0, PIPELINE)
     return emitting.Emitted(lines, text(blocks(product, tile)), tile.threads, tuple(helpers))
@@ -171,7 +170,7 @@ class _Parts:
         ahead, step = self.tile.stages - 1, self.tile.block_k
         return [
             "auto copy = [&](int buffer, int64_t first) {",
-            *("  " + line for side in self.sides for line in _copy(side)),
+            *indented(line for side in self.sides for line in _copy(side)),
             "  __pipeline_commit();",
             "};",
             f"for (int stage = 0; stage < {ahead}; ++stage) copy(stage, begin + stage * {step});",
@@ -197,7 +196,7 @@ class _Parts:
         last = self.tile.flush - self.tile.block_k
         return [
             f"  if ((first - begin) % {self.tile.flush} == {last}) {{",
-            *("    " + line for line in self._flush()),
+            *indented(self._flush(), 2),
             "  }",
         ]
 
@@ -229,10 +228,10 @@ class _Parts:
             f"for (int r = 0; r < {tile.thread_m}; ++r) {{",
             f"  const int64_t row = first_row + {_spread('r', 'thread_row', tile.block_m, tile.thread_m)};",
             f"  if (row >= {text(product.extent(product.rows))}) continue;",
-            *("  " + line for line in unravel("row", product.rows)),
+            *indented(unravel("row", product.rows)),
             "  #pragma unroll",
             f"  for (int c = 0; c < {tile.thread_n}; {step}) {{",
-            *("    " + line for line in body),
+            *indented(body, 2),
             "  }",
             "}",
         ]
@@ -264,10 +263,7 @@ class _Parts:
         if not packed:
             return [*lines, *(assign(store, self.plan, render) for store in self.kernel.stores)]
         for store in self.kernel.stores:
-            kind = C_TYPES[self.plan.buffers[store.buffer].dtype]
-            value = render.expression(store.value)
-            converted = f"({kind})({value})" if kind.startswith("__") else value
-            lines.append(f"{store.buffer}_pack.at[lane] = {converted};")
+            lines.append(f"{store.buffer}_pack.at[lane] = {stored(store, self.plan, render)};")
         return lines
 
     def _result_pack(self) -> list[str]:
@@ -283,11 +279,11 @@ class _Parts:
             *(f"{kind} {s.buffer}_pack;" for kind, s in zip(kinds, stores, strict=True)),
             "#pragma unroll",
             f"for (int lane = 0; lane < {PACK_WIDTH}; ++lane) {{",
-            *("  " + line for line in [*self._result("c + lane", packed=True), *single]),
+            *indented([*self._result("c + lane", packed=True), *single]),
             "}",
             f"const int64_t column = first_column + {spread};",
             f"if (packed && column < {text(self.product.extent(self.product.columns))}) {{",
-            *("  " + line for line in unravel("column", self.product.columns)),
+            *indented(unravel("column", self.product.columns)),
             *("  " + self._write(kind, s) for kind, s in zip(kinds, stores, strict=True)),
             "}",
         ]

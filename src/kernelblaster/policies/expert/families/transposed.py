@@ -11,7 +11,8 @@ from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.address import alignment
 from kernelblaster.policies.expert.expression import Gather, Load
 from kernelblaster.policies.expert.families.assign import assign
-from kernelblaster.policies.expert.families.near import declared, fits, indented
+from kernelblaster.policies.expert.families.loops import indented
+from kernelblaster.policies.expert.families.near import declared, fits
 from kernelblaster.policies.expert.flatten import flattened
 from kernelblaster.policies.expert.index import Index, row_major, text
 from kernelblaster.policies.expert.plan import Axis, Kernel, Plan
