@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import torch
+from publish import publish
 from variants import FOLDER, kernel_files, read_kernel
 
 from kernelblaster.devices.emulated import EmulatedDevice
@@ -131,10 +132,7 @@ def main() -> None:
                 used = min(blocks, cores)
                 lines.append(f"| {kernel} | {used} | {best / used:.0f} |")
     lines += small_workloads()
-    text = "\n".join(lines) + "\n"
-    if arguments.out:
-        arguments.out.write_text(text)
-    print(text)
+    publish(lines, arguments.out)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from publish import publish
+
 from kernelblaster.knowledge import KnowledgeBase, Provenance
 from kernelblaster.records import State
 from kernelblaster.testing.large_knowledge import A_STATE, grow
@@ -60,10 +62,7 @@ def main() -> None:
         "|---|---|---|",
         *(f"| {what} | {median:.2f} | {high:.2f} |" for what, (median, high) in rows.items()),
     ]
-    text = "\n".join(lines) + "\n"
-    if arguments.out:
-        arguments.out.write_text(text)
-    print(text)
+    publish(lines, arguments.out)
 
 
 if __name__ == "__main__":

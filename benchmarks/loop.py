@@ -19,6 +19,8 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
+from publish import publish
+
 from kernelblaster.api import load_task
 from kernelblaster.devices.specs import gpu_specs
 from kernelblaster.judge.timing import conclude
@@ -143,10 +145,7 @@ def main() -> None:
         "|---|---|---|---|---|---|",
         *rows,
     ]
-    text = "\n".join(lines) + "\n"
-    if arguments.out:
-        arguments.out.write_text(text)
-    print(text)
+    publish(lines, arguments.out)
 
 
 if __name__ == "__main__":

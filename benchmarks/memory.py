@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import torch
+from publish import publish
 
 from kernelblaster.api import Judge, Options, load_task, open_device
 from kernelblaster.records import Candidate
@@ -56,10 +57,7 @@ def main() -> None:
             device._memory = None
     judge.close()
     device.close()
-    text = "\n".join(lines) + "\n"
-    if arguments.out:
-        arguments.out.write_text(text)
-    print(text)
+    publish(lines, arguments.out)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ import argparse
 import statistics
 from pathlib import Path
 
+from publish import publish
+
 from kernelblaster.api import Judge, open_device
 from kernelblaster.devices.cuda import CudaDevice
 from kernelblaster.judge.compile import Binary
@@ -58,10 +60,7 @@ def main() -> None:
     lines.append(f"\nMedian ratio {statistics.median(ratios):.3f}, largest {max(ratios):.3f}.")
     judge.close()
     device.close()
-    text = "\n".join(lines) + "\n"
-    if arguments.out:
-        arguments.out.write_text(text)
-    print(text)
+    publish(lines, arguments.out)
 
 
 if __name__ == "__main__":

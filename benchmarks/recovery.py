@@ -8,6 +8,8 @@ import statistics
 import time
 from pathlib import Path
 
+from publish import publish
+
 from kernelblaster.api import Judge, open_device
 from kernelblaster.settings import settings
 from kernelblaster.testing.corpus import ROOT, Corpus
@@ -52,10 +54,7 @@ def main() -> None:
         lines.append(f"| {file.stem} | {kind} | {bad_s:.2f} | {after_s:.2f} | {cost:.2f} |")
     judge.close()
     device.close()
-    text = "\n".join(lines) + "\n"
-    if arguments.out:
-        arguments.out.write_text(text)
-    print(text)
+    publish(lines, arguments.out)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ os.environ["KERNELBLASTER_CACHE"] = tempfile.mkdtemp(prefix="kernelblaster-bench
 os.environ.setdefault("TORCH_CUDA_ARCH_LIST", "9.0a")
 
 import torch
+from publish import publish
 from torch.utils.cpp_extension import load_inline
 
 from kernelblaster.api import Judge, open_device
@@ -124,10 +125,7 @@ def main() -> None:
     lines += ["| what | figure | wanted |", "|---|---|---|"]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
     assert len(plain) == len(profiles)
-    text = "\n".join(lines) + "\n"
-    if arguments.out:
-        arguments.out.write_text(text)
-    print(text)
+    publish(lines, arguments.out)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -43,8 +44,8 @@ def open_judge(kind: DeviceKind = "auto", gpu: str | None = None, **options: obj
 def open_searching(kind: DeviceKind = "auto", gpu: str | None = None, **options: object) -> Iterator[Judge]:
     """A judge for `optimize`: profiles come with the verdicts where they cost nothing, and are made where
     a search asks for them otherwise."""
-    modelled = kind == "emulated" or gpu is not None or (kind == "auto" and why_no_gpu() is not None)
-    with open_judge(kind, gpu, profile=modelled, **options) as judge:
+    with open_judge(kind, gpu, **options) as judge:
+        judge.options = replace(judge.options, profile=judge.device.modelled)
         yield judge
 
 

@@ -1,23 +1,11 @@
 """What this machine can do: compiler, GPU, profiler, cache."""
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.records.finding import Finding
 from kernelblaster.settings import settings
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing looked at. `needed` ones must be there before a candidate can be evaluated."""
-
-    subject: str
-    state: Literal["ok", "limited", "missing"]
-    detail: str
-    advice: str = ""
-    needed: bool = False
 
 
 def examine() -> list[Finding]:

@@ -124,6 +124,7 @@ class _Session:
         self._begun = time.monotonic() - max(before, default=0.0)
         self._iteration = self._theta = 0
         self._recorded = {event.key: event.data for event in run.events if event.kind == "evaluation"}
+        self._profiled = {event.key: event.data for event in run.events if event.kind == "profile"}
         self.evaluations: dict[str, Evaluation] = {}
         self.architecture = judge.device.spec.architecture
 
@@ -166,20 +167,16 @@ class _Session:
             self._budget.spend(evaluation)
 
     def profile(self, candidates: Sequence[Candidate]) -> list[Profile | None]:
-        new = {
-            c.code: c
-            for c in candidates
-            if self.evaluations[c.code].profile is None and not self._run.known("profile", c.code)
-        }
-        found = self._judge.profile(self._task, list(new.values()), detailed=False) if new else []
-        for code, profile in zip(new, found, strict=True):
-            data = profile.model_dump(mode="json") if isinstance(profile, Profile) else None
-            self._run.once("profile", code, lambda d=data: {"profile": d})  # type: ignore[misc]
-        for code in (c.code for c in candidates):
-            if self.evaluations[code].profile is None:
-                data = self._run.once("profile", code, dict)["profile"]
-                known = {"profile": data and Profile.model_validate(data)}
-                self.evaluations[code] = self.evaluations[code].model_copy(update=known)
+        wanted = [c for c in candidates if self.evaluations[c.code].profile is None]
+        new = [c for c in wanted if c.code not in self._profiled]
+        found = self._judge.profile(self._task, new, detailed=False) if new else []
+        for candidate, profile in zip(new, found, strict=True):
+            data = {"profile": profile.model_dump(mode="json") if isinstance(profile, Profile) else None}
+            self._profiled[candidate.code] = self._run.once("profile", candidate.code, lambda d=data: d)  # type: ignore[misc]
+        for candidate in wanted:
+            kept = self._profiled[candidate.code]["profile"]
+            known = {"profile": kept and Profile.model_validate(kept)}
+            self.evaluations[candidate.code] = self.evaluations[candidate.code].model_copy(update=known)
         return [self.evaluations[c.code].profile for c in candidates]
 
     def _named(self, candidate: Candidate) -> Evaluation | None:

@@ -69,12 +69,12 @@ class Here:
         monkeypatch.setattr(kernelblaster.optimize, "ExpertPolicy", lambda architecture: World())
 
     @contextmanager
-    def open_judge(self, *_: Any, **__: Any) -> Iterator[Breaking]:
+    def open_searching(self, *_: Any, **__: Any) -> Iterator[Breaking]:
         yield Breaking(self.trouble.pop(0) if self.trouble else {}, self.device)
 
     def command(self, *words: str) -> Any:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kernelblaster.api, "open_judge", self.open_judge)
+            patch.setattr(kernelblaster.api, "open_searching", self.open_searching)
             return CliRunner().invoke(app, [*words, "--runs", str(self.folder / "runs")])
 
     def optimize(self) -> Any:

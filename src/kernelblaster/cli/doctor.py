@@ -8,7 +8,8 @@ import typer
 from rich.console import Console
 
 from kernelblaster.cli.options import JsonOption
-from kernelblaster.doctor import Finding, examine
+from kernelblaster.doctor import examine
+from kernelblaster.records.finding import Finding
 
 out = Console()
 MARKS = {
@@ -29,7 +30,7 @@ def doctor(
 
     Exit code 0 if candidates can be evaluated here (or the model answers), 1 if not.
     """
-    findings = _about_model(model) if model else examine()
+    findings = _about(model) if model else examine()
     if json_:
         print(json.dumps([asdict(f) for f in findings], indent=1))
     else:
@@ -42,7 +43,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _about_model(name: str) -> list[Finding]:
+def _about(model: str) -> list[Finding]:
     from kernelblaster.models.check import check_model
 
-    return [Finding(**asdict(found)) for found in check_model(name)]
+    return check_model(model)

@@ -89,6 +89,11 @@ class Checked:
     counters: Profile | None = None
 
 
+def compilers() -> ThreadPoolExecutor:
+    """Compilation on all cores but one, which is for what is being timed."""
+    return ThreadPoolExecutor(max_workers=max(1, (os.cpu_count() or 1) - 1))
+
+
 class Judge:
     """Evaluates candidates on one device. Not for use from several threads at once."""
 
@@ -118,12 +123,11 @@ class Judge:
         return self._check(self._prepare(task), binary)
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
-        """Evaluations in the order of the jobs; compilation runs ahead on all cores but one, which is
-        for those that are being timed."""
-        with ThreadPoolExecutor(max_workers=max(1, (os.cpu_count() or 1) - 1)) as compilers:
+        """Evaluations in the order of the jobs; compilation runs ahead."""
+        with compilers() as pool:
             started = time.perf_counter()
             waiting: list[Future[Binary | Outcome]] = [
-                compilers.submit(self.compile, task, candidate) for task, candidate in jobs
+                pool.submit(self.compile, task, candidate) for task, candidate in jobs
             ]
             try:
                 for (task, candidate), binary in zip(jobs, waiting, strict=True):

@@ -6,7 +6,6 @@ on the device.
     server.serve()
 """
 
-import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,7 +18,7 @@ from typing import Any
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.compile import Binary
-from kernelblaster.judge.judge import Judge, Options
+from kernelblaster.judge.judge import Judge, Options, compilers
 from kernelblaster.records import Candidate, Evaluation, Fitness, Floor, Profile, Task
 from kernelblaster.records.outcome import Outcome
 
@@ -110,14 +109,14 @@ class JudgeServer:
         """Until the last process has closed its judge or has ended. The processes must be running."""
         for connection in self._theirs:
             connection.close()
-        with ThreadPoolExecutor(max_workers=max(1, (os.cpu_count() or 1) - 1)) as compilers:
+        with compilers() as pool:
             while self._clients or self._waiting:
-                self._listen(compilers)
+                self._listen(pool)
                 job = self._next()
                 if job is not None:
                     self._answer(job)
 
-    def _listen(self, compilers: ThreadPoolExecutor) -> None:
+    def _listen(self, pool: ThreadPoolExecutor) -> None:
         idle = self._next(take=False) is None
         for client in wait(self._clients, PAUSE_S if idle else 0):
             assert isinstance(client, Connection)
@@ -127,9 +126,7 @@ class JudgeServer:
                 self._clients.remove(client)
                 self._waiting = deque(job for job in self._waiting if job.client is not client)
                 continue
-            binary = (
-                compilers.submit(self._judge.compile, *question[1:]) if question[0] == "evaluate" else None
-            )
+            binary = pool.submit(self._judge.compile, *question[1:]) if question[0] == "evaluate" else None
             self._waiting.append(_Job(client, question, binary))
 
     def _next(self, *, take: bool = True) -> _Job | None:

@@ -1,7 +1,6 @@
 """What works with a model: one tiny call, for `kernelblaster doctor --model NAME`."""
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -14,21 +13,11 @@ from kernelblaster.models.opening import open_server
 from kernelblaster.models.prices import Prices, read_prices
 from kernelblaster.models.request import Message, Reply, Request
 from kernelblaster.models.wire import Limits
+from kernelblaster.records.finding import Finding
 from kernelblaster.settings import secret
 
 LIMITS = Limits(connect_s=5, silence_s=60, call_s=120)
 SMALLEST_CONTEXT = 32_000  # tokens; prompts for large kernels are cut below this
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing looked at."""
-
-    subject: str
-    state: Literal["ok", "limited", "missing"]
-    detail: str
-    advice: str = ""
-    needed: bool = False
 
 
 class Product(BaseModel):

@@ -7,7 +7,7 @@ import openai
 from openai.types import CompletionUsage
 from openai.types.chat import ChatCompletion
 
-from kernelblaster.models.failures import CutOff, Declined
+from kernelblaster.models.failures import CutOff
 from kernelblaster.models.options import Options
 from kernelblaster.models.request import Answer, Request, T, Usage
 from kernelblaster.models.schemas import closed, in_words, strict
@@ -44,13 +44,7 @@ class OpenAIServer:
         self.client = openai.OpenAI(api_key=self._key, base_url=url, timeout=timeout, max_retries=0)
 
     def answer(self, request: Request[T]) -> Answer:
-        while True:
-            body = self._body(request)
-            try:
-                return self._send(body, request)
-            except Declined as declined:
-                if not self.options.heed(str(declined), body):
-                    raise
+        return self.options.asked(lambda: self._body(request), lambda body: self._send(body, request))
 
     def context_length(self) -> int | None:
         """In tokens, where the server says so in its list of models."""

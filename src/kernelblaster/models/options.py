@@ -1,7 +1,13 @@
 """Which optional parts of a request a server takes."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kernelblaster.models.failures import Declined
+from kernelblaster.models.request import Answer
+
+Body = dict[str, Any]
 
 NOT_ABOUT_OPTIONS = ("context length", "context window", "context_length", "too many", "too large", "at most")
 
@@ -21,6 +27,16 @@ class Options:
     def drop(self, option: str) -> None:
         with self._lock:
             self._dropped.add(option)
+
+    def asked(self, body: Callable[[], Body], send: Callable[[Body], Answer]) -> Answer:
+        """What `send` returns for a body without anything that the server declines."""
+        while True:
+            sent = body()
+            try:
+                return send(sent)
+            except Declined as declined:
+                if not self.heed(str(declined), sent):
+                    raise
 
     def heed(self, complaint: str, sent: Mapping[str, object]) -> bool:
         """Drop what the complaint is about; whether that was something among what was sent."""

@@ -48,10 +48,6 @@ class Run:
             found = self._known[(kind, key)] = self._log.append(kind, key, lasting=lasting, **data)
         return found.data
 
-    def known(self, kind: str, key: str) -> bool:
-        """Whether this was recorded already."""
-        return (kind, key) in self._known
-
     def close(self) -> None:
         self._log.close()
 

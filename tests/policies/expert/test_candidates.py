@@ -1,10 +1,8 @@
 """Plans give candidates that are right on the emulated device, as first written and rewritten."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from kernelblaster.api import load_task, open_device
+from kernelblaster.api import load_task
 from kernelblaster.judge.judge import Judge
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.graph import capture
@@ -32,15 +30,6 @@ REWRITTEN = (
     "core/level2/residual_layernorm_gelu",
     "core/level2/rmsnorm_rotary",
 )
-
-
-@pytest.fixture(scope="module")
-def judge(compiler: str) -> Iterator[Judge]:
-    device = open_device("emulated")
-    opened = Judge(device)
-    yield opened
-    opened.close()
-    device.close()
 
 
 def exhausted(plan: Plan, *techniques: str) -> Plan:

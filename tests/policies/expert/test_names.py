@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelblaster.api import load_task, open_device
+from kernelblaster.api import load_task
 from kernelblaster.judge.judge import Judge
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.graph import capture
@@ -32,15 +32,11 @@ def get_init_inputs():
 @pytest.mark.parametrize(
     "techniques", [(), ("kernel_fusion", "split_operand_tensor_cores"), ("register_tiling",)]
 )
-def test_names_do_not_clash(compiler: str, tmp_path: Path, techniques: tuple[str, ...]) -> None:
+def test_names_do_not_clash(judge: Judge, tmp_path: Path, techniques: tuple[str, ...]) -> None:
     (tmp_path / "task.py").write_text(SOURCE)
     task = load_task(str(tmp_path / "task.py"))
     plan = initial_plan(capture(task))
     for technique in techniques:
         plan = next(load_techniques()[technique](plan))
-    device = open_device("emulated")
-    judge = Judge(device)
     outcome = judge.check(task, Candidate(source=emit(plan))).outcome
-    judge.close()
-    device.close()
     assert isinstance(outcome, Verification), outcome

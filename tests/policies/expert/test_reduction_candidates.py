@@ -4,12 +4,11 @@ The shipped tasks' small sizes are odd, so that packs are never aligned there; t
 that are.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kernelblaster.api import load_task, open_device
+from kernelblaster.api import load_task
 from kernelblaster.judge.judge import Judge
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.flatten import flattened
@@ -28,15 +27,6 @@ ALIGNED = {
     "broadcast_affine": ('"length": 47', '"length": 48', ("vectorized_memory_access", "cache_hints")),
 }
 PARTS = {"sum_all": 1000, "max_with_index": 24, "log_softmax": 100, "mean_variance": 80, "sum_columns": 16}
-
-
-@pytest.fixture(scope="module")
-def judge(compiler: str) -> Iterator[Judge]:
-    device = open_device("emulated")
-    opened = Judge(device)
-    yield opened
-    opened.close()
-    device.close()
 
 
 def rewritten(plan: Plan, *techniques: str) -> Plan:

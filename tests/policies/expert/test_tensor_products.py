@@ -1,10 +1,8 @@
 """Products by tensor cores: right at odd sizes, in all layouts and precisions; only where they can pay."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from kernelblaster.api import load_task, open_device
+from kernelblaster.api import load_task
 from kernelblaster.judge.compile import Binary, compile_candidate
 from kernelblaster.judge.judge import Judge
 from kernelblaster.policies.expert.emit import emit
@@ -15,15 +13,6 @@ from kernelblaster.policies.expert.techniques import load_techniques
 from kernelblaster.records import Candidate, Verification
 
 SPLIT, HALF, GROUPS = "split_operand_tensor_cores", "tensor_core_utilization", "warpgroup_matrix_multiply"
-
-
-@pytest.fixture(scope="module")
-def judge(compiler: str) -> Iterator[Judge]:
-    device = open_device("emulated")
-    opened = Judge(device)
-    yield opened
-    opened.close()
-    device.close()
 
 
 def plan_of(name: str, dtype: str = "float32") -> Plan:

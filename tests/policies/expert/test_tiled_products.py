@@ -1,11 +1,10 @@
 """Tiled products: right at odd sizes, in all layouts, with any prologue; each step only where it applies."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kernelblaster.api import load_task, open_device
+from kernelblaster.api import load_task
 from kernelblaster.judge.judge import Judge
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.graph import capture
@@ -32,15 +31,6 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
-
-
-@pytest.fixture(scope="module")
-def judge(compiler: str) -> Iterator[Judge]:
-    device = open_device("emulated")
-    opened = Judge(device)
-    yield opened
-    opened.close()
-    device.close()
 
 
 def written(folder: Path, body: str, left: str, right: str) -> Task:
