@@ -4,6 +4,7 @@ modelled, from what some blocks of each launch cost."""
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -34,6 +35,7 @@ from kernelblaster.records import Profile
 from kernelblaster.settings import settings
 
 DEFAULT_GPU = "h200"
+UNNAMED = re.compile(r"_GLOBAL__N__[0-9a-f]{8}_\d+_candidate_cu")
 REPEATED_BYTES = 16 << 20  # of each tensor: what a caller of `profile` fills; the rest repeats it
 
 
@@ -193,8 +195,16 @@ def device_code(binary: Path) -> Path:
     done = subprocess.run(command, cwd=binary.parent, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise DeviceLost(f"nvcc made a shared object but no PTX: {(done.stderr or done.stdout)[-400:]}")
+    scratch.write_text(_named_alike(scratch.read_text(), binary.read_bytes()))
     scratch.rename(target)
     return target
+
+
+def _named_alike(ptx: str, binary: bytes) -> str:
+    """The PTX with the binary's names of what is in an anonymous namespace: they contain a number that
+    nvcc makes of the folder it works in, and the binary was made in another."""
+    found = UNNAMED.search(binary.decode("latin-1"))
+    return UNNAMED.sub(found[0], ptx) if found else ptx
 
 
 def _shared_folder() -> str | None:

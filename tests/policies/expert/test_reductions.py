@@ -2,7 +2,7 @@
 
 from kernelblaster.api import load_task
 from kernelblaster.policies.expert.emit import emit
-from kernelblaster.policies.expert.families.rows import passes, rows_of
+from kernelblaster.policies.expert.families.row_kernel import passes, rows_of
 from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
@@ -93,11 +93,14 @@ def test_broadcast_operands_are_vectorized_along_rows() -> None:
     assert "scale[i1]" in source
 
 
-def test_an_element_that_may_not_exist_is_not_read_ahead() -> None:
+def test_an_element_that_may_not_exist_is_read_only_on_its_side() -> None:
     plan = after("core/level2/rmsnorm_rotary", "warp_shuffle_reduction")
-    rows = rows_of(plan.kernels[0], plan)
-    assert {load.buffer for load in rows.near.reads} == {"x", "weight"}
-    assert len(rows.near.reads) == 2
+    near = rows_of(plan.kernels[0], plan).near
+    always = [load.buffer for load in near.reads if load not in near.guards]
+    assert sorted(always) == ["weight", "x"]
+    sides = [(load.buffer, guard.below) for load, guards in near.guards.items() for guard in guards]
+    expected = [(name, below) for name in ("cos", "sin", "weight", "x") for below in (False, True)]
+    assert sorted(sides) == expected
 
 
 def test_a_transposed_tensor_is_turned_in_shared_memory() -> None:

@@ -30,9 +30,11 @@ def separate(index: Index, moving: str) -> tuple[Index, Index]:
 def alignment(address: Index, along: str, sizes: Collection[str]) -> tuple[Index, ...] | None:
     """What must be divisible by a pack's width, so that a pack of neighbours along a loop variable lies
     side by side and aligned in memory; None where neighbours are never side by side."""
+    if any(along in indices.names(part.operands[1]) for part in _differences(address)):
+        return None
     found: list[Index] = []
     runs = 0
-    for term in terms(address):
+    for term in _both_sides(address):
         if term == indices.variable(along):
             runs += 1
             continue
@@ -47,6 +49,18 @@ def alignment(address: Index, along: str, sizes: Collection[str]) -> tuple[Index
         found += [*divisors, fixed]
     known = all(indices.names(index) <= set(sizes) for index in found)
     return tuple(dict.fromkeys(found)) if runs == 1 and known else None
+
+
+def _both_sides(index: Index) -> list[Index]:
+    """The parts of a sum and of what is subtracted from it: either must be divisible."""
+    if index.operator in ("+", "-"):
+        return [part for operand in index.operands for part in _both_sides(operand)]
+    return terms(index)
+
+
+def _differences(index: Index) -> list[Index]:
+    below = [part for operand in index.operands for part in _differences(operand)]
+    return [index, *below] if index.operator == "-" else below
 
 
 def _factors(term: Index) -> list[Index]:

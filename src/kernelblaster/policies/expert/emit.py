@@ -15,6 +15,7 @@ from kernelblaster.tasks.header import C_TYPES, c_arguments
 
 FAMILIES: dict[str, ModuleType] = {}
 STATIC_SHARED = 48 << 10  # bytes of shared memory that a launch may have without asking
+USUAL_CLUSTER = 8  # and blocks of a cluster
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Variant:
 class Emitted:
     """A kernel's body, and the host expressions that launch it. `shared` are the bytes of shared memory
     that the launch gives it; `per_processor` how many of its blocks must fit on a processor, if that
-    matters. A kernel with a `template` head is launched as the first of its `variants` that applies."""
+    matters; `cluster` how many of them run together. A kernel with a `template` head is launched as the
+    first of its `variants` that applies."""
 
     body: list[str]
     blocks: str
@@ -38,6 +40,7 @@ class Emitted:
     helpers: tuple[str, ...] = ()
     shared: int = 0
     per_processor: int = 0
+    cluster: int = 1
     template: str = ""
     variants: tuple[Variant, ...] = ()
 
@@ -63,11 +66,9 @@ def emit(plan: Plan) -> str:
         fit = f", {emitted.per_processor}" if emitted.per_processor else ""
         bound = f"__launch_bounds__({emitted.threads}{fit})"
         template = f"{emitted.template}\n" if emitted.template else ""
-        head = f"{template}__global__ void {bound} {kernel.name}(\n{_wrapped(typed)}) {{"
+        together = f"__cluster_dims__({emitted.cluster}) " if emitted.cluster > 1 else ""
+        head = f"{template}__global__ void {together}{bound} {kernel.name}(\n{_wrapped(typed)}) {{"
         kernels.append("\n".join([head, *indented(emitted.body), "}"]))
-        if emitted.shared > STATIC_SHARED:
-            limit = "cudaFuncAttributeMaxDynamicSharedMemorySize"
-            launches.append(f"cudaFuncSetAttribute({kernel.name}, {limit}, {emitted.shared});")
         launches.append(_launch(kernel.name, emitted, plain))
     return "\n\n".join([*helpers, *kernels, _launch_function(plan, launches)]) + "\n"
 
@@ -77,7 +78,8 @@ def _launch(name: str, emitted: Emitted, arguments: list[str]) -> str:
 
     def launch(template: str, blocks: str, indent: int) -> str:
         shape = f"(unsigned)({blocks}), {emitted.threads}, {emitted.shared}, stream"
-        return f"{name}{template}<<<{shape}>>>(\n{_wrapped(arguments, indent)});"
+        call = f"{name}{template}<<<{shape}>>>(\n{_wrapped(arguments, indent)});"
+        return f"\n{' ' * (indent - 4)}".join([*_permissions(f"{name}{template}", emitted), call])
 
     if not emitted.variants:
         return launch("", emitted.blocks, 6)
@@ -89,6 +91,13 @@ def _launch(name: str, emitted: Emitted, arguments: list[str]) -> str:
         call = launch(f"<{variant.arguments}>", variant.blocks, 8)
         lines += f"{head}{{\n    {call}\n  }}" if last else call
     return lines
+
+
+def _permissions(name: str, emitted: Emitted) -> list[str]:
+    """What a kernel must be allowed before it is launched."""
+    asked = {"MaxDynamicSharedMemorySize": emitted.shared if emitted.shared > STATIC_SHARED else 0}
+    asked["NonPortableClusterSizeAllowed"] = int(emitted.cluster > USUAL_CLUSTER)
+    return [f"cudaFuncSetAttribute({name}, cudaFuncAttribute{what}, {n});" for what, n in asked.items() if n]
 
 
 def real_type(plan: Plan) -> str:

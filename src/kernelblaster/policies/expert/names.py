@@ -5,11 +5,11 @@ import re
 TAKEN = frozenset(
     (
         *("at", "base", "batch", "best", "block", "block_column", "block_columns", "block_row"),
-        *("block_rows", "blocks", "column", "count", "e", "first", "group", "group_rows"),
-        *("i", "inner", "inside", "inverse", "j", "k", "lane", "largest"),
+        *("begin", "block_rows", "blocks", "column", "count", "e", "first", "group", "group_rows", "head"),
+        *("i", "inner", "inside", "inverse", "j", "k", "kept", "lane", "largest"),
         *("line", "memory", "part", "parts", "piece", "pipeline", "place", "processors"),
-        *("r", "rest", "row", "row_scale", "scaled", "slab", "slabs", "spread"),
-        *("stage", "step", "stream", "sums", "term", "tile", "tile_count", "tiles"),
+        *("r", "rank", "rest", "row", "row_scale", "row_start", "scaled", "slab", "slabs", "spread"),
+        *("stage", "step", "stream", "sums", "tail", "term", "tile", "tile_count", "tiles"),
         *("to", "total", "value", "warp"),
     )
 )

@@ -136,6 +136,7 @@ class Schedule:
     `shuffles` combines within warps by shuffles, `kept` elements of a row stay in the registers of each
     thread between passes, loops are unrolled `unroll` times, a thread of a pointwise kernel does
     `coarsening` packs, `streaming` marks what is touched once, and `staged` turns tiles in shared memory.
+    So many blocks of a `cluster` share a row; what is kept of it is then in their shared memory.
     """
 
     threads: int = 256
@@ -148,6 +149,7 @@ class Schedule:
     coarsening: int = 1
     streaming: bool = False
     staged: bool = False
+    cluster: int = 1
     tile: Tile | TensorTile | None = None
 
 

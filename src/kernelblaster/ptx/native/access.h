@@ -84,6 +84,7 @@ std::string text(const char* format, ...) __attribute__((format(printf, 1, 2)));
 void check(Warp& w, Access& a, unsigned size, unsigned align, Effect effect);
 void check_global(Warp& w, Access& a, unsigned size, unsigned align, Effect effect);
 void check_shared(Warp& w, Access& a, unsigned size, unsigned align, Effect effect);
+void check_cluster(Warp& w, Access& a, unsigned size, unsigned align, Effect effect);   // cluster.cpp
 
 // The flag of the byte at address x is at x + bias (written.cpp). Notes reads of what nothing wrote.
 void track(Warp& w, const Access& a, unsigned size, uint64_t bias, const std::string* allocation, uint64_t start,
@@ -133,18 +134,26 @@ inline Window local_window(const Warp& w, int lane) {
   return {(uint64_t)w.local + (uint64_t)lane * bytes, bytes};
 }
 
+// Addresses of a cluster's shared memory (cluster.cpp): a block's own are offsets, as ever.
+constexpr uint64_t kNoCluster = ~0ull, kOffset = (1 << 24) - 1;
+constexpr int kRankShift = 24;       // above it: the rank of another block, from 1
+uint64_t cluster_address(const Warp& w, uint64_t pointer);   // kNoCluster: it is in no block of the cluster
+uint64_t cluster_pointer(Warp& w, uint64_t address, int lane);
+
 // Calls body(part) for the lanes of each space that generic addresses turn out to be in.
 template <typename Body>
 void split(Warp& w, const Access& a, Body body) {
   Window shared = shared_window(w), param = param_window(w);
-  Space spaces[] = {Space::Global, Space::Shared, Space::Local, Space::Param};
-  uint32_t lanes[4] = {0, 0, 0, 0};
+  Space spaces[] = {Space::Global, Space::Shared, Space::Local, Space::Param, Space::Cluster};
+  uint32_t lanes[5] = {0, 0, 0, 0, 0};
+  const bool alone = w.block->cluster->size() == 1;
   each_lane(a.lanes, [&](int l) {
     uint64_t address = a.at[l];
-    int k = shared.holds(address) ? 1 : local_window(w, l).holds(address) ? 2 : param.holds(address) ? 3 : 0;
+    int k = shared.holds(address) ? 1 : local_window(w, l).holds(address) ? 2 : param.holds(address) ? 3
+            : !alone && cluster_address(w, address) != kNoCluster ? 4 : 0;
     lanes[k] |= 1u << l;
   });
-  for (int k = 0; k < 4; ++k) {
+  for (int k = 0; k < 5; ++k) {
     if (!lanes[k]) continue;
     Access part = a;
     part.lanes = lanes[k];
@@ -152,6 +161,7 @@ void split(Warp& w, const Access& a, Body body) {
     each_lane(part.lanes, [&](int l) {
       if (k == 1) part.at[l] -= shared.start;
       if (k == 2) part.at[l] -= local_window(w, l).start;
+      if (k == 4) part.at[l] = cluster_address(w, part.at[l]);
     });
     settle(part);
     body(part);
@@ -190,7 +200,7 @@ inline void reach_data(Warp& w, const Inst& i, Effect effect, Move move) {
   if (a.space == Space::Generic) {
     Window shared = shared_window(w), param = param_window(w), local = local_window(w, 0);
     if (touches(a, shared.start, shared.bytes) || touches(a, local.start, local.bytes * kLanes) ||
-        touches(a, param.start, param.bytes)) {
+        touches(a, param.start, param.bytes) || w.block->cluster->size() > 1) {
       split(w, a, [&](Access& part) {
         check(w, part, size, size, effect);
         move(part);

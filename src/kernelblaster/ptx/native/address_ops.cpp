@@ -37,6 +37,44 @@ void convert_param(Warp& w, const Inst& i) {
   lanes64(w, i.dst[0], [&](int l) { return a.u64[l] < param.bytes ? a.u64[l] + param.start : a.u64[l]; });
 }
 
+void to_cluster(Warp& w, const Inst& i) {
+  const Reg& a = w.reg(i.src[0]);
+  lanes64(w, i.dst[0], [&](int l) { return cluster_address(w, a.u64[l]); });
+}
+void from_cluster(Warp& w, const Inst& i) {
+  Reg& d = w.reg(i.dst[0]);
+  const Reg& a = w.reg(i.src[0]);
+  each_lane(w.active, [&](int l) { d.u64[l] = cluster_pointer(w, a.u64[l], l); });
+}
+
+// The same variable of another block of the cluster: imm[0] says that addresses are of shared memory and
+// 32 bits wide, otherwise they are generic.
+void same_place_elsewhere(Warp& w, const Inst& i) {
+  Reg& d = w.reg(i.dst[0]);
+  const Reg &a = w.reg(i.src[0]), &rank = w.reg(i.src[1]);
+  each_lane(w.active, [&](int l) {
+    uint64_t own = i.imm[0] ? a.u32[l] : cluster_address(w, a.u64[l]);
+    if (rank.u32[l] >= w.block->cluster->size())
+      w.fault("invalid-address", text("mapa to block %u of a cluster of %zu", rank.u32[l], w.block->cluster->size()), l);
+    if (own == kNoCluster) w.fault("invalid-address", "mapa of an address that is not in shared memory", l);
+    uint64_t there = (uint64_t)(rank.u32[l] + 1) << kRankShift | (own & kOffset);
+    if (i.imm[0]) d.u32[l] = (uint32_t)there;
+    else d.u64[l] = cluster_pointer(w, there, l);
+  });
+}
+
+bool bind_elsewhere(const Parsed& p, Inst& inst) {
+  const bool narrow = p.has("shared::cluster") && p.type() == "u32";
+  if (p.operands.size() != 3 || !(narrow || (p.type() == "u64" && p.parts.size() == 2))) return false;
+  inst.dst[0] = target(p.operands[0]);
+  inst.src[0] = narrow ? source32(p.operands[1]) : source64(p.operands[1]);
+  inst.src[1] = source32(p.operands[2]);
+  inst.imm[0] = narrow;
+  inst.run = same_place_elsewhere;
+  inst.klass = Class::Integer;
+  return inst.dst[0] >= 0 && inst.src[0] >= 0 && inst.src[1] >= 0;
+}
+
 Space space_of(const Warp& w, int lane, uint64_t address) {
   if (shared_window(w).holds(address)) return Space::Shared;
   if (local_window(w, lane).holds(address)) return Space::Local;
@@ -66,6 +104,7 @@ bool bind_conversion(const Parsed& p, Inst& inst) {
   inst.klass = Class::Integer;
   switch (q.space) {
     case Space::Shared: inst.run = to ? convert_shared<-1> : convert_shared<1>; break;
+    case Space::Cluster: inst.run = to ? to_cluster : from_cluster; break;
     case Space::Local: inst.run = to ? convert_local<-1> : convert_local<1>; break;
     case Space::Param: inst.run = to ? same_address : convert_param; break;
     default: inst.run = same_address;
@@ -75,7 +114,8 @@ bool bind_conversion(const Parsed& p, Inst& inst) {
 
 bool bind_is_space(const Parsed& p, Inst& inst) {
   Qualifiers q;
-  if (!read_qualifiers(p, q) || q.space == Space::Generic || p.operands.size() != 2) return false;
+  if (!read_qualifiers(p, q) || q.space == Space::Generic || q.space == Space::Cluster || p.operands.size() != 2)
+    return false;
   if (p.operands[1].kind == Operand::Register && p.operands[1].width != 64) return false;
   inst.dst[0] = target(p.operands[0]);
   inst.src[0] = source64(p.operands[1]);
@@ -100,6 +140,7 @@ bool bind_memory(const Parsed& p, Inst& inst) {
   if (op == "atom" || op == "red") return bind_atomic(p, inst);
   if (op == "cp") return bind_copy(p, inst);
   if (op == "cvta") return bind_conversion(p, inst);
+  if (op == "mapa") return bind_elsewhere(p, inst);
   if (op == "isspacep") return bind_is_space(p, inst);
   if (op == "membar" || op == "fence") return bind_without_effect(inst, fence, Class::Control);
   if (op == "prefetch" || op == "prefetchu" || op == "applypriority" || op == "discard")

@@ -187,6 +187,7 @@ const char* ptx_launch(Machine* machine, Loaded* loaded, const char* kernel, con
     uint64_t count = (uint64_t)block[0] * block[1] * block[2];
     if (!count || count > 1024 || !grid[0] || !grid[1] || !grid[2] || (f.max_threads && count > (uint64_t)f.max_threads))
       return std::string("{\"invalid\": \"grid or block size\"}");
+    if (grid[0] % (uint32_t)f.cluster) return std::string("{\"invalid\": \"grid of a kernel with clusters\"}");
     if (f.shared_bytes + dynamic_shared > 228u << 10) return std::string("{\"invalid\": \"shared memory size\"}");
     Launch launch;
     launch.module = loaded->module.get();

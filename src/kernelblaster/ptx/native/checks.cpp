@@ -21,7 +21,7 @@ std::string describe(Effect effect, unsigned size, const char* space, uint64_t a
 }
 
 const char* name_of(Space space) {
-  const char* names[] = {"generic", "global", "shared", "local", "const", "param"};
+  const char* names[] = {"generic", "global", "shared", "local", "const", "param", "cluster"};
   return names[(int)space];
 }
 
@@ -178,6 +178,7 @@ void check(Warp& w, Access& a, unsigned size, unsigned align, Effect effect) {
     case Space::Shared: return check_shared(w, a, size, align, effect);
     case Space::Local: return check_local(w, a, size, align, effect);
     case Space::Param: return check_param(w, a, size, align, effect);
+    case Space::Cluster: return check_cluster(w, a, size, align, effect);
     default: return check_global(w, a, size, align, effect);
   }
 }

@@ -16,8 +16,9 @@ bool bind_control(const Parsed& p, Inst& inst, const Function& function) {
   if (op == "exit" || op == "ret") return inst.control = op == "ret" && !function.entry ? Control::Return : Control::Exit, true;
   if (op == "trap" || op == "brkpt") return inst.control = Control::Trap, true;
   if (op != "bar" && op != "barrier") return false;
-  if (p.has("warp") || p.has("cluster")) return false;
+  if (p.has("warp")) return false;
   inst.klass = Class::Barrier;
+  if (p.has("cluster")) return inst.control = p.has("wait") ? Control::ClusterWait : Control::ClusterArrive, true;
   size_t first = p.has("red") ? 1 : 0;
   if (p.operands.size() > first) inst.src[0] = source32(p.operands[first]);
   size_t rest = p.operands.size() > first ? p.operands.size() - first - 1 : 0;

@@ -35,7 +35,8 @@ union alignas(64) Reg {
   uint32_t mask;
 };
 
-enum class Space : uint8_t { Generic, Global, Shared, Local, Const, Param };
+// Cluster is the shared memory of all blocks of a cluster (cluster.cpp).
+enum class Space : uint8_t { Generic, Global, Shared, Local, Const, Param, Cluster };
 
 // How an operand was written. Registers, predicates, immediates and special registers all end up as a
 // slot of the warp's register file: immediates and symbol addresses are broadcast into slots of their
@@ -82,7 +83,7 @@ enum class Class : uint8_t {
 };
 
 // Instructions that the executor itself carries out, because they move lanes rather than values.
-enum class Control : uint8_t { None, Branch, Exit, Barrier, Arrive, Trap, Call, Return };
+enum class Control : uint8_t { None, Branch, Exit, Barrier, Arrive, ClusterArrive, ClusterWait, Trap, Call, Return };
 
 struct Warp;
 struct Inst;
@@ -142,6 +143,7 @@ struct Function {                  // a kernel (.entry) or a device function (.f
   int most_calls = 0;                              // of a kernel: how deep calls may be
   uint64_t stack_bytes() const { return local_bytes + (uint64_t)most_calls * frame_bytes; }   // of a lane
   int max_threads = 0;
+  int cluster = 1;                                 // blocks that run together, neighbours in x
   int grain = 4;                                   // log2 of its smallest access to shared or global memory
   std::string unsupported;                         // first opcode that no family binds, with its line
 };
@@ -210,6 +212,7 @@ struct Warp {
   uint32_t active = 0;              // lanes that the current instruction applies to (guard included)
   uint32_t alive = 0;               // lanes that have not exited
   uint32_t carry = 0;               // CC.CF of the extended-precision instructions, bit = lane
+  uint32_t arrived = 0, passed = 0; // lanes that came to the cluster's barrier; of which all others have come too
   int pc = 0;                       // of the running group
   int index = 0;                    // within the block
   uint32_t thread[kLanes][3];       // %tid
@@ -238,6 +241,9 @@ struct Block {
   std::vector<Warp> warps;
   std::vector<uint8_t> shared_written;   // a flag a byte: initialized
   int threads = 0;
+  const std::vector<Block*>* cluster = nullptr;   // the blocks of its cluster, by rank
+  int rank = 0;                          // within the cluster
+  bool finished = false;
   struct Order* order = nullptr;         // null: races are not checked (races.h)
   uint32_t suspects = 0;                 // lanes whose current access may race
 };
@@ -274,14 +280,16 @@ bool bind_control(const Parsed& p, Inst& inst, const Function& function);
 // Parses a whole PTX text; throws std::runtime_error with the line on malformed input.
 std::shared_ptr<Module> parse(const std::string& text);
 void execute(Launch& launch, int threads);
-// One block of a launch; a fault stops the launch. With `timing`, what it costs is recorded there.
-void run_block(Launch& launch, uint64_t index, struct BlockTiming* timing);
+// The blocks of one cluster of a launch, a single one as a rule, from block `first` on; a fault stops the
+// launch. With `timings`, one for each, what they cost is recorded there.
+void run_blocks(Launch& launch, uint64_t first, struct BlockTiming* timings);
 void on_threads(int threads, const std::function<void()>& work);
 
 // Slots that every function has, filled in before a warp starts: special registers.
 enum Special : int { TidX, TidY, TidZ, NtidX, NtidY, NtidZ, CtaidX, CtaidY, CtaidZ, NctaidX, NctaidY, NctaidZ,
   LaneId, WarpId, NWarpId, SmId, NSmId, GridId, LaneMaskEq, LaneMaskLe, LaneMaskLt, LaneMaskGe, LaneMaskGt,
-  Clock, Clock64, GlobalTimer, DynamicSmem, TotalSmem, SpecialCount };
+  Clock, Clock64, GlobalTimer, DynamicSmem, TotalSmem, ClusterRank, ClusterBlocks, ClusterX, ClustersX,
+  SpecialCount };
 
 // Calls body(lane) for every lane of `mask`.
 template <typename Body>

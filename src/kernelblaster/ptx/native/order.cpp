@@ -22,8 +22,9 @@ void join(Knowledge& mine, const Knowledge& theirs) {
 
 // The tags of shared memory outlive a block: those of earlier blocks have smaller serial numbers. Where the
 // arrays begin depends on how many cells there are, so another number of them means starting afresh.
-uint64_t* shared_tags(uint64_t words) {
-  thread_local std::vector<uint64_t> tags;
+uint64_t* shared_tags(int rank, uint64_t words) {
+  thread_local std::map<int, std::vector<uint64_t>> by_rank;
+  std::vector<uint64_t>& tags = by_rank[rank];
   if (tags.size() != words) tags.assign(words, 0);
   return tags.data();
 }
@@ -42,9 +43,9 @@ std::unique_ptr<Messages> Messages::begin(uint64_t blocks) {
   return messages;
 }
 
-Order::Order(uint32_t block, int count, uint64_t shared_bytes, int grain) : serial(block), warps(count) {
+Order::Order(uint32_t block, int rank, int count, uint64_t shared_bytes, int grain) : serial(block), warps(count) {
   uint64_t cells = Shadow::cells(shared_bytes, grain);
-  shared = Shadow(shared_tags(cells * 3), cells, 0);
+  shared = Shadow(shared_tags(rank, cells * 3), cells, 0);
 }
 
 void Order::tick() { now = std::min(now + 1, kLastTime); }

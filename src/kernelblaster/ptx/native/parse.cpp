@@ -89,6 +89,7 @@ class Parser : Declarations {
         while (accept(",")) threads *= (uint64_t)number();
         function_->max_threads = (int)std::min<uint64_t>(threads, 1 << 20);
       }
+      if (word == ".reqnctapercluster") cluster();
     }
     if (accept(";")) return;  // a declaration only
     module_->functions[function_->name] = function_;
@@ -105,6 +106,13 @@ class Parser : Declarations {
       else body_statement();
     }
     bind_function(*module_, *function_, line());
+  }
+
+  void cluster() {
+    uint64_t blocks = (uint64_t)number(), others = 1;
+    while (accept(",")) others *= (uint64_t)number();
+    function_->cluster = (int)blocks;
+    if (blocks < 1 || blocks > 16 || others != 1) refuse(*function_, "a cluster of this shape", 0);
   }
 
   // A device function's parameters and results are variables that its callers write and read.

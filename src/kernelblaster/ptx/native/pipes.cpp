@@ -135,7 +135,7 @@ bool only_reads(const Parsed& p) {
 
 uint8_t spaces_of(const Parsed& p) {
   if (p.has("nc") || p.has("const") || p.has("param")) return 0;
-  if (p.op() == "ldmatrix" || p.op() == "stmatrix" || p.has("shared")) return 2;
+  if (p.op() == "ldmatrix" || p.op() == "stmatrix" || p.has("shared") || p.has("shared::cluster")) return 2;
   if (p.has("global")) return 1;
   return p.has("local") ? 4 : 7;
 }

@@ -4,7 +4,7 @@ namespace ptx {
 
 bool read_qualifiers(const Parsed& p, Qualifiers& q) {
   static const std::map<std::string, Space> spaces = {
-      {"global", Space::Global}, {"shared", Space::Shared}, {"shared::cta", Space::Shared}, {"local", Space::Local},
+      {"global", Space::Global}, {"shared", Space::Shared}, {"shared::cta", Space::Shared}, {"shared::cluster", Space::Cluster}, {"local", Space::Local},
       {"const", Space::Const}, {"param", Space::Param}, {"param::entry", Space::Param}};
   static const char* hints[] = {"ca", "cg", "cs", "lu", "nc", "wb", "wt", "weak", "cta", "cluster", "gpu", "sys",
                                 "unified", "noftz"};

@@ -8,6 +8,8 @@
 //   - Blocks are ordered only by messages: a fence and then an atomic or volatile write publishes what came
 //     before; an atomic or volatile read acquires everything that was published until then, whichever
 //     variable carried the message. Within a block messages count too.
+//   - A cluster's barrier is such a message from every warp to all of them. Accesses to the shared memory of
+//     other blocks are not compared with others.
 //   - Lanes of one warp are ordered, except where one instruction writes two values to one place.
 //   - Atomics and volatile accesses do not race with each other, except for volatile stores: of two, one is lost.
 //   - A store that changes nothing harms nobody.
@@ -73,7 +75,8 @@ struct Order {
   struct Conflict { uint64_t tag; uint32_t at; bool wrote; uint8_t before[32]; };
   Conflict conflicts[kLanes];
 
-  Order(uint32_t serial, int warps, uint64_t shared_bytes, int grain);
+  // `rank` is the block's in its cluster: those of different rank are checked at the same time.
+  Order(uint32_t serial, int rank, int warps, uint64_t shared_bytes, int grain);
   void arrive(int warp, int barrier);
   void meet(uint32_t warps, int barrier, bool everyone);
   void fence(int warp);

@@ -17,13 +17,13 @@ double spread(uint64_t k) {
   return result;
 }
 
-// First blocks of the pairs to run, in order.
-std::vector<uint64_t> pairs(uint64_t blocks, uint64_t most, bool in_order) {
+// First blocks of the groups of neighbours to run, in order.
+std::vector<uint64_t> groups(uint64_t blocks, uint64_t together, uint64_t most, bool in_order) {
   std::vector<uint64_t> result;
-  uint64_t all = (blocks + 1) / 2, count = std::min(all, std::max<uint64_t>(1, most / 2));
+  uint64_t all = (blocks + together - 1) / together, count = std::min(all, std::max<uint64_t>(1, most / together));
   for (uint64_t k = 0; result.size() < count && k < 4 * count + 8; ++k) {
-    uint64_t pair = count == all || in_order ? k : (uint64_t)(spread(k) * (double)all);
-    if (pair < all && std::find(result.begin(), result.end(), 2 * pair) == result.end()) result.push_back(2 * pair);
+    uint64_t group = count == all || in_order ? k : (uint64_t)(spread(k) * (double)all), first = together * group;
+    if (group < all && std::find(result.begin(), result.end(), first) == result.end()) result.push_back(first);
   }
   return result;
 }
@@ -65,7 +65,8 @@ Costs sample(Launch& launch, const Model& model, int threads) {
   uint64_t blocks = launch.blocks();
   Costs total;
   total.instructions = launch.function->code.size();
-  auto chosen = pairs(blocks, model.most_blocks, model.in_order);
+  const uint64_t cluster = (uint64_t)launch.function->cluster, together = std::max<uint64_t>(2, cluster);
+  auto chosen = groups(blocks, together, model.most_blocks, model.in_order);
   if (model.in_order) threads = 1;
   std::atomic<size_t> next{0};
   std::atomic<uint32_t> number{0};
@@ -76,9 +77,12 @@ Costs sample(Launch& launch, const Model& model, int threads) {
       return launch.counts.total_warp_instructions > model.most_instructions;
     };
     for (size_t k; !launch.stopped && (k = next++) < chosen.size() && (k < 2 || !enough());) {
-      for (uint64_t index = chosen[k]; index < std::min(chosen[k] + 2, blocks) && !launch.stopped; ++index) {
-        BlockTiming timing(model, *launch.function, seen, ++number, fits_l2(seen.costs, model));
-        run_block(launch, index, &timing);
+      const uint64_t end = std::min(chosen[k] + together, blocks);
+      for (uint64_t first = chosen[k]; first < end && !launch.stopped; first += cluster) {
+        std::vector<BlockTiming> timings;
+        for (uint64_t rank = 0; rank < cluster; ++rank)
+          timings.emplace_back(model, *launch.function, seen, ++number, fits_l2(seen.costs, model));
+        run_blocks(launch, first, timings.data());
       }
     }
     std::lock_guard<std::mutex> hold(launch.lock);

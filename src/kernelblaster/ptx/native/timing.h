@@ -130,7 +130,7 @@ struct Timeline {
 };
 
 // Runs some blocks of a launch, spread over the grid, and records what they cost. Neighbours are run in
-// pairs by one thread, so that what they share is seen.
+// pairs, or as clusters, by one thread, so that what they share is seen.
 Costs sample(Launch& launch, const Model& model, int threads);
 
 // Called by memory instructions while a warp has a clock.

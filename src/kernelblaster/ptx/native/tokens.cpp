@@ -124,7 +124,9 @@ const std::map<std::string, int>& specials() {
       {"%nctaid.z", NctaidZ}, {"%laneid", LaneId}, {"%warpid", WarpId}, {"%nwarpid", NWarpId}, {"%smid", SmId},
       {"%nsmid", NSmId}, {"%lanemask_eq", LaneMaskEq}, {"%lanemask_le", LaneMaskLe}, {"%lanemask_lt", LaneMaskLt},
       {"%lanemask_ge", LaneMaskGe}, {"%lanemask_gt", LaneMaskGt}, {"%clock", Clock}, {"%clock64", Clock64},
-      {"%globaltimer", GlobalTimer}, {"%dynamic_smem_size", DynamicSmem}, {"%total_smem_size", TotalSmem}};
+      {"%globaltimer", GlobalTimer}, {"%dynamic_smem_size", DynamicSmem}, {"%total_smem_size", TotalSmem},
+      {"%cluster_ctarank", ClusterRank}, {"%cluster_ctaid.x", ClusterRank}, {"%cluster_nctarank", ClusterBlocks},
+      {"%cluster_nctaid.x", ClusterBlocks}, {"%clusterid.x", ClusterX}, {"%nclusterid.x", ClustersX}};
   return names;
 }
 

@@ -24,7 +24,7 @@ from kernelblaster.policies.expert.families.near import (
     read_text,
     write_text,
 )
-from kernelblaster.policies.expert.families.rows import passes, passes_with
+from kernelblaster.policies.expert.families.row_kernel import passes, passes_with
 from kernelblaster.policies.expert.flatten import flattened
 from kernelblaster.policies.expert.index import text
 from kernelblaster.policies.expert.plan import Kernel, Plan, Stage, Store

@@ -18,6 +18,7 @@ from kernelblaster.policies.expert.expression import (
     children,
     walk,
 )
+from kernelblaster.policies.expert.families.guards import Guards, guarded
 from kernelblaster.policies.expert.index import Index, row_major, text
 from kernelblaster.policies.expert.plan import Axis, Buffer, Kernel, Plan, Store
 from kernelblaster.policies.expert.render import Renderer, used_names
@@ -32,12 +33,13 @@ NARROW = 2**31  # numbers below this fit in 32 bits
 @dataclass(frozen=True)
 class Near:
     """Loads and stores of packs along one loop, by the names of their packs. All of `divisors` must be
-    divisible by a pack's width."""
+    divisible by a pack's width. Loads with `guards` are made only where these hold."""
 
     along: Axis
     reads: Mapping[Load | Gather, str]
     writes: Mapping[Store, str]
     divisors: tuple[Index, ...]
+    guards: Mapping[Load | Gather, Guards] = field(default_factory=dict)
 
     def condition(self, width: int) -> str:
         """When packs are aligned, as a host expression; empty where they always are."""
@@ -54,15 +56,19 @@ class Near:
         return VECTOR_BYTES // max(DTYPE_BYTES[plan.buffers[name].dtype] for name in names)
 
 
-def near(kernel: Kernel, plan: Plan, along: Axis) -> Near:
-    """What a kernel reads and writes side by side along a loop."""
+def near(kernel: Kernel, plan: Plan, along: Axis, *, sides: bool = False) -> Near:
+    """What a kernel reads and writes side by side along a loop; with `sides`, what it reads on one side of a
+    boundary too."""
     render = Renderer(plan.buffers)
     inner = {axis.name for axis in kernel.reduced} | {along.name}
     divisors: list[Index] = [along.extent, *([along.part.length] if along.part else [])]
     reads: dict[Load | Gather, str] = {}
     always = {load for expression in kernel.expressions for load in _unconditional(expression)}
+    sided = guarded(kernel.expressions, along.name, plan.sizes[0]) if sides else {}
+    guards: dict[Load | Gather, Guards] = {}
     for load in dict.fromkeys(kernel.loads()):
-        if load not in always and not _harmless(load, kernel, plan):
+        sure = load in always or _harmless(load, kernel, plan)
+        if not sure and load not in sided:
             continue
         if isinstance(load, Gather) and used_names([load.where], []) & inner:
             continue
@@ -70,6 +76,9 @@ def near(kernel: Kernel, plan: Plan, along: Axis) -> Near:
         if found is not None:
             reads[load] = _free_name(load.buffer, reads.values())
             divisors += found
+            if not sure:
+                guards[load] = sided[load]
+                divisors += [guard.boundary for guard in sided[load]]
     writes: dict[Store, str] = {}
     for store in kernel.stores:
         address = row_major(store.position, plan.buffers[store.buffer].shape)
@@ -77,7 +86,7 @@ def near(kernel: Kernel, plan: Plan, along: Axis) -> Near:
         if found is not None:
             writes[store] = store.buffer
             divisors += found
-    return Near(along, reads, writes, tuple(dict.fromkeys(divisors)))
+    return Near(along, reads, writes, tuple(dict.fromkeys(divisors)), guards)
 
 
 def _unconditional(expression: Expression) -> Iterator[Load | Gather]:
@@ -126,24 +135,31 @@ def near_renderer(render: Renderer, found: Near) -> NearRenderer:
     return NearRenderer(render.buffers, render.real, reads=found.reads, writes=writes)
 
 
-def pack_type(buffer: Buffer) -> str:
-    return f"Pack<{C_TYPES[buffer.dtype]}, WIDTH>"
+def pack_type(buffer: Buffer, width: str = "WIDTH") -> str:
+    return f"Pack<{C_TYPES[buffer.dtype]}, {width}>"
+
+
+def pointer_text(load: Load | Gather, render: Renderer, along: Axis, width: str = "WIDTH") -> str:
+    """Where the pack is that starts at `first`."""
+    place = indices.replace(render.address(load), {along.name: indices.variable(FIRST)})
+    kind = pack_type(render.buffers[load.buffer], width)
+    return f"reinterpret_cast<const {kind}*>({load.buffer} + {text(place)})"
 
 
 def read_text(load: Load | Gather, render: Renderer, along: Axis, *, once: bool) -> str:
     """The pack that starts at `first`."""
-    place = indices.replace(render.address(load), {along.name: indices.variable(FIRST)})
-    pointer = (
-        f"reinterpret_cast<const {pack_type(render.buffers[load.buffer])}*>({load.buffer} + {text(place)})"
-    )
+    pointer = pointer_text(load, render, along)
     return f"read_once({pointer})" if once else f"*{pointer}"
 
 
-def write_text(store: Store, name: str, render: Renderer, along: Axis, *, once: bool) -> str:
+def write_text(
+    store: Store, name: str, render: Renderer, along: Axis, *, once: bool, width: str = "WIDTH"
+) -> str:
     address = row_major(store.position, render.buffers[store.buffer].shape)
     place = indices.replace(address, {along.name: indices.variable(FIRST)})
-    pointer = f"reinterpret_cast<{pack_type(render.buffers[store.buffer])}*>({store.buffer} + {text(place)})"
-    return f"write_once({pointer}, {name}_at);" if once else f"*{pointer} = {name}_at;"
+    kind = pack_type(render.buffers[store.buffer], width)
+    pointer = f"reinterpret_cast<{kind}*>({store.buffer} + {text(place)})"
+    return f"{'write_once' if once else 'write_pack'}({pointer}, {name}_at);"
 
 
 def mentioned(expressions: Iterable[Expression], found: Near) -> set[str]:

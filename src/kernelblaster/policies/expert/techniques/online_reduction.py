@@ -11,7 +11,7 @@ from dataclasses import replace
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.expression import Counted, Expression, Operation, Reduced, to_kind
 from kernelblaster.policies.expert.families.reduction import FAMILIES
-from kernelblaster.policies.expert.families.rows import passes
+from kernelblaster.policies.expert.families.row_kernel import passes
 from kernelblaster.policies.expert.plan import Kernel, Plan, Stage
 from kernelblaster.policies.expert.rewriting import everywhere
 

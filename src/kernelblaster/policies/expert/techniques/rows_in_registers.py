@@ -1,7 +1,8 @@
 """Rows in registers: between its passes over a row, each thread keeps its part of it.
 
-Of a row that is longer than that, the rest is read again, which the L2 cache mostly serves. How many
-elements a thread keeps is fixed when the kernel is written, from the primary workload's rows.
+Where a warp cannot keep a row, a block does. Of a row that is longer than that, the rest is read again,
+which the L2 cache mostly serves. How many elements a thread keeps is fixed when the kernel is written,
+from the primary workload's rows.
 """
 
 from collections.abc import Iterator
@@ -9,13 +10,13 @@ from dataclasses import replace
 from functools import partial
 
 from kernelblaster.policies.expert.families.reduction import FAMILIES
-from kernelblaster.policies.expert.families.rows import passes_with, rows_of
+from kernelblaster.policies.expert.families.row_kernel import needed_again, rows_of
 from kernelblaster.policies.expert.plan import Kernel, Plan
 from kernelblaster.policies.expert.rewriting import everywhere
 from kernelblaster.records.signature import DTYPE_BYTES
 
 MOST_BYTES = (128, 64)  # of registers that a thread keeps; with fewer, more threads share a row
-THREADS = (128, 256, 512, 1024)
+THREADS = (64, 128, 256, 512, 1024)
 
 
 def apply(plan: Plan) -> Iterator[Plan]:
@@ -29,7 +30,7 @@ def _kept(kernel: Kernel, plan: Plan, most: int) -> Kernel | None:
     rows = rows_of(kernel, plan)
     if rows.kernel.reduced[0].part is not None:
         return None
-    again = [load for load in rows.near.reads if passes_with(rows.kernel, load) > 1]
+    again = needed_again(rows.kernel, rows.near)
     if not again:
         return None
     grain = rows.near.width(plan)
@@ -37,11 +38,12 @@ def _kept(kernel: Kernel, plan: Plan, most: int) -> Kernel | None:
     length = plan.elements(kernel.reduced)
     if room == 0:
         return None
-    if chosen.workers == "warp":
-        return replace(kernel, schedule=replace(chosen, kept=min(room, _share(length, 32, grain))))
+    if chosen.workers == "warp" and _share(length, 32, grain) <= room:
+        return replace(kernel, schedule=replace(chosen, kept=_share(length, 32, grain)))
     threads = next((t for t in THREADS if _share(length, t, grain) <= room), THREADS[-1])
     kept = min(room, _share(length, threads, grain))
-    return replace(kernel, schedule=replace(chosen, kept=kept, threads=threads))
+    schedule = replace(chosen, kept=kept, threads=threads, workers="block")
+    return replace(kernel, schedule=schedule)
 
 
 def _share(length: int, threads: int, grain: int) -> int:

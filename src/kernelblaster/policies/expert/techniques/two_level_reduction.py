@@ -7,7 +7,7 @@ other; `online_reduction` makes them so.
 from collections.abc import Iterator
 
 from kernelblaster.policies.expert.families.reduction import FAMILIES
-from kernelblaster.policies.expert.families.rows import passes
+from kernelblaster.policies.expert.families.row_kernel import passes
 from kernelblaster.policies.expert.flatten import flattened
 from kernelblaster.policies.expert.plan import Kernel, Plan
 from kernelblaster.policies.expert.splitting import split
@@ -27,7 +27,7 @@ def apply(plan: Plan) -> Iterator[Plan]:
 
 
 def _split(plan: Plan, kernel: Kernel, blocks: int) -> Plan | None:
-    if kernel.family not in FAMILIES or len(passes(kernel)) != 1:
+    if kernel.family not in FAMILIES or len(passes(kernel)) != 1 or kernel.schedule.cluster > 1:
         return None
     flat = flattened(kernel, plan)
     cut, *rest = flat.reduced

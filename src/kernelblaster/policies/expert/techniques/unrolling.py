@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from kernelblaster.policies.expert.families.reduction import FAMILIES, is_rows
-from kernelblaster.policies.expert.families.rows import keeps_all
+from kernelblaster.policies.expert.families.row_kernel import keeps_all
 from kernelblaster.policies.expert.plan import Kernel, Plan
 from kernelblaster.policies.expert.rewriting import everywhere
 

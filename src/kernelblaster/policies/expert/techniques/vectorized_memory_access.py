@@ -9,8 +9,9 @@ sizes that leave them unaligned, the same kernel runs on single elements.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kernelblaster.policies.expert.families import columns, rows
+from kernelblaster.policies.expert.families import columns
 from kernelblaster.policies.expert.families.pointwise import flat, packed_width
+from kernelblaster.policies.expert.families.row_kernel import rows_of
 from kernelblaster.policies.expert.plan import Kernel, Plan, Schedule
 from kernelblaster.policies.expert.rewriting import everywhere
 
@@ -29,7 +30,7 @@ def _vectorized(kernel: Kernel, plan: Plan) -> Kernel | None:
     if kernel.family == "pointwise":
         return _pointwise(kernel, plan)
     if kernel.family in REDUCTIONS and kernel.schedule.workers != "thread":
-        found = rows.rows_of(kernel, plan).near
+        found = rows_of(kernel, plan).near
         width = found.width(plan) if found.reads else 1
         return _with(kernel, width) if width > 1 else None
     if kernel.family == "column_reduction" and kernel.axes:
@@ -46,7 +47,7 @@ def _pointwise(kernel: Kernel, plan: Plan) -> Kernel | None:
     if flat(kernel, plan):
         width = packed_width(kernel, plan)
         return _with(kernel, width) if width > 1 else None
-    found = rows.rows_of(kernel, plan)
+    found = rows_of(kernel, plan)
     if not found.near.reads or not found.near.writes:
         return None
     width = found.near.width(plan)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from kernelblaster.policies.expert.plan import Plan, TensorTile
 
 ARCHITECTURE = "sm_90a"
+GPU_ONLY = True
 SHARED = 208 << 10  # bytes of shared memory that the stages may take
 
 

@@ -1,0 +1,64 @@
+"""Loads that are made on one side of a boundary only, as where tensors were joined along a loop.
+
+Where the boundary is at a multiple of a pack's width, all of a pack is on one side of it: the load is
+then made for the pack or not at all, and need not wait for the branch that uses it.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.expression import Counted, Expression, Gather, Load, Operation, children
+from kernelblaster.policies.expert.index import Index
+
+
+@dataclass(frozen=True)
+class Guard:
+    """The loop's position is below the boundary, or not."""
+
+    boundary: Index
+    below: bool
+
+    def fails(self, position: str) -> str:
+        """The condition under which the load is not made."""
+        return f"{position} {'>=' if self.below else '<'} {indices.text(self.boundary)}"
+
+
+Guards = tuple[Guard, ...]
+
+
+def guarded(
+    expressions: Iterable[Expression], along: str, sizes: Collection[str]
+) -> dict[Load | Gather, Guards]:
+    """Loads whose only conditions are guards, the same ones wherever they appear."""
+    found: dict[Load | Gather, Guards | None] = {}
+    for expression in expressions:
+        for load, guards in _conditions(expression, along, sizes, ()):
+            found[load] = guards if found.get(load, guards) == guards else None
+    return {load: guards for load, guards in found.items() if guards}
+
+
+def _conditions(
+    expression: Expression, along: str, sizes: Collection[str], above: Guards | None
+) -> Iterator[tuple[Load | Gather, Guards | None]]:
+    """Every load with the guards that it is under; None where it is under another condition too."""
+    if isinstance(expression, Load | Gather):
+        yield expression, above
+    for place, part in enumerate(children(expression)):
+        under = above
+        if isinstance(expression, Operation) and expression.name == "where" and place > 0:
+            guard = _guard(expression.operands[0], along, sizes, first=place == 1)
+            under = None if guard is None or above is None else (*above, guard)
+        yield from _conditions(part, along, sizes, under)
+
+
+def _guard(condition: Expression, along: str, sizes: Collection[str], *, first: bool) -> Guard | None:
+    """What a comparison says in its first case, or in the other one."""
+    if not isinstance(condition, Operation) or condition.name not in ("lt", "ge"):
+        return None
+    left, right = condition.operands
+    if not isinstance(left, Counted) or not isinstance(right, Counted):
+        return None
+    if left.index != indices.variable(along) or not indices.names(right.index) <= set(sizes):
+        return None
+    return Guard(right.index, (condition.name == "lt") == first)

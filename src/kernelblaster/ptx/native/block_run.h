@@ -1,0 +1,385 @@
+// Running a block: warps in turns, lanes of a warp in groups.
+#pragma once
+#include <algorithm>
+#include <stdexcept>
+
+#include "access.h"
+#include "frames.h"
+#include "races.h"
+#include "timing.h"
+
+namespace ptx {
+
+constexpr int kTurn = 20000;          // instructions of one warp before the next has its turn
+constexpr int kClusterBarrier = 16;   // beside a block's own sixteen
+
+// One block: its warps take turns until all of them wait or have finished.
+class BlockRun {
+ public:
+  BlockRun(Launch& launch, uint64_t index, const std::vector<Block*>& cluster, BlockTiming* timing)
+      : launch_(launch), timing_(timing) {
+    const Function& f = *launch.function;
+    block_.launch = &launch;
+    block_.cluster = &cluster;
+    block_.rank = (int)(index % (uint64_t)f.cluster);
+    block_.id[0] = (uint32_t)(index % launch.grid[0]);
+    block_.id[1] = (uint32_t)(index / launch.grid[0] % launch.grid[1]);
+    block_.id[2] = (uint32_t)(index / launch.grid[0] / launch.grid[1]);
+    block_.threads = (int)(launch.block[0] * launch.block[1] * launch.block[2]);
+    block_.shared_bytes = f.shared_bytes + launch.dynamic_shared;
+    shared_.assign(block_.shared_bytes / 16 + 2, Chunk{});
+    block_.shared = reinterpret_cast<uint8_t*>(shared_.data());
+    block_.shared_written.assign(block_.shared_bytes, 0);
+    int warps = (block_.threads + kLanes - 1) / kLanes;
+    registers_.resize((size_t)warps * f.slots);
+    local_.assign((size_t)warps * kLanes * f.stack_bytes() / 16 + 2, Chunk{});
+    local_written_.assign((size_t)warps * kLanes * f.stack_bytes(), 0);
+    block_.warps.resize(warps);
+    if (launch.messages)
+      order_ = std::make_unique<Order>(launch.messages->first_serial + (uint32_t)index, block_.rank, warps,
+                                       block_.shared_bytes, launch.grain);
+    block_.order = order_.get();
+    if (timing) clocks_.resize(warps);
+    for (int i = 0; i < warps; ++i) prepare(block_.warps[i], i);
+  }
+
+  Block& block() { return block_; }
+
+  // A turn for every warp, or where all of them wait, the opening of their barriers. Returns whether
+  // anything was done.
+  bool round() {
+    bool moved = false, waiting = false;
+    for (auto& warp : block_.warps) {
+      if (warp.finished || launch_.stopped) continue;
+      moved |= turn(warp);
+      waiting |= !warp.finished;
+    }
+    block_.finished = !waiting;
+    return moved || release();
+  }
+
+  void close() {
+    double end = 0;
+    for (auto& clock : clocks_) end = std::max(end, clock.now);
+    if (timing_) timing_->close(end);
+    std::lock_guard<std::mutex> hold(launch_.lock);
+    for (auto& warp : block_.warps) launch_.counts.add(warp.counts);
+    launch_.counts.blocks += 1;
+  }
+
+  // Lanes that wait for the cluster go on, those for which all others have come. Returns whether there were any.
+  bool pass_cluster(double last) {
+    bool passed = false;
+    for (auto& w : block_.warps) {
+      for (size_t i = w.groups.size(); i-- > 0;) {
+        Group g = w.groups[i];
+        if (!g.barrier || g.barrier->control != Control::ClusterWait || g.lanes & ~w.passed) continue;
+        w.groups.erase(w.groups.begin() + (long)i);
+        w.passed &= ~g.lanes;
+        park(w, g.frame, g.pc, g.lanes);
+        if (order_) acquire(w);
+        if (w.clock) w.clock->now = w.clock->latest = std::max(w.clock->now, last + timing_->model->barrier_latency);
+        passed = true;
+      }
+    }
+    return passed;
+  }
+
+  [[noreturn]] void deadlock() {
+    for (auto& w : block_.warps)
+      for (auto& g : w.groups)
+        if (g.barrier) {
+          enter(w, g.frame);
+          w.pc = (int)(g.barrier - w.function->code.data());
+          w.fault("deadlock", "threads wait at a barrier that the others never reach", __builtin_ctz(g.lanes));
+        }
+    throw std::runtime_error("deadlock without a barrier");
+  }
+
+ private:
+  struct alignas(16) Chunk { uint8_t bytes[16] = {0}; };
+
+  Launch& launch_;
+  BlockTiming* timing_;
+  std::vector<Timeline> clocks_;
+  Block block_;
+  std::vector<Reg> registers_;
+  std::vector<Chunk> shared_, local_;
+  std::vector<uint8_t> local_written_;
+  int arrived_early_[16] = {0};
+  std::unique_ptr<Order> order_;
+
+  void prepare(Warp& w, int index) {
+    const Function& f = *launch_.function;
+    w.block = &block_;
+    w.frames.push_back(std::make_shared<Frame>());
+    w.frames[0]->function = &f;
+    w.frames[0]->registers = &registers_[(size_t)index * f.slots];
+    enter(w, w.frames[0].get());
+    w.index = index;
+    w.local = reinterpret_cast<uint8_t*>(local_.data()) + (size_t)index * kLanes * f.stack_bytes();
+    w.local_written = local_written_.data() + (size_t)index * kLanes * f.stack_bytes();
+    w.budget = launch_.budget;
+    if (timing_) {
+      w.clock = &clocks_[(size_t)index];
+      w.clock->block = timing_;
+      w.clock->ready.resize((size_t)f.slots);
+    }
+    int lanes = std::min(kLanes, block_.threads - index * kLanes);
+    w.alive = lanes == kLanes ? kAllLanes : (1u << lanes) - 1;
+    w.groups.push_back({0, w.alive, nullptr, w.frame});
+    fill_registers(launch_, *w.frame);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      uint32_t t = (uint32_t)(index * kLanes + lane);
+      const uint32_t* n = launch_.block;
+      uint32_t tid[3] = {t % n[0], t / n[0] % n[1], t / n[0] / n[1]};
+      for (int d = 0; d < 3; ++d) {
+        w.thread[lane][d] = tid[d];
+        w.reg(TidX + d).u32[lane] = tid[d];
+        w.reg(NtidX + d).u32[lane] = n[d];
+        w.reg(CtaidX + d).u32[lane] = block_.id[d];
+        w.reg(NctaidX + d).u32[lane] = launch_.grid[d];
+      }
+      uint32_t one = 1u << lane;
+      w.reg(LaneId).u32[lane] = (uint32_t)lane;
+      w.reg(WarpId).u32[lane] = (uint32_t)index;
+      w.reg(NWarpId).u32[lane] = (uint32_t)block_.warps.size();
+      w.reg(SmId).u32[lane] = 0;
+      w.reg(NSmId).u32[lane] = 1;
+      w.reg(LaneMaskEq).u32[lane] = one;
+      w.reg(LaneMaskLt).u32[lane] = one - 1;
+      w.reg(LaneMaskLe).u32[lane] = (one - 1) | one;
+      w.reg(LaneMaskGt).u32[lane] = ~((one - 1) | one);
+      w.reg(LaneMaskGe).u32[lane] = ~(one - 1);
+      w.reg(DynamicSmem).u32[lane] = (uint32_t)launch_.dynamic_shared;
+      w.reg(TotalSmem).u32[lane] = (uint32_t)block_.shared_bytes;
+      w.reg(ClusterRank).u32[lane] = (uint32_t)block_.rank;
+      w.reg(ClusterBlocks).u32[lane] = (uint32_t)f.cluster;
+      w.reg(ClusterX).u32[lane] = block_.id[0] / (uint32_t)f.cluster;
+      w.reg(ClustersX).u32[lane] = launch_.grid[0] / (uint32_t)f.cluster;
+    }
+  }
+
+  // Index of the waiting group that should run next: the one furthest behind, which is inside a call that
+  // others have left or not begun. -1 if all are at barriers.
+  static int next_group(const Warp& w) {
+    int best = -1;
+    auto behind = [](const Group& a, const Group& b) {
+      return a.frame->depth != b.frame->depth ? a.frame->depth > b.frame->depth : a.pc < b.pc;
+    };
+    for (size_t i = 0; i < w.groups.size(); ++i)
+      if (!w.groups[i].barrier && (best < 0 || behind(w.groups[i], w.groups[best]))) best = (int)i;
+    return best;
+  }
+
+  // Where the running group meets others.
+  static int least_waiting_pc(const Warp& w) {
+    int least = INT32_MAX;
+    for (const auto& g : w.groups)
+      if (!g.barrier && g.frame == w.frame) least = std::min(least, g.pc);
+    return least;
+  }
+
+  static void park(Warp& w, Frame* frame, int pc, uint32_t lanes, const Inst* barrier = nullptr) {
+    if (!lanes) return;
+    for (auto& g : w.groups)
+      if (g.pc == pc && g.barrier == barrier && g.frame == frame) { g.lanes |= lanes; return; }
+    w.groups.push_back({pc, lanes, barrier, frame});
+  }
+
+  // Runs a warp until its turn is over, all its lanes wait at barriers, or it has finished. Returns
+  // whether anything was executed.
+  bool turn(Warp& w) {
+    int left = kTurn;
+    while (left > 0) {
+      int chosen = next_group(w);
+      if (chosen < 0) break;
+      int pc = w.groups[chosen].pc;
+      uint32_t lanes = w.groups[chosen].lanes;
+      enter(w, w.groups[chosen].frame);
+      w.groups.erase(w.groups.begin() + chosen);
+      left = run_group(w, w.function->code.data(), pc, lanes, left);
+    }
+    if (w.groups.empty()) w.finished = true;
+    return left < kTurn;
+  }
+
+  int run_group(Warp& w, const Inst* code, int pc, uint32_t lanes, int left) {
+    int meet = least_waiting_pc(w);
+    while (left > 0) {
+      if (pc >= meet) break;  // others are here, or further behind: let turn() choose again
+      const Inst& inst = code[pc];
+      uint32_t mask = lanes;
+      if (inst.guard >= 0) {
+        uint32_t guard = w.registers[inst.guard].mask;
+        mask &= inst.guard_negated ? ~guard : guard;
+      }
+      w.pc = pc;
+      --left;
+      if (w.budget-- == 0) w.fault("runaway", "the instruction budget is used up: an endless loop?", __builtin_ctz(lanes));
+      w.counts.warp_instructions[(int)inst.klass] += 1;
+      w.counts.total_warp_instructions += 1;
+      w.counts.thread_instructions += (uint64_t)__builtin_popcount(mask);
+      if (inst.control == Control::None) {
+        if (mask) {
+          w.active = mask;
+          inst.run(w, inst);
+        }
+        if (w.clock) w.clock->step(*w.function, pc, mask != 0);
+        ++pc;
+        continue;
+      }
+      if (w.clock) w.clock->step(*w.function, pc, mask != 0);
+      if (inst.control == Control::Branch) {
+        int target = (int)inst.imm[0];
+        w.counts.branches += 1;
+        if (mask == lanes) {
+          pc = target;
+        } else if (!mask) {
+          ++pc;
+        } else {
+          w.counts.divergent_branches += 1;
+          int here = std::min(target, pc + 1), there = std::max(target, pc + 1);
+          bool taken_first = target < pc + 1;
+          park(w, w.frame, there, taken_first ? lanes & ~mask : mask);
+          lanes = taken_first ? mask : lanes & ~mask;
+          pc = here;
+          meet = least_waiting_pc(w);
+        }
+        continue;
+      }
+      if (!mask) {
+        ++pc;
+        continue;
+      }
+      control(w, inst, pc, mask);
+      lanes &= ~mask;
+      ++pc;
+      if (!lanes) return left;
+      if (inst.control == Control::Call || inst.control == Control::Return) break;   // those are further behind
+      meet = least_waiting_pc(w);
+    }
+    park(w, w.frame, pc, lanes);
+    return left;
+  }
+
+  void control(Warp& w, const Inst& inst, int pc, uint32_t mask) {
+    switch (inst.control) {
+      case Control::Exit:
+        w.alive &= ~mask;
+        return;
+      case Control::Trap:
+        w.fault("trap", "the kernel executed " + inst.parsed->name(), __builtin_ctz(mask));
+      case Control::Arrive:
+        arrived_early_[barrier_id(w.registers, inst, mask)] += __builtin_popcount(mask);
+        if (order_) order_->arrive(w.index, barrier_id(w.registers, inst, mask));
+        park(w, w.frame, pc + 1, mask);
+        return;
+      case Control::ClusterArrive:
+        if ((w.arrived | w.passed) & mask)
+          w.fault("divergent-barrier", "a thread comes to the cluster's barrier a second time before it has waited", __builtin_ctz(mask));
+        w.arrived |= mask;
+        if (order_) {
+          order_->fence(w.index);
+          if (publish(w)) end_message(w);
+        }
+        park(w, w.frame, pc + 1, mask);
+        return;
+      case Control::ClusterWait:
+        if (mask & ~(w.arrived | w.passed))
+          w.fault("divergent-barrier", "a thread waits for the cluster's barrier without having come to it", __builtin_ctz(mask));
+        w.counts.barriers += 1;
+        park(w, w.frame, pc + 1, mask, &inst);
+        return;
+      case Control::Barrier:
+        w.counts.barriers += 1;
+        for (const auto& g : w.groups)
+          if (g.barrier && g.barrier != &inst && barrier_id(g.frame->registers, *g.barrier, g.lanes) == barrier_id(w.registers, inst, mask))
+            w.note("divergent-barrier", "lanes of one warp wait for one barrier at different places", __builtin_ctz(mask));
+        park(w, w.frame, pc + 1, mask, &inst);
+        return;
+      case Control::Call:
+        park(w, call(w, inst, pc, mask), 0, mask);
+        return;
+      case Control::Return:
+        each_lane(mask, [&](int lane) {
+          bring_results(w, *w.frame, lane);
+          park(w, w.frame->caller[lane], w.frame->back[lane], 1u << lane);
+        });
+        return;
+      default:
+        throw std::runtime_error("control");
+    }
+  }
+
+  static int barrier_id(const Reg* registers, const Inst& inst, uint32_t lanes) {
+    if (inst.control == Control::ClusterWait) return kClusterBarrier;
+    return inst.src[0] < 0 ? 0 : (int)(registers[inst.src[0]].u32[__builtin_ctz(lanes)] & 15);
+  }
+
+  // Opens every barrier at which all expected threads have arrived. Returns whether there was one.
+  bool release() {
+    bool opened = false;
+    for (int id = 0; id < 16; ++id) {
+      int waiting = 0, alive = 0, expected = -1, holds = 0, asked = 0;
+      uint32_t meeting = 0;
+      for (auto& w : block_.warps) {
+        alive += __builtin_popcount(w.alive);
+        for (auto& g : w.groups) {
+          if (!g.barrier || barrier_id(g.frame->registers, *g.barrier, g.lanes) != id) continue;
+          const Reg* registers = g.frame->registers;
+          waiting += __builtin_popcount(g.lanes);
+          meeting |= 1u << w.index;
+          if (g.barrier->src[1] >= 0) expected = (int)registers[g.barrier->src[1]].u32[__builtin_ctz(g.lanes)];
+          if (g.barrier->src[2] >= 0) {
+            uint32_t vote = registers[g.barrier->src[2]].mask;
+            if (g.barrier->flag[0]) vote = ~vote;
+            holds += __builtin_popcount(vote & g.lanes);
+            asked += __builtin_popcount(g.lanes);
+          }
+        }
+      }
+      if (!waiting || waiting + arrived_early_[id] < (expected < 0 ? alive : std::min(expected, alive + arrived_early_[id]))) continue;
+      if (order_) order_->meet(meeting, id, expected < 0 || waiting == block_.threads);
+      arrived_early_[id] = 0;
+      opened = true;
+      if (timing_) meet_at(id);
+      for (auto& w : block_.warps) open(w, id, holds, asked);
+    }
+    return opened;
+  }
+
+  // Nobody leaves a barrier before the last one has come.
+  void meet_at(int id) {
+    auto waits = [&](Warp& w) {
+      for (auto& g : w.groups)
+        if (g.barrier && barrier_id(g.frame->registers, *g.barrier, g.lanes) == id) return true;
+      return false;
+    };
+    double last = 0;
+    for (auto& w : block_.warps)
+      if (waits(w)) last = std::max(last, w.clock->now);
+    last += timing_->model->barrier_latency;
+    for (auto& w : block_.warps)
+      if (waits(w)) w.clock->now = w.clock->latest = last;
+  }
+
+  void open(Warp& w, int id, int holds, int asked) {
+    std::vector<Group> waiting;
+    for (auto& g : w.groups)
+      if (g.barrier && barrier_id(g.frame->registers, *g.barrier, g.lanes) == id) waiting.push_back(g);
+    for (auto& g : waiting) {
+      const Inst& inst = *g.barrier;
+      for (size_t i = 0; i < w.groups.size(); ++i)
+        if (w.groups[i].barrier == &inst && w.groups[i].frame == g.frame) { w.groups.erase(w.groups.begin() + i); break; }
+      park(w, g.frame, g.pc, g.lanes);
+      if (inst.dst[0] < 0) continue;
+      Reg& d = g.frame->registers[inst.dst[0]];
+      bool all = holds == asked, any = holds > 0;
+      if (inst.flag[1] == 0) each_lane(g.lanes, [&](int lane) { d.u32[lane] = (uint32_t)holds; });
+      else d.mask = (d.mask & ~g.lanes) | ((inst.flag[1] == 1 ? all : any) ? g.lanes : 0);
+    }
+  }
+};
+
+}  // namespace ptx
