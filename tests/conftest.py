@@ -4,7 +4,11 @@ import os
 import shutil
 import tempfile
 
+import hypothesis
 import pytest
+
+hypothesis.settings.register_profile("unhurried", deadline=None)  # a busy machine is no failure
+hypothesis.settings.load_profile("unhurried")
 
 if "PYTEST_XDIST_WORKER" not in os.environ:  # workers take over the environment of the first process
     os.environ["KERNELBLASTER_CACHE"] = tempfile.mkdtemp(prefix="kernelblaster-tests-")

@@ -20,7 +20,7 @@ SIGNATURE = Signature(
 
 
 @given(st.integers(1, 300), st.integers(1, 300), st.integers(0, 10**6))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_tensors_never_overlap_and_always_fit(a: int, b: int, seed: int) -> None:
     workload = Workload(name="odd", sizes={"a": a, "b": b})
     arena = torch.zeros(arena_bytes(SIGNATURE, workload), dtype=torch.uint8)

@@ -35,7 +35,7 @@ def test_a_small_corner_is_seen_by_its_tile() -> None:
 
 
 @given(st.integers(1, 2000), st.floats(1e-8, 1e-1), st.integers(0, 1000))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_against_plain_numpy(count: int, noise: float, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     truth = torch.randn(count, generator=generator, dtype=torch.float64)

@@ -213,7 +213,6 @@ def test_a_finding_names_the_text_the_line_and_the_way_out() -> None:
 GUILTY = [source for rule, source in FORBIDDEN if rule != "misleading-text" and len(source) < 1000]
 
 
-@settings(deadline=None)
 @given(st.sampled_from(GUILTY), st.integers(0, 200), st.sampled_from(["\\\n", "\\ \n", "\\\r\n"]))
 def test_joined_lines_hide_nothing(source: str, position: int, joint: str) -> None:
     position %= len(source)
@@ -221,7 +220,6 @@ def test_joined_lines_hide_nothing(source: str, position: int, joint: str) -> No
     assert rules(source[:position] + joint + source[position:])
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(GUILTY),
     st.sampled_from(["{{{", "}}}", "((", "@ ` ?", "template <", "#if 0", "#else"]),
@@ -230,7 +228,6 @@ def test_noise_around_hides_nothing(source: str, noise: str) -> None:
     assert rules(f"{noise}\n{source}\n{noise}")
 
 
-@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_comments_are_not_judged(words: str) -> None:
     words = words.replace("*/", "").replace("\r", "")
@@ -246,7 +243,7 @@ FRAGMENTS = [
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ to compare with")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=14).map("".join))
 def test_what_the_preprocessor_sees_the_screen_sees(source: str) -> None:
     """Whenever g++ sees a forbidden name as a name, there is a finding, however it is wrapped."""

@@ -15,7 +15,7 @@ CPU = torch.device("cpu")
     st.integers(1, 3000),
     st.integers(0, 2**40),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_bounded_values_stay_in_their_domain(distribution: str, count: int, seed: int) -> None:
     pool = pool_of(torch.rand(1000), TENSOR, WORKLOAD)
     target = torch.full((count,), -1.0)
