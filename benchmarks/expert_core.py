@@ -1,6 +1,6 @@
 """What the expert policy reaches on a suite, against the better of eager PyTorch and torch.compile.
 
-    python benchmarks/expert_core.py optimize [TASK ...] --folder F [--budget N] [--workers N] [--seconds S]
+    python benchmarks/expert_core.py optimize [TASK ...] --folder F [--budget N] [--kb FILE] [--seconds S]
     python benchmarks/expert_core.py paths [TASK ...] --folder F
     python benchmarks/expert_core.py compare --folder F [--out results/expert-core.md] [--seconds S]
 
@@ -81,9 +81,13 @@ def optimize_all(options: argparse.Namespace) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with KnowledgeBase(folder / "knowledge.db") as knowledge:
         plant(knowledge)
+        if options.kb:
+            with KnowledgeBase(options.kb, create=False) as known:
+                knowledge.merge(known)
     done = {row["task"] for row in rows(folder / "optimized.jsonl")}
     names = [name for given in options.tasks or ["core"] for name, _ in find(given) if name not in done]
-    search = Search(evaluations=options.budget, rollouts=options.rollouts, choices=options.choices)
+    about = {name: getattr(options, name) for name in ("rollouts", "choices", "near_floor", "explained")}
+    search = Search(evaluations=options.budget, **about)
     until = time.time() + options.seconds
     waiting = context.Queue()
     for name in names:
@@ -242,6 +246,9 @@ def main() -> None:
     parser.add_argument("--budget", type=int, default=20)
     parser.add_argument("--rollouts", type=int, default=3)
     parser.add_argument("--choices", type=int, default=2)
+    parser.add_argument("--near-floor", type=float, default=1.05, help="no search goes on this near to it")
+    parser.add_argument("--explained", type=int, default=4, help="surprises to be profiled for each task")
+    parser.add_argument("--kb", type=Path, help="what is known beforehand, beside the seed")
     parser.add_argument("--workers", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=1e9, help="start nothing new after so long")
     parser.add_argument("--out", type=Path)

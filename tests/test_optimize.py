@@ -67,7 +67,7 @@ class World(ExpertLearning):
         return [technique for technique in self.techniques if technique not in attempt.form]
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
-        if technique not in attempt.form:
+        if technique in self.techniques and technique not in attempt.form:  # it takes no recipes
             yield self._attempt((*attempt.form, technique))
 
     def retry(

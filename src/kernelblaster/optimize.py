@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import sha256
 from math import exp
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
+from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.judge import Judge
 from kernelblaster.knowledge.consolidate import Limits, consolidation
 from kernelblaster.knowledge.content import Content, OptimizationEntry, Scored
@@ -24,14 +26,18 @@ from kernelblaster.knowledge.events import Change, Observed, OptimizationAdded, 
 from kernelblaster.knowledge.guess import GUESS_WEIGHT, guesses
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.payoff import payoffs
+from kernelblaster.knowledge.recipes import UNKNOWN_REACH, is_recipe, reach, recipes_for
+from kernelblaster.models.failures import BudgetSpent
 from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.policy import Gap, Policy, Sample, Target
 from kernelblaster.records import Candidate, Evaluation, Optimization, Profile, State, Step, Task
+from kernelblaster.records.outcome import CORRECT
 from kernelblaster.store.replay import earlier_samples, samples
 from kernelblaster.store.run import Run
 from kernelblaster.strategies.budget import Budget
 from kernelblaster.strategies.maic_rl import MaicRl
 from kernelblaster.strategies.search import Search, Trial
+from kernelblaster.strategies.strategy import Arrange, Strategy, way_to
 
 CONSOLIDATED = 500  # the knowledge base is tidied each time that its version passes a multiple of this
 _changes: TypeAdapter[list[Change]] = TypeAdapter(list[Change])
@@ -73,13 +79,15 @@ Tell = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class Optimized:
-    """The best candidate with its verdict, the first one's verdict, and the way between them."""
+    """The best candidate with its verdict, the first correct one's verdict, and the way between them.
+    `stopped` says why the search did not come to its end."""
 
     candidate: Candidate
     evaluation: Evaluation
     first: Evaluation
     applied: tuple[str, ...]
     steps: list[Step]
+    stopped: str | None = None
 
 
 def optimize(
@@ -90,21 +98,30 @@ def optimize(
     search: Search,
     policy: Policy | None = None,
     tell: Tell = lambda progress: None,
+    arrange: Arrange | None = None,
 ) -> Optimized:
-    """Search from the policy's first candidate. A run that was begun before is continued: what it
-    recorded is not done again."""
+    """Search from the policy's first candidate, by MAIC-RL or as arranged. A run that was begun before
+    is continued: what it recorded is not done again. Where a budget for models is spent, the best so far
+    is returned, and the run can be continued with a larger one."""
     session = _Session(task, judge, knowledge, run, search, tell)
-    strategy = MaicRl(policy or ExpertPolicy(_instructions(judge)), session, search)
-    best = strategy.run(task)
-    first = next(iter(session.evaluations.values()))
+    strategy: Strategy
+    if arrange is None:
+        strategy = MaicRl(policy or expert_for(judge), session, search)
+    else:
+        strategy = arrange(session, search)
+    try:
+        best = strategy.run(task)
+    except BudgetSpent as spent:
+        return session.so_far(strategy.steps, spent)
+    first = session.first_correct
     found = Optimized(best.attempt.candidate, best.evaluation, first, best.applied, strategy.steps)
     run.once("finished", "end", lambda: {"best": run.files.put(found.candidate.source)})
     return found
 
 
-def _instructions(judge: Judge) -> str:
-    """The architecture whose instructions candidates may use; the PTX machine has only what all have."""
-    return "" if judge.device.modelled else judge.device.spec.architecture
+def expert_for(judge: Judge) -> ExpertPolicy:
+    """The expert policy with the techniques that a device can run."""
+    return ExpertPolicy(judge.device.spec.architecture, judge.device.modelled)
 
 
 class _Session:
@@ -125,7 +142,11 @@ class _Session:
         self._iteration = self._theta = 0
         self._recorded = {event.key: event.data for event in run.events if event.kind == "evaluation"}
         self._profiled = {event.key: event.data for event in run.events if event.kind == "profile"}
+        self._candidates: dict[str, Candidate] = {}
         self.evaluations: dict[str, Evaluation] = {}
+        self.tried: list[Step] = []
+        self.spec = judge.device.spec
+        self.modelled = judge.device.modelled
         self.architecture = judge.device.spec.architecture
 
     @cached_property
@@ -134,9 +155,35 @@ class _Session:
 
     # Judging
 
+    @property
+    def evaluations_left(self) -> int:
+        return self._budget.evaluations_left
+
     def first(self, candidate: Candidate) -> Evaluation:
-        self._judge_all([candidate])
+        if candidate.code not in self.evaluations:
+            self._judge_all([candidate])
         return self.evaluations[candidate.code]
+
+    @property
+    def first_correct(self) -> Evaluation:
+        return next(e for e in self.evaluations.values() if isinstance(e.outcome, CORRECT))
+
+    def ranked(self) -> list[tuple[Candidate, Evaluation]]:
+        found = [
+            (self._candidates[code], evaluation, evaluation.outcome.speedup.estimate)
+            for code, evaluation in self.evaluations.items()
+            if isinstance(evaluation.outcome, CORRECT)
+        ]
+        return [(c, e) for c, e, _ in sorted(found, key=lambda one: -one[2])]
+
+    def so_far(self, steps: list[Step], stopped: KernelBlasterError) -> Optimized:
+        """The best candidate when a search was stopped. Raises what stopped it where there is none."""
+        ranked = self.ranked()
+        if not ranked:
+            raise stopped
+        candidate, evaluation = ranked[0]
+        applied = way_to(candidate.code, steps)
+        return Optimized(candidate, evaluation, self.first_correct, applied, steps, str(stopped))
 
     def evaluate(self, key: str, trials: Sequence[Trial]) -> list[Evaluation | None]:
         for trial in trials:
@@ -162,6 +209,7 @@ class _Session:
             data = {"source": source, "evaluation": json.loads(evaluation.model_dump_json())}
             self._recorded[candidate.code] = self._run.once("evaluation", candidate.code, lambda d=data: d)  # type: ignore[misc]
         for candidate in candidates:
+            self._candidates[candidate.code] = candidate
             evaluation = Evaluation.model_validate(self._recorded[candidate.code]["evaluation"])
             self.evaluations[candidate.code] = evaluation
             self._budget.spend(evaluation)
@@ -206,28 +254,39 @@ class _Session:
         return self._run.once(kind, key, compute, lasting=False)
 
     def options(
-        self, theta: Content, target: Target, techniques: Sequence[str], applied: tuple[str, ...]
+        self,
+        theta: Content,
+        target: Target,
+        techniques: Sequence[str],
+        applied: tuple[str, ...],
+        place: Evaluation,
     ) -> tuple[str, list[Scored]]:
         name = self._knowledge.match(target.state, self._provenance())
+        techniques = [*techniques, *recipes_for(theta, name, self.architecture, applied, target.family)]
         now = self.now().entries.get(name, {})
         if not set(techniques) <= now.keys():
-            now = self._add(name, target.state, [t for t in techniques if t not in now], theta)
+            now = self._add(name, target, [t for t in techniques if t not in now], theta)
         known = theta.entries.get(name, {})
         about = (self.architecture, applied, target.family)
         entries = [known.get(t) or now[t].untried() for t in techniques if now[t].retired is None]
         prepared = payoffs(known, *about)
-        return name, [
+        found = [
             replace(entry.scored(*about), payoff=prepared.get(entry.technique, 0.0)) for entry in entries
         ]
+        return name, [_from(place, one) if is_recipe(one.optimization.technique) else one for one in found]
+
+    def offer(self, state: State, optimizations: Sequence[Optimization]) -> str:
+        """The promise of whoever proposes a technique is worth as much as a guess."""
+        name = self._knowledge.match(state, self._provenance())
+        for optimization in optimizations:
+            self._knowledge.add_optimization(name, optimization, GUESS_WEIGHT, self._provenance())
+        return name
 
     def _add(
-        self, name: str, state: State, techniques: Sequence[str], theta: Content
+        self, name: str, target: Target, techniques: Sequence[str], theta: Content
     ) -> dict[str, OptimizationEntry]:
-        added = []
-        for technique, mean in guesses(theta, state, techniques, self.architecture).items():
-            title = technique.replace("_", " ")
-            guess = Optimization(technique=technique, title=title, description="", predicted=exp(mean))
-            added.append(OptimizationAdded(state=name, optimization=guess, weight=GUESS_WEIGHT))
+        expected = guesses(theta, target.state, techniques, self.architecture, target.family)
+        added = [_guessed(name, technique, mean) for technique, mean in expected.items()]
         self._knowledge.record(added, self._provenance())
         return self.now().entries[name]
 
@@ -235,19 +294,32 @@ class _Session:
 
     def learn(self, key: str, steps: Sequence[Step]) -> None:
         self._run.once("steps", key, lambda: self._observe(steps))
+        self.tried += steps
         for step in steps:
             self._tell(self._progress("stepped", step))
+
+    def remember(self, key: str, step: Step) -> None:
+        def record() -> dict[str, Any]:
+            now = self.now()
+            if step.technique not in now.entries.get(now.resolve(step.state), {}):
+                added = _guessed(step.state, step.technique, UNKNOWN_REACH)
+                self._knowledge.record([added], self._provenance(step))
+            return self._observe([step])
+
+        self._run.once("recipe", key, record)
 
     def _observe(self, steps: Sequence[Step]) -> dict[str, Any]:
         """Evidence; the same step of the same run is evidence once, however often it is recorded."""
         seen = []
         for step in steps:
             if step.result != "Unsupported":
-                change = Observed.model_validate(
-                    {name: getattr(step, name) for name in ("state", "technique", "result", "before")}
-                )
+                about = {name: getattr(step, name) for name in ("state", "technique", "result", "before")}
+                timing = self.evaluations[step.child].timing
+                if is_recipe(step.technique) and timing is not None:
+                    about |= {"result": reach(timing), "before": ()}
+                change = Observed.model_validate(about)
                 uid = f"{self._run.name}/{step.parent}/{step.child}/{step.technique}"
-                seen.append((change, self._provenance(step), uid))
+                seen.append((change, self._provenance(step), sha256(uid.encode()).hexdigest()))
         self._knowledge.take_over(seen)
         return {"steps": [step.model_dump(mode="json") for step in steps]}
 
@@ -322,6 +394,21 @@ class _Session:
             seconds_left=seconds_left,
             gpu_seconds_left=gpu_seconds_left,
         )
+
+
+def _from(place: Evaluation, recipe: Scored) -> Scored:
+    """What a recipe, of which is known where it leads, gains from a place."""
+    if place.timing is None:
+        return recipe
+    mean = recipe.prediction.mean - reach(place.timing)
+    optimization = recipe.optimization.model_copy(update={"predicted": exp(mean)})
+    return replace(recipe, optimization=optimization, prediction=replace(recipe.prediction, mean=mean))
+
+
+def _guessed(state: str, technique: str, mean: float) -> OptimizationAdded:
+    title = technique.replace("_", " ")
+    guess = Optimization(technique=technique, title=title, description="", predicted=exp(mean))
+    return OptimizationAdded(state=state, optimization=guess, weight=GUESS_WEIGHT)
 
 
 def _speedup(result: float | str) -> float | str:

@@ -66,7 +66,7 @@ class Here:
         self.device = "a device"
         folder.mkdir(exist_ok=True)
         self.task.write_text(TASK)
-        monkeypatch.setattr(kernelblaster.optimize, "ExpertPolicy", lambda architecture: World())
+        monkeypatch.setattr(kernelblaster.optimize, "ExpertPolicy", lambda *_: World())
 
     @contextmanager
     def open_searching(self, *_: Any, **__: Any) -> Iterator[Breaking]:

@@ -5,7 +5,7 @@ once `fuse` was applied.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import exp, log
 from pathlib import Path
 from random import Random
@@ -15,6 +15,7 @@ from typing import Any
 from kernelblaster.devices.specs import gpu_specs
 from kernelblaster.judge.timing import conclude
 from kernelblaster.knowledge import KnowledgeBase
+from kernelblaster.knowledge.recipes import parts
 from kernelblaster.optimize import Optimized, optimize
 from kernelblaster.policies.expert.learning import ExpertLearning
 from kernelblaster.policies.policy import Attempt, Target
@@ -47,6 +48,7 @@ STATES = {
     "plain": State(name="plain", primary="latency", metrics={"dram": 0.1}),
     "fused": State(name="fused", primary="memory-bandwidth", metrics={"dram": 0.9}),
 }
+IN_TURN = ("fuse", "tile", "tensor", "vector", "unroll", "shape", FRAGILE)  # how a recipe is applied
 BEST = 1.8 * 2.4 * 1.5
 
 
@@ -75,13 +77,18 @@ class World(ExpertLearning):
         return [name for name in names if name not in attempt.form]
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
-        if technique not in attempt.form:
-            yield attempt_of((*attempt.form, technique))
+        new = [part for part in IN_TURN if part in parts(technique) and part not in attempt.form]
+        for count in range(len(new), 0, -1):
+            yield replace(attempt_of((*attempt.form, *new[:count])), applied=tuple(new[:count]))
 
     def retry(
         self, parent: Attempt, technique: str, failed: Attempt, evaluation: Evaluation
     ) -> Attempt | None:
-        return None
+        """The next shorter form of a recipe."""
+        shorter = failed.form[:-1]
+        if len(shorter) == len(parent.form):
+            return None
+        return replace(attempt_of(shorter), applied=shorter[len(parent.form) :])
 
     # As a judge
 

@@ -1,7 +1,7 @@
 """`kernelblaster optimize TASK` and `kernelblaster resume RUN`."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -9,28 +9,46 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from kernelblaster.cli.live import View, watching
+from kernelblaster.cli.live import Silent, View, watching
 from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions, RunsOption, runs_folder
 from kernelblaster.cli.show import out, print_evaluation
+from kernelblaster.cli.with_model import (
+    ModelOptions,
+    Taking,
+    bill,
+    choice_of,
+    expected,
+    opened,
+    print_bill,
+    print_estimate,
+    taking,
+    taking_of,
+)
 from kernelblaster.errors import DeviceLost, KnowledgeError, NoDevice, StoreError
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
+from kernelblaster.models.failures import ModelError
 from kernelblaster.records import Task
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.settings import settings
+from kernelblaster.store.files import write_whole
 from kernelblaster.store.results import leave_results
 from kernelblaster.store.run import Run, create_run, open_run
 from kernelblaster.store.subject import keep_task, task_of
+from kernelblaster.strategies.frozen_knowledge import FrozenKnowledge
 from kernelblaster.strategies.search import Search
+from kernelblaster.strategies.strategy import Arrange
 from kernelblaster.tasks.catalog import load_task
 
 if TYPE_CHECKING:
+    from kernelblaster.judge.judge import Judge
     from kernelblaster.optimize import Optimized
 
 KbOption = Annotated[
     str | None, typer.Option("--kb", help="A knowledge base: a file, or postgresql://...; else your own.")
 ]
 DEFAULTS = Search()
+RETRIES_OF_A_MODEL = 2  # of a candidate that fails; a model can use what is said of it
 RESTARTS = 1  # of a device that was lost, in one command
 
 
@@ -54,15 +72,25 @@ def optimize(
         Literal["weighted", "thompson"], typer.Option(help="How techniques are drawn, see docs/knowledge.md.")
     ] = DEFAULTS.selection,
     seed: Annotated[int, typer.Option(help="All choices follow from it.")] = 0,
+    model: ModelOptions.Model = None,
+    role: ModelOptions.Roles = None,
+    usd: ModelOptions.Usd = None,
+    tokens: ModelOptions.Tokens = None,
+    prices: ModelOptions.Prices = None,
+    record: ModelOptions.Record = None,
+    replay: ModelOptions.Replay = None,
+    strategy: ModelOptions.Strategy = "maic-rl",
     runs: RunsOption = None,
     dtype: DtypeOption = "float32",
     json_: JsonOption = False,
 ) -> None:
     """Make a task faster: profile, name the state, apply what paid in it, judge, and remember.
 
-    Needs no language model; without a GPU, times are modelled. A run that was interrupted goes on with
-    `kernelblaster resume`.
+    Needs no language model, and can use one (docs/llm.md); without a GPU, times are modelled. A run that
+    was interrupted goes on with `kernelblaster resume`.
     """
+    choice = choice_of(model, usd, tokens, prices=prices, record=record, replay=replay)
+    models = taking(choice, role or [], strategy)
     search = Search(
         iterations=iterations,
         rollouts=rollouts,
@@ -71,34 +99,44 @@ def optimize(
         evaluations=budget,
         wall_seconds=seconds,
         gpu_seconds=gpu_seconds,
+        retries=RETRIES_OF_A_MODEL if models else DEFAULTS.retries,
         selection=selection,
         seed=seed,
     )
     loaded = load_task(task, dtype)  # a bad task is told of before anything is made
     about: dict[str, Any] = {"task": task, "dtype": dtype, "device": device, "gpu": gpu}
     about |= {"kb": _absolute(kb or str(settings().data / "knowledge.db")), "search": search.model_dump()}
+    if models is not None:
+        about["models"] = models.model_dump(mode="json")
+        print_estimate(expected(models, search))
     with create_run(runs_folder(runs), **about) as run:
-        _go(run, loaded, json_)
+        _go(run, loaded, models, json_)
 
 
 def resume(
     run: Annotated[str, typer.Argument(help="A run, or the beginning of its name: see `runs list`.")],
+    usd: ModelOptions.Usd = None,
+    tokens: ModelOptions.Tokens = None,
     runs: RunsOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Go on with a run exactly where it was."""
-    with open_run(runs_folder(runs), run, writing=True) as opened:
-        _go(opened, task_of(opened), json_)
+    """Go on with a run exactly where it was; where a budget for models was spent, with a larger one."""
+    with open_run(runs_folder(runs), run, writing=True) as begun:
+        models = taking_of(begun.events[0].data)
+        _go(begun, task_of(begun), models and models.allowing(usd, tokens), json_)
 
 
-def _go(run: Run, task: Task, json_: bool) -> None:
+def _go(run: Run, task: Task, models: Taking | None, json_: bool) -> None:
     with _resumable(run), watching(f"run {run.name}: {task.name}", json_) as view:
         keep_task(run, task)
-        found = _search(run, task_of(run), view)
+        found = _search(run, task_of(run), models, view)
+    told = bill(models, run) if models else None
     if json_:
-        print(json.dumps(_summary(run, found), indent=1))
+        print(json.dumps(_summary(run, found) | ({"models": told} if told else {}), indent=1))
         return
     _show_result(run, found)
+    if told:
+        print_bill(told, lambda line: out.print(line, highlight=False, markup=False, soft_wrap=True))
 
 
 @contextmanager
@@ -109,26 +147,28 @@ def _resumable(run: Run) -> Iterator[None]:
         yield
     except (DeviceLost, NoDevice, KnowledgeError, StoreError) as error:
         raise type(error)(f"{error} {how}") from error
+    except ModelError as error:
+        raise ModelError(f"{error} {how}") from error
     except KeyboardInterrupt:
         console = Console(stderr=True)
         console.print(f"stopped; what was judged is recorded. {how}", highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
 
 
-def _search(run: Run, task: Task, view: View) -> "Optimized":
+def _search(run: Run, task: Task, models: Taking | None, view: View) -> "Optimized":
     """The search; a device that is lost is started once more, and the run goes on where it was."""
     for _ in range(RESTARTS):
         try:
-            return _search_once(run, task, view)
+            return _search_once(run, task, models, view)
         except DeviceLost as error:
             view.say(f"the device was lost ({error}); it is started again")
     try:
-        return _search_once(run, task, view)
+        return _search_once(run, task, models, view)
     except DeviceLost as error:
         raise DeviceLost(f"the device was lost again after a restart: {error}") from error
 
 
-def _search_once(run: Run, task: Task, view: View) -> "Optimized":
+def _search_once(run: Run, task: Task, models: Taking | None, view: View) -> "Optimized":
     from kernelblaster.api import open_searching
     from kernelblaster.optimize import optimize as search_for
 
@@ -136,13 +176,47 @@ def _search_once(run: Run, task: Task, view: View) -> "Optimized":
     search = Search.model_validate(about["search"])
     with (
         open_searching(about["device"], about["gpu"], progress=view.stage) as judge,
-        KnowledgeBase(about["kb"]) as knowledge,
+        _knowledge(run, models) as knowledge,
+        _arranged(run, models, judge, view) as arrange,
     ):
         _check_device(run, judge.device.name)
-        plant(knowledge)
-        found = search_for(task, judge, knowledge, run, search, tell=view)
-        leave_results(run, found.candidate, found.applied, knowledge)
+        found = search_for(task, judge, knowledge, run, search, tell=view, arrange=arrange)
+        if found.stopped is None:
+            leave_results(run, found.candidate, found.applied, knowledge)
+        else:
+            write_whole(run.folder / "best.cu", found.candidate.source)
     return found
+
+
+def _knowledge(run: Run, models: Taking | None) -> KnowledgeBase:
+    """The run's knowledge base; an empty one of its own where the strategy has no memory."""
+    if models is not None and not models.remembers:
+        return FrozenKnowledge(run.folder / "no-memory.db")
+    knowledge = KnowledgeBase(run.events[0].data["kb"])
+    plant(knowledge)
+    return knowledge
+
+
+@contextmanager
+def _arranged(run: Run, models: Taking | None, judge: "Judge", view: View) -> Iterator[Arrange | None]:
+    """The strategy with the models that take part in it; None: the usual one, without any."""
+    if models is None:
+        yield None
+        return
+    from kernelblaster.optimize import expert_for
+    from kernelblaster.strategies.with_model import Players, arrangement
+
+    with opened(models, run, _saying(view)) as asked:
+        players = Players(expert_for(judge), asked, models.cast)
+        yield arrangement(models.strategy, players)
+
+
+def _saying(view: View) -> Callable[[str], None]:
+    """How to say where a hand-off waits; beside JSON, on standard error."""
+    if not isinstance(view, Silent):
+        return view.say
+    console = Console(stderr=True)
+    return lambda text: console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def _check_device(run: Run, name: str) -> None:
@@ -165,6 +239,7 @@ def _summary(run: Run, found: "Optimized") -> dict[str, Any]:
         "speedup": found.evaluation.outcome.speedup.model_dump(),
         "gain_over_first": _gain(found),
         "best": str(run.folder / "best.cu"),
+        **({"stopped": found.stopped} if found.stopped else {}),
     }
 
 
@@ -174,6 +249,9 @@ def _show_result(run: Run, found: "Optimized") -> None:
     out.print(f"  applied    {way}", highlight=False)
     out.print(f"  gain       {_gain(found):.2f}x over the first candidate", highlight=False)
     out.print(f"  kept       {run.folder / 'best.cu'}", highlight=False, soft_wrap=True)
+    if found.stopped:
+        how = f"kernelblaster resume {run.name} --runs {run.folder.parent}, with --usd or --tokens"
+        out.print(f"  stopped    {found.stopped} {how}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _gain(found: "Optimized") -> float:

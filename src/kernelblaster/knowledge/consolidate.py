@@ -9,6 +9,7 @@ from statistics import median
 from kernelblaster.knowledge.content import Content, OptimizationEntry
 from kernelblaster.knowledge.events import Change, Provenance, Retired, Reweighed, StatesMerged
 from kernelblaster.knowledge.matching import distance
+from kernelblaster.knowledge.recipes import is_recipe
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ def _why_retire(entry: OptimizationEntry, limits: Limits) -> str | None:
         for architecture in entry.evidence.gains
         for applied in [(), *((technique,) for technique in entry.evidence.after)]
     ]
-    if max(case.mean + 2 * case.spread for case in cases) < log(limits.worth):
+    worth = max(case.mean + 2 * case.spread for case in cases)
+    if worth < log(limits.worth) and not is_recipe(entry.technique):
         best = max(case.speedup for case in cases)
         return f"{attempts:.0f} attempts; at best {best:.2f}x is expected of it"
     if max(case.valid_chance + 2 * case.valid_spread for case in cases) < limits.valid:

@@ -4,7 +4,7 @@ Entries are never changed in place: a new one replaces the old, so a copy of the
 stays as it was, whatever is learned meanwhile.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import exp, log
 
@@ -138,6 +138,12 @@ class Content:
     def living(self) -> list[StateEntry]:
         """States that are not merely another name of one, by name."""
         return [entry for _, entry in sorted(self.states.items()) if entry.merged_into is None]
+
+    @property
+    def living_entries(self) -> Iterator[OptimizationEntry]:
+        """Those of living states."""
+        for living in self.living:
+            yield from self.entries.get(living.state.name, {}).values()
 
     def apply(self, change: Change, provenance: Provenance) -> set[Key]:
         """Make a change; returns what it touched."""

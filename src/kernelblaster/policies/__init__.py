@@ -1,1 +1,1 @@
-"""Who fills the roles of the search: the built-in expert policy."""
+"""Who fills the roles of the search: the built-in expert policy, and language models."""

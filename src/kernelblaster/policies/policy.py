@@ -33,11 +33,13 @@ Cause = Literal[
 @dataclass(frozen=True)
 class Attempt:
     """A candidate, with the form in which its policy can go on from it. `changed` names the kernels of
-    its parent that it changes."""
+    its parent that it changes, `applied` the techniques that it is the result of: of a recipe, those
+    that applied."""
 
     candidate: Candidate
     form: Any
     changed: frozenset[str] = frozenset()
+    applied: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,8 @@ class Policy(Protocol):
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
         """What one application of a technique to a kernel gives, the most promising first. Only what is
-        taken from the iterator is written."""
+        taken from the iterator is written. A recipe is a technique too; a policy that cannot take several
+        in one step gives nothing."""
         ...
 
     def retry(

@@ -53,7 +53,9 @@ class History:
 
     @property
     def first(self) -> Judged | None:
-        return self.judged[0] if self.judged else None
+        """What the search started from: the first correct candidate, as soon as there is one."""
+        correct = (judged for judged in self.judged if judged.speedup is not None)
+        return next(correct, self.judged[0] if self.judged else None)
 
     @property
     def best(self) -> Judged | None:

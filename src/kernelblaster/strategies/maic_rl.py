@@ -8,6 +8,7 @@ from random import Random
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.content import Content, Scored
 from kernelblaster.knowledge.events import Change
+from kernelblaster.knowledge.recipes import parts, recipe_of
 from kernelblaster.knowledge.select import thompson, weighted_choice
 from kernelblaster.policies.policy import WORTH_SAYING, Attempt, Gap, Policy, Target
 from kernelblaster.records import (
@@ -29,18 +30,17 @@ SIDEWAYS = 0.03  # log slowdown that a rollout accepts where nothing pays: it ma
 WORTH_TRYING = 0.25  # of the largest predicted gain in a batch: what promises less waits for its turn
 BY_CHANCE = 0.1  # of the draws; their first technique is tried whatever it promises
 FIRST_MOVE = 0.7  # chance of a technique's most promising move; else of the next, and so on
-EXPLAINED = 4  # surprising results that are profiled after an iteration
 RETRIED = (CompileFailed, Incorrect, RuntimeFailed)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a rollout stands: a correct candidate, and how it got there. `payoff` is the log speedup that
-    the last technique is worth for what it prepares."""
+    """Where a rollout stands: a correct candidate, and the tries that led there. `payoff` is the log
+    speedup that the last technique is worth for what it prepares."""
 
     attempt: Attempt
     evaluation: Evaluation
-    applied: tuple[str, ...] = ()
+    way: "tuple[Try, ...]" = ()
     payoff: float = 0.0
 
     @property
@@ -51,6 +51,11 @@ class Place:
     def speedup(self) -> float:
         assert isinstance(self.evaluation.outcome, CORRECT)
         return self.evaluation.outcome.speedup.estimate
+
+    @property
+    def applied(self) -> tuple[str, ...]:
+        """The techniques on the way."""
+        return tuple(part for one in self.way for part in one.applied)
 
     @property
     def worth(self) -> float:
@@ -83,6 +88,10 @@ class Try:
     by_chance: bool
     evaluation: Evaluation | None = None
 
+    @property
+    def applied(self) -> tuple[str, ...]:
+        return self.attempt.applied or (self.trial.technique,)
+
 
 class MaicRl:
     """One search for one task."""
@@ -110,6 +119,7 @@ class MaicRl:
             before = len(self.steps)
             self._rollouts(iteration, theta)
             self._learn(iteration, theta, before)
+            self._remember(iteration)
             if self._done or not self._open:
                 break
         return self._best
@@ -135,7 +145,7 @@ class MaicRl:
             raise KernelBlasterError(
                 f"{task.name}: the first candidate is not correct ({evaluation.outcome.kind}: {reason})."
             )
-        place = Place(attempt, evaluation)
+        self._first = place = Place(attempt, evaluation)
         self._places[place.code] = place
         self._tried.add(place.code)
 
@@ -227,8 +237,8 @@ class MaicRl:
         by_chance = random.random() < BY_CHANCE
         for number, target in enumerate(targets):
             proposals = self._policy.proposals(place.attempt, target)
-            proposed = [technique for technique in proposals if technique not in self._unsupported]
-            state, known = self._session.options(theta, target, proposed, place.applied)
+            state, found = self._session.options(theta, target, proposals, place.applied, place.evaluation)
+            known = [o for o in found if self._unsupported.isdisjoint(parts(o.optimization.technique))]
             options: list[dict[str, object]] = []
             for scored in self._ordered(known, random, by_chance):
                 technique = scored.optimization.technique
@@ -273,7 +283,7 @@ class MaicRl:
         """Those of the tries that the budget allows, with their evaluations. A technique that the device
         cannot judge is not tried again."""
         found = self._session.evaluate(key, [one.trial for one in tries]) if tries else []
-        self._spent = self._spent or None in found
+        self._spent = self._spent or None in found or self._session.evaluations_left == 0
         self._candidates |= {one.trial.candidate.code: one.trial.candidate for one in tries}
         for one, evaluation in zip(tries, found, strict=True):
             if evaluation is not None and isinstance(evaluation.outcome, Unsupported):
@@ -330,11 +340,29 @@ class MaicRl:
 
         self._session.update(iteration, found)
 
+    def _remember(self, iteration: int) -> None:
+        """The way to the best place as one recipe, without the steps that gained and prepared nothing."""
+        best, gains = self._best, []
+        speedup = first = self._first.speedup
+        for one in best.way:
+            assert one.evaluation is not None and isinstance(one.evaluation.outcome, CORRECT)
+            now = one.evaluation.outcome.speedup.estimate
+            if log(now / speedup) > WORTH_TAKING or one.payoff > 0:
+                gains += [(part, log(now / speedup)) for part in one.applied]
+            speedup = now
+        recipe = recipe_of(gains)
+        if recipe is None or best.way[-1].trial.technique == recipe:
+            return
+        start = best.way[0]
+        step = _step_of(start, self._first, best)
+        about = {"technique": recipe, "result": log(best.speedup / first), "child": best.code, "taken": True}
+        self._session.remember(str(iteration), step.model_copy(update=about))
+
     def _surprising(self, steps: Sequence[Step]) -> list[Candidate]:
         """The valid results of steps that differ most from what was predicted."""
         off = {s.child: abs(s.result - log(s.predicted)) for s in steps if isinstance(s.result, float)}
         most = sorted((child for child in off if off[child] > WORTH_SAYING), key=lambda child: -off[child])
-        return [self._candidates[child] for child in most[:EXPLAINED]]
+        return [self._candidates[child] for child in most[: self._search.explained]]
 
 
 def _reached(one: Try, parent: Place) -> Place | None:
@@ -342,7 +370,7 @@ def _reached(one: Try, parent: Place) -> Place | None:
     assert one.evaluation is not None
     if not isinstance(one.evaluation.outcome, CORRECT):
         return None
-    return Place(one.attempt, one.evaluation, (*parent.applied, one.trial.technique), one.payoff)
+    return Place(one.attempt, one.evaluation, (*parent.way, one), one.payoff)
 
 
 def _step_of(one: Try, parent: Place, next_place: Place) -> Step:

@@ -21,7 +21,9 @@ class Search(Record):
     Of `rollouts` side by side, each makes up to `steps` steps in each of the `iterations`, and tries
     `choices` techniques at each; a failed one `retries` times more. A rollout ends after `patience` steps
     without a gain; everything ends within `near_floor` of the floor. `evaluations` candidates may be
-    judged, in `wall_seconds` of which they may hold the device for `gpu_seconds`. Techniques are drawn
+    judged, in `wall_seconds` of which they may hold the device for `gpu_seconds`. After an iteration the
+    `explained` most surprising results are profiled, so that there is something to explain them by.
+    Techniques are drawn
     with a chance in proportion to predicted gain to the power `sharpness` (1 is the paper's), or by
     Thompson sampling.
     """
@@ -36,6 +38,7 @@ class Search(Record):
     wall_seconds: float | None = Field(default=None, gt=0)
     gpu_seconds: float | None = Field(default=None, gt=0)
     near_floor: float = Field(default=1.05, ge=1)
+    explained: int = Field(default=4, ge=0)
     selection: Literal["weighted", "thompson"] = "weighted"
     sharpness: float = Field(default=2.0, gt=0)
     seed: int = 0
@@ -62,6 +65,9 @@ class Session(Protocol):
     @property
     def floor_bytes(self) -> int: ...
 
+    @property
+    def evaluations_left(self) -> int: ...
+
     def theta(self, iteration: int) -> Content:
         """The knowledge base as it was when this iteration began."""
         ...
@@ -85,14 +91,24 @@ class Session(Protocol):
         ...
 
     def options(
-        self, theta: Content, target: Target, techniques: Sequence[str], applied: tuple[str, ...]
+        self,
+        theta: Content,
+        target: Target,
+        techniques: Sequence[str],
+        applied: tuple[str, ...],
+        place: Evaluation,
     ) -> tuple[str, list[Scored]]:
         """The name of the known state that the target is in, and what theta expects of these techniques
-        in it. What is not known yet is added, with a prior that says little."""
+        in it, and of the recipes that it knows for such a target at such a place. What is not known yet
+        is added, with a prior that says little."""
         ...
 
     def learn(self, key: str, steps: Sequence[Step]) -> None:
         """Credit to the states before the steps; failures are evidence too."""
+        ...
+
+    def remember(self, key: str, step: Step) -> None:
+        """A recipe that led from the first candidate to the best so far, as one step."""
         ...
 
     def replay(self, steps: Sequence[Step]) -> list[Sample]:

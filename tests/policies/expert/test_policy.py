@@ -101,3 +101,23 @@ def test_algebraic_simplification_is_a_technique_of_the_first_plan_only(
     changed = next(policy.moves(first, "block_shape", target(product.name)))
     assert changed.form.graph is None
     assert name not in policy.proposals(changed, target(product.name))
+
+
+def test_a_recipe_is_applied_in_turn_and_what_does_not_apply_is_passed_over(
+    policy: ExpertPolicy, first: Attempt
+) -> None:
+    kernel = first.form.kernels[0].name
+    recipe = "warp_shuffle_reduction + double_buffering + kernel_fusion"
+    whole, shorter, *_ = policy.moves(first, recipe, target(kernel))
+    assert whole.applied == ("algebraic_simplification", "kernel_fusion", "warp_shuffle_reduction")
+    assert shorter.applied == ("algebraic_simplification", "kernel_fusion")
+    step = first
+    for technique in whole.applied:
+        names = [k.name for k in step.form.kernels]
+        step = next(m for name in names for m in policy.moves(step, technique, target(name)))
+    assert step.candidate.code == whole.candidate.code
+
+
+def test_a_recipe_of_which_nothing_applies_gives_nothing(policy: ExpertPolicy, first: Attempt) -> None:
+    kernel = first.form.kernels[0].name
+    assert list(policy.moves(first, "rows_in_registers + transposed_staging", target(kernel))) == []

@@ -7,6 +7,7 @@ from statistics import fmean
 
 from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.preparation import NOISE, NOISE_WEIGHT
+from kernelblaster.knowledge.recipes import is_recipe
 from kernelblaster.policies.policy import Discrepancy, Sample
 from kernelblaster.records import Step
 
@@ -40,7 +41,10 @@ def _discrepancy(samples: list[Sample], theta: Content, architecture: str) -> Di
 
 
 def _expected(step: Step, theta: Content, architecture: str) -> float:
-    """What theta expects after the same preparation; what was predicted where theta did not know it."""
+    """What theta expects after the same preparation; what was predicted where theta did not know it, and
+    of a recipe, which gains something else from every place."""
+    if is_recipe(step.technique):
+        return log(step.predicted)
     known = theta.states.get(step.state) and theta.entries.get(theta.resolve(step.state), {})
     if not known or step.technique not in known:
         return log(step.predicted)

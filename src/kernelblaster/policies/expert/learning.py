@@ -27,8 +27,9 @@ class ExpertLearning:
         return [explain_gap(found, now) for found in discrepancies if found.surprising]
 
     def update(self, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
-        """A note of each new cause, and a new prior where the evidence contradicts the old one. The
-        note's numbers are the evidence itself, so that the same finding is one note."""
+        """A note of each new cause, and a new prior wherever the evidence contradicts the old one: what
+        was observed here corrects it for this architecture, a new prior for all. The note's numbers are
+        the evidence itself, so that the same finding is one note."""
         changes: list[Change] = []
         for gap in gaps:
             state, technique = gap.discrepancy.state, gap.discrepancy.technique
@@ -36,9 +37,10 @@ class ExpertLearning:
             note = _note(gap, entry)
             if note not in entry.notes:
                 changes.append(Noted(state=state, technique=technique, note=note))
-            if contradicted(entry):
-                predicted = exp(entry.evidence.total.mean)
-                changes.append(PriorSet(state=state, technique=technique, predicted=predicted, weight=1.0))
+        for entry in filter(contradicted, now.living_entries):
+            about = {"state": entry.state, "technique": entry.technique}
+            predicted = exp(entry.evidence.total.mean)
+            changes.append(PriorSet.model_validate(about | {"predicted": predicted, "weight": 1.0}))
         return changes
 
 

@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import count, dropwhile, islice
+from typing import NamedTuple
 
+from kernelblaster.knowledge.recipes import WITH, is_recipe, parts
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.learning import ExpertLearning
@@ -12,26 +14,39 @@ from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.states import extract_states, possible_gain
 from kernelblaster.policies.expert.techniques import Technique, load_techniques
+from kernelblaster.policies.expert.turns import in_turn
 from kernelblaster.policies.policy import Attempt, Target
 from kernelblaster.records import Candidate, Evaluation, Profile, Task
 
+SIMPLIFICATION = "algebraic_simplification"
+TRUNCATED = 3  # plans of a recipe, the whole one included
 MANGLED = re.compile(r"_Z(\d+)(\w+)")
 PLAIN = re.compile(r"(?:void )?(\w+)")
 
 
+class _Rewrite(NamedTuple):
+    """A plan, the kernels of the plan before that it changes, and the techniques that did."""
+
+    plan: Plan
+    changed: frozenset[str]
+    applied: tuple[str, ...]
+
+
 class ExpertPolicy(ExpertLearning):
     """Implements `Policy` without a language model, with the techniques that an architecture has the
-    instructions for; all of them where none is named. An attempt's form is its plan. What was written
-    once for a task is kept: a search comes back to the same places."""
+    instructions for, or the PTX machine in its place; all of them where none is named. An attempt's
+    form is its plan. What was written once for a task is kept: a search comes back to the same
+    places."""
 
-    def __init__(self, architecture: str | None = None) -> None:
+    def __init__(self, architecture: str | None = None, emulated: bool = False) -> None:
         self._architecture = architecture
+        self._emulated = emulated
         self._written: dict[tuple[str, str, frozenset[str]], _Written] = {}
         self._proposed: dict[tuple[str, str], list[str]] = {}
 
     @cached_property
     def _techniques(self) -> dict[str, Technique]:
-        return load_techniques(self._architecture)
+        return load_techniques(self._architecture, self._emulated)
 
     def initial(self, task: Task) -> Attempt:
         self._written.clear()
@@ -73,23 +88,37 @@ class ExpertPolicy(ExpertLearning):
 
     def _write(self, attempt: Attempt, technique: str, kernels: frozenset[str]) -> Iterator[Attempt]:
         seen = {attempt.candidate.source}
-        for plan, changed in self._rewrites(attempt.form, technique, kernels):
+        for plan, changed, applied in self._rewrites(attempt.form, technique, kernels):
             source = emit(plan)
             if source not in seen:
                 seen.add(source)
-                origin, parent = f"expert: {technique}", attempt.candidate.digest
-                yield Attempt(Candidate(source=source, origin=origin, parent=parent), plan, changed)
+                origin, parent = f"expert: {WITH.join(applied)}", attempt.candidate.digest
+                candidate = Candidate(source=source, origin=origin, parent=parent)
+                yield Attempt(candidate, plan, changed, applied)
 
-    def _rewrites(
-        self, plan: Plan, technique: str, kernels: frozenset[str]
-    ) -> Iterator[tuple[Plan, frozenset[str]]]:
-        """The plans that change one of these kernels, in the technique's order, with what they change."""
-        if technique not in self._techniques:
-            return
-        for rewritten in self._techniques[technique](plan):
+    def _rewrites(self, plan: Plan, technique: str, kernels: frozenset[str]) -> Iterator[_Rewrite]:
+        """The plans that change one of these kernels, in the technique's order."""
+        for rewritten, applied in self._rewritten(plan, technique):
             changed = frozenset(k.name for k in plan.kernels if k not in rewritten.kernels)
             if changed & kernels:
-                yield rewritten, changed
+                yield _Rewrite(rewritten, changed, applied)
+
+    def _rewritten(self, plan: Plan, technique: str) -> Iterator[tuple[Plan, tuple[str, ...]]]:
+        """All plans of a technique, and what was applied. In a recipe each technique is applied as it is
+        best applied where it applies, and passed over where not; what need not be computed at all is
+        left out first, whether the recipe says so or not. Then come plans without the last techniques,
+        should those be what fails."""
+        if technique in self._techniques:
+            for found in self._techniques[technique](plan):
+                yield found, (technique,)
+        elif is_recipe(technique):
+            reached: list[tuple[Plan, tuple[str, ...]]] = [(plan, ())]
+            for part in in_turn({SIMPLIFICATION, *parts(technique)}):
+                before, applied = reached[-1]
+                further = next(self._rewritten(before, part), None)
+                if further is not None:
+                    reached.append((further[0], (*applied, part)))
+            yield from reached[: -1 - TRUNCATED : -1]
 
 
 class _Written:

@@ -1,0 +1,113 @@
+"""A profile in the few lines that matter, and whole."""
+
+from kernelblaster.policies.expert.policy import source_name
+from kernelblaster.policies.expert.states import extract_states
+from kernelblaster.policies.llm.data import one_line
+from kernelblaster.policies.llm.prompt import NEEDED, Piece
+from kernelblaster.records import KernelProfile, KernelState, Profile
+from kernelblaster.records.state import HEADROOM
+
+BUSY = {
+    "dram": "device memory",
+    "l2": "L2",
+    "l1": "L1",
+    "issue": "issue slots",
+    "fp32_pipe": "FP32 pipe",
+    "tensor_pipe": "tensor pipe",
+    "occupancy": "occupancy",
+}
+TROUBLE = {
+    "excess_access": "sectors fetched in excess",
+    "bank_conflicts": "shared-memory conflicts",
+    "atomics": "atomics",
+    "spills": "spills",
+    "idle_lanes": "idle lanes",
+    "barriers": "stalls at barriers",
+    "imbalance": "idle in the last wave",
+    "redundancy": "bytes beyond the floor",
+}
+RESOURCES = {
+    "Registers Per Thread": "registers",
+    "Static Shared Memory Per Block": "{unit} of static shared memory",
+    "Dynamic Shared Memory Per Block": "{unit} of dynamic shared memory",
+}
+NOTED = 0.05  # a trouble below this is none
+ADVICE = 2  # rules that are told of a kernel
+ADVICE_LETTERS = 180
+BESIDES = 40  # importance of kernels other than the one in question; less for each further one
+
+
+def digest(profile: Profile, floor_bytes: int, kernel: str | None = None) -> list[Piece]:
+    """A line or three for each kernel, by share of time; that of `kernel` is never left out."""
+    states = extract_states(profile, floor_bytes)
+    listed = sorted(zip(profile.kernels, states, strict=True), key=lambda pair: -pair[1].share)
+    pieces = []
+    for place, (profiled, state) in enumerate(listed):
+        name = kernel_name(profiled.name)
+        importance = NEEDED if kernel in (None, name) and place < 8 else max(1, BESIDES - place)
+        pieces.append(Piece(_kernel(name, profiled, state, advised=importance == NEEDED), importance))
+    return pieces
+
+
+def kernel_name(profiled: str) -> str:
+    return one_line(source_name(profiled), 80)
+
+
+def _kernel(name: str, profiled: KernelProfile, state: KernelState, *, advised: bool) -> str:
+    time = f"{profiled.duration_us:.1f} us, " if profiled.duration_us is not None else ""
+    grid, block = ("x".join(str(n) for n in _short(of)) for of in (profiled.grid, profiled.block))
+    metrics = state.state.metrics
+    busy = ", ".join(
+        f"{word} {metrics[key]:.0%}" for key, word in BUSY.items() if metrics.get(key, 0) >= 0.01
+    )
+    trouble = [f"{word} {metrics[key]:.0%}" for key, word in TROUBLE.items() if metrics.get(key, 0) > NOTED]
+    if HEADROOM in metrics:
+        trouble.append(f"could save {metrics[HEADROOM]:.0%} of its time")
+    lines = [f"- {name}: {state.share:.0%} of the call, {time}{grid} blocks of {block}{_resources(profiled)}"]
+    lines.append(f"  busy: {busy or 'unknown'}" + (f"; {', '.join(trouble)}" if trouble else ""))
+    return "\n".join([*lines, *(_advice(profiled) if advised else [])])
+
+
+def _resources(profiled: KernelProfile) -> str:
+    told = []
+    for metric, words in RESOURCES.items():
+        found = profiled.metric(metric)
+        if found is not None and isinstance(found.value, float) and found.value:
+            unit = found.unit.split("/")[0]
+            told.append(f", {found.value:g} {words.format(unit=unit)}")
+    return "".join(told)
+
+
+def _advice(profiled: KernelProfile) -> list[str]:
+    """The profiler's own words, those that promise most first."""
+    ordered = sorted(profiled.advice, key=lambda a: -(a.estimated_speedup_percent or 0.0))
+    lines = []
+    for advice in ordered[:ADVICE]:
+        percent = advice.estimated_speedup_percent
+        promise = f" (up to {percent:.0f} %)" if percent else ""
+        lines.append(f"  profiler{promise}: {one_line(advice.message, ADVICE_LETTERS)}")
+    return lines
+
+
+def _short(extents: tuple[int, int, int]) -> list[int]:
+    """Without ones at the end."""
+    kept = list(extents)
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return kept
+
+
+def whole_profile(profile: Profile) -> str:
+    """Every metric and every advice of every kernel, as a profiler prints them."""
+    lines = []
+    for kernel in profile.kernels:
+        lines.append(f"{one_line(kernel.name)}, grid {kernel.grid}, block {kernel.block}")
+        section = None
+        for metric in kernel.metrics:
+            if metric.section != section:
+                section = metric.section
+                lines.append(f"  Section: {section or 'other'}")
+            value = f"{metric.value:.6g}" if isinstance(metric.value, float) else metric.value
+            lines.append(f"    {metric.name}  {metric.unit}  {value}")
+        lines += [f"  {a.section}, {a.rule}: {one_line(a.message, 2000)}" for a in kernel.advice]
+    return "\n".join(lines)

@@ -1,0 +1,56 @@
+"""Changes to a source as a model gives them: the whole file, or blocks to be searched for and replaced."""
+
+from collections.abc import Sequence
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SHOWN = 120  # letters of a block that could not be applied
+
+
+class Edit(BaseModel):
+    """One replacement. `search` must occur exactly once, to the letter."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    search: str = Field(description="Lines of the source exactly as they are, enough to occur only once.")
+    replace: str = Field(description="What stands in their place.")
+
+
+class Refusal(Exception):
+    """The changes do not fit the source; the message says which one and why."""
+
+
+def apply_edits(source: str, edits: Sequence[Edit]) -> str:
+    """The source with all replacements, each found in what the ones before it left. Raises `Refusal`:
+    then none was made."""
+    for number, edit in enumerate(edits, 1):
+        count = source.count(edit.search) if edit.search else 0
+        if count != 1:
+            raise Refusal(_why(number, edit.search, count, source))
+        source = source.replace(edit.search, edit.replace)
+    return source
+
+
+def changed(source: str, whole: str, edits: Sequence[Edit], *, all_shown: bool) -> str:
+    """The new source from either form. Raises `Refusal` where neither or both are given, where a whole
+    file would drop what was not shown, and where nothing changes."""
+    if bool(whole.strip()) == bool(edits):
+        raise Refusal("give either `edits` or the whole file as `source`, and not both")
+    if whole.strip() and not all_shown:
+        raise Refusal("parts of the file were not shown, so a whole file would lose them: give `edits`")
+    new = whole if whole.strip() else apply_edits(source, edits)
+    if new.strip() == source.strip():
+        raise Refusal("the source is the same as before")
+    return new if new.endswith("\n") else f"{new}\n"
+
+
+def _why(number: int, search: str, count: int, source: str) -> str:
+    if not search:
+        return f"edit {number}: `search` is empty"
+    start = search.strip()[:SHOWN]
+    if count:
+        return f"edit {number}: the block occurs {count} times, add lines around it: {start!r}"
+    plain = " ".join(search.split())
+    if plain in " ".join(source.split()):
+        return f"edit {number}: the block occurs only with other spaces or line breaks: {start!r}"
+    return f"edit {number}: the block does not occur in the source: {start!r}"

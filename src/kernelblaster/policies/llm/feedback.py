@@ -1,0 +1,55 @@
+"""What a failed candidate's author is told: short, and where."""
+
+import re
+
+from kernelblaster.policies.llm.data import one_line
+from kernelblaster.records import (
+    CompileFailed,
+    Evaluation,
+    Incorrect,
+    Outcome,
+    Rejected,
+    RuntimeFailed,
+    TimedOut,
+    Unsupported,
+)
+
+ERRORS = 3  # of a compiler
+LETTERS = 400  # of each finding
+LOCATED = re.compile(r"candidate\.cu\((\d+)\): (?:fatal )?error:? ?(.*)")
+
+
+def feedback(evaluation: Evaluation, source: str) -> str:
+    """Why the candidate was not accepted."""
+    return outcome_feedback(evaluation.outcome, source)
+
+
+def outcome_feedback(outcome: Outcome, source: str) -> str:
+    """The same from the outcome alone; without a source, no lines of it are quoted."""
+    match outcome:
+        case CompileFailed(reason=reason, log=log):
+            said = "It does not compile:\n" + (_errors(log, source) or f"- {one_line(reason, LETTERS)}")
+        case Incorrect(reason=reason, evidence=evidence):
+            said = f"It computes something else ({reason}): {one_line(evidence, LETTERS)}."
+        case RuntimeFailed(reason=reason, evidence=evidence):
+            said = f"It fails when it runs: {one_line(reason, LETTERS)} ({one_line(evidence, LETTERS)})."
+        case Rejected(reason=reason, evidence=evidence):
+            said = f"It breaks a rule ({reason}): {one_line(evidence, LETTERS)}."
+        case TimedOut(stage=stage, limit_s=limit_s):
+            said = f"It took longer than {limit_s:g} s ({stage})."
+        case Unsupported(reason=reason):
+            said = f"The emulated device cannot run it: {one_line(reason, LETTERS)}. Write it more plainly."
+        case _:
+            said = f"It is correct: {outcome.kind}, {outcome.speedup.estimate:.2f}x of PyTorch's speed."
+    return said
+
+
+def _errors(log: str, source: str) -> str:
+    """The first errors, each with the line that it is about."""
+    lines = source.splitlines()
+    told = []
+    for number, words in LOCATED.findall(log)[:ERRORS]:
+        at = int(number)
+        code = lines[at - 1].strip() if 0 < at <= len(lines) else ""
+        told.append(f"- line {at}: {one_line(words, LETTERS)}" + (f"\n    {code}" if code else ""))
+    return "\n".join(told)

@@ -1,0 +1,64 @@
+"""The initial writer: from a reference to a first correct candidate."""
+
+from pydantic import BaseModel, Field
+
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.policies.llm.asker import Question
+from kernelblaster.policies.llm.data import one_line
+from kernelblaster.policies.llm.facts import reference
+from kernelblaster.policies.llm.feedback import feedback
+from kernelblaster.policies.llm.rewriting import Work, mend
+from kernelblaster.policies.llm.scene import Scene
+from kernelblaster.policies.llm.source import kernel_names
+from kernelblaster.records import Candidate
+from kernelblaster.records.outcome import CORRECT
+
+MENDED = 3  # times that a first candidate may be corrected
+ORIGIN = "llm: initial"
+
+
+class FirstDraft(BaseModel):
+    """A whole candidate."""
+
+    summary: str = Field(description="How the work is divided among kernels.")
+    source: str = Field(description="The whole CUDA C++ file.")
+
+
+def draft(scene: Scene, seed: int = 0) -> str | None:
+    """One answer, not judged yet. Another seed is another try."""
+    answer = scene.asker.ask(draft_question(scene, seed))
+    return answer.source if answer else None
+
+
+def draft_question(scene: Scene, seed: int = 0) -> Question[FirstDraft]:
+    return Question(
+        role="initial-writer",
+        key=f"draft{seed}",
+        system=scene.contract,
+        template="initial_writer.md",
+        sections={"reference": reference(scene.task), "gpu": scene.gpu},
+        schema=FirstDraft,
+        seed=seed,
+    )
+
+
+def write_initial(scene: Scene) -> Candidate:
+    """A candidate that the judge found correct: a draft, corrected by what the judge says of it. Raises
+    where the model does not get there."""
+    source = draft(scene)
+    said = "the model gave no usable answer"
+    for number in range(MENDED + 1):
+        if source is None:
+            break
+        candidate = Candidate(source=source, origin=ORIGIN)
+        evaluation = scene.surroundings.first(candidate)
+        if isinstance(evaluation.outcome, CORRECT):
+            return candidate
+        said = feedback(evaluation, source)
+        if number == MENDED:
+            break
+        work = Work("initial-writer", candidate.code, source, kernel_names(source), scene.contract)
+        source = mend(scene, work, "a first correct candidate for the task", said).source
+    raise KernelBlasterError(
+        f"{scene.task.name}: the model did not write a correct first candidate: {one_line(said, 400)}"
+    )

@@ -1,0 +1,65 @@
+"""The knowledge updater: what is worth remembering of an iteration, in words."""
+
+from collections.abc import Sequence
+
+from pydantic import BaseModel, Field
+
+from kernelblaster.knowledge.content import Content
+from kernelblaster.knowledge.events import Change, Noted
+from kernelblaster.policies.llm.asker import Question
+from kernelblaster.policies.llm.data import RULE, one_line
+from kernelblaster.policies.llm.knowledge_view import attempts, technique_text
+from kernelblaster.policies.llm.prompt import NEEDED, Piece
+from kernelblaster.policies.llm.scene import Scene
+from kernelblaster.policies.policy import Gap
+
+LETTERS = 240
+
+
+class Note(BaseModel):
+    number: int
+    note: str = Field(description="One sentence.")
+
+
+class Notes(BaseModel):
+    notes: list[Note]
+
+
+def notes_by_model(scene: Scene, gaps: Sequence[Gap], now: Content, key: str) -> list[Change] | None:
+    """Notes at techniques that are known; None where there is no usable answer. Numbers stay what was
+    measured: a model has no say in them."""
+    answer = scene.asker.ask(updater_question(scene, gaps, now, key)) if gaps else None
+    if answer is None:
+        return None
+    changes: list[Change] = []
+    for one in answer.notes:
+        if 0 <= one.number < len(gaps):
+            found = gaps[one.number].discrepancy
+            note = one_line(one.note, LETTERS)
+            if note and note not in now.entry(found.state, found.technique).notes:
+                changes.append(Noted(state=found.state, technique=found.technique, note=note))
+    return changes
+
+
+def updater_question(scene: Scene, gaps: Sequence[Gap], now: Content, key: str) -> Question[Notes]:
+    findings = [
+        Piece(
+            f"{number}. {one_line(gap.discrepancy.technique, 80)} in {one_line(gap.discrepancy.state, 80)}: "
+            f"{gap.cause}. {one_line(gap.sentence, 400)}",
+            NEEDED if number < 3 else max(1, 60 - number),
+        )
+        for number, gap in enumerate(gaps)
+    ]
+    entries = [now.entry(gap.discrepancy.state, gap.discrepancy.technique) for gap in gaps]
+    held = [
+        Piece(f"- {e.state}: {technique_text(e.scored(scene.architecture), attempts(e))}", 50 - place)
+        for place, e in enumerate(entries[:12])
+    ]
+    return Question(
+        role="knowledge-updater",
+        key=key,
+        system=f"You keep a knowledge base of CUDA optimizations short and true. {RULE}",
+        template="knowledge_updater.md",
+        sections={"findings": findings, "held": held},
+        schema=Notes,
+    )

@@ -1,0 +1,76 @@
+"""The lowerer: a technique in words, applied to a kernel in code."""
+
+from dataclasses import dataclass
+
+from kernelblaster.knowledge.content import Content
+from kernelblaster.policies.llm.facts import constants, reference
+from kernelblaster.policies.llm.history import history
+from kernelblaster.policies.llm.knowledge_view import attempts, known_state, state_text, technique_text
+from kernelblaster.policies.llm.prompt import Piece
+from kernelblaster.policies.llm.rewriting import REFERENCE, Rewritten, Work, mend, rewrite
+from kernelblaster.policies.llm.scene import Scene
+from kernelblaster.policies.policy import Target
+from kernelblaster.records import Candidate, Profile
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """A technique, to be applied to a kernel of a candidate; with the candidate's profile and the least
+    bytes that its task must move."""
+
+    parent: Candidate
+    technique: str
+    target: Target
+    profile: Profile
+    floor_bytes: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.parent.code}/{self.target.kernel}/{self.technique}"
+
+
+def lower(scene: Scene, lowering: Lowering, described: str) -> Rewritten:
+    """The parent's source with the technique applied. `described` is what the model said that proposed it
+    in this run: it may be a new algorithm, which needs to know what is computed, not only how."""
+    work = _work(scene, lowering, lowering.key, lowering.parent)
+    return rewrite(scene, work, "lowerer.md", sections(scene, lowering, described))
+
+
+def sections(scene: Scene, lowering: Lowering, described: str) -> dict[str, str | list[Piece]]:
+    target, content = lowering.target, scene.surroundings.now()
+    name = known_state(content, target.state) or target.state.name
+    around = scene.surroundings
+    return {
+        "kernel": target.kernel,
+        "technique": technique_words(content, name, lowering.technique, scene.architecture, described),
+        "state": state_text(target.state, content, name),
+        "times": scene.times(lowering.parent.code),
+        "digest": scene.profile(lowering.profile, lowering.floor_bytes, target.kernel),
+        "history": history(around.tried, around.evaluations, lowering.parent.code, name),
+        "gpu": scene.gpu,
+        "reference": [Piece(reference(scene.task), REFERENCE)] if described else "",
+        "constants": constants(lowering.parent.source),
+    }
+
+
+def mend_lowering(scene: Scene, lowering: Lowering, failed: Candidate, said: str) -> Rewritten:
+    """Another try at a lowering that failed."""
+    work = _work(scene, lowering, f"{lowering.key}/{failed.code}", failed)
+    what = f"the same computation with {lowering.technique} applied to {lowering.target.kernel}"
+    return mend(scene, work, what, said)
+
+
+def _work(scene: Scene, lowering: Lowering, key: str, start: Candidate) -> Work:
+    return Work("lowerer", key, start.source, [lowering.target.kernel], scene.change_contract)
+
+
+def technique_words(content: Content, state: str, technique: str, architecture: str, described: str) -> str:
+    """What is known of a technique in a state; its description from anywhere where it has none here."""
+    entry = content.entries.get(state, {}).get(technique)
+    if entry is None:
+        return f"{technique}: {described}" if described else technique.replace("_", " ")
+    if not entry.description:
+        elsewhere = (e[technique].description for e in content.entries.values() if technique in e)
+        text = described or next((words for words in elsewhere if words), "")
+        entry = entry.model_copy(update={"description": text})
+    return technique_text(entry.scored(architecture), attempts(entry))

@@ -1,0 +1,58 @@
+"""A model without roles or memory, for comparison: the source and a profile in (or only the time), a whole
+new source out."""
+
+from dataclasses import dataclass
+
+from pydantic import BaseModel, Field
+
+from kernelblaster.policies.llm.asker import Question
+from kernelblaster.policies.llm.data import data
+from kernelblaster.policies.llm.digest import whole_profile
+from kernelblaster.policies.llm.facts import reference
+from kernelblaster.policies.llm.prompt import Piece
+from kernelblaster.policies.llm.scene import UNLIMITED, Scene
+from kernelblaster.records import Candidate, Profile
+
+
+class NewSource(BaseModel):
+    summary: str = Field(description="What was changed.")
+    source: str = Field(description="The whole new CUDA C++ file.")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What is to be rewritten, and under which place of the search. No `profile`: only its time is told.
+    `feedback` is what was said of a version that failed. Another `seed` is another try at the same."""
+
+    place: str
+    candidate: Candidate
+    profile: Profile | None
+    feedback: str = ""
+    seed: int = 0
+
+
+def rewrite_plainly(scene: Scene, draft: Draft) -> str | None:
+    """A new source; None where there is no usable answer."""
+    answer = scene.asker.ask(plain_question(scene, draft))
+    return answer.source if answer and answer.source.strip() else None
+
+
+def plain_question(scene: Scene, draft: Draft) -> Question[NewSource]:
+    profile = data("profile", whole_profile(draft.profile)) if draft.profile else ""
+    return Question(
+        role="lowerer",
+        key=f"plain/{draft.place}",
+        system=scene.contract,
+        template="minimal.md",
+        sections={
+            "reference": reference(scene.task),
+            "gpu": scene.gpu,
+            "times": scene.times(draft.candidate.code),
+            "profile": [Piece(profile, 50, "(left out: too long)")] if profile else "",
+            "feedback": data("what the judge found", draft.feedback) if draft.feedback else "",
+            "source": data("candidate", draft.candidate.source),
+        },
+        schema=NewSource,
+        seed=draft.seed,
+        prompt_tokens=UNLIMITED,
+    )

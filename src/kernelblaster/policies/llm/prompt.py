@@ -1,0 +1,87 @@
+"""Prompts: a template's sections, made of pieces that are left out by importance until they fit."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from kernelblaster.policies.llm.tokens import tokens_of
+
+NEEDED = 100  # the importance of what a prompt makes no sense without
+_templates = Environment(
+    loader=FileSystemLoader(Path(__file__).parent),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=False,
+    autoescape=False,  # the text is for models, not for browsers
+)
+
+
+class PromptTooLong(Exception):
+    """What is needed is more than the role's budget: nothing can be left out any more."""
+
+    def __init__(self, role: str, tokens: int, budget: int) -> None:
+        self.tokens = tokens
+        super().__init__(f"{role}: needs {tokens} tokens; its budget is {budget}")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Text that is shown whole or not at all. `instead` stands where it was left out."""
+
+    text: str
+    importance: int = NEEDED
+    instead: str = ""
+
+    @property
+    def saved(self) -> int:
+        return tokens_of(self.text) - tokens_of(self.instead)
+
+
+Sections = Mapping[str, str | Sequence[Piece]]
+
+
+@dataclass(frozen=True)
+class Room:
+    """Tokens of a prompt: what is less important is left out until it takes no more than `comfortable`;
+    what is needed may take up to `most`."""
+
+    comfortable: int
+    most: int
+
+
+def render(template: str, role: str, room: Room | int, sections: Sections) -> str:
+    """The template with its sections: the least important pieces are left out first, among equals the
+    longest. Raises `PromptTooLong`."""
+    room = Room(room, room) if isinstance(room, int) else room
+    pieces = {name: _pieces(section) for name, section in sections.items()}
+    droppable = sorted(
+        ((name, at) for name, listed in pieces.items() for at, p in enumerate(listed) if _spare(p)),
+        key=lambda place: (pieces[place[0]][place[1]].importance, -pieces[place[0]][place[1]].saved),
+    )
+    text = _filled(template, pieces)
+    while droppable and (over := tokens_of(text) - room.comfortable) > 0:
+        while over > 0 and droppable:
+            name, at = droppable.pop(0)
+            piece = pieces[name][at]
+            over -= piece.saved
+            pieces[name][at] = Piece(piece.instead)
+        text = _filled(template, pieces)
+    if tokens_of(text) > room.most:
+        raise PromptTooLong(role, tokens_of(text), room.most)
+    return text
+
+
+def _pieces(section: str | Sequence[Piece]) -> list[Piece]:
+    return [Piece(section)] if isinstance(section, str) else list(section)
+
+
+def _spare(piece: Piece) -> bool:
+    return piece.importance < NEEDED and piece.saved > 0
+
+
+def _filled(template: str, pieces: Mapping[str, Sequence[Piece]]) -> str:
+    texts = {name: "\n".join(p.text for p in listed if p.text) for name, listed in pieces.items()}
+    return _templates.get_template(template).render(**texts).strip() + "\n"

@@ -1,0 +1,98 @@
+"""The proposer: techniques that may help a kernel, beyond those that are known in its state."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel, Field
+
+from kernelblaster.policies.llm.asker import Question
+from kernelblaster.policies.llm.facts import reference
+from kernelblaster.policies.llm.history import history
+from kernelblaster.policies.llm.knowledge_view import known_state, state_text, techniques
+from kernelblaster.policies.llm.prompt import Piece
+from kernelblaster.policies.llm.rewriting import REFERENCE
+from kernelblaster.policies.llm.scene import Scene
+from kernelblaster.policies.llm.source_view import view
+from kernelblaster.policies.policy import Target
+from kernelblaster.records import Candidate, Optimization, Profile
+
+MOST = 3  # new techniques in one answer
+KNOWN = 10  # that are told
+PREDICTED = (0.5, 8.0)  # what a prediction is kept within
+NAME = re.compile(r"[a-z][a-z0-9_]{2,59}")
+
+
+class Proposal(BaseModel):
+    technique: str = Field(description="A general name in lower_case_with_underscores.")
+    description: str = Field(description="What to do, in general terms.")
+    predicted: float = Field(description="The speedup of the whole call; 1.0 is none.", gt=0)
+    reason: str = Field(description="Why here.")
+
+
+class Proposals(BaseModel):
+    inapplicable: list[str] = Field(default_factory=list, description="Names of known techniques.")
+    proposals: list[Proposal]
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """New techniques with what they promise, and known ones that need not be tried."""
+
+    new: list[Optimization]
+    inapplicable: frozenset[str] = frozenset()
+
+
+def propose(
+    scene: Scene, candidate: Candidate, target: Target, profile: Profile, floor_bytes: int
+) -> Proposed:
+    """Nothing where the model has no usable answer. Asked once for a kernel in a state."""
+    answer = scene.asker.ask(proposer_question(scene, candidate, target, profile, floor_bytes))
+    if answer is None:
+        return Proposed([])
+    return Proposed(usable(answer.proposals[:MOST]), frozenset(answer.inapplicable))
+
+
+def proposer_question(
+    scene: Scene, candidate: Candidate, target: Target, profile: Profile, floor_bytes: int
+) -> Question[Proposals]:
+    around = scene.surroundings
+    content = around.now()
+    name = known_state(content, target.state) or target.state.name
+    known = [piece for _, piece in techniques(content, name, scene.architecture, KNOWN)]
+    return Question(
+        role="proposer",
+        key=f"{target.kernel}/{target.state.name}",
+        system=scene.change_contract,
+        template="proposer.md",
+        sections={
+            "most": str(MOST),
+            "kernel": target.kernel,
+            "reference": [Piece(reference(scene.task), REFERENCE)],
+            "state": state_text(target.state, content, name),
+            "times": scene.times(candidate.code),
+            "digest": scene.profile(profile, floor_bytes, target.kernel),
+            "known": known or "Nothing yet.",
+            "history": history(around.tried, around.evaluations, candidate.code, name),
+            "gpu": scene.gpu,
+            "source": view("candidate", candidate.source, [target.kernel]).pieces,
+        },
+        schema=Proposals,
+        prompt_tokens=scene.prompt_tokens,
+    )
+
+
+def usable(proposals: Sequence[Proposal]) -> list[Optimization]:
+    """Those with a name that can be one, each once; predictions within reason."""
+    found: dict[str, Optimization] = {}
+    for proposal in proposals:
+        name = re.sub(r"[^a-z0-9]+", "_", proposal.technique.lower()).strip("_")
+        if NAME.fullmatch(name):
+            low, high = PREDICTED
+            found[name] = Optimization(
+                technique=name,
+                title=name.replace("_", " "),
+                description=proposal.description.strip()[:600],
+                predicted=min(high, max(low, proposal.predicted)),
+            )
+    return list(found.values())

@@ -1,0 +1,91 @@
+"""From a model's changes to a new source: asked once more where they do not fit, and mended by feedback."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from kernelblaster.policies.llm.asker import Question
+from kernelblaster.policies.llm.data import data, one_line
+from kernelblaster.policies.llm.edits import Edit, Refusal, changed
+from kernelblaster.policies.llm.facts import reference
+from kernelblaster.policies.llm.prompt import Piece
+from kernelblaster.policies.llm.roles import Role
+from kernelblaster.policies.llm.scene import Scene
+from kernelblaster.policies.llm.source_view import view
+
+TRIES = 2  # at changes that can be applied
+REFERENCE = 45  # importance
+
+
+class Rewrite(BaseModel):
+    """A new candidate as changes to the old one: `edits`, or the whole file as `source`."""
+
+    applicable: bool = Field(description="false if what was asked for cannot be done or cannot pay here.")
+    summary: str = Field(description="What was changed, or why nothing can be, in a sentence or two.")
+    edits: list[Edit] = Field(default_factory=list, description="Replacements, made in this order.")
+    source: str = Field(default="", description="The whole new file, where most of it changes; else empty.")
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """What came of a question: a new source, or nothing because the model says that it `declined`."""
+
+    source: str | None
+    summary: str = ""
+    declined: bool = False
+
+
+NOTHING = Rewritten(None)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a rewrite starts from, and what its question is about; `system` are the rules for it."""
+
+    role: Role
+    key: str
+    source: str
+    kernels: Sequence[str]
+    system: str
+
+
+def rewrite(scene: Scene, work: Work, template: str, sections: Mapping[str, Any]) -> Rewritten:
+    """Ask for changes to a source; those that do not fit it are shown once, with the reason."""
+    shown = view("candidate", work.source, work.kernels)
+    refusal = ""
+    for number in range(TRIES):
+        question = Question(
+            role=work.role,
+            key=f"{work.key}/edits{number}" if number else work.key,
+            system=work.system,
+            template=template,
+            sections={**sections, "source": shown.pieces, "refusal": refusal},
+            schema=Rewrite,
+            prompt_tokens=scene.prompt_tokens,
+        )
+        answer = scene.asker.ask(question)
+        if answer is None:
+            return NOTHING
+        if not answer.applicable:
+            return Rewritten(None, answer.summary, declined=True)
+        try:
+            all_shown = shown.all_shown(scene.asker.prompt(question))
+            new = changed(work.source, answer.source, answer.edits, all_shown=all_shown)
+        except Refusal as problem:
+            refusal = f"Your last changes were not applied: {one_line(str(problem), 400)}."
+        else:
+            return Rewritten(new, answer.summary)
+    return NOTHING
+
+
+def mend(scene: Scene, work: Work, what: str, said: str) -> Rewritten:
+    """Ask for changes to a candidate that failed, knowing what was said about it."""
+    sections = {
+        "reference": [Piece(reference(scene.task), REFERENCE)],
+        "what": what,
+        "feedback": data("what the judge found", said),
+        "gpu": scene.gpu,
+    }
+    return rewrite(scene, replace(work, key=f"{work.key}/mend"), "mend.md", sections)

@@ -1,0 +1,76 @@
+"""The soft verifier: a final candidate's structure against the reference's. It can flag or reject, never
+accept: whether a candidate is correct and faster is the judge's to say, before and without it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from kernelblaster.policies.llm.asker import Question
+from kernelblaster.policies.llm.data import RULE, data, one_line
+from kernelblaster.policies.llm.facts import reference
+from kernelblaster.policies.llm.neutral import neutral
+from kernelblaster.policies.llm.scene import Scene
+from kernelblaster.policies.llm.structure import Finding, structure
+from kernelblaster.records import Candidate
+
+Verdict = Literal["nothing-found", "flagged", "rejected"]
+
+
+class Suspicion(BaseModel):
+    kind: Literal["functionality-removed", "shortcut", "forbidden-library", "other"]
+    line: str = Field(description="A line of the candidate, copied to the letter.")
+    why: str
+
+
+class Opinion(BaseModel):
+    verdict: Literal["nothing-found", "flag", "reject"]
+    findings: list[Suspicion] = Field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Review:
+    verdict: Verdict
+    findings: tuple[str, ...]
+
+
+def review_by_rules(scene: Scene, candidate: Candidate) -> Review:
+    return _review(structure(scene.task, candidate.source), None, "")
+
+
+def review_by_model(scene: Scene, candidate: Candidate) -> Review:
+    """What the rules find stands whatever the model says; the model can only add to it. The model sees
+    neither comments nor strings nor profiles, so none of them can speak to it."""
+    found = structure(scene.task, candidate.source)
+    if any(finding.kind == "unreadable" for finding in found):
+        return _review(found, None, "")
+    opinion = scene.asker.ask(verifier_question(scene, candidate, found))
+    return _review(found, opinion, neutral(candidate.source))
+
+
+def verifier_question(scene: Scene, candidate: Candidate, found: list[Finding]) -> Question[Opinion]:
+    """Raises `Unreadable`."""
+    code = neutral(candidate.source)
+    return Question(
+        role="soft-verifier",
+        key=candidate.code,
+        system=f"You review CUDA code for someone who will run it. {RULE}",
+        template="soft_verifier.md",
+        sections={
+            "reference": reference(scene.task),
+            "source": data("candidate", code),
+            "found": "\n".join(f"- {f.kind}: {one_line(f.text)}" for f in found) or "Nothing.",
+        },
+        schema=Opinion,
+    )
+
+
+def _review(found: list[Finding], opinion: Opinion | None, code: str) -> Review:
+    texts = [f"{finding.kind}: {finding.text}" for finding in found]
+    shown = opinion.findings if opinion and opinion.verdict != "nothing-found" else []
+    texts += [f"{s.kind}: {one_line(s.why, 300)} ({one_line(s.line, 120)})" for s in shown]
+    proven = any(" ".join(s.line.split()) in " ".join(code.split()) for s in shown if s.line.strip())
+    if any(finding.grave for finding in found) or (opinion and opinion.verdict == "reject" and proven):
+        return Review("rejected", tuple(texts))
+    suspected = bool(found) or (opinion is not None and opinion.verdict != "nothing-found")
+    return Review("flagged" if suspected else "nothing-found", tuple(texts))

@@ -1,0 +1,76 @@
+"""A candidate's source in pieces: its functions and what stands between them, for prompts and for edits."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+LEXEME = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|[{};]|\n", re.DOTALL)
+KERNEL = re.compile(r"__global__[^;{]*?\b(\w+)\s*\(")
+KERNEL_NAME = re.compile(r"(?:\bvoid|\))\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(")
+FUNCTION = re.compile(r"\b(\w+)\s*\([^;{}]*\)\s*(?:const\s*)?\{", re.DOTALL)
+NOT_NAMES = {"if", "for", "while", "switch", "__launch_bounds__", "__align__", "sizeof", "defined"}
+ENTRY = "launch_gpu_implementation"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some whole lines of a source. `name` is that of the function defined in it; None for the rest."""
+
+    text: str
+    name: str | None
+    kernel: bool = False
+
+    @property
+    def lines(self) -> int:
+        return self.text.count("\n")
+
+
+def parts_of(source: str) -> list[Part]:
+    """The parts in order; together they are the source, to the letter."""
+    return [_part(text) for text in _split(source)]
+
+
+def kernel_names(source: str) -> list[str]:
+    """The kernels that a source defines, in its order."""
+    return list(dict.fromkeys(part.name for part in parts_of(source) if part.kernel and part.name))
+
+
+def used_by(parts: Sequence[Part], names: set[str]) -> set[str]:
+    """The functions that these call, and those that they call, and so on."""
+    bodies = {part.name: part.text for part in parts if part.name}
+    found, waiting = set(names), list(names)
+    while waiting:
+        words = set(re.findall(r"\w+", bodies.get(waiting.pop(), "")))
+        new = (words & bodies.keys()) - found
+        found |= new
+        waiting += new
+    return found
+
+
+def _split(source: str) -> Iterator[str]:
+    """After each definition and each declaration at the outermost level, at the end of its line."""
+    begin = depth = 0
+    ended = False
+    for found in LEXEME.finditer(source):
+        mark = found[0]
+        if mark == "{":
+            depth += 1
+        elif mark == "}":
+            depth = max(0, depth - 1)
+            ended = depth == 0
+        elif mark == ";":
+            ended = depth == 0
+        elif mark == "\n" and ended and depth == 0:
+            yield source[begin : found.end()]
+            begin, ended = found.end(), False
+    if begin < len(source):
+        yield source[begin:]
+
+
+def _part(text: str) -> Part:
+    kernel = KERNEL.search(text)
+    if kernel:
+        bounded = [name for name in KERNEL_NAME.findall(text) if name not in NOT_NAMES]
+        return Part(text, bounded[0] if bounded else kernel[1], kernel=True)
+    names = [name for name in FUNCTION.findall(text) if name not in NOT_NAMES]
+    return Part(text, names[0] if names else None)

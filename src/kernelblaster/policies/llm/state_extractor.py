@@ -1,0 +1,74 @@
+"""The state extractor: what bounds each kernel, by a model's reading of its profile."""
+
+import re
+
+from pydantic import BaseModel, Field
+
+from kernelblaster.policies.expert.states import ABOUT, extract_states, state_name
+from kernelblaster.policies.llm.asker import Question
+from kernelblaster.policies.llm.digest import kernel_name
+from kernelblaster.policies.llm.scene import Scene
+from kernelblaster.policies.llm.source_view import view
+from kernelblaster.records import Candidate, KernelState, Profile, State
+from kernelblaster.records.state import Bottleneck
+
+SECONDARY = 3
+WORD = re.compile(r"[a-z][a-z0-9-]{1,30}")
+
+
+class NamedState(BaseModel):
+    kernel: str
+    primary: Bottleneck
+    secondary: list[str] = Field(default_factory=list)
+    description: str
+
+
+class NamedStates(BaseModel):
+    kernels: list[NamedState]
+
+
+def states_by_model(
+    scene: Scene, candidate: Candidate, profile: Profile, floor_bytes: int
+) -> tuple[KernelState, ...]:
+    """A state for each kernel in launch order, with the metrics that were measured; what the model does
+    not name, or has no usable answer for, is as the expert names it."""
+    found = extract_states(profile, floor_bytes)
+    answer = scene.asker.ask(extractor_question(scene, candidate, profile, floor_bytes))
+    named = {one.kernel: one for one in answer.kernels} if answer else {}
+    return tuple(
+        KernelState(kernel=k.kernel, share=k.share, state=_state(named[name], k.state))
+        if (name := kernel_name(k.kernel)) in named
+        else k
+        for k in found
+    )
+
+
+def extractor_question(
+    scene: Scene, candidate: Candidate, profile: Profile, floor_bytes: int
+) -> Question[NamedStates]:
+    return Question(
+        role="state-extractor",
+        key=candidate.code,
+        system=scene.change_contract,
+        template="state_extractor.md",
+        sections={
+            "digest": scene.profile(profile, floor_bytes),
+            "gpu": scene.gpu,
+            "source": view("candidate", candidate.source, (), needed=False).pieces,
+            "bottlenecks": "\n".join(f"- {name}: {words}" for name, words in ABOUT.items()),
+        },
+        schema=NamedStates,
+        prompt_tokens=scene.prompt_tokens,
+    )
+
+
+def _state(named: NamedState, measured: State) -> State:
+    words = sorted({w for word in named.secondary if WORD.fullmatch(w := word.strip().lower())})
+    secondary = tuple(word for word in words if word != named.primary)[:SECONDARY]
+    return State(
+        name=state_name(named.primary, secondary),
+        primary=named.primary,
+        secondary=secondary,
+        description=named.description[:400],
+        metrics=measured.metrics,
+    )

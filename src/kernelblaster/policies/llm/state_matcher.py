@@ -1,0 +1,51 @@
+"""The state matcher: which known state a kernel's state is."""
+
+from pydantic import BaseModel, Field
+
+from kernelblaster.knowledge.content import Content
+from kernelblaster.knowledge.matching import distance
+from kernelblaster.policies.llm.asker import Question
+from kernelblaster.policies.llm.data import RULE, one_line
+from kernelblaster.policies.llm.knowledge_view import state_text
+from kernelblaster.policies.llm.prompt import NEEDED, Piece
+from kernelblaster.policies.llm.scene import Scene
+from kernelblaster.records import State
+
+NEAREST = 8  # known states that are told
+
+
+class Matched(BaseModel):
+    name: str = Field(description="A known state's name, or empty.")
+    reason: str
+
+
+def match_by_model(scene: Scene, state: State) -> State:
+    """The state under the name of the known one that it is; as it is where it is none of them, where it
+    is known by its own name, and where there is no usable answer (then the nearest is found by distance)."""
+    content = scene.surroundings.now()
+    if state.name in content.states or not content.living:
+        return state
+    near = _nearest(state, content)
+    answer = scene.asker.ask(matcher_question(scene, state, near))
+    chosen = answer.name.strip() if answer else ""
+    return state.model_copy(update={"name": chosen}) if chosen in {s.name for s in near} else state
+
+
+def matcher_question(scene: Scene, state: State, near: list[State]) -> Question[Matched]:
+    known = [
+        Piece(f"- {one_line(s.name)}: {one_line(s.description, 300)}", NEEDED if place < 3 else 40 - place)
+        for place, s in enumerate(near)
+    ]
+    return Question(
+        role="state-matcher",
+        key=state.digest,
+        system=f"You know how GPU kernels behave. {RULE}",
+        template="state_matcher.md",
+        sections={"state": state_text(state, Content(), state.name), "known": known},
+        schema=Matched,
+    )
+
+
+def _nearest(state: State, content: Content) -> list[State]:
+    living = [entry.state for entry in content.living]
+    return sorted(living, key=lambda other: (distance(state, other), other.name))[:NEAREST]

@@ -1,0 +1,55 @@
+"""What a candidate's structure alone shows against it, without a model and whatever its text says."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from kernelblaster.judge.source_text import Unreadable
+from kernelblaster.policies.llm.neutral import neutral
+from kernelblaster.policies.llm.source import ENTRY, parts_of
+from kernelblaster.records import Task
+
+LIBRARIES = re.compile(r"\b(cublas\w*|cudnn\w*|cufft\w*|cusparse\w*|cusolver\w*|at::\w+|torch::\w+)", re.I)
+LAUNCH = re.compile(r"<<<|\bcudaLaunchKernel\w*\s*\(")
+EXACTLY = re.compile(r"\b(\w+)\s*==\s*(\d+)|\b(\d+)\s*==\s*(\w+)")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something against a candidate. What is `grave` rejects it, the rest is told."""
+
+    kind: Literal[
+        "forbidden-library", "no-work", "unread-argument", "special-case", "kept-state", "unreadable"
+    ]
+    text: str
+    grave: bool
+
+
+def structure(task: Task, source: str) -> list[Finding]:
+    """Libraries that are not allowed, nothing launched, tensors that the launch function does not use,
+    paths for exactly the timed sizes, state kept between calls."""
+    try:
+        code = neutral(source)
+    except Unreadable as problem:
+        return [Finding("unreadable", str(problem), grave=True)]
+    entry = next((part.text for part in parts_of(code) if part.name == ENTRY), "")
+    body = entry.partition("{")[2]
+    found = [Finding("forbidden-library", name, grave=True) for name in sorted(set(LIBRARIES.findall(code)))]
+    if not LAUNCH.search(code):
+        found.append(Finding("no-work", "nothing is launched", grave=True))
+    unread = [t.name for t in task.signature.tensors if not re.search(rf"\b{re.escape(t.name)}\b", body)]
+    found += [Finding("unread-argument", f"{name} is not used", grave=False) for name in unread]
+    found += [Finding("special-case", text, grave=False) for text in _special(task, code)]
+    if re.search(r"^\s*static\s+(?!const|constexpr|__|inline|int\s*\()", body, re.MULTILINE):
+        found.append(Finding("kept-state", "a static variable in the launch function", grave=False))
+    return found
+
+
+def _special(task: Task, code: str) -> list[str]:
+    """Comparisons of a size with its value in the timed workload."""
+    found = []
+    for one in EXACTLY.finditer(code):
+        name, value = (one[1], one[2]) if one[1] else (one[4], one[3])
+        if task.primary.sizes.get(name) == int(value) and int(value) > 16:
+            found.append(f"a path for {name} == {value} alone")
+    return sorted(set(found))

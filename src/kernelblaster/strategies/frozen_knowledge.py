@@ -1,0 +1,24 @@
+"""A knowledge base that knows nothing and learns nothing, for strategies without a memory."""
+
+from collections.abc import Sequence
+
+from kernelblaster.knowledge.events import Change, OptimizationAdded, Provenance, StateAdded
+from kernelblaster.knowledge.knowledge_base import NOBODY, Fresh, KnowledgeBase
+from kernelblaster.knowledge.recipes import is_recipe
+
+
+class FrozenKnowledge(KnowledgeBase):
+    """Names of states and techniques are kept, so that a search can speak of them; what techniques gained,
+    and anything said about them, is not."""
+
+    def record(self, changes: Sequence[Change], provenance: Provenance = NOBODY) -> int:
+        return super().record([change for change in changes if _is_name(change)], provenance)
+
+    def take_over(self, known: Sequence[Fresh]) -> int:
+        return 0
+
+
+def _is_name(change: Change) -> bool:
+    if isinstance(change, OptimizationAdded):
+        return not is_recipe(change.optimization.technique)
+    return isinstance(change, StateAdded)

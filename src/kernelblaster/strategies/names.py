@@ -1,0 +1,9 @@
+"""The strategies by name; what they are is imported when one is used."""
+
+from typing import Literal
+
+StrategyName = Literal["maic-rl", "zero-shot", "minimal", "no-memory", "cycles-only"]
+REMEMBERS: tuple[StrategyName, ...] = ("maic-rl",)
+"""The others work with a knowledge base that knows and learns nothing (`FrozenKnowledge`)."""
+BY_ROLES: tuple[StrategyName, ...] = ("maic-rl", "no-memory")
+"""Those in which each role may have another player."""

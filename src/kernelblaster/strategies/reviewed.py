@@ -1,0 +1,54 @@
+"""A strategy whose result is looked at once more before it is given out."""
+
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.policies.llm.policy import MixedPolicy
+from kernelblaster.policies.llm.soft_verifier import Review
+from kernelblaster.policies.policy import Attempt
+from kernelblaster.records import Candidate, Step, Task
+from kernelblaster.strategies.strategy import Found, Reached, Strategy, Workplace, way_to
+
+REVIEWED = 3  # candidates of a model that are looked at; those that it did not write need no review
+
+
+class Reviewed:
+    """Runs another strategy. Where the soft verifier rejects what it found, the next fastest candidate
+    takes its place. What is flagged is given out, and told."""
+
+    def __init__(self, strategy: Strategy, policy: MixedPolicy, session: Workplace) -> None:
+        self._strategy = strategy
+        self._policy = policy
+        self._session = session
+
+    @property
+    def steps(self) -> list[Step]:
+        return self._strategy.steps
+
+    def run(self, task: Task) -> Found:
+        best = self._strategy.run(task)
+        if self._passes(best.attempt.candidate):
+            return best
+        left = REVIEWED - 1
+        for candidate, evaluation in self._session.ranked():
+            if candidate.code == best.attempt.candidate.code or (_by_model(candidate) and left == 0):
+                continue
+            left -= _by_model(candidate)
+            if self._passes(candidate):
+                return Reached(Attempt(candidate, None), evaluation, way_to(candidate.code, self.steps))
+        raise KernelBlasterError(
+            f"{task.name}: every candidate that was looked at was rejected in review; see the run's "
+            "`review` events."
+        )
+
+    def _passes(self, candidate: Candidate) -> bool:
+        if not _by_model(candidate):
+            return True
+        kept = self._session.once("review", candidate.code, lambda: _told(self._policy.review(candidate)))
+        return bool(kept["verdict"] != "rejected")
+
+
+def _by_model(candidate: Candidate) -> bool:
+    return candidate.origin.startswith("llm")
+
+
+def _told(review: Review) -> dict[str, object]:
+    return {"verdict": review.verdict, "findings": list(review.findings)}

@@ -1,0 +1,115 @@
+"""Whole runs of `optimize --model` on the emulated device, against a server on loopback."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+from kernelblaster.cli.main import app
+from kernelblaster.models import choice
+from kernelblaster.models.opening import Service
+from kernelblaster.models.retrying import Patience
+from kernelblaster.models.wire import Limits
+from kernelblaster.store.run import run_folders
+from tests.cli.test_commands import ROOT
+from tests.models.server import Action, Script, serving
+from tests.policies.llm.played import TASK, plays, role_of
+
+TASK_FILE = "relu.py"  # from within the folder: what a search draws depends on the task's name
+SHORT = ("--budget", "3", "--iterations", "1", "--rollouts", "1", "--choices", "1", "--steps", "1")
+
+
+@dataclass
+class Place:
+    """A folder with a task, a model on a server that plays a script, and runs."""
+
+    folder: Path
+    model: str
+    script: Script
+    waits: list[float] = field(default_factory=list)
+
+    def words(self, *more: str) -> list[str]:
+        places = ["--kb", str(self.folder / "kb.db"), "--runs", str(self.folder / "runs")]
+        (self.folder / TASK_FILE).write_text(TASK)
+        return ["optimize", TASK_FILE, "--device", "emulated", "--json", *places, *more]
+
+    @property
+    def run(self) -> Path:
+        return run_folders(self.folder / "runs")[-1]
+
+    def optimize(self, *more: str) -> Result:
+        """In this process, with the model."""
+        return CliRunner().invoke(app, self.words("--model", self.model, *more))
+
+    def resume(self, *more: str) -> Result:
+        words = ["resume", self.run.name, "--runs", str(self.folder / "runs"), "--json", *more]
+        return CliRunner().invoke(app, words)
+
+    def start(self, *words: str) -> "subprocess.Popen[str]":
+        """In a process of its own."""
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        pipe = subprocess.PIPE
+        command = [sys.executable, "-m", "kernelblaster", *words]
+        return subprocess.Popen(
+            command, cwd=self.folder, env=environment, stdout=pipe, stderr=pipe, text=True
+        )
+
+    @property
+    def best(self) -> str:
+        return (self.run / "best.cu").read_text()
+
+    @property
+    def roles(self) -> list[str]:
+        return [role_of(call) for call in self.script.calls]
+
+    def prices(self) -> Path:
+        """A table with the model's price."""
+        kind, _, rest = self.model.partition(":")
+        path = self.folder / "prices.toml"
+        rates = "{ input = 2.0, cached = 0.5, output = 10.0 }"
+        path.write_text(f'[{kind}]\ndate = "2026-01-01"\nsource = "test"\nmodels."{rest}" = {rates}\n')
+        return path
+
+
+def told(result: Result) -> dict[str, Any]:
+    assert result.exit_code == 0, f"{result.output}\n{result.stderr}\n{result.exception!r}"
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+@contextmanager
+def model_place(
+    folder: Path, protocol: str, *actions: Action | Callable[[dict[str, Any]], Action]
+) -> Iterator[Place]:
+    """A place whose server does these things; without any, it plays well."""
+    script = Script(*(actions or (plays(),)))
+    with serving(script) as address:
+        model = f"{protocol}:m@{address}" + ("/v1" if protocol == "openai" else "")
+        yield Place(folder, model, script)
+
+
+def impatient(place_waits: list[float]) -> Callable[..., Service]:
+    """Services that give up on silence soon, and note waits instead of making them."""
+
+    def make(**fields: Any) -> Service:
+        limits = Limits(connect_s=2, silence_s=1.0, call_s=30)
+        patience = Patience(tries=4, sleep=place_waits.append)
+        return replace(Service(**fields), limits=limits, patience=patience)
+
+    return make
+
+
+def use(monkeypatch: Any, folder: Path) -> list[float]:
+    """Own data, within the folder, an impatient service; returns where waits are noted."""
+    waits: list[float] = []
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("KERNELBLASTER_DATA", str(folder / "data"))
+    monkeypatch.setattr(choice, "Service", impatient(waits))
+    return waits

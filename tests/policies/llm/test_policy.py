@@ -1,0 +1,265 @@
+"""Who does what in a mixed policy, and what happens where a model is of no use."""
+
+from typing import Any
+
+import pytest
+
+from kernelblaster.knowledge.events import Noted, Observed, Provenance
+from kernelblaster.knowledge.recipes import WITH
+from kernelblaster.models.failures import BudgetSpent, Empty, Malformed, Refused, TooLong
+from kernelblaster.models.request import Answer
+from kernelblaster.policies.expert.policy import ExpertPolicy
+from kernelblaster.policies.expert.states import extract_states
+from kernelblaster.policies.llm.policy import MixedPolicy, Written
+from kernelblaster.policies.llm.roles import ROLES, Cast, cast_of
+from kernelblaster.policies.policy import Attempt, Target
+from kernelblaster.records import Candidate, CompileFailed, Evaluation, Incorrect
+from tests.policies.llm.played import ANSWERS, BROKEN, FUSED, NO_CHANGE, VECTOR, rewrite
+from tests.policies.llm.questions import discrepancies
+from tests.policies.llm.scenes import FLOOR_BYTES, Around, Scripted, planted, relu, speedup_of, tried
+
+BAD = Answer(text="no", stop="done", model="m", usage=None)
+USELESS = [Malformed("no JSON", BAD), Refused("no", BAD), Empty("", BAD), TooLong("", BAD)]
+ALL = Cast(dict.fromkeys(ROLES, "llm"))
+
+
+class Expert(ExpertPolicy):
+    """The expert without a module to capture: one technique gives one candidate."""
+
+    def initial(self, task: Any) -> Attempt:
+        from kernelblaster.policies.expert.graph import UncoveredOperators
+
+        raise UncoveredOperators(["odd.default"])
+
+
+def policy_with(model: Scripted, cast: Cast | None = None, around: Around | None = None) -> MixedPolicy:
+    case, evaluation = relu()
+    around = around or Around(evaluations={case.candidate.code: evaluation})
+    policy = MixedPolicy(Expert(""), cast or cast_of([])[0], model, around)
+    policy.begin(case.task)
+    return policy
+
+
+def begun(policy: MixedPolicy) -> tuple[Attempt, Target]:
+    case, _ = relu()
+    attempt = Attempt(case.candidate, Written())
+    return attempt, policy.targets(attempt, case.profile, FLOOR_BYTES)[0]
+
+
+def test_the_usual_cast_with_a_model() -> None:
+    cast, named = cast_of(["state-matcher=openai:small", "lowerer=expert"])
+    played = {role for role in ROLES if cast.llm(role)}
+    assert played == {"proposer", "soft-verifier", "gap-analyst", "state-matcher"}
+    assert named == ["state-matcher=openai:small"]
+    with pytest.raises(Exception, match="should be ROLE=expert"):
+        cast_of(["cook=expert"])
+
+
+def test_a_technique_is_lowered_by_the_model_once() -> None:
+    model = Scripted(lowerer=rewrite(source=FUSED))
+    policy = policy_with(model)
+    attempt, target = begun(policy)
+    for _ in range(2):
+        (move,) = policy.moves(attempt, "kernel_fusion", target)
+        assert move.candidate.source == FUSED and move.candidate.origin == "llm: kernel_fusion"
+    assert model.asked == ["lowerer"]
+    assert not list(policy.moves(attempt, WITH.join(("kernel_fusion", "unrolling")), target))
+
+
+def test_edits_that_do_not_fit_are_refused_once_with_the_reason() -> None:
+    wrong = rewrite(edits=[{"search": "no such line", "replace": ""}])
+    model = Scripted(lowerer=[wrong, rewrite(source=FUSED)])
+    policy = policy_with(model)
+    attempt, target = begun(policy)
+    (move,) = policy.moves(attempt, "kernel_fusion", target)
+    assert move.candidate.source == FUSED
+    assert "edit 1: the block does not occur in the source: 'no such line'" in model.prompt()
+    stubborn = Scripted(lowerer=wrong)
+    policy = policy_with(stubborn)
+    attempt, target = begun(policy)
+    assert not list(policy.moves(attempt, "kernel_fusion", target)) and len(stubborn.asked) == 2
+
+
+def test_edits_change_the_source_to_the_letter() -> None:
+    model = Scripted(lowerer=rewrite(edits=VECTOR))
+    policy = policy_with(model)
+    attempt, target = begun(policy)
+    fused = Attempt(Candidate(source=FUSED), Written())
+    policy._seen[fused.candidate.code] = policy._seen[attempt.candidate.code]
+    (move,) = policy.moves(fused, "vectorized_memory_access", target)
+    assert "float4 v = *(const float4*)(x + at);" in move.candidate.source
+    assert "(n + 1023) / 1024" in move.candidate.source and "if (i < n)" not in move.candidate.source
+
+
+@pytest.mark.parametrize("failure", USELESS, ids=lambda failure: type(failure).__name__)
+def test_without_a_usable_answer_the_expert_takes_the_role(failure: Exception) -> None:
+    model = Scripted(**{role.replace("-", "_"): failure for role in ROLES})
+    policy = policy_with(model, ALL)
+    attempt, target = begun(policy)
+    assert target.state.name == "latency/intermediate-traffic"
+    assert not list(policy.moves(attempt, "unrolling", target))
+    assert "unrolling" not in policy.proposals(attempt, target)
+    case, evaluation = relu()
+    found = policy.evaluate([], [], planted(), "sm_90a")
+    gaps = policy.explain(discrepancies(case, evaluation), planted())
+    assert found == [] and [gap.cause for gap in gaps] == ["bottleneck-stayed", "compile-error"]
+    assert [c.kind for c in policy.update(gaps, planted())] == ["noted", "noted"]
+    assert policy.review(Candidate(source=FUSED)).verdict == "nothing-found"
+    counted = policy.scene.asker.failures
+    assert sum(counted.values()) == len(model.asked)
+    assert {kind for _, kind in counted} == {type(failure).__name__}
+
+
+def test_a_spent_budget_is_no_answer_of_the_model() -> None:
+    policy = policy_with(Scripted(lowerer=BudgetSpent("all gone")))
+    attempt, target = begun(policy)
+    with pytest.raises(BudgetSpent):
+        list(policy.moves(attempt, "unrolling", target))
+    assert {kind for kind, _ in policy._around.events} == {"question"}  # type: ignore[attr-defined]
+
+
+def test_a_failed_lowering_is_mended_by_what_was_said() -> None:
+    model = Scripted(lowerer=[rewrite(source=BROKEN), rewrite(source=FUSED)])
+    policy = policy_with(model)
+    attempt, target = begun(policy)
+    (move,) = policy.moves(attempt, "kernel_fusion", target)
+    log = 'candidate.cu(3): error: identifier "zero" is undefined\n\n1 error detected\n'
+    outcome = CompileFailed(reason="candidate.cu(3): error", log=log)
+    failed = relu()[1].model_copy(update={"outcome": outcome})
+    again = policy.retry(attempt, "kernel_fusion", move, failed)
+    assert again is not None and again.candidate.source == FUSED
+    prompt = model.prompt()
+    assert 'line 3: identifier "zero" is undefined' in prompt
+    assert "if (i < n) out[i] = fmaxf(x[i], zero) * 2.0f + 1.0f;" in prompt.split("</data")[0]
+    evidence = "odd workload, values written: worst at out[3, 5]: expected 7.8, got 9.5"
+    wrong = failed.model_copy(update={"outcome": Incorrect(reason="wrong values", evidence=evidence)})
+    policy.retry(attempt, "kernel_fusion", again, wrong)
+    assert "worst at out[3, 5]: expected 7.8, got 9.5" in model.prompt()
+
+
+def test_what_a_model_finds_impossible_is_evidence_and_ends_after_three() -> None:
+    model = Scripted(lowerer=NO_CHANGE)
+    policy = policy_with(model)
+    attempt, target = begun(policy)
+    for technique in ("unrolling", "block_shape", "kernel_fusion", "cache_hints", "fast_math"):
+        assert not list(policy.moves(attempt, technique, target))
+    assert len(model.asked) == 3
+    named = Target("relu_kernel", 1.0, target.state.model_copy(update={"name": "latency"}))
+    policy._declined.clear()
+    policy._inapplicable.clear()
+    list(policy.moves(attempt, "thread_coarsening", named))
+    (change,) = policy.update([], planted())
+    expected = Observed(state="latency", technique="thread_coarsening", result="Inapplicable")
+    assert change == expected and not policy.update([], planted())
+
+
+def test_the_proposer_adds_to_what_is_known_and_says_what_cannot_be() -> None:
+    told = {**ANSWERS["proposer"](""), "inapplicable": ["double_buffering"]}
+    told["proposals"] *= 2
+    model = Scripted(proposer=told)
+    around = Around()
+    policy = policy_with(model, around=around)
+    attempt, target = begun(policy)
+    target = Target("relu_kernel", 1.0, target.state.model_copy(update={"name": "latency"}))
+    names = policy.proposals(attempt, target)
+    assert names[0] == "whole_call_fusion" and "double_buffering" not in names
+    assert [o.predicted for o in around.offered] == [2.5]
+    assert policy.proposals(attempt, target) == names and model.asked == ["proposer"]
+
+
+def test_a_state_that_is_known_to_pay_needs_no_proposer() -> None:
+    around = Around()
+    for technique in ("thread_coarsening", "block_shape", "unrolling"):
+        seen = Observed(state="latency", technique=technique, result=0.4)
+        around.content.apply(seen, Provenance(architecture="sm_90a"))
+    model = Scripted()
+    policy = policy_with(model, around=around)
+    attempt, target = begun(policy)
+    target = Target("relu_kernel", 1.0, target.state.model_copy(update={"name": "latency"}))
+    assert {"thread_coarsening", "block_shape", "unrolling"} <= set(policy.proposals(attempt, target))
+    assert model.asked == []
+
+
+def test_states_by_a_model_keep_what_was_measured() -> None:
+    answers = {role.replace("-", "_"): answer("") for role, answer in ANSWERS.items() if role in ROLES}
+    policy = policy_with(Scripted(**answers), ALL)
+    case, _ = relu()
+    targets = policy.targets(Attempt(case.candidate, Written()), case.profile, FLOOR_BYTES)
+    named = {target.kernel: target.state for target in targets}
+    measured = {k.kernel: k.state for k in extract_states(case.profile, FLOOR_BYTES)}
+    relu_state = named["relu_kernel"]
+    assert relu_state.name == "memory-bandwidth"  # by the matcher; by the extractor, with many-passes
+    assert relu_state.secondary == ("many-passes",) and relu_state.description == "It moves bytes."
+    assert relu_state.metrics == measured["_Z11relu_kernelPfPKfll"].metrics
+    assert named["mul_kernel"].metrics == measured["_Z10mul_kernelPfPKfll"].metrics
+
+
+def test_a_state_that_the_matcher_makes_up_is_none() -> None:
+    policy = policy_with(
+        Scripted(state_matcher={"name": "my-own", "reason": ""}), cast_of(["state-matcher=llm"])[0]
+    )
+    assert begun(policy)[1].state.name == "latency/intermediate-traffic"
+
+
+def test_a_model_explains_and_notes_but_numbers_stay_measured() -> None:
+    case, evaluation = relu()
+    answers = {role.replace("-", "_"): answer("") for role, answer in ANSWERS.items() if role in ROLES}
+    policy = policy_with(Scripted(**answers), ALL)
+    found = discrepancies(case, evaluation)
+    gaps = policy.explain(found, planted())
+    assert gaps[0].sentence == "Fewer bytes." and gaps[0].discrepancy is found[0]
+    assert gaps[1].cause == "compile-error"  # by the expert: the model left it out
+    (change,) = policy.update(gaps, planted())
+    assert isinstance(change, Noted) and change.note.startswith("Fuse pointwise chains first")
+
+
+def judged(source: str) -> Evaluation:
+    outcome: Any = relu()[1].outcome
+    if source == BROKEN:
+        outcome = CompileFailed(reason="undefined", log="candidate.cu(3): error: zero is undefined")
+    return relu()[1].model_copy(update={"outcome": outcome})
+
+
+def test_the_first_candidate_is_mended_until_the_judge_has_no_complaint() -> None:
+    model = Scripted(initial_writer=[{"summary": "", "source": BROKEN}, rewrite(source=FUSED)])
+    policy = policy_with(model, around=Around(judge=lambda candidate: judged(candidate.source)))
+    attempt = policy.initial(relu()[0].task)
+    assert attempt.candidate.source == FUSED and attempt.candidate.origin == "llm: initial"
+    hopeless = [{"summary": "", "source": BROKEN}, *(rewrite(source=f"{BROKEN}//{n}\n") for n in range(9))]
+    around = Around(judge=lambda candidate: judged(BROKEN))
+    with pytest.raises(Exception, match="did not write a correct first candidate: It does not compile"):
+        policy_with(Scripted(initial_writer=hopeless), around=around).initial(relu()[0].task)
+    assert len(around.evaluations) == 4
+
+
+def test_a_cuda_task_begins_with_its_own_kernel() -> None:
+    task = relu()[0].task.model_copy(update={"kind": "cuda", "source": FUSED})
+    assert policy_with(Scripted()).initial(task).candidate.source == FUSED
+
+
+def test_what_was_tried_here_is_told() -> None:
+    case, evaluation = relu()
+    around = Around(evaluations={case.candidate.code: evaluation})
+    around.tried = [tried(case.candidate, "unrolling", speedup_of(1.04), kernel="relu_kernel")]
+    model = Scripted(lowerer=NO_CHANGE)
+    policy = policy_with(model, around=around)
+    attempt, target = begun(policy)
+    list(policy.moves(attempt, "block_shape", target))
+    assert "- unrolling on relu_kernel: 1.04x (expected 1.50x)" in model.prompt()
+
+
+def test_a_question_stays_as_it_was_asked_first() -> None:
+    """So that what was answered meanwhile is found, whatever others taught the knowledge base."""
+    case, evaluation = relu()
+    around = Around(evaluations={case.candidate.code: evaluation})
+    digests = []
+    for _ in range(2):
+        model = Scripted(lowerer=BudgetSpent("all gone"))
+        policy = policy_with(model, around=around)
+        attempt, target = begun(policy)
+        with pytest.raises(BudgetSpent):
+            list(policy.moves(attempt, "thread_coarsening", target))
+        digests.append(model.requests[0].digest)
+        learned = Observed(state="latency", technique="thread_coarsening", result=0.4)
+        around.content.apply(learned, Provenance(architecture="sm_90a"))
+    assert digests[0] == digests[1]

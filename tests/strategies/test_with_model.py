@@ -1,0 +1,53 @@
+"""What the strategies with a model need beside the model: estimates, and a knowledge base without memory."""
+
+from pathlib import Path
+
+import pytest
+
+from kernelblaster.knowledge.events import Noted, Observed
+from kernelblaster.knowledge.knowledge_base import NOBODY
+from kernelblaster.policies.llm.roles import cast_of
+from kernelblaster.records import Candidate, Optimization, State
+from kernelblaster.strategies.expected_calls import expected_calls
+from kernelblaster.strategies.frozen_knowledge import FrozenKnowledge
+from kernelblaster.strategies.search import Search
+from kernelblaster.strategies.strategy import way_to
+from tests.policies.llm.scenes import tried
+
+
+def test_frozen_knowledge_keeps_names_and_nothing_else(tmp_path: Path) -> None:
+    with FrozenKnowledge(tmp_path / "kb.db") as knowledge:
+        state = State(name="latency", primary="latency")
+        assert knowledge.match(state) == "latency"
+        knowledge.add_optimization(
+            "latency", Optimization(technique="t", title="t", description="", predicted=1.1)
+        )
+        seen = Observed(state="latency", technique="t", result=0.5)
+        noted = Noted(state="latency", technique="t", note="It pays.")
+        assert knowledge.take_over([(seen, NOBODY, "1"), (noted, NOBODY, "2")]) == 0
+        knowledge.record([seen, noted])
+        entry = knowledge.content().entry("latency", "t")
+        assert entry.evidence.total.attempts == 0 and entry.notes == ()
+
+
+def test_an_estimate_names_the_roles_that_a_model_plays() -> None:
+    search, cast = Search(evaluations=20, iterations=2, rollouts=1), cast_of([])[0]
+    calls = {one.role: one.calls for one in expected_calls(search, "maic-rl", cast)}
+    assert set(calls) == {"proposer", "lowerer", "soft-verifier", "gap-analyst"} and calls["lowerer"] == 20
+    without = {one.role for one in expected_calls(search, "no-memory", cast)}
+    assert without == {"proposer", "lowerer", "soft-verifier"}
+    assert {one.role for one in expected_calls(search, "zero-shot", cast)} == {
+        "initial-writer",
+        "soft-verifier",
+    }
+    minimal, guided = (
+        {one.role: one for one in expected_calls(search, name, cast)}["lowerer"]
+        for name in ("minimal", "maic-rl")
+    )
+    assert minimal.tokens_in > 2 * guided.tokens_in
+
+
+@pytest.mark.parametrize(("result", "way"), [(0.4, ("fuse", "unroll")), ("CompileFailed", ())])
+def test_the_way_to_a_candidate(result: float | str, way: tuple[str, ...]) -> None:
+    step = tried(Candidate(source="x"), "unroll", result, before=("fuse",), child="c")
+    assert way_to("c", [step]) == way and way_to("d", [step]) == ()
