@@ -20,8 +20,10 @@ LAYERS = [
     {"store"},
     {"optimize"},
     {"export", "verify"},
-    {"testing"},
     {"api", "doctor"},
+    {"bench"},
+    {"report"},
+    {"testing"},
     {"cli"},
     {"__init__", "__main__"},
 ]

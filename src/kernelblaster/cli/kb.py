@@ -1,7 +1,8 @@
-"""`kernelblaster kb show|search|diff|merge|export|import|log|rollback|stats`."""
+"""`kernelblaster kb show|search|diff|merge|export|import|log|rollback|stats|report`."""
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -174,6 +175,30 @@ def export(
         print(json.dumps({"path": str(to), "bytes": len(text.encode()) + 1}))
     else:
         out.print(f"{len(text.encode()) + 1} bytes in {to}", highlight=False)
+
+
+@app.command("report")
+def report(
+    kb: KbOption,
+    to: Annotated[Path, typer.Option("--out", help="The page.")] = Path("knowledge.html"),
+    json_: JsonOption = False,
+) -> None:
+    """Write a page to read: states, techniques, evidence, beliefs as small plots, growth.
+
+    One self-contained HTML file that works offline.
+    """
+    from kernelblaster.report.knowledge_page import knowledge_page
+
+    with KnowledgeBase(kb, create=False) as opened:
+        text = knowledge_page(opened, time.strftime("on %Y-%m-%d"))
+    try:
+        to.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise KnowledgeError(f"{to}: cannot be written: {error.strerror}.") from error
+    if json_:
+        print(json.dumps({"path": str(to), "bytes": len(text.encode())}))
+    else:
+        out.print(f"{to}  {len(text.encode()) / 1e6:.1f} MB", highlight=False, soft_wrap=True)
 
 
 @app.command("rollback")

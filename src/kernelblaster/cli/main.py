@@ -6,6 +6,8 @@ import typer
 from rich.console import Console
 
 from kernelblaster.cli import (
+    ablate,
+    bench,
     doctor,
     emulate,
     evaluate,
@@ -13,6 +15,7 @@ from kernelblaster.cli import (
     kb,
     optimize,
     profile,
+    report,
     runs,
     tasks,
     verify,
@@ -34,6 +37,9 @@ app.command("emulate")(emulate.emulate)
 app.command("optimize")(optimize.optimize)
 app.command("resume")(optimize.resume)
 app.command("verify")(verify.verify)
+app.command("bench")(bench.bench)
+app.command("ablate")(ablate.ablate)
+app.command("report")(report.report)
 app.command("export")(export.export)
 app.add_typer(runs.app, name="runs")
 app.add_typer(kb.app, name="kb")

@@ -155,5 +155,9 @@ class JudgeServer:
             raise
         except KernelBlasterError as error:
             answer = error
+        except Exception as error:
+            if "CUDA error" in str(error):
+                raise
+            answer = KernelBlasterError(f"internal error: {error!r}")  # of this task; the others go on
         with suppress(OSError):  # where the process is gone
             job.client.send(answer)

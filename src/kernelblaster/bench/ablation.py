@@ -1,0 +1,179 @@
+"""Studies that are run: every arm on the same tasks with the same seeds and the same budget.
+
+Each search goes alone, from a copy of what its arm knows, so that no search learns from another. All
+searches of a task see the same verdict on the same candidate (`verdicts`). Like a bench, an ablation is a
+folder that is gone on with.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+from kernelblaster.bench.jobs import Job, Result, Setup
+from kernelblaster.bench.pool import Pool, search_all
+from kernelblaster.bench.searching import News, Tell
+from kernelblaster.bench.starting import EMPTY, SEED, start_knowledge
+from kernelblaster.bench.studies import Arm, Start, Study, studies_named
+from kernelblaster.bench.suite import Entry
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.records.record import Record
+from kernelblaster.store.run import LOG, Run
+
+TRAINING = "training"
+
+
+class AblationPlan(Record):
+    """`elsewhere` is the GPU that knowledge is brought from. The tasks are split in halves by `split`: one
+    trains, the other is searched; studies that need no training search all of them."""
+
+    studies: tuple[str, ...]
+    suites: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    setup: Setup
+    seeds: tuple[int, ...] = (0, 1, 2)
+    elsewhere: str | None = None
+    split: int = 0
+
+    @property
+    def halves(self) -> tuple[list[Entry], list[Entry]]:
+        """To train on, and to search."""
+        shuffled = Random(self.split).sample(self.entries, len(self.entries))
+        half = len(shuffled) // 2
+        return sorted(shuffled[:half], key=_name), sorted(shuffled[half:], key=_name)
+
+    def tasks_of(self, study: Study) -> Sequence[Entry]:
+        return self.halves[1] if study.trains else self.entries
+
+
+class Ablation:
+    """An open ablation."""
+
+    def __init__(self, folder: Path, *, writing: bool) -> None:
+        self.folder = folder
+        self._run = Run(folder, writing=writing)
+        created = self._run.events[0].data if self._run.events else {}
+        if "ablation" not in created:
+            self._run.close()
+            raise KernelBlasterError(f"{folder}: is no ablation.")
+        self.plan = AblationPlan.model_validate(created["ablation"])
+        self.studies = studies_named(list(self.plan.studies))
+
+    @staticmethod
+    def open(folder: Path, plan: AblationPlan | None = None) -> "Ablation":
+        """The one in a folder, to go on with; a new one where there is none."""
+        if (folder / LOG).is_file():
+            ablation = Ablation(folder, writing=True)
+            if plan is not None and plan != ablation.plan:
+                ablation.close()
+                raise KernelBlasterError(
+                    f"{folder}: was begun with other settings; name no suite to go on with it, or another "
+                    "folder."
+                )
+            return ablation
+        if plan is None:
+            raise KernelBlasterError(f"{folder}: there is no ablation to go on with; name a suite.")
+        studies_named(list(plan.studies))
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / LOG).touch()
+        with Run(folder, writing=True) as run:
+            run.append("created", ablation=plan.model_dump(mode="json"))
+        return Ablation(folder, writing=True)
+
+    def close(self) -> None:
+        self._run.close()
+
+    def __enter__(self) -> "Ablation":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def results(self) -> dict[str, Result]:
+        return {e.key: Result.model_validate(e.data) for e in self._run.events if e.kind == "result"}
+
+    @property
+    def jobs(self) -> list[Job]:
+        """Everything that is to be searched; training first."""
+        return [*self._training(), *(job for study in self.studies for job in self._of(study))]
+
+    def run(self, workers: int, seconds: float | None = None, tell: Tell = lambda news: None) -> None:
+        """Train, then search what was not searched yet; nothing new is begun after so many seconds."""
+        import time
+
+        until = None if seconds is None else time.time() + seconds
+        pool = Pool(self.folder, workers, until, self.folder / "verdicts")
+        start_knowledge(EMPTY, self._known("empty"))
+        start_knowledge(SEED, self._known("seed"))
+        for jobs in (self._training(), [job for study in self.studies for job in self._of(study)]):
+            for job in jobs:
+                start_knowledge(EMPTY, Path(job.setup.knowledge))
+            done = self.results
+            waiting = list({job.key: job for job in jobs if job.key not in done}.values())
+            if waiting and not pool.over:
+                search_all(waiting, pool, self._recording(tell))
+            if any(job.key not in self.results for job in jobs):
+                return
+
+    def _recording(self, tell: Tell) -> Tell:
+        def heard(news: News) -> None:
+            result = news.result
+            if result is not None:
+                self._run.once("result", result.job, lambda: result.model_dump(mode="json"))
+            tell(news)
+
+        return heard
+
+    def _known(self, start: Start) -> Path:
+        return self.folder / "knows" / f"{start.replace(' ', '-')}.db"
+
+    def _training(self) -> list[Job]:
+        """The first half, which teaches one knowledge base for each GPU that is trained for."""
+        starts = {arm.start for study in self.studies for arm in study.arms}
+        wanted: list[tuple[Start, str | None]] = []
+        if "trained" in starts:
+            wanted.append(("trained", self.plan.setup.gpu))
+        if "trained elsewhere" in starts:
+            if self.plan.elsewhere is None or self.plan.setup.device != "emulated":
+                raise KernelBlasterError(
+                    "the study `transfer` trains for another GPU, which only the emulated device can stand "
+                    "for: use --device emulated --elsewhere GPU, or leave the study out."
+                )
+            wanted.append(("trained elsewhere", self.plan.elsewhere))
+        return [
+            Job(
+                arm=f"{TRAINING} {start}",
+                entry=entry,
+                seed=0,
+                setup=self.plan.setup.model_copy(update={"gpu": gpu, "knowledge": str(self._known(start))}),
+            )
+            for start, gpu in wanted
+            for entry in self.plan.halves[0]
+        ]
+
+    def _of(self, study: Study) -> list[Job]:
+        return [
+            self.job(study, arm, entry, seed)
+            for seed in self.plan.seeds
+            for entry in self.plan.tasks_of(study)
+            for arm in study.arms
+        ]
+
+    def job(self, study: Study, arm: Arm, entry: Entry, seed: int) -> Job:
+        setup = self.plan.setup
+        search = setup.search.model_copy(update=arm.settings)
+        known = {"search": search, "knowledge": str(self._known(arm.start)), "alone": True}
+        return Job(
+            arm=f"{study.name}: {arm.name}", entry=entry, seed=seed, setup=setup.model_copy(update=known)
+        )
+
+
+def is_ablation(folder: Path) -> bool:
+    if not (folder / LOG).is_file():
+        return False
+    with Run(folder, writing=False) as run:
+        return bool(run.events) and "ablation" in run.events[0].data
+
+
+def _name(entry: Entry) -> str:
+    return entry.name

@@ -1,0 +1,242 @@
+"""A whole suite, searched and measured: durable, and resumed where it was.
+
+    bench = Bench.open(folder, plan)
+    bench.run(workers=4)
+    for row in bench.rows(): ...
+
+A bench is a folder: its own events (what was planned, what came of each task), the run of each task, and
+the knowledge base that they share.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernelblaster.bench.jobs import INITIAL, Job, Measured, Result, Setup, result_of
+from kernelblaster.bench.measuring import Measuring, warm
+from kernelblaster.bench.metrics import against_best
+from kernelblaster.bench.pool import Pool, search_all
+from kernelblaster.bench.searching import News, Tell
+from kernelblaster.bench.starting import SEED, start_knowledge
+from kernelblaster.bench.suite import Entry
+from kernelblaster.errors import DeviceLost, KernelBlasterError
+from kernelblaster.judge.baseline import BaselineName
+from kernelblaster.records.record import Record
+from kernelblaster.store.run import LOG, Run
+
+ARM = "bench"
+KNOWLEDGE = "knowledge.db"
+BEST = "best"  # names the fastest baseline of each task
+
+
+class Plan(Record):
+    """What a bench is to do. `start` is what its knowledge base starts with: `seed`, `empty`, or a
+    knowledge base that is copied. `baselines` are measured afresh, eager first."""
+
+    suites: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    setup: Setup
+    seeds: tuple[int, ...] = (0,)
+    baselines: tuple[BaselineName, ...] = ("eager",)
+    start: str = SEED
+
+    @property
+    def jobs(self) -> list[Job]:
+        return [
+            Job(arm=ARM, entry=entry, seed=seed, setup=self.setup)
+            for seed in self.seeds
+            for entry in self.entries
+        ]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A task with one seed: what the search came to, and what was measured afresh, by baseline."""
+
+    result: Result
+    measured: dict[str, Measured]
+
+    @property
+    def speedups(self) -> dict[str, float | None]:
+        """By baseline that runs, the initial candidate left out; None: not valid beside it."""
+        return {
+            name: one.speedup.estimate if one.speedup else None
+            for name, one in self.measured.items()
+            if not one.absent and name != INITIAL
+        }
+
+    def speedup(self, baseline: str) -> float | None:
+        """Against a baseline, or the best of them; None where there is no valid candidate."""
+        if self.result.status != "valid":
+            return None
+        if baseline == BEST:
+            return against_best(self.speedups)
+        one = self.measured.get(baseline)
+        return one.speedup.estimate if one and one.speedup else None
+
+    @property
+    def beside_best(self) -> Measured | None:
+        """The measurement beside the fastest baseline."""
+        known = [one for name, one in self.measured.items() if name != INITIAL and one.speedup]
+        return min(known, key=lambda one: one.speedup.estimate, default=None) if known else None  # type: ignore[union-attr]
+
+
+class Bench:
+    """An open bench. One process works on it at a time; others may read."""
+
+    def __init__(self, folder: Path, *, writing: bool) -> None:
+        self.folder = folder
+        self._run = Run(folder, writing=writing)
+        created = self._run.events[0].data if self._run.events else {}
+        if "plan" not in created:
+            self._run.close()
+            raise KernelBlasterError(f"{folder}: is no bench.")
+        self.plan = Plan.model_validate(created["plan"])
+
+    @staticmethod
+    def open(folder: Path, plan: Plan | None = None) -> "Bench":
+        """The bench in a folder, to go on with; a new one where there is none. A plan that differs from
+        the one that it was begun with is an error."""
+        if is_bench(folder):
+            bench = Bench(folder, writing=True)
+            different = _differences(bench.plan, plan) if plan else []
+            if different:
+                bench.close()
+                raise KernelBlasterError(
+                    f"{folder}: was begun with another {', '.join(different)}; leave these options out to "
+                    "go on with it, or name another folder."
+                )
+            return bench
+        if plan is None:
+            raise KernelBlasterError(f"{folder}: there is no bench to go on with; name a suite.")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / LOG).touch()
+        with Run(folder, writing=True) as run:
+            run.append("created", plan=plan.model_dump(mode="json"))
+        return Bench(folder, writing=True)
+
+    def close(self) -> None:
+        self._run.close()
+
+    def __enter__(self) -> "Bench":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Working
+
+    def run(
+        self,
+        workers: int,
+        seconds: float | None = None,
+        tell: Tell = lambda news: None,
+        measured: Callable[[Measured], None] = lambda one: None,
+    ) -> None:
+        """Search what was not searched yet, then measure what was not measured yet. Nothing new is begun
+        after so many seconds."""
+        until = None if seconds is None else time.time() + seconds
+        start_knowledge(self.plan.start, self.folder / KNOWLEDGE)
+        done = self._results()
+        jobs = [self._placed(job) for job in self.plan.jobs if job.key not in done]
+        if jobs:
+            search_all(jobs, Pool(self.folder, workers, until), self._recording(tell))
+        self._measure(workers, until, measured)
+
+    def _placed(self, job: Job) -> Job:
+        """With this bench's own knowledge base, wherever its folder is now."""
+        setup = job.setup.model_copy(update={"knowledge": str(self.folder / KNOWLEDGE)})
+        return job.model_copy(update={"setup": setup})
+
+    def _recording(self, tell: Tell) -> Tell:
+        def heard(news: News) -> None:
+            result = news.result
+            if result is not None:
+                self._run.once("result", result.job, lambda: result.model_dump(mode="json"))
+            tell(news)
+
+        return heard
+
+    def _measure(self, workers: int, until: float | None, tell: Callable[[Measured], None]) -> None:
+        known = self._measurements()
+        waiting = [r for r in self._results().values() if r.status == "valid" and r.job not in known]
+        if not waiting or (until is not None and time.time() > until):
+            return
+        warm([(self.folder / "runs", r.run) for r in waiting if r.run], self.plan.baselines, workers)
+        lost = 0
+        while waiting:
+            try:
+                with Measuring(self.plan.jobs[0], self.plan.baselines) as measuring:
+                    while waiting and (until is None or time.time() < until):
+                        for one in measuring.measure(self.folder, waiting[0]):
+                            self._run.once("measured", f"{one.job} {one.baseline}", _dumped(one))
+                            tell(one)
+                        waiting.pop(0)
+                return
+            except DeviceLost:
+                lost += 1
+                if lost > 1:
+                    raise
+
+    # Reading
+
+    @property
+    def done(self) -> set[str]:
+        """The jobs whose search has ended."""
+        return set(self._results())
+
+    def rows(self) -> list[Row]:
+        """One for each task and seed that was planned, in the order of the plan."""
+        results, measured = self._results(), self._measurements()
+        return [
+            _row(results.get(job.key) or result_of(job, "unfinished"), measured.get(job.key, {}))
+            for job in self.plan.jobs
+        ]
+
+    @property
+    def device(self) -> str:
+        """The device's name; before anything was judged, its kind."""
+        known = (result.device for result in self._results().values() if result.device)
+        return next(known, self.plan.setup.gpu or self.plan.setup.device)
+
+    def _results(self) -> dict[str, Result]:
+        return {e.key: Result.model_validate(e.data) for e in self._run.events if e.kind == "result"}
+
+    def _measurements(self) -> dict[str, dict[str, Measured]]:
+        found: dict[str, dict[str, Measured]] = {}
+        for event in self._run.events:
+            if event.kind == "measured":
+                one = Measured.model_validate(event.data)
+                found.setdefault(one.job, {})[one.baseline] = one
+        return {job: by for job, by in found.items() if {*self.plan.baselines, INITIAL} <= by.keys()}
+
+
+def is_bench(folder: Path) -> bool:
+    """Whether a folder holds a bench, and not a run or something else."""
+    if not (folder / LOG).is_file():
+        return False
+    with Run(folder, writing=False) as run:
+        return bool(run.events) and "plan" in run.events[0].data
+
+
+def _row(result: Result, measured: dict[str, Measured]) -> Row:
+    """A candidate that is not correct beside one of the baselines is not valid."""
+    wrong = [one for one in measured.values() if one.speedup is None and not one.absent]
+    if wrong:
+        reason = f"judged afresh: {wrong[0].outcome}: {wrong[0].reason}"
+        result = result.model_copy(update={"status": "invalid", "reason": reason})
+    elif result.status == "valid" and not measured:
+        result = result.model_copy(update={"status": "unfinished", "reason": "searched, not measured yet"})
+    return Row(result, measured)
+
+
+def _dumped(one: Measured) -> Callable[[], dict[str, Any]]:
+    return lambda: one.model_dump(mode="json")
+
+
+def _differences(begun: Plan, now: Plan) -> list[str]:
+    """The names of what differs. Where the knowledge base lies is no difference."""
+    old, new = (replaced.model_dump(exclude={"setup": {"knowledge"}}) for replaced in (begun, now))
+    return [name for name in old if old[name] != new[name]]

@@ -1,0 +1,192 @@
+"""What a study found: its arms in numbers, and an honest sentence on each of the paper's claims."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kernelblaster.bench.ablation import Ablation
+from kernelblaster.bench.jobs import Result
+from kernelblaster.bench.metrics import (
+    Interval,
+    best_so_far,
+    evaluations_until,
+    geometric_mean_interval,
+    quartiles,
+)
+from kernelblaster.bench.studies import LITTLE, Arm, Claim, Study
+
+REACHED = 0.95
+LEAST_TASKS = 6  # drawing fewer anew says little about others
+Verdict = Literal["agrees", "contradicts", "undecided", "no claim"]
+
+
+@dataclass(frozen=True)
+class ArmFound:
+    """One arm on the tasks that all arms have. `best` is the speedup over the baseline, `gain` quartiles
+    of that over the first candidate. `evaluations` are those until 95 % of the best that any search of the
+    task found; a search that never got there counts with its whole budget, and is counted in `missed`.
+    `curve` is how near the best so far is to that best, after each evaluation."""
+
+    name: str
+    searches: int
+    best: Interval | None
+    gain: tuple[float, float, float] | None
+    evaluations: Interval | None
+    missed: int
+    curve: tuple[Interval, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A claim with the ratio that was found, and what it says."""
+
+    claim: Claim
+    ratio: Interval | None
+    verdict: Verdict
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """`left_out` are the tasks that some arm has no result for, with the reason."""
+
+    study: Study
+    tasks: int
+    seeds: int
+    budget: int
+    arms: list[ArmFound]
+    answers: list[Answer]
+    left_out: dict[str, str]
+
+
+Key = tuple[str, str, int]
+"""Arm, task and seed."""
+
+
+def found_by(ablation: Ablation, study: Study) -> Found:
+    plan, results = ablation.plan, ablation.results
+    by_key: dict[Key, Result] = {}
+    left_out: dict[str, str] = {}
+    for entry in plan.tasks_of(study):
+        for arm in study.arms:
+            for seed in plan.seeds:
+                result = results.get(ablation.job(study, arm, entry, seed).key)
+                if result is None or result.status != "valid":
+                    left_out[entry.name] = (
+                        "not searched yet" if result is None else f"{result.status}: {result.reason}"
+                    )
+                else:
+                    by_key[arm.name, entry.name, seed] = result
+    tasks = sorted({task for _, task, _ in by_key} - left_out.keys())
+    budget = plan.setup.search.evaluations
+    searches = _Searches(by_key, tasks, plan.seeds, budget)
+    return Found(
+        study=study,
+        tasks=len(tasks),
+        seeds=len(plan.seeds),
+        budget=budget,
+        arms=[searches.arm(arm) for arm in study.arms],
+        answers=[_answer(claim, searches) for claim in study.claims],
+        left_out=left_out,
+    )
+
+
+class _Searches:
+    """The searches of a study, on the tasks that all arms have."""
+
+    def __init__(
+        self, results: Mapping[Key, Result], tasks: Sequence[str], seeds: Sequence[int], budget: int
+    ) -> None:
+        self._results = results
+        self.tasks = tasks
+        self._seeds = seeds
+        self._budget = budget
+        self._goals = {
+            task: max(s for key, r in results.items() if key[1] == task for s in r.judged if s is not None)
+            for task in tasks
+        }
+
+    def arm(self, arm: Arm) -> ArmFound:
+        every = [(task, self._results[arm.name, task, seed]) for task in self.tasks for seed in self._seeds]
+        missed = sum(
+            evaluations_until(result.judged, REACHED * self._goals[task]) is None for task, result in every
+        )
+        return ArmFound(
+            name=arm.name,
+            searches=len(every),
+            best=geometric_mean_interval(self.values(arm.name, "best")),
+            gain=quartiles([result.gain for _, result in every if result.gain is not None]),
+            evaluations=geometric_mean_interval(self.values(arm.name, "evaluations")),
+            missed=missed,
+            curve=self._curve(arm.name),
+        )
+
+    def values(self, arm: str, measure: str) -> list[list[float]]:
+        """For each task, one value for each seed."""
+        return [
+            [self._value(task, self._results[arm, task, seed], measure) for seed in self._seeds]
+            for task in self.tasks
+        ]
+
+    def ratio(self, claim: Claim) -> Interval | None:
+        """Paired by task and seed."""
+        mine, theirs = (self.values(name, claim.measure) for name in (claim.arm, claim.beside))
+        pairs = zip(mine, theirs, strict=True)
+        return geometric_mean_interval([[a / b for a, b in zip(x, y, strict=True)] for x, y in pairs])
+
+    def _value(self, task: str, result: Result, measure: str) -> float:
+        if measure == "best":
+            return max(speedup for speedup in result.judged if speedup is not None)
+        return float(evaluations_until(result.judged, REACHED * self._goals[task]) or self._budget)
+
+    def _curve(self, arm: str) -> tuple[Interval, ...]:
+        if not self.tasks:
+            return ()
+        curves = {
+            task: [best_so_far(self._results[arm, task, s].judged, self._budget) for s in self._seeds]
+            for task in self.tasks
+        }
+        points = []
+        for place in range(self._budget):
+            groups = [
+                [value / self._goals[task] for curve in found if (value := curve[place]) is not None]
+                for task, found in curves.items()
+            ]
+            point = geometric_mean_interval(groups)
+            assert point is not None  # the first candidate of a search is valid
+            points.append(point)
+        return tuple(points)
+
+
+def _answer(claim: Claim, searches: _Searches) -> Answer:
+    ratio = searches.ratio(claim)
+    if ratio is None:
+        return Answer(claim, None, "undecided", f"{claim.arm} beside {claim.beside}: nothing was searched.")
+    what = "evaluations until 95% of the best" if claim.measure == "evaluations" else "speed of the best"
+    numbers = (
+        f"{claim.arm} over {claim.beside}, {what}: {ratio.estimate:.3f} "
+        f"({ratio.low:.3f} to {ratio.high:.3f})."
+    )
+    verdict = verdict_on(claim, ratio)
+    if len(searches.tasks) < LEAST_TASKS:
+        return Answer(claim, ratio, "undecided", f"{numbers} {len(searches.tasks)} tasks are too few to say.")
+    if verdict == "no claim":
+        return Answer(claim, ratio, verdict, f"{numbers} The paper makes no claim about it.")
+    words = {
+        "agrees": "This agrees with the paper",
+        "contradicts": "This contradicts the paper",
+        "undecided": "This neither confirms nor contradicts the paper",
+    }[verdict]
+    return Answer(claim, ratio, verdict, f"{numbers} {words}: {claim.words}.")
+
+
+def verdict_on(claim: Claim, ratio: Interval) -> Verdict:
+    """By the interval alone: what it leaves open is undecided."""
+    if not claim.words:
+        return "no claim"
+    low, high = ratio.low, ratio.high
+    if claim.direction == "fewer":
+        low, high = 1 / high, 1 / low
+    if claim.direction == "little":
+        return "agrees" if high < LITTLE else "contradicts" if low > LITTLE else "undecided"
+    return "agrees" if low > 1 else "contradicts" if high < 1 else "undecided"

@@ -1,0 +1,121 @@
+"""What a bench does: jobs, each the search of one task, and what came of each."""
+
+from typing import Literal
+
+from kernelblaster.bench.metrics import Cost
+from kernelblaster.bench.suite import Entry
+from kernelblaster.records.outcome import Speedup
+from kernelblaster.records.record import Record
+from kernelblaster.records.signature import Dtype
+from kernelblaster.strategies.search import Search
+
+PolicyName = Literal["expert"]
+StrategyName = Literal["maic-rl"]
+INITIAL = "initial"  # the baseline that is the policy's first, naive candidate
+
+Status = Literal["valid", "invalid", "failed", "uncovered", "unfit", "broken", "unfinished"]
+"""`valid`: correct, when judged afresh too. `invalid`: found by the search, but not correct afresh.
+`failed`: the search ended without a candidate. `uncovered`: the policy has no kernels for its operators.
+`unfit`: the reference cannot be scored. `broken`: the file is no task. `unfinished`: not searched yet."""
+
+
+class Setup(Record):
+    """How tasks are searched. `knowledge` is a knowledge base that all searches read and teach; if they
+    go `alone`, each has a copy of its own. `search.seed` is replaced by each job's own seed."""
+
+    policy: PolicyName = "expert"
+    strategy: StrategyName = "maic-rl"
+    device: Literal["cuda", "emulated"]
+    gpu: str | None = None
+    dtype: Dtype = "float32"
+    search: Search
+    knowledge: str
+    alone: bool = False
+
+
+class Job(Record):
+    """One search of one task. `arm` names the setup among those that are compared."""
+
+    arm: str
+    entry: Entry
+    seed: int
+    setup: Setup
+
+    @property
+    def key(self) -> str:
+        return f"{self.arm}/{self.entry.name}/{self.seed}"
+
+    @property
+    def file_name(self) -> str:
+        """The key as the name of a file."""
+        return self.key.replace("/", "-").replace(":", "-")
+
+
+class Spent(Record):
+    """`Cost` as a record."""
+
+    evaluations: int
+    device_seconds: float
+    seconds: float
+    tokens: int = 0
+    usd: float | None = 0.0
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(self.evaluations, self.device_seconds, self.seconds, self.tokens, self.usd)
+
+
+NOTHING = Spent(evaluations=0, device_seconds=0.0, seconds=0.0)
+
+
+class Result(Record):
+    """What a search came to. Times are in microseconds, `gain` is over the first candidate; None where
+    there is no candidate. `judged` are the speedups over eager in the order in which they were judged,
+    None for each failure."""
+
+    job: str
+    arm: str
+    task: str
+    group: str
+    seed: int
+    status: Status
+    reason: str = ""
+    run: str | None = None
+    device: str | None = None
+    modelled: bool = False
+    first_us: float | None = None
+    best_us: float | None = None
+    baseline_us: float | None = None
+    floor_us: float | None = None
+    gain: float | None = None
+    applied: tuple[str, ...] = ()
+    judged: tuple[float | None, ...] = ()
+    spent: Spent = NOTHING
+
+
+class Measured(Record):
+    """The best candidate beside one baseline, judged afresh. `outcome` is the kind; no `speedup`: it was
+    not correct, and `reason` says what was wrong, or the baseline itself does not run (`absent`)."""
+
+    job: str
+    baseline: str
+    outcome: str
+    reason: str = ""
+    speedup: Speedup | None = None
+    us: float | None = None
+    baseline_us: float | None = None
+    floor_us: float | None = None
+    absent: bool = False
+
+
+def result_of(job: Job, status: Status, reason: str = "") -> Result:
+    """A result without a candidate."""
+    return Result(
+        job=job.key,
+        arm=job.arm,
+        task=job.entry.name,
+        group=job.entry.group,
+        seed=job.seed,
+        status=status,
+        reason=reason,
+    )

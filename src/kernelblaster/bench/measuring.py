@@ -1,0 +1,170 @@
+"""What was found, judged afresh beside each baseline.
+
+Candidate and baseline take turns within one measurement (judge/timing.py), and the measurements of a task
+follow each other. The first, naive candidate is no module that the judge could take turns with: it is
+judged beside eager PyTorch too, and the quotient of the two speedups is what was gained over it.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, closing
+from multiprocessing import get_context
+from pathlib import Path
+
+from kernelblaster.api import open_device
+from kernelblaster.bench.jobs import INITIAL, Job, Measured, Result
+from kernelblaster.devices.device import Device
+from kernelblaster.errors import DeviceLost
+from kernelblaster.judge.baseline import BaselineName
+from kernelblaster.judge.judge import Judge, Options
+from kernelblaster.records import Candidate, Evaluation, Task
+from kernelblaster.records.outcome import CORRECT, Speedup
+from kernelblaster.store.history import History
+from kernelblaster.store.run import open_run
+from kernelblaster.store.subject import task_of
+
+COMPILED: tuple[BaselineName, ...] = ("compile", "max-autotune")
+
+
+class Measuring:
+    """Judges of one device, one for each baseline."""
+
+    def __init__(self, job: Job, baselines: Sequence[BaselineName]) -> None:
+        self._open = ExitStack()
+        setup = job.setup
+        self._device: Device = self._open.enter_context(closing(open_device(setup.device, setup.gpu)))
+        self._judges = {
+            name: self._open.enter_context(closing(Judge(self._device, Options(baseline=name))))
+            for name in baselines
+        }
+
+    def __enter__(self) -> "Measuring":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def measure(self, folder: Path, result: Result) -> list[Measured]:
+        """The best candidate of a run beside each baseline; what was prepared for it is then let go."""
+        assert result.run is not None
+        with open_run(folder / "runs", result.run) as run:
+            history = History(run)
+            task = task_of(run)
+            best, _ = history.best_candidate()
+            start = next(judged for judged in history.judged if judged.speedup is not None)
+            first = Candidate(source=history.source_of(start), origin="first")
+        found: list[Measured] = []
+        try:
+            for name, judge in self._judges.items():
+                found.append(self._beside(name, judge, task, best, result.job))
+            found.append(self._over_first(task, first, best, found[0], result.job))
+        except RuntimeError as error:
+            if "CUDA error" in str(error):
+                raise DeviceLost(f"the GPU failed: {str(error).splitlines()[0]}.") from error
+            raise
+        finally:
+            for judge in self._judges.values():
+                judge.close()
+            if any(name in COMPILED for name in self._judges):
+                _forget_compiled()
+        return found
+
+    def _beside(self, name: BaselineName, judge: Judge, task: Task, best: Candidate, job: str) -> Measured:
+        """A compiled baseline that does not run is absent. Where eager PyTorch does not run any more,
+        nothing is known of the candidate."""
+        try:
+            return _measured(judge.evaluate(task, best), name, job)
+        except DeviceLost:
+            raise
+        except Exception as error:
+            if "CUDA error" in str(error):
+                raise
+            words = str(error).strip().splitlines()
+            reason = f"the baseline does not run: {words[0] if words else type(error).__name__}"
+            absent = name in COMPILED
+            return Measured(job=job, baseline=name, outcome="Absent", reason=reason, absent=absent)
+
+    def _over_first(
+        self, task: Task, first: Candidate, best: Candidate, beside: Measured, job: str
+    ) -> Measured:
+        if beside.speedup is None:
+            return beside.model_copy(update={"baseline": INITIAL})
+        if first.code == best.code:
+            same = Speedup(estimate=1.0, low=1.0, high=1.0, confidence=beside.speedup.confidence)
+            return beside.model_copy(
+                update={"baseline": INITIAL, "speedup": same, "baseline_us": beside.us, "outcome": "Same"}
+            )
+        other = _measured(self._judges["eager"].evaluate(task, first), INITIAL, job)
+        if other.speedup is None:
+            return other.model_copy(update={"absent": True, "reason": f"the first one: {other.reason}"})
+        return other.model_copy(
+            update={
+                "speedup": quotient(beside.speedup, other.speedup),
+                "us": beside.us,
+                "baseline_us": other.us,
+                "outcome": beside.outcome,
+            }
+        )
+
+
+def quotient(one: Speedup, other: Speedup) -> Speedup:
+    """How much faster one is than the other, both being beside the same baseline. The bounds are the
+    widest that both intervals allow."""
+    return Speedup(
+        estimate=one.estimate / other.estimate,
+        low=one.low / other.high,
+        high=one.high / other.low,
+        confidence=one.confidence,
+    )
+
+
+def warm(jobs: Sequence[tuple[Path, str]], names: Sequence[BaselineName], workers: int) -> None:
+    """Let torch.compile make what it will need, side by side and before anything is timed; it keeps it on
+    disk. `jobs` are runs by their folders and names. What cannot be compiled shows when it is measured."""
+    wanted = [(folder, run, name) for folder, run in jobs for name in names if name in COMPILED]
+    if wanted:
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            list(pool.map(_warmed, wanted))
+
+
+def _warmed(what: tuple[Path, str, BaselineName]) -> bool:
+    import torch
+
+    from kernelblaster.tasks.reference import open_reference
+
+    folder, name, baseline = what
+    try:
+        with open_run(folder, name) as run:
+            task = task_of(run)
+        reference = open_reference(task, task.primary, torch.device("cuda"))
+        mode = "max-autotune-no-cudagraphs" if baseline == "max-autotune" else "default"
+        shapes = [(t, task.primary.shape(t)) for t in task.signature.input_tensors]
+        inputs = [torch.ones(shape, device="cuda").to(getattr(torch, t.dtype)) for t, shape in shapes]
+        reference.compiled(mode)(inputs)
+        torch.cuda.synchronize()
+    except Exception:  # of any kind: it shows again, with its words, when it is measured
+        return False
+    return True
+
+
+def _measured(evaluation: Evaluation, baseline: str, job: str) -> Measured:
+    outcome, timing = evaluation.outcome, evaluation.timing
+    if timing is None or not isinstance(outcome, CORRECT):
+        reason = getattr(outcome, "reason", "") or getattr(outcome, "stage", "")
+        return Measured(job=job, baseline=baseline, outcome=outcome.kind, reason=reason)
+    return Measured(
+        job=job,
+        baseline=baseline,
+        outcome=outcome.kind,
+        speedup=outcome.speedup,
+        us=timing.candidate_us,
+        baseline_us=timing.baseline_us,
+        floor_us=timing.floor_us,
+    )
+
+
+def _forget_compiled() -> None:
+    """torch.compile keeps to its own limit of recompilations; each task starts anew."""
+    import torch
+
+    torch._dynamo.reset()

@@ -1,0 +1,208 @@
+"""How good a set of results is, in numbers.
+
+Speedups come as a list with one place for each task that was asked for. A task without a valid candidate
+(wrong, failed, refused, unfit, unfinished) is None: it has no speedup, and stays in every denominator.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, log, log2
+from statistics import fmean, median
+
+import numpy as np
+
+CONFIDENCE = 0.95
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Of `tasks` tasks. Average to maximum are of the speedups of the `valid` ones, as in the paper's
+    table 3. `valid_rate`, `faster` and `slower` are shares of all tasks; one that is exactly as fast is
+    neither. `kept` is the geometric mean over all tasks where one without a valid candidate keeps its
+    baseline, so counts as 1. None: there is nothing to take it of."""
+
+    tasks: int
+    valid: int
+    valid_rate: float | None
+    average: float | None
+    geometric_mean: float | None
+    median: float | None
+    minimum: float | None
+    maximum: float | None
+    faster: float | None
+    slower: float | None
+    kept: float | None
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its confidence interval."""
+
+    low: float
+    estimate: float
+    high: float
+
+
+def summarize(speedups: Sequence[float | None]) -> Summary:
+    valid = [speedup for speedup in speedups if speedup is not None]
+    count = len(speedups)
+    return Summary(
+        tasks=count,
+        valid=len(valid),
+        valid_rate=_share(len(valid), count),
+        average=fmean(valid) if valid else None,
+        geometric_mean=geometric_mean(valid) if valid else None,
+        median=median(valid) if valid else None,
+        minimum=min(valid, default=None),
+        maximum=max(valid, default=None),
+        faster=_share(sum(speedup > 1 for speedup in valid), count),
+        slower=_share(sum(speedup < 1 for speedup in valid), count),
+        kept=geometric_mean([s if s is not None else 1.0 for s in speedups]) if count else None,
+    )
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Of at least one positive value."""
+    return exp(fmean(log(value) for value in values))
+
+
+def against_best(speedups: Mapping[str, float | None]) -> float | None:
+    """Against the fastest of several baselines: the least of the speedups against each. None where one
+    of them is missing: the missing one might have been the fastest."""
+    found = list(speedups.values())
+    known = [speedup for speedup in found if speedup is not None]
+    return min(known) if known and len(known) == len(found) else None
+
+
+def of_light(us: float, floor_us: float) -> float:
+    """How near a time is to its floor: 1 is the speed of light, 0.5 takes twice as long."""
+    return floor_us / us
+
+
+def thresholds(speedups: Sequence[float | None], count: int = 61) -> list[float]:
+    """Where to look at a fast_p curve: from 0.25 to what the fastest reaches, at least 4, in equal
+    ratios, with 1 among them."""
+    top = max([4.0, *(speedup for speedup in speedups if speedup is not None)]) * 1.05
+    return sorted({1.0, *(0.25 * (top / 0.25) ** (place / (count - 1)) for place in range(count))})
+
+
+def fast_p(speedups: Sequence[float | None], at: Sequence[float]) -> list[float]:
+    """For each p, the share of all tasks whose candidate is valid and more than p times as fast."""
+    if not speedups:
+        return []
+    return [sum(s is not None and s > p for s in speedups) / len(speedups) for p in at]
+
+
+def fast_p_band(
+    speedups: Sequence[float | None], at: Sequence[float], seed: int = 0, confidence: float = CONFIDENCE
+) -> list[Interval]:
+    """The same with the interval that drawing the tasks anew gives."""
+    if not speedups:
+        return []
+    reached = np.array([[s is not None and s > p for p in at] for s in speedups], dtype=np.float64)
+    shares = _resampled(len(speedups), seed) @ reached / len(speedups)
+    low, high = _quantiles(shares, confidence)
+    return [
+        Interval(float(a), share, float(b))
+        for a, share, b in zip(low, fast_p(speedups, at), high, strict=True)
+    ]
+
+
+def geometric_mean_interval(
+    groups: Sequence[Sequence[float]], seed: int = 0, confidence: float = CONFIDENCE
+) -> Interval | None:
+    """The geometric mean over tasks, and the interval that drawing the tasks anew gives. A group holds
+    the values of one task, for example one for each seed; it counts once, by its own geometric mean. None
+    where there is no task."""
+    means = np.array([fmean(log(value) for value in group) for group in groups if group])
+    if not len(means):
+        return None
+    drawn = _resampled(len(means), seed) @ means / len(means)
+    low, high = _quantiles(drawn, confidence)
+    return Interval(exp(float(low)), exp(float(means.mean())), exp(float(high)))
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What was spent: candidates judged, seconds that they held the device, wall clock, and what language
+    models took. No `usd`: the price of a model is not known."""
+
+    evaluations: int = 0
+    device_seconds: float = 0.0
+    seconds: float = 0.0
+    tokens: int = 0
+    usd: float | None = 0.0
+
+    def plus(self, other: "Cost") -> "Cost":
+        usd = None if self.usd is None or other.usd is None else self.usd + other.usd
+        return Cost(
+            self.evaluations + other.evaluations,
+            self.device_seconds + other.device_seconds,
+            self.seconds + other.seconds,
+            self.tokens + other.tokens,
+            usd,
+        )
+
+
+def doublings(gains: Sequence[float | None]) -> float:
+    """All gains together, counted in doublings of speed; a task without a gain to count adds none."""
+    return sum(log2(gain) for gain in gains if gain is not None)
+
+
+def gain_for_each(gains: Sequence[float | None], cost: Cost) -> dict[str, float | None]:
+    """Doublings of speed for each evaluation, second, token and dollar; None where none was spent."""
+    total = doublings(gains)
+    spent = {
+        "evaluation": cost.evaluations,
+        "device_second": cost.device_seconds,
+        "second": cost.seconds,
+        "token": cost.tokens,
+        "usd": cost.usd,
+    }
+    return {name: total / amount if amount else None for name, amount in spent.items()}
+
+
+def best_so_far(speedups: Sequence[float | None], places: int) -> list[float | None]:
+    """The best speedup after 1, 2, ... `places` evaluations; what was reached stays. None as long as
+    nothing was valid."""
+    found: list[float | None] = []
+    best: float | None = None
+    for place in range(places):
+        now = speedups[place] if place < len(speedups) else None
+        if now is not None and (best is None or now > best):
+            best = now
+        found.append(best)
+    return found
+
+
+def evaluations_until(speedups: Sequence[float | None], goal: float) -> int | None:
+    """How many were judged when one first reached the goal; None if none did."""
+    places = (place for place, found in enumerate(speedups, 1) if found is not None and found >= goal)
+    return next(places, None)
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float] | None:
+    """Lower quartile, median and upper quartile; None of nothing."""
+    if not values:
+        return None
+    low, middle, high = np.quantile(np.array(values), [0.25, 0.5, 0.75])
+    return float(low), float(middle), float(high)
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _resampled(count: int, seed: int) -> "np.ndarray[tuple[int, int], np.dtype[np.float64]]":
+    """How often each of `count` tasks is drawn, for each of RESAMPLES draws."""
+    random = np.random.default_rng(seed)
+    return random.multinomial(count, [1 / count] * count, size=RESAMPLES).astype(np.float64)
+
+
+def _quantiles(
+    drawn: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]", confidence: float
+) -> "tuple[np.ndarray[tuple[int, ...], np.dtype[np.float64]], ...]":
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(drawn, [tail, 1 - tail], axis=0)
+    return low, high

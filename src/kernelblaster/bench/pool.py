@@ -1,0 +1,175 @@
+"""Many searches side by side. On a GPU one process owns the device, and the others, which think and
+have their candidates compiled, ask it; the emulated device is cheap, so each process has its own."""
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from queue import Empty
+from threading import Thread
+from typing import Any
+
+from kernelblaster.api import open_searching
+from kernelblaster.bench.jobs import Job
+from kernelblaster.bench.searching import News, Tell, begun_runs, search
+from kernelblaster.bench.verdicts import KeptVerdicts
+from kernelblaster.errors import DeviceLost, KernelBlasterError
+from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.shared import JudgeServer, SharedJudge
+
+RESTARTS = 2  # of a device that was lost
+_context = multiprocessing.get_context("spawn")
+
+
+@dataclass(frozen=True)
+class Pool:
+    """`workers` processes that search; nothing new is started after `until` (seconds since 1970). Where
+    `verdicts` are kept in a folder, what several searches ask for is judged once."""
+
+    folder: Path
+    workers: int
+    until: float | None = None
+    verdicts: Path | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.until is not None and time.time() > self.until
+
+
+def default_workers(device: str) -> int:
+    """On a GPU enough to keep it busy; else half of the cores, since each also compiles."""
+    cores = os.cpu_count() or 1
+    return max(2, min(8, cores // 2)) if device == "cuda" else max(1, cores // 2)
+
+
+def search_all(jobs: Sequence[Job], pool: Pool, tell: Tell) -> None:
+    """Search them; each result is told. Jobs that could not be begun in time, or whose process died, are
+    left out. All jobs must be for the same kind of device."""
+    left = {job.key: job for job in jobs}
+    lost = 0
+
+    def watch(news: News) -> None:
+        if news.kind == "ended":
+            left.pop(news.job, None)
+        tell(news)
+
+    while left and not pool.over:
+        before = len(left)
+        try:
+            _round(list(left.values()), pool, watch)
+        except DeviceLost as error:
+            lost += 1
+            if lost > RESTARTS and len(left) == before:
+                raise
+            tell(News("lost", "", words=f"the device was lost ({error}); it is started again"))
+            continue
+        return
+
+
+def _round(jobs: Sequence[Job], pool: Pool, tell: Tell) -> None:
+    begun = begun_runs(pool.folder)
+    if pool.workers == 1:
+        with Judges(pool) as judges:
+            for job in jobs:
+                if not pool.over:
+                    tell(_ended(job, judges.of(job), pool, begun, tell))
+    elif jobs[0].setup.device == "cuda":
+        with open_searching("cuda") as judge:
+            server = JudgeServer(judge)
+            side_by_side(jobs, pool, begun, tell, server.serve, server.connect)
+    else:
+        side_by_side(jobs, pool, begun, tell, lambda: None, lambda: None)
+
+
+class Judges:
+    """The judge for each job: the one that is given, or one for each GPU that is modelled."""
+
+    def __init__(self, pool: Pool, given: SharedJudge | None = None) -> None:
+        self._pool = pool
+        self._given = given
+        self._open = ExitStack()
+        self._known: dict[tuple[str, str | None], Judge] = {}
+
+    def __enter__(self) -> "Judges":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def of(self, job: Job) -> Judge:
+        where = (job.setup.device, job.setup.gpu)
+        judge: Any = self._given or self._known.get(where)
+        if judge is None:
+            judge = self._known[where] = self._open.enter_context(open_searching(*where))
+        if self._given is None:
+            judge.close()  # what it prepared for the task before
+        return KeptVerdicts(judge, self._pool.verdicts) if self._pool.verdicts else judge  # type: ignore[return-value]
+
+
+def _ended(job: Job, judge: Judge, pool: Pool, begun: Mapping[str, str], tell: Tell) -> News:
+    return News("ended", job.key, result=search(job, judge, pool.folder, begun.get(job.key), tell))
+
+
+def side_by_side(
+    jobs: Sequence[Job],
+    pool: Pool,
+    begun: Mapping[str, str],
+    tell: Tell,
+    serve: Callable[[], None],
+    connect: Callable[[], SharedJudge | None],
+) -> None:
+    """Start the processes and listen to them while `serve` goes on; `connect` gives each its judge, or
+    nothing where each opens its own."""
+    waiting: Any = _context.Queue()
+    news: Any = _context.Queue()
+    for job in jobs:
+        waiting.put(job)
+    processes = []
+    for _ in range(min(pool.workers, len(jobs))):
+        waiting.put(None)
+        arguments = (connect(), waiting, news, pool, dict(begun))
+        processes.append(_context.Process(target=_work, args=arguments, daemon=True))
+    for process in processes:
+        process.start()
+    listener = Thread(target=_listen, args=(news, processes, tell), daemon=True)
+    listener.start()
+    try:
+        serve()
+        listener.join()
+    except BaseException:  # Ctrl-C or a lost device: what they recorded is kept, the rest is done anew
+        for process in processes:
+            process.terminate()
+        raise
+    if any(process.exitcode for process in processes):
+        codes = ", ".join(str(process.exitcode) for process in processes if process.exitcode)
+        tell(News("lost", "", words=f"searching processes ended with code {codes}"))
+
+
+def _listen(news: Any, processes: Sequence[BaseProcess], tell: Tell) -> None:
+    """Passes on what the processes say, until the last one has ended and all was heard."""
+    while True:
+        alive = any(process.is_alive() for process in processes)
+        try:
+            tell(news.get(timeout=0.2))
+        except Empty:
+            if not alive:
+                return
+
+
+def _work(given: SharedJudge | None, waiting: Any, news: Any, pool: Pool, begun: Mapping[str, str]) -> None:
+    """One process: a job after another. Only the first process hears Ctrl-C, and ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with Judges(pool, given) as judges:
+            while not pool.over and (job := waiting.get()) is not None:
+                news.put(_ended(job, judges.of(job), pool, begun, news.put))
+    except KernelBlasterError as error:
+        news.put(News("lost", "", words=str(error)))
+    finally:
+        if given is not None:
+            given.close()

@@ -1,0 +1,96 @@
+"""Which tasks a suite stands for: `core`, a folder, a KernelBench checkout, or parts of them."""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from random import Random
+
+from kernelblaster.errors import BadTask
+from kernelblaster.records.record import Record
+from kernelblaster.tasks.catalog import KERNELBENCH, find
+
+LEVEL = re.compile(r"level(\d+)$")
+NUMBER = re.compile(r"(\d+)_")
+
+
+class Entry(Record):
+    """A task of a suite: its name, its file, and the `group` (a level, a folder) that it is counted in.
+    `number` tells problems of a group apart: KernelBench's own, else the place by name."""
+
+    name: str
+    path: str
+    group: str
+    number: int
+
+
+def entries_of(
+    suites: Sequence[str],
+    levels: Collection[int] = (),
+    problems: str = "",
+    subset: int | None = None,
+    seed: int = 0,
+) -> list[Entry]:
+    """The tasks of these suites; only those of some `levels`; only those whose numbers are among the
+    `problems` (`1-20,33`); only `subset` of each group, drawn by the seed. BadTask where none is left."""
+    found = [entry for suite in suites for entry in _numbered(_named(suite))]
+    twice = {entry.name for entry in found if sum(entry.name == other.name for other in found) > 1}
+    if twice:
+        raise BadTask(f"{min(twice)}: stands for two tasks; give the two suites in separate benches.")
+    if levels:
+        found = [entry for entry in found if _level(entry.group) in levels]
+    if problems:
+        wanted = ranges(problems)
+        found = [entry for entry in found if entry.number in wanted]
+    if subset is not None:
+        found = _drawn(found, subset, seed)
+    if not found:
+        raise BadTask(f"{', '.join(suites)}: no task is left with these levels and problems.")
+    return found
+
+
+def ranges(text: str) -> set[int]:
+    """`1-20,33` as numbers."""
+    numbers: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
+        if match is None:
+            raise BadTask(f"--problems {text}: {part!r} is neither a number nor a range like 1-20.")
+        first = int(match[1])
+        numbers |= set(range(first, int(match[2] or first) + 1))
+    return numbers
+
+
+def _named(suite: str) -> list[tuple[str, Path]]:
+    """(name, file); files of a folder are named by their way from it."""
+    folder = Path(suite)
+    found = find(suite)
+    if suite.startswith(KERNELBENCH) or not folder.is_dir():
+        return found
+    root = folder.resolve()
+    return [(f"{root.name}/{file.resolve().relative_to(root).with_suffix('')}", file) for _, file in found]
+
+
+def _numbered(found: Iterable[tuple[str, Path]]) -> list[Entry]:
+    counted: dict[str, int] = {}
+    entries = []
+    for name, file in found:
+        path = file.resolve()
+        group = path.parent.name
+        counted[group] = counted.get(group, 0) + 1
+        own = NUMBER.match(path.name)
+        number = int(own[1]) if own else counted[group]
+        entries.append(Entry(name=name, path=str(path), group=group, number=number))
+    return entries
+
+
+def _level(group: str) -> int | None:
+    match = LEVEL.search(group)
+    return int(match[1]) if match else None
+
+
+def _drawn(found: Sequence[Entry], count: int, seed: int) -> list[Entry]:
+    kept: set[str] = set()
+    for group in sorted({entry.group for entry in found}):
+        names = [entry.name for entry in found if entry.group == group]
+        kept |= set(Random(f"{seed}/{group}").sample(names, min(count, len(names))))
+    return [entry for entry in found if entry.name in kept]

@@ -1,0 +1,79 @@
+"""The numbers of a bench by level and by baseline: the columns of the paper's table 3."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelblaster.bench.bench import BEST, Plan, Row
+from kernelblaster.bench.jobs import INITIAL
+from kernelblaster.bench.metrics import Summary, geometric_mean, summarize
+
+ALL = "all"
+COLUMNS = ("valid", "average", "geomean", "median", "min", "max", "> 1x", "< 1x", "kept")
+
+
+@dataclass(frozen=True)
+class GroupSummary:
+    """The speedups of a group of tasks against one baseline; `all` is all groups together."""
+
+    group: str
+    baseline: str
+    summary: Summary
+
+
+def baselines_of(plan: Plan) -> list[str]:
+    """What was measured against, the best of them first where there are several, the first candidate
+    last."""
+    return [*([BEST] if len(plan.baselines) > 1 else []), *plan.baselines, INITIAL]
+
+
+def groups_of(rows: Sequence[Row]) -> list[str]:
+    """Levels or folders, by name, and `all` where there is more than one."""
+    groups = sorted({row.result.group for row in rows})
+    return [*groups, ALL] if len(groups) > 1 else groups
+
+
+def in_group(rows: Sequence[Row], group: str) -> list[Row]:
+    return [row for row in rows if group in (ALL, row.result.group)]
+
+
+def task_speedups(rows: Sequence[Row], baseline: str) -> list[float | None]:
+    """One for each task. With several seeds, a task counts by their geometric mean, and has none where one
+    of the seeds has none."""
+    by_task: dict[str, list[float | None]] = {}
+    for row in rows:
+        by_task.setdefault(row.result.task, []).append(row.speedup(baseline))
+    found: list[float | None] = []
+    for speedups in by_task.values():
+        known = [speedup for speedup in speedups if speedup is not None]
+        found.append(geometric_mean(known) if len(known) == len(speedups) else None)
+    return found
+
+
+def summaries(plan: Plan, rows: Sequence[Row]) -> list[GroupSummary]:
+    return [
+        GroupSummary(group, baseline, summarize(task_speedups(in_group(rows, group), baseline)))
+        for group in groups_of(rows)
+        for baseline in baselines_of(plan)
+    ]
+
+
+def cells(summary: Summary) -> list[str]:
+    """What stands under COLUMNS; empty where there is nothing to tell."""
+    numbers = (summary.average, summary.geometric_mean, summary.median, summary.minimum, summary.maximum)
+    return [
+        f"{summary.valid} of {summary.tasks}",
+        *(times(number) for number in numbers),
+        percent(summary.faster),
+        percent(summary.slower),
+        times(summary.kept),
+    ]
+
+
+def times(speedup: float | None) -> str:
+    if speedup is None:
+        return ""
+    return f"{speedup:.3g}x" if speedup < 0.995 or speedup >= 9.995 else f"{speedup:.2f}x"
+
+
+def percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.0f}%"

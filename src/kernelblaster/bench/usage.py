@@ -1,0 +1,165 @@
+"""What was used: techniques by how often they were applied and what came of it, states by who visited
+them, and which technique pays after which."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp
+from statistics import median
+from typing import Any
+
+from kernelblaster.records import Step
+
+PAID = 0.01  # log speedup: less is within the judge's resolution
+START = "(start)"  # stands for what is applied before the first technique
+
+
+@dataclass
+class Uses:
+    """Of a technique, or in a state: attempts that `paid`, valid ones that gained nothing (`idle`), and
+    failures by kind; and the speedups of the valid ones."""
+
+    paid: int = 0
+    idle: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    speedups: list[float] = field(default_factory=list)
+
+    def add(self, result: float | str) -> None:
+        if isinstance(result, str):
+            self.failures[result] += 1
+            return
+        self.speedups.append(exp(result))
+        if result > PAID:
+            self.paid += 1
+        else:
+            self.idle += 1
+
+    @property
+    def failed(self) -> int:
+        return self.failures.total()
+
+    @property
+    def attempts(self) -> int:
+        return self.paid + self.idle + self.failed
+
+    @property
+    def median_speedup(self) -> float | None:
+        return median(self.speedups) if self.speedups else None
+
+    def told(self) -> dict[str, Any]:
+        return {
+            "attempts": self.attempts,
+            "paid": self.paid,
+            "idle": self.idle,
+            "failed": self.failed,
+            "failures": dict(self.failures),
+            "median_speedup": self.median_speedup,
+        }
+
+
+@dataclass(frozen=True)
+class Transition:
+    """A technique applied directly after another: how often validly, the median speedup, the share of
+    the attempts that paid, and what the technique gave at the median wherever it was applied."""
+
+    before: str
+    technique: str
+    attempts: int
+    paid: float
+    median_speedup: float | None
+    median_anywhere: float | None
+
+
+@dataclass(frozen=True)
+class Usage:
+    """`visited`: the states of each task's kernels, in the order in which they were met."""
+
+    techniques: dict[str, Uses]
+    states: dict[str, Uses]
+    pairs: dict[tuple[str, str], Uses]
+    visited: dict[str, list[str]]
+    transitions: list[Transition]
+
+    @property
+    def states_a_task(self) -> float | None:
+        """How many states a task's kernels are in, on average."""
+        counts = [len(states) for states in self.visited.values()]
+        return sum(counts) / len(counts) if counts else None
+
+    def told(self) -> dict[str, Any]:
+        """As plain data, the most used first."""
+        return {
+            "techniques": [{"name": name} | uses.told() for name, uses in _most_used(self.techniques)],
+            "states": [{"name": name} | uses.told() for name, uses in _most_used(self.states)],
+            "pairs": [
+                {"state": key[0], "technique": key[1]} | uses.told() for key, uses in _most_used(self.pairs)
+            ],
+            "states_a_task": self.states_a_task,
+            "visited": self.visited,
+            "transitions": [vars(transition) for transition in self.transitions],
+        }
+
+
+def usage_of(steps: Mapping[str, Iterable[Step]]) -> Usage:
+    """From the steps of each task. What the device could not judge is no application. The same step of a
+    task, walked along twice, counts once."""
+    techniques: defaultdict[str, Uses] = defaultdict(Uses)
+    states: defaultdict[str, Uses] = defaultdict(Uses)
+    pairs: defaultdict[tuple[str, str], Uses] = defaultdict(Uses)
+    followed: defaultdict[tuple[str, str], Uses] = defaultdict(Uses)
+    visited: dict[str, list[str]] = {}
+    for task, its_steps in steps.items():
+        seen: set[tuple[str, str, str]] = set()
+        met = visited.setdefault(task, [])
+        for step in its_steps:
+            key = (step.parent, step.child, step.technique)
+            if step.result == "Unsupported" or key in seen:
+                continue
+            seen.add(key)
+            if step.state not in met:
+                met.append(step.state)
+            previous = step.before[-1] if step.before else START
+            for uses in (
+                techniques[step.technique],
+                states[step.state],
+                pairs[step.state, step.technique],
+                followed[previous, step.technique],
+            ):
+                uses.add(step.result)
+    return Usage(
+        dict(techniques), dict(states), dict(pairs), visited, _transitions(followed, dict(techniques))
+    )
+
+
+def discovery_of(steps: Iterable[Step]) -> list[tuple[int, int]]:
+    """How many (state, technique) pairs had paid at least once, after each application, in the order of
+    the steps: (applications, pairs)."""
+    paid: set[tuple[str, str]] = set()
+    found = []
+    for number, step in enumerate(steps, 1):
+        if isinstance(step.result, float) and step.result > PAID:
+            paid.add((step.state, step.technique))
+        found.append((number, len(paid)))
+    return found
+
+
+def _transitions(
+    followed: Mapping[tuple[str, str], Uses], techniques: Mapping[str, Uses]
+) -> list[Transition]:
+    """Those that gained most at the median first; those that were never valid last."""
+    found = [
+        Transition(
+            before=before,
+            technique=technique,
+            attempts=uses.attempts,
+            paid=uses.paid / uses.attempts,
+            median_speedup=uses.median_speedup,
+            median_anywhere=techniques[technique].median_speedup,
+        )
+        for (before, technique), uses in followed.items()
+    ]
+    return sorted(found, key=lambda t: (-(t.median_speedup or 0.0), -t.attempts, t.before, t.technique))
+
+
+def _most_used(uses: Mapping[Any, Uses]) -> Sequence[tuple[Any, Uses]]:
+    return sorted(uses.items(), key=lambda item: (-item[1].attempts, item[0]))

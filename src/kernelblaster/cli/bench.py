@@ -1,0 +1,221 @@
+"""`kernelblaster bench SUITE...`."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions
+from kernelblaster.cli.progress import overseeing
+from kernelblaster.cli.show import out
+from kernelblaster.errors import DeviceLost, KernelBlasterError, KnowledgeError, NoDevice, StoreError
+from kernelblaster.settings import settings
+from kernelblaster.strategies.search import Search
+
+if TYPE_CHECKING:
+    from kernelblaster.bench.bench import Bench, Plan, Row
+
+DEFAULTS = Search()
+BASELINES = ("eager", "compile", "max-autotune")
+
+
+def bench(
+    suites: Annotated[
+        list[str] | None,
+        typer.Argument(help="`core`, a folder, `kernelbench:PATH`; none to go on with --folder."),
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Where it is kept; one that is there already is gone on with.")
+    ] = None,
+    level: Annotated[str, typer.Option(help="Only these levels, for example 1,2.")] = "",
+    problems: Annotated[
+        str, typer.Option(help="Only these numbers of each level, for example 1-20,33.")
+    ] = "",
+    subset: Annotated[int | None, typer.Option(help="Only so many of each level, drawn.", min=1)] = None,
+    device: JudgeOptions.Device = "auto",
+    gpu: JudgeOptions.Gpu = None,
+    policy: Annotated[Literal["expert"], typer.Option(help="Who writes candidates.")] = "expert",
+    strategy: Annotated[Literal["maic-rl"], typer.Option(help="How the search is arranged.")] = "maic-rl",
+    baselines: Annotated[
+        str, typer.Option(help="What to beat: eager, compile, max-autotune. All on a GPU if left out.")
+    ] = "",
+    start: Annotated[
+        str, typer.Option("--kb", help="What it knows at first: seed, empty, or a knowledge base to copy.")
+    ] = "seed",
+    budget: Annotated[
+        int, typer.Option("--budget", help="Candidates to judge for each task.", min=1)
+    ] = DEFAULTS.evaluations,
+    iterations: Annotated[int, typer.Option(min=1)] = DEFAULTS.iterations,
+    rollouts: Annotated[int, typer.Option(min=1)] = DEFAULTS.rollouts,
+    steps: Annotated[int, typer.Option(min=1)] = DEFAULTS.steps,
+    choices: Annotated[int, typer.Option(help="Techniques tried at each step.", min=1)] = DEFAULTS.choices,
+    selection: Annotated[Literal["weighted", "thompson"], typer.Option()] = DEFAULTS.selection,
+    seeds: Annotated[str, typer.Option(help="Each task is searched once for each, for example 0,1,2.")] = "0",
+    seconds: Annotated[float | None, typer.Option(help="Begin nothing new after this time.", min=1)] = None,
+    workers: Annotated[int | None, typer.Option(help="Tasks searched side by side.", min=1)] = None,
+    dtype: DtypeOption = "float32",
+    json_: JsonOption = False,
+) -> None:
+    """Search every task of a suite, measure what was found beside each baseline, and sum it up.
+
+    A task that fails, is unfit or is not covered is listed, and counts in every share. What was done is
+    kept: a bench that was interrupted goes on with `bench --folder FOLDER`. `kernelblaster report FOLDER`
+    makes a page of it.
+    """
+    from kernelblaster.bench.bench import Bench, Plan
+    from kernelblaster.bench.jobs import Setup
+    from kernelblaster.bench.pool import default_workers
+    from kernelblaster.bench.suite import entries_of
+
+    plan: Plan | None = None
+    if suites:
+        search = Search(
+            iterations=iterations,
+            rollouts=rollouts,
+            steps=steps,
+            choices=choices,
+            evaluations=budget,
+            selection=selection,
+        )
+        kind = device_kind(device, gpu)
+        plan = Plan(
+            suites=tuple(suites),
+            entries=tuple(entries_of(suites, numbers(level, "--level"), problems, subset)),
+            setup=Setup(
+                policy=policy,
+                strategy=strategy,
+                device=kind,
+                gpu=gpu,
+                dtype=dtype,
+                search=search,
+                knowledge="",
+            ),
+            seeds=tuple(numbers(seeds, "--seeds")),
+            baselines=_baselines(baselines, kind),  # type: ignore[arg-type]
+            start=start if start in ("seed", "empty") or "://" in start else str(Path(start).absolute()),
+        )
+    elif folder is None:
+        raise KernelBlasterError(
+            "name a suite (core, a folder, kernelbench:PATH), or a --folder to go on with."
+        )
+    where = folder or _new_folder(plan)
+    with Bench.open(where, plan) as opened:
+        with (
+            going_on(f"bench --folder {where}"),
+            overseeing(f"bench {where}", [job.key for job in opened.plan.jobs], json_, opened.done) as view,
+        ):
+            opened.run(workers or default_workers(opened.plan.setup.device), seconds, view, view.measured)
+        if json_:
+            print(json.dumps(_told(opened, where), indent=1))
+        else:
+            _show(opened, where)
+
+
+@contextmanager
+def going_on(how: str) -> Iterator[None]:
+    """Whatever stops it says how to go on."""
+    how = f"Go on with: kernelblaster {how}"
+    try:
+        yield
+    except (DeviceLost, NoDevice, KnowledgeError, StoreError) as error:
+        raise type(error)(f"{error} {how}") from error
+    except KeyboardInterrupt:
+        words = f"stopped; what was done is kept. {how}"
+        Console(stderr=True).print(words, highlight=False, soft_wrap=True)
+        raise typer.Exit(130) from None
+
+
+def device_kind(device: str, gpu: str | None) -> Literal["cuda", "emulated"]:
+    """Which of the two `auto` means here."""
+    from kernelblaster.devices.cuda import why_no_gpu
+
+    if device == "cuda" and gpu is not None:
+        raise KernelBlasterError(f"--gpu {gpu} says what the emulated device stands for; leave it out.")
+    if device == "cuda" or (device == "auto" and gpu is None and why_no_gpu() is None):
+        return "cuda"
+    return "emulated"
+
+
+def numbers(text: str, option: str) -> list[int]:
+    """`1,2,3` as numbers."""
+    try:
+        return [int(part) for part in text.split(",") if part.strip()]
+    except ValueError as error:
+        raise KernelBlasterError(f"{option} {text}: give whole numbers with commas between them.") from error
+
+
+def _baselines(given: str, kind: str) -> tuple[str, ...]:
+    """Eager is always among them: the searches are timed beside it."""
+    if not given:
+        return BASELINES if kind == "cuda" else ("eager",)
+    wanted = [name.strip() for name in given.split(",")]
+    unknown = [name for name in wanted if name not in BASELINES]
+    if unknown:
+        raise KernelBlasterError(f"--baselines {given}: {unknown[0]} is none of {', '.join(BASELINES)}.")
+    if kind == "emulated" and wanted != ["eager"]:
+        raise KernelBlasterError(f"--baselines {given}: needs a GPU: only eager PyTorch is modelled.")
+    return tuple(name for name in BASELINES if name in wanted or name == "eager")
+
+
+def _new_folder(plan: "Plan | None") -> Path:
+    assert plan is not None
+    name = Path(plan.suites[0].rstrip("/")).name.replace(":", "-") or "bench"
+    return settings().data / "benches" / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
+
+
+def _told(opened: "Bench", where: Path) -> dict[str, Any]:
+    from kernelblaster.bench.tables import summaries
+
+    rows = opened.rows()
+    return {
+        "folder": str(where),
+        "device": opened.device,
+        "summaries": [
+            asdict(one.summary) | {"group": one.group, "baseline": one.baseline}
+            for one in summaries(opened.plan, rows)
+        ],
+        "tasks": [
+            {
+                "task": row.result.task,
+                "seed": row.result.seed,
+                "status": row.result.status,
+                "reason": row.result.reason,
+                "speedup": row.speedup("best"),
+                "gain_over_first": row.speedup("initial"),
+                "applied": list(row.result.applied),
+                "run": row.result.run,
+            }
+            for row in rows
+        ],
+    }
+
+
+def _show(opened: "Bench", where: Path) -> None:
+    from kernelblaster.bench.tables import COLUMNS, cells, summaries
+
+    rows = opened.rows()
+    table = Table("", "vs", *COLUMNS, box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    for one in summaries(opened.plan, rows):
+        table.add_row(one.group, one.baseline.replace("max-", ""), *cells(one.summary))
+    out.print(table, highlight=False)
+    _show_failures(rows)
+    unfinished = sum(row.result.status == "unfinished" for row in rows)
+    console = Console(stderr=True)
+    if unfinished:
+        how = f"kernelblaster bench --folder {where}"
+        console.print(f"{unfinished} unfinished; go on with: {how}", highlight=False, soft_wrap=True)
+    console.print(f"a page of it: kernelblaster report {where}", highlight=False, soft_wrap=True)
+
+
+def _show_failures(rows: "list[Row]") -> None:
+    for row in rows:
+        if row.result.status not in ("valid", "unfinished"):
+            line = f"{row.result.status:10} {row.result.task}: {row.result.reason}"
+            out.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,159 @@
+"""What a person sees while many tasks are searched: a view that is redrawn on a terminal, lines elsewhere."""
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from rich.console import Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from kernelblaster.cli.show import out
+
+if TYPE_CHECKING:
+    from kernelblaster.bench.jobs import Measured, Result
+    from kernelblaster.bench.searching import News
+
+SHOWN = 12  # searches that go on, and the last ones that ended
+
+
+class Overview(Protocol):
+    """Told of searches and of measurements."""
+
+    def __call__(self, news: "News") -> None: ...
+
+    def measured(self, one: "Measured") -> None: ...
+
+
+class Silent:
+    """For `--json`."""
+
+    def __call__(self, news: "News") -> None:
+        pass
+
+    def measured(self, one: "Measured") -> None:
+        pass
+
+
+class Rate:
+    """How many candidates were judged since this started, and how fast; what a run had judged before does
+    not count."""
+
+    def __init__(self) -> None:
+        self._start = self._last = time.monotonic()
+        self._before: dict[str, int] = {}
+        self._now: dict[str, int] = {}
+
+    def hear(self, news: "News") -> None:
+        if news.kind == "began":
+            self._before[news.job] = news.evaluations
+        count = news.result.spent.evaluations if news.result else news.evaluations
+        self._now[news.job] = max(count, self._now.get(news.job, 0))
+        self._last = time.monotonic()
+
+    @property
+    def judged(self) -> int:
+        return sum(count - self._before.get(job, 0) for job, count in self._now.items())
+
+    def __str__(self) -> str:
+        seconds = self._last - self._start
+        rate = f": {60 * self.judged / seconds:.0f} a minute" if self.judged and seconds > 1 else ""
+        return f"{self.judged} candidates judged in {seconds:.0f} s{rate}"
+
+
+class Lines:
+    """A line for each task that ended and for each measurement, for logs and pipes."""
+
+    def __init__(self, total: int, done: int) -> None:
+        self._total = total
+        self._done = done
+        self.rate = Rate()
+
+    def __call__(self, news: "News") -> None:
+        self.rate.hear(news)
+        if news.result is not None:
+            self._done += 1
+            line = f"{self._done}/{self._total}  {news.result.job:50} {_told(news.result)}"
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
+        elif news.kind == "lost":
+            out.print(news.words, markup=False, highlight=False, soft_wrap=True)
+
+    def measured(self, one: "Measured") -> None:
+        out.print(f"measured  {one.job:50} {_compared(one)}", markup=False, highlight=False, soft_wrap=True)
+
+
+class Redrawn:
+    """All searches that go on, a line each; the last ones that ended; how many are left."""
+
+    def __init__(self, title: str, total: int, done: int) -> None:
+        self._title = title
+        self._total = total
+        self._done = done
+        self._now: dict[str, News] = {}
+        self._ended: list[Text] = []
+        self.rate = Rate()
+        self._words = ""
+
+    def __call__(self, news: "News") -> None:
+        self.rate.hear(news)
+        if news.kind == "lost":
+            self._words = news.words
+            return
+        if news.result is not None:
+            self._now.pop(news.job, None)
+            self._done += 1
+            style = "green" if news.result.status == "valid" else "yellow"
+            self._ended.append(Text(f"  {news.result.job}  {_told(news.result)}", style=style))
+            return
+        self._now[news.job] = news
+
+    def measured(self, one: "Measured") -> None:
+        self._ended.append(Text(f"  {one.job}  {_compared(one)}", style="cyan"))
+
+    def __rich__(self) -> Group:
+        head = f"{self._done} of {self._total} searched; {self.rate}"
+        bar = ProgressBar(total=self._total, completed=self._done, width=50)
+        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
+        for job, news in list(self._now.items())[:SHOWN]:
+            table.add_row(job, f"{news.evaluations} judged", _times(news))
+        last = self._ended[-SHOWN:]
+        words = [Text(self._words, style="yellow")] if self._words else []
+        return Group(Text(self._title, style="bold"), bar, Text(head), *last, table, *words)
+
+
+@contextmanager
+def overseeing(title: str, jobs: Sequence[str], quiet: bool, done: Collection[str]) -> Iterator[Overview]:
+    """The view that suits whoever watches; `done` are the jobs that ended before."""
+    if quiet:
+        yield Silent()
+    elif not out.is_terminal:
+        out.print(f"{title}: {len(jobs)} searches", highlight=False, soft_wrap=True)
+        lines = Lines(len(jobs), len(done))
+        yield lines
+        out.print(str(lines.rate), highlight=False)
+    else:
+        view = Redrawn(title, len(jobs), len(done))
+        with Live(view, console=out, refresh_per_second=4):
+            yield view
+
+
+def _told(result: "Result") -> str:
+    if result.status != "valid" or result.best_us is None:
+        return f"{result.status}: {result.reason[:150]}"
+    times = f"{result.first_us:.1f} -> {result.best_us:.1f} us, eager {result.baseline_us:.1f}"
+    return f"{times}; {result.spent.evaluations} judged in {result.spent.seconds:.0f} s"
+
+
+def _compared(one: "Measured") -> str:
+    if one.speedup is None:
+        return f"{one.baseline}: {one.outcome}: {one.reason[:150]}"
+    return f"{one.speedup.estimate:.2f}x against {one.baseline}"
+
+
+def _times(news: "News") -> str:
+    if news.best_us is None:
+        return "preparing"
+    return f"best {news.best_us:.1f} us, first {news.first_us:.1f}, eager {news.baseline_us:.1f}"

@@ -1,0 +1,149 @@
+"""An ablation as a page and as Markdown: curves, numbers, and a sentence on each claim."""
+
+from collections.abc import Sequence
+from html import escape
+
+from kernelblaster.bench.ablation import Ablation
+from kernelblaster.bench.findings import ArmFound, Found, found_by
+from kernelblaster.bench.metrics import Interval
+from kernelblaster.report.chart import TONES, Axis, Bar, Bars, Chart, Line, Lines
+from kernelblaster.report.page import framed
+from kernelblaster.report.svg import drawn
+from kernelblaster.report.tables import table
+
+COLUMNS = (
+    "arm",
+    "searches",
+    "evaluations until 95%",
+    "missed",
+    "best, against the baseline",
+    "gain over the first: quartiles",
+)
+TAGS = {"agrees": "good", "contradicts": "bad", "undecided": "idle", "no claim": ""}
+
+
+def found_in(ablation: Ablation) -> list[Found]:
+    return [found_by(ablation, study) for study in ablation.studies]
+
+
+def ablation_markdown(ablation: Ablation) -> str:
+    lines = ["# Learning studies", "", _about(ablation), ""]
+    for found in found_in(ablation):
+        lines += [f"## {found.study.title}", "", _scope(found), ""]
+        lines += [*table(COLUMNS, [cells(arm) for arm in found.arms]), ""]
+        lines += [f"- {answer.sentence}" for answer in found.answers]
+        if found.left_out:
+            lines += ["", f"Left out: {_left_out(found)}."]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def ablation_page(ablation: Ablation, made: str = "") -> str:
+    studies = found_in(ablation)
+    nav = "".join(f'<a href="#{f.study.name}">{escape(f.study.name)}</a>' for f in studies)
+    body = "".join(_section(found) for found in studies)
+    title = "Learning studies"
+    return framed(title, escape(_about(ablation)), nav, body, {}, (), made)
+
+
+def charts_of(found: Found) -> list[Chart]:
+    """How the best grows with the evaluations, and what each arm needs until it is there."""
+    arms = [arm for arm in found.arms if arm.curve]
+    if not arms:
+        return []
+    tones = {arm.name: TONES[place % len(TONES)] for place, arm in enumerate(found.arms)}
+    least = min(point.low for arm in arms for point in arm.curve)
+    curves = Lines(
+        name=f"{found.study.name}-curve",
+        title="How near the best so far is to the best of all",
+        x=Axis("candidates judged", 1.0, float(max(2, found.budget))),
+        y=Axis("share of the best", min(0.9, least), 1.0, format="percent"),
+        lines=tuple(
+            Line(
+                arm.name,
+                tuple((n, p.estimate) for n, p in enumerate(arm.curve, 1)),
+                tones[arm.name],
+                tuple((n, p.low, p.high) for n, p in enumerate(arm.curve, 1)),
+            )
+            for arm in arms
+        ),
+        caption="Geometric means over tasks; the bands are 95% intervals from drawing the tasks anew.",
+    )
+    bars = Bars(
+        name=f"{found.study.name}-evaluations",
+        title="Evaluations until 95% of the best",
+        axis=Axis("evaluations", 0.0, float(found.budget) * 1.05),
+        bars=tuple(
+            Bar(arm.name, e.estimate, tones[arm.name], e.low, e.high)
+            for arm in arms
+            if (e := arm.evaluations) is not None
+        ),
+        origin=0.0,
+        caption="A search that never got there counts with its whole budget.",
+    )
+    return [curves, bars]
+
+
+def cells(arm: ArmFound) -> list[str]:
+    gain = "" if arm.gain is None else " / ".join(f"{value:.2f}x" for value in arm.gain)
+    return [
+        arm.name,
+        str(arm.searches),
+        _interval(arm.evaluations, 1),
+        str(arm.missed),
+        _interval(arm.best, 3),
+        gain,
+    ]
+
+
+def _section(found: Found) -> str:
+    figures = "".join(
+        f'<figure class="card"><h3>{escape(chart.title)}</h3>{drawn(chart)}'
+        f"<figcaption>{escape(chart.caption)}</figcaption></figure>"
+        for chart in charts_of(found)
+    )
+    head = "".join(f"<th>{escape(title)}</th>" for title in COLUMNS)
+    rows = "".join(_row(cells(arm)) for arm in found.arms)
+    answers = "".join(
+        f'<li><span class="tag {TAGS[a.verdict]}">{a.verdict}</span> {escape(a.sentence)}</li>'
+        for a in found.answers
+    )
+    left = f"<p class=note>Left out: {escape(_left_out(found))}.</p>" if found.left_out else ""
+    return (
+        f'<section id="{found.study.name}"><h2>{escape(found.study.title)}</h2>'
+        f'<p class=note>{escape(_scope(found))}</p><div class="card scroll"><table><thead><tr>{head}</tr>'
+        f'</thead><tbody>{rows}</tbody></table></div><ul class="answers">{answers}</ul>'
+        f'<div class="figures">{figures}</div>{left}</section>'
+    )
+
+
+def _row(values: Sequence[str]) -> str:
+    return "<tr>" + "".join(f"<td>{escape(value)}</td>" for value in values) + "</tr>"
+
+
+def _about(ablation: Ablation) -> str:
+    plan = ablation.plan
+    where = plan.setup.gpu or plan.setup.device
+    how = ", times modelled" if plan.setup.device == "emulated" else ""
+    return (
+        f"{len(plan.entries)} tasks of {', '.join(plan.suites)} on {where}{how}; {len(plan.seeds)} seeds; at "
+        f"most {plan.setup.search.evaluations} candidates for each search."
+    )
+
+
+def _scope(found: Found) -> str:
+    trained = "; the other half of the tasks was trained on" if found.study.trains else ""
+    return f"{found.tasks} tasks with {found.seeds} seeds in every arm{trained}."
+
+
+def _left_out(found: Found) -> str:
+    reasons: dict[str, list[str]] = {}
+    for task, reason in found.left_out.items():
+        reasons.setdefault(reason.split(":")[0], []).append(task.split("/")[-1])
+    return "; ".join(f"{reason}: {', '.join(tasks)}" for reason, tasks in sorted(reasons.items()))
+
+
+def _interval(found: Interval | None, digits: int) -> str:
+    if found is None:
+        return ""
+    return f"{found.estimate:.{digits}f} ({found.low:.{digits}f} to {found.high:.{digits}f})"

@@ -1,0 +1,141 @@
+"""Figures as data: what is drawn, not how. `svg` and `png` draw them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
+from typing import Literal
+
+Format = Literal["times", "percent", "number", "si"]
+Tone = Literal["c1", "c2", "c3", "c4", "c5", "c6", "good", "idle", "bad"]
+TONES: tuple[Tone, ...] = ("c1", "c2", "c3", "c4", "c5", "c6")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """From `low` to `high`; `log` axes need both above 0. `ticks` are chosen where none are given."""
+
+    label: str
+    low: float
+    high: float
+    log: bool = False
+    format: Format = "number"
+    ticks: tuple[float, ...] = ()
+
+    def place(self, value: float) -> float:
+        """Where a value lies between the two ends: 0 to 1, kept inside."""
+        if self.log:
+            part = (log10(max(value, self.low)) - log10(self.low)) / (log10(self.high) - log10(self.low))
+        else:
+            part = (value - self.low) / (self.high - self.low)
+        return min(1.0, max(0.0, part))
+
+    @property
+    def marks(self) -> list[float]:
+        return list(self.ticks) or (_log_marks if self.log else _linear_marks)(self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points joined by lines, or by `steps`; `band` is (x, low, high) around it. `tips` say what a
+    point is."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    tone: Tone = "c1"
+    band: tuple[tuple[float, float, float], ...] = ()
+    steps: bool = False
+    dots: bool = False
+    joined: bool = True
+    tips: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines over two axes. `references` are (x, y) ends of plain lines that mark a limit; `uprights` and
+    `levels` mark one value of an axis."""
+
+    name: str
+    title: str
+    x: Axis
+    y: Axis
+    lines: tuple[Line, ...]
+    references: tuple[tuple[tuple[float, float], ...], ...] = ()
+    uprights: tuple[float, ...] = ()
+    levels: tuple[float, ...] = ()
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Bar:
+    label: str
+    value: float
+    tone: Tone = "c1"
+    low: float | None = None
+    high: float | None = None
+    tip: str = ""
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A bar for each label, from `origin` on; with an interval where one is known. `legend` names the
+    tones."""
+
+    name: str
+    title: str
+    axis: Axis
+    bars: tuple[Bar, ...]
+    origin: float
+    legend: tuple[tuple[str, Tone], ...] = ()
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Counts of several kinds for each label; `kinds` names them and their tones, in order."""
+
+    name: str
+    title: str
+    label: str
+    kinds: tuple[tuple[str, Tone], ...]
+    rows: tuple[tuple[str, tuple[float, ...]], ...]
+    caption: str = ""
+
+
+Chart = Lines | Bars | Stack
+
+
+def shown(value: float, format_: Format) -> str:
+    """A number as it stands on an axis."""
+    if format_ == "percent":
+        return f"{100 * value:.3g}%"
+    if format_ == "times":
+        return f"{value:.3g}x"
+    if format_ == "si" and abs(value) >= 1000:
+        for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+            if abs(value) >= unit:
+                return f"{value / unit:.3g}{name}"
+    return f"{value:.3g}"
+
+
+def log_range(values: Sequence[float], least: float, most: float) -> tuple[float, float]:
+    """A range for a log axis that holds these values, and at least from `least` to `most`."""
+    return min([least, *values]) / 1.1, max([most, *values]) * 1.1
+
+
+def _linear_marks(low: float, high: float) -> list[float]:
+    rough = (high - low) / 5
+    unit = 10.0 ** floor(log10(rough))
+    step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor >= rough * 0.999)
+    first = ceil(low / step - 1e-9)
+    return [step * place for place in range(first, floor(high / step + 1e-9) + 1)]
+
+
+def _log_marks(low: float, high: float) -> list[float]:
+    """Powers of ten; with their halves and doubles where the range is small."""
+    decades = range(floor(log10(low)), ceil(log10(high)) + 1)
+    spread = log10(high / low)
+    factors = (1, 2, 5) if spread < 2.2 else (1, 3) if spread < 3.2 else (1,)
+    marks = [factor * 10.0**decade for decade in decades for factor in factors]
+    if spread < 1.1:
+        marks = sorted({*marks, *(factor * 10.0**d for d in decades for factor in (1.5, 3, 4, 7))})
+    return [mark for mark in marks if low * 0.999 <= mark <= high * 1.001]

@@ -1,0 +1,82 @@
+"""Several subjects side by side: on the tasks that all of them have."""
+
+from collections.abc import Sequence
+
+from kernelblaster.bench.bench import BEST
+from kernelblaster.bench.metrics import fast_p_band, geometric_mean_interval, thresholds
+from kernelblaster.bench.tables import task_speedups, times
+from kernelblaster.report.chart import TONES, Axis, Chart, Line, Lines
+from kernelblaster.report.contents import Contents
+
+
+def common_tasks(contents: Sequence[Contents]) -> set[str]:
+    sets = [{row.result.task for row in one.subject.rows} for one in contents]
+    return set.intersection(*sets)
+
+
+def compared_rows(contents: Sequence[Contents]) -> tuple[list[str], list[list[str]]]:
+    """A head and a row for each subject: valid tasks, speedups and evaluations on the common tasks, and
+    the speedup over the first subject with its interval."""
+    common = common_tasks(contents)
+    head = ["", "device", f"valid of {len(common)}", "geomean", "over the first", "judged"]
+    first = _by_task(contents[0], common)
+    rows = []
+    for one in contents:
+        mine = _by_task(one, common)
+        overall = geometric_mean_interval(list(mine.values()))
+        both = [[_mean(mine[t]) / _mean(first[t])] for t in sorted(mine.keys() & first.keys())]
+        ratio = geometric_mean_interval(both)
+        judged = sum(r.result.spent.evaluations for r in one.subject.rows if r.result.task in common)
+        over = f"{ratio.estimate:.3f} ({ratio.low:.3f} to {ratio.high:.3f})" if ratio else ""
+        speed = times(overall.estimate) if overall else ""
+        rows.append([one.title, one.subject.device, str(len(mine)), speed, over, str(judged)])
+    return head, rows
+
+
+def compared_chart(contents: Sequence[Contents]) -> Chart | None:
+    """The fast_p curves of all, against each one's own baseline."""
+    common = common_tasks(contents)
+    sets = [
+        task_speedups([row for row in one.subject.rows if row.result.task in common], one.main)
+        for one in contents
+    ]
+    if not any(any(speedups) for speedups in sets):
+        return None
+    at = thresholds([speedup for speedups in sets for speedup in speedups])
+    lines = []
+    for place, (one, speedups) in enumerate(zip(contents, sets, strict=True)):
+        bands = fast_p_band(speedups, at)
+        lines.append(
+            Line(
+                name=one.title,
+                points=tuple((p, band.estimate) for p, band in zip(at, bands, strict=True)),
+                tone=TONES[place % len(TONES)],
+                band=tuple((p, band.low, band.high) for p, band in zip(at, bands, strict=True)),
+            )
+        )
+    against = "the best baseline" if any(one.main == BEST for one in contents) else "the baseline"
+    return Lines(
+        name="fast_p-compared",
+        title=f"fast_p against {against}",
+        x=Axis("p: times as fast", at[0], at[-1], log=True, format="times"),
+        y=Axis("share of all tasks", 0.0, 1.0, format="percent", ticks=(0, 0.25, 0.5, 0.75, 1)),
+        lines=tuple(lines),
+        uprights=(1.0,),
+        caption=f"On the {len(common)} tasks that all have.",
+    )
+
+
+def _by_task(one: Contents, common: set[str]) -> dict[str, list[float]]:
+    """Speedups of the valid rows, by task."""
+    found: dict[str, list[float]] = {}
+    for row in one.subject.rows:
+        speedup = row.speedup(one.main)
+        if speedup is not None and row.result.task in common:
+            found.setdefault(row.result.task, []).append(speedup)
+    return found
+
+
+def _mean(values: Sequence[float]) -> float:
+    found = geometric_mean_interval([values])
+    assert found is not None
+    return found.estimate

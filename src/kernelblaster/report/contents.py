@@ -1,0 +1,203 @@
+"""Everything that a report says of a subject, computed once; the page, the Markdown and the CSV show it."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kernelblaster.bench.bench import BEST, Row
+from kernelblaster.bench.jobs import INITIAL
+from kernelblaster.bench.metrics import (
+    Cost,
+    Interval,
+    Summary,
+    gain_for_each,
+    geometric_mean_interval,
+    quartiles,
+)
+from kernelblaster.bench.tables import ALL, GroupSummary, baselines_of, groups_of, in_group, summaries
+from kernelblaster.bench.usage import Usage, usage_of
+from kernelblaster.report.chart import Chart
+from kernelblaster.report.figures import figures_of, named
+from kernelblaster.report.learned import learned_by
+from kernelblaster.report.reading import Subject, opened_runs
+from kernelblaster.report.trajectory import Detail, detail_of
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a group of tasks cost, and the gain over the first candidates for each unit of it, counted in
+    doublings of speed."""
+
+    group: str
+    cost: Cost
+    for_each: dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """`main` is the baseline that headlines speak of. `overall` is the geometric mean against it over
+    the valid tasks, `gained` that over the first candidates; `light` are quartiles of floor over time."""
+
+    subject: Subject
+    main: str
+    summaries: list[GroupSummary]
+    overall: Interval | None
+    gained: Interval | None
+    light: tuple[float, float, float] | None
+    costs: list[Costs]
+    usage: Usage
+    learned: list[dict[str, Any]]
+    charts: list[Chart]
+    details: dict[str, Detail]
+
+    @property
+    def title(self) -> str:
+        return self.subject.name
+
+    @property
+    def headline(self) -> Summary:
+        """Of all tasks, against the main baseline."""
+        return next(one.summary for one in self.summaries[::-1] if one.baseline == self.main)
+
+
+def contents_of(subject: Subject) -> Contents:
+    rows = subject.rows
+    main = BEST if len(subject.plan.baselines) > 1 else subject.plan.baselines[0]
+    details = {row.result.job: detail_of(run) for row, run in opened_runs(subject)}
+    usage = usage_of({job: detail.steps for job, detail in details.items()})
+    paths = {job: detail.path for job, detail in details.items()}
+    runs = {row.result.job: row.result.run or "" for row in rows}
+    steps = [step for job in sorted(details, key=lambda job: runs[job]) for step in details[job].steps]
+    shares = [
+        r.floor_us / r.best_us
+        for r in (row.result for row in rows)
+        if r.status == "valid" and r.floor_us and r.best_us
+    ]
+    return Contents(
+        subject=subject,
+        main=main,
+        summaries=summaries(subject.plan, rows),
+        overall=_interval(rows, main),
+        gained=_interval(rows, INITIAL),
+        light=quartiles(shares),
+        costs=[_costs(group, in_group(rows, group)) for group in groups_of(rows)],
+        usage=usage,
+        learned=learned_by([d.learned for d in details.values() if d.learned]),
+        charts=figures_of(subject, paths, usage, steps),
+        details=details,
+    )
+
+
+def _interval(rows: list[Row], baseline: str) -> Interval | None:
+    """Over tasks; the seeds of one belong together."""
+    by_task: dict[str, list[float]] = {}
+    for row in rows:
+        speedup = row.speedup(baseline)
+        if speedup is not None:
+            by_task.setdefault(row.result.task, []).append(speedup)
+    return geometric_mean_interval(list(by_task.values()))
+
+
+def _costs(group: str, rows: list[Row]) -> Costs:
+    cost = Cost()
+    for row in rows:
+        cost = cost.plus(row.result.spent.cost)
+    return Costs(group, cost, gain_for_each([row.speedup(INITIAL) for row in rows], cost))
+
+
+def told_rows(contents: Contents) -> list[dict[str, Any]]:
+    """A row of the result table for each task and seed, as plain data."""
+    told = []
+    for row in contents.subject.rows:
+        result = row.result
+        beside = row.beside_best
+        told.append(
+            {
+                "job": result.job,
+                "task": result.task,
+                "group": result.group,
+                "seed": result.seed,
+                "status": result.status,
+                "reason": result.reason,
+                "speedup": _rounded(row.speedup(contents.main)),
+                "low": _rounded(beside.speedup.low if beside and beside.speedup else None),
+                "high": _rounded(beside.speedup.high if beside and beside.speedup else None),
+                "against": {
+                    name: _rounded(row.speedup(name)) for name in baselines_of(contents.subject.plan)
+                },
+                "baseline_us": {name: _rounded(one.baseline_us) for name, one in row.measured.items()},
+                "us": _rounded(beside.us if beside else result.best_us),
+                "floor_us": _rounded(result.floor_us),
+                "light": _rounded(
+                    result.floor_us / result.best_us if result.floor_us and result.best_us else None
+                ),
+                "applied": list(result.applied),
+                "evaluations": result.spent.evaluations,
+                "device_seconds": _rounded(result.spent.device_seconds),
+                "seconds": _rounded(result.spent.seconds),
+                "tokens": result.spent.tokens,
+                "run": result.run,
+            }
+        )
+    return told
+
+
+def told(contents: Contents) -> dict[str, Any]:
+    """The summary of a subject as plain data: what the page starts with, and `report --json`."""
+    subject = contents.subject
+    plan = subject.plan
+    return {
+        "name": contents.title,
+        "device": subject.device,
+        "modelled": subject.modelled,
+        "fresh": subject.fresh,
+        "suites": list(plan.suites),
+        "settings": _settings(contents),
+        "baselines": [{"name": name, "title": named(name)} for name in baselines_of(plan)],
+        "main": contents.main,
+        "main_title": named(contents.main),
+        "groups": groups_of(subject.rows),
+        "valid": contents.headline.valid,
+        "tasks": contents.headline.tasks,
+        "statuses": _statuses(subject.rows),
+        "overall": asdict(contents.overall) if contents.overall else None,
+        "gained": asdict(contents.gained) if contents.gained else None,
+        "light": contents.light,
+        "summaries": [
+            {"group": one.group, "baseline": one.baseline} | asdict(one.summary) for one in contents.summaries
+        ],
+        "costs": [
+            {"group": one.group} | asdict(one.cost) | {"for_each": one.for_each} for one in contents.costs
+        ],
+        "usage": _used(contents.usage),
+        "learned": contents.learned,
+        "rows": told_rows(contents),
+    }
+
+
+def _settings(contents: Contents) -> dict[str, Any]:
+    plan = contents.subject.plan
+    setup = plan.setup
+    told = {"policy": setup.policy, "strategy": setup.strategy, "dtype": setup.dtype, "knows": plan.start}
+    told |= {name: value for name, value in setup.search.model_dump().items() if name != "seed"}
+    return {name: value for name, value in told.items() if value is not None} | {"seeds": list(plan.seeds)}
+
+
+def _used(usage: Usage) -> dict[str, Any]:
+    found = usage.told()
+    states = {task: len(met) for task, met in found.pop("visited").items()}
+    return found | {"states_by_task": states}
+
+
+def _statuses(rows: list[Row]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row.result.status] = counts.get(row.result.status, 0) + 1
+    return counts
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.5g}")
+
+
+def group_named(group: str) -> str:
+    return "all tasks" if group == ALL else group

@@ -1,0 +1,189 @@
+"""What a report is about: benches, or runs, read from their folders into one shape."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from kernelblaster.bench.ablation import is_ablation
+from kernelblaster.bench.bench import Bench, Plan, Row, is_bench
+from kernelblaster.bench.jobs import INITIAL, Job, Measured, Result, Setup, Spent, result_of
+from kernelblaster.bench.measuring import quotient
+from kernelblaster.bench.spending import spent_on_models
+from kernelblaster.bench.starting import SEED
+from kernelblaster.bench.suite import Entry
+from kernelblaster.errors import StoreError
+from kernelblaster.records.outcome import Speedup
+from kernelblaster.store.run import LOG, Run, open_run, run_folders
+from kernelblaster.strategies.search import Search
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A bench, or runs that are looked at as if they were one. `runs` are the folders of the rows'
+    runs, by job; `fresh` says that baselines were measured afresh and not read off the search."""
+
+    name: str
+    device: str
+    plan: Plan
+    rows: list[Row]
+    runs: dict[str, Path]
+    fresh: bool
+
+    @property
+    def modelled(self) -> bool:
+        return any(row.result.modelled for row in self.rows)
+
+
+def read_subjects(names: Sequence[str], runs: Path, benches: Path) -> list[Subject]:
+    """A subject for each bench among these names (a folder, or the beginning of a name among the user's
+    own), and one for all runs among them together."""
+    found: list[Subject] = []
+    folders: list[Path] = []
+    for name in names:
+        place = _place(name, runs, benches)
+        if is_ablation(place):
+            raise StoreError(f"{place}: is an ablation; its page is {place / 'studies.html'}.")
+        if is_bench(place):
+            found.append(_bench(place))
+        elif (place / LOG).is_file():
+            folders.append(place)
+        else:
+            folders += run_folders(place)
+    if folders:
+        found.append(_runs(folders))
+    return found
+
+
+def _place(name: str, runs: Path, benches: Path) -> Path:
+    """The folder of a bench, of a run, or of several runs."""
+    path = Path(name)
+    if path.is_dir():
+        if (path / LOG).is_file() or run_folders(path):
+            return path
+        raise StoreError(f"{path}: holds neither a bench nor runs.")
+    known = [folder for folder in run_folders(benches) if folder.name.startswith(name)]
+    if len(known) == 1:
+        return known[0]
+    with open_run(runs, name) as run:
+        return run.folder
+
+
+def _bench(folder: Path) -> Subject:
+    with Bench(folder, writing=False) as bench:
+        rows = bench.rows()
+        places = {r.result.job: folder / "runs" / r.result.run for r in rows if r.result.run}
+        return Subject(folder.resolve().name, bench.device, bench.plan, rows, places, fresh=True)
+
+
+def _runs(folders: Sequence[Path]) -> Subject:
+    """Runs of `optimize`: beside eager only, as the search itself judged them."""
+    rows, places, entries = [], {}, []
+    setup = None
+    for folder in folders:
+        with Run(folder, writing=False) as run:
+            job = _job(run)
+            rows.append(_row(job, run))
+        setup = setup or job.setup
+        entries.append(job.entry)
+        places[job.key] = folder
+    assert setup is not None
+    plan = Plan(suites=("runs",), entries=tuple(entries), setup=setup, start=SEED)
+    device = next((row.result.device for row in rows if row.result.device), setup.device)
+    name = folders[0].name if len(folders) == 1 else f"{len(folders)} runs"
+    return Subject(name, device, plan, rows, places, fresh=False)
+
+
+def _job(run: Run) -> Job:
+    about = run.events[0].data if run.events else {}
+    task = str(about.get("task", "?"))
+    group = Path(task).parent.name or "runs"
+    kind: Literal["cuda", "emulated"] = "cuda" if about.get("device") == "cuda" else "emulated"
+    search = Search.model_validate(about["search"]) if "search" in about else Search()
+    setup = Setup(device=kind, gpu=about.get("gpu"), search=search, knowledge=str(about.get("kb", "")))
+    entry = Entry(name=task, path="", group=group, number=0)
+    return Job(arm=run.name, entry=entry, seed=search.seed, setup=setup)
+
+
+def _row(job: Job, run: Run) -> Row:
+    judged = [event.data["evaluation"] for event in run.events if event.kind == "evaluation"]
+    end = next((event.data for event in run.events if event.kind == "results"), None)
+    codes = {event.key: event.data["evaluation"] for event in run.events if event.kind == "evaluation"}
+    best = codes.get(end["best"]) if end else None
+    if best is None or best["timing"] is None:
+        return Row(
+            result_of(job, "unfinished", "the run has not ended").model_copy(
+                update={"run": run.name, "device": judged[0]["device"] if judged else None}
+            ),
+            {},
+        )
+    first = next(verdict for verdict in judged if "speedup" in verdict["outcome"])
+    eager, start = (_beside(job, verdict) for verdict in (best, first))
+    assert eager.speedup is not None and start.speedup is not None
+    initial = eager.model_copy(
+        update={
+            "baseline": INITIAL,
+            "speedup": quotient(eager.speedup, start.speedup),
+            "baseline_us": start.us,
+        }
+    )
+    tokens, usd = spent_on_models(run.folder)
+    seconds = max((e.data["seconds"] for e in run.events if e.kind == "batch"), default=0.0)
+    result = Result(
+        job=job.key,
+        arm=job.arm,
+        task=job.entry.name,
+        group=job.entry.group,
+        seed=job.seed,
+        status="valid",
+        run=run.name,
+        device=best["device"],
+        modelled=best["timing"]["modelled"],
+        first_us=start.us,
+        best_us=eager.us,
+        baseline_us=eager.baseline_us,
+        floor_us=eager.floor_us,
+        gain=initial.speedup.estimate if initial.speedup else None,
+        applied=tuple(end["applied"]) if end else (),
+        judged=tuple(_speedup(verdict) for verdict in judged),
+        spent=Spent(
+            evaluations=len(judged),
+            device_seconds=sum(verdict["device_seconds"] for verdict in judged),
+            seconds=seconds,
+            tokens=tokens,
+            usd=usd,
+        ),
+    )
+    return Row(result, {"eager": eager, INITIAL: initial})
+
+
+def _beside(job: Job, verdict: dict[str, Any]) -> Measured:
+    timing = verdict["timing"]
+    return Measured(
+        job=job.key,
+        baseline="eager",
+        outcome=verdict["outcome"]["kind"],
+        speedup=Speedup.model_validate(verdict["outcome"]["speedup"]),
+        us=timing["candidate_us"],
+        baseline_us=timing["baseline_us"],
+        floor_us=timing["floor_us"],
+    )
+
+
+def _speedup(verdict: dict[str, Any]) -> float | None:
+    found = verdict["outcome"].get("speedup")
+    return None if found is None else float(found["estimate"])
+
+
+def opened_runs(subject: Subject) -> Iterator[tuple[Row, Run]]:
+    """The rows that have a run, each with it; a run that cannot be read is left out of the details."""
+    for row in subject.rows:
+        place = subject.runs.get(row.result.job)
+        if place is None:
+            continue
+        try:
+            run = Run(place, writing=False)
+        except StoreError:
+            continue
+        with run:
+            yield row, run

@@ -1,0 +1,58 @@
+"""Reports as files."""
+
+import time
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.report.contents import Contents, contents_of
+from kernelblaster.report.page import page_of
+from kernelblaster.report.png import save_png
+from kernelblaster.report.reading import read_subjects
+from kernelblaster.report.svg import drawn
+from kernelblaster.report.tables import csv_of, markdown_of
+
+
+def read(names: Sequence[str], runs: Path, benches: Path) -> list[Contents]:
+    """The contents of each subject; `runs` and `benches` are where the user's own are kept."""
+    return [contents_of(subject) for subject in read_subjects(names, runs, benches)]
+
+
+def write(contents: Sequence[Contents], to: Path, also: Collection[str] = ()) -> list[Path]:
+    """The page, and beside it what else is asked for (`markdown`, `csv`, `svg`, `png`); all files that
+    were written, the page first."""
+    files = [written(to, page_of(contents, time.strftime("on %Y-%m-%d")))]
+    for number, one in enumerate(contents):
+        stem = to.stem if len(contents) == 1 else f"{to.stem}-{number + 1}"
+        figures = [file for kind in ("svg", "png") if kind in also for file in _figures(one, to, stem, kind)]
+        files += figures
+        shown = [file.relative_to(to.parent).as_posix() for file in figures if file.suffix == ".svg"]
+        if "markdown" in also:
+            files.append(written(to.with_name(f"{stem}.md"), markdown_of(one, shown)))
+        if "csv" in also:
+            files.append(written(to.with_name(f"{stem}.csv"), csv_of(one)))
+    return files
+
+
+def _figures(one: Contents, to: Path, stem: str, kind: str) -> list[Path]:
+    folder = to.with_name(f"{stem}-figures")
+    folder.mkdir(parents=True, exist_ok=True)
+    drawings = []
+    for chart in one.charts:
+        file = folder / f"{chart.name}.{kind}"
+        if kind == "svg":
+            written(file, drawn(chart, alone=True) + "\n")
+        else:
+            save_png(chart, file)
+        drawings.append(file)
+    return drawings
+
+
+def written(path: Path, text: str) -> Path:
+    """Write a text; the path again."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise KernelBlasterError(f"{path}: cannot be written: {error.strerror or error}.") from error
+    return path

@@ -1,0 +1,126 @@
+"""Studies: what they conclude from results that are known, and what the paper's claims are held to."""
+
+from pathlib import Path
+
+import pytest
+
+from kernelblaster.bench.ablation import Ablation, AblationPlan
+from kernelblaster.bench.findings import found_by, verdict_on
+from kernelblaster.bench.jobs import Setup, result_of
+from kernelblaster.bench.metrics import Interval
+from kernelblaster.bench.studies import STUDIES, Claim, studies_named
+from kernelblaster.bench.suite import Entry
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.report.ablation_page import ablation_markdown, ablation_page
+from kernelblaster.strategies.search import Search
+
+BUDGET = 8
+
+
+def ablation(folder: Path, studies: tuple[str, ...] = ("memory",), tasks: int = 12) -> Ablation:
+    entries = tuple(Entry(name=f"s/t{n}", path="", group="s", number=n) for n in range(tasks))
+    setup = Setup(device="emulated", gpu="h200", search=Search(evaluations=BUDGET), knowledge="")
+    plan = AblationPlan(studies=studies, suites=("s",), entries=entries, setup=setup, seeds=(0, 1))
+    return Ablation.open(folder, plan)
+
+
+def fill(opened: Ablation, judged: dict[str, tuple[float | None, ...]]) -> None:
+    """The same speedups for every task and seed of an arm."""
+    study = opened.studies[0]
+    for entry in opened.plan.tasks_of(study):
+        for arm in study.arms:
+            for seed in opened.plan.seeds:
+                job = opened.job(study, arm, entry, seed)
+                gain = max(speedup for speedup in judged[arm.name] if speedup) / 0.5
+                fields = {"judged": judged[arm.name], "gain": gain}
+                result = result_of(job, "valid").model_copy(update=fields)
+                opened._run.once("result", job.key, lambda r=result: r.model_dump(mode="json"))  # type: ignore[misc]
+
+
+def test_fewer_evaluations_are_found_and_said(tmp_path: Path) -> None:
+    with ablation(tmp_path / "a") as opened:
+        fill(opened, {"empty": (0.5, None, 0.6, 0.7, 2.0), "trained": (0.5, 2.0)})
+        found = found_by(opened, opened.studies[0])
+        assert (found.tasks, found.seeds, found.left_out) == (6, 2, {})
+        empty, trained = found.arms
+        assert empty.evaluations is not None and empty.evaluations.estimate == pytest.approx(5)
+        assert trained.evaluations is not None and trained.evaluations.estimate == pytest.approx(2)
+        assert empty.gain == pytest.approx((4.0, 4.0, 4.0))
+        assert [point.estimate for point in trained.curve] == pytest.approx([0.25, *[1.0] * (BUDGET - 1)])
+        fewer, more = found.answers
+        assert fewer.verdict == "agrees" and "0.400" in fewer.sentence
+        assert more.verdict == "undecided" and more.ratio is not None
+        text, page = ablation_markdown(opened), ablation_page(opened)
+    assert "agrees with the paper" in text and "5.0 (5.0 to 5.0)" in text
+    assert 'data-figure="memory-curve"' in page
+
+
+def test_a_search_that_never_gets_there_counts_with_its_budget(tmp_path: Path) -> None:
+    with ablation(tmp_path / "a") as opened:
+        fill(opened, {"empty": (0.5, 1.0), "trained": (0.5, 2.0)})
+        empty = found_by(opened, opened.studies[0]).arms[0]
+    assert empty.missed == 12
+    assert empty.evaluations is not None and empty.evaluations.estimate == pytest.approx(BUDGET)
+
+
+def test_a_task_that_an_arm_lacks_is_left_out_and_named(tmp_path: Path) -> None:
+    with ablation(tmp_path / "a") as opened:
+        fill(opened, {"empty": (1.0,), "trained": (1.0,)})
+        study = opened.studies[0]
+        gone = opened.plan.tasks_of(study)[0]
+        events = [e for e in opened._run.events if e.key != opened.job(study, study.arms[0], gone, 0).key]
+        opened._run.events[:] = events
+        found = found_by(opened, study)
+        assert found.tasks == 5 and found.left_out == {gone.name: "not searched yet"}
+        assert "not searched yet" in ablation_markdown(opened)
+
+
+def test_a_few_tasks_decide_nothing(tmp_path: Path) -> None:
+    with ablation(tmp_path / "a", tasks=8) as opened:
+        fill(opened, {"empty": (0.5, 1.0, 2.0), "trained": (0.5, 2.0)})
+        answer = found_by(opened, opened.studies[0]).answers[0]
+    assert answer.verdict == "undecided" and "4 tasks are too few" in answer.sentence
+
+
+def test_nothing_searched_is_no_finding(tmp_path: Path) -> None:
+    with ablation(tmp_path / "a") as opened:
+        found = found_by(opened, opened.studies[0])
+        assert found.tasks == 0 and {answer.verdict for answer in found.answers} == {"undecided"}
+        assert ablation_page(opened)
+
+
+@pytest.mark.parametrize(
+    ("direction", "low", "high", "verdict"),
+    [
+        ("more", 1.1, 1.3, "agrees"),
+        ("more", 0.9, 1.3, "undecided"),
+        ("more", 0.7, 0.9, "contradicts"),
+        ("fewer", 0.5, 0.9, "agrees"),
+        ("fewer", 1.2, 1.4, "contradicts"),
+        ("little", 0.98, 1.05, "agrees"),
+        ("little", 1.0, 1.2, "undecided"),
+        ("little", 1.2, 1.5, "contradicts"),
+    ],
+)
+def test_a_claim_is_held_to_the_interval(direction: str, low: float, high: float, verdict: str) -> None:
+    claim = Claim("a", "b", "best", direction, "so it says")  # type: ignore[arg-type]
+    assert verdict_on(claim, Interval(low, (low + high) / 2, high)) == verdict
+
+
+def test_every_claim_is_about_arms_that_there_are() -> None:
+    for study in STUDIES:
+        names = {arm.name for arm in study.arms}
+        assert all({claim.arm, claim.beside} <= names for claim in study.claims), study.name
+        for arm in study.arms:
+            Search().model_copy(update=arm.settings)
+            assert set(arm.settings) <= set(Search.model_fields)
+
+
+def test_unknown_studies_and_transfer_without_another_gpu_are_said(tmp_path: Path) -> None:
+    with pytest.raises(KernelBlasterError, match="no such study"):
+        studies_named(["memories"])
+    with (
+        ablation(tmp_path / "a", ("transfer",)) as opened,
+        pytest.raises(KernelBlasterError, match="elsewhere"),
+    ):
+        opened.run(workers=1)

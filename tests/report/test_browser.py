@@ -1,0 +1,153 @@
+"""The page in a real browser: nothing on its console, every figure drawn, and everything moves by
+clicking. Skipped where no Chromium is installed."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernelblaster.knowledge import KnowledgeBase, plant
+from kernelblaster.report.knowledge_page import knowledge_page
+from kernelblaster.report.writing import read, write
+from kernelblaster.testing.made_bench import made_bench
+from tests.report.browser import LAPTOP, PHONE, Browser, installed
+
+program = installed()
+pytestmark = pytest.mark.skipif(program is None, reason="no Chromium is installed")
+FIRST_CELLS = "[...document.querySelectorAll('#s0-tasks tbody tr')].map(row => row.cells[{}].textContent)"
+SPEEDUP = 2
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        root = tmp_path_factory.mktemp("page")
+        for name, tasks in (("one", 24), ("two", 9)):
+            made_bench(root / name, tasks=tasks, steps=8, seed=tasks).close()
+    contents = read([str(root / "one"), str(root / "two")], root, root)
+    return write(contents, root / "page.html")[0]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    assert program is not None
+    with Browser(program) as opened:
+        yield opened
+
+
+@pytest.fixture
+def opened(browser: Browser, page: Path) -> Iterator[Browser]:
+    browser.look(LAPTOP)
+    browser.errors.clear()
+    browser.open(page)
+    browser.wait("document.querySelector('#s0-tree .tree') !== null")
+    yield browser
+    assert browser.errors == []
+
+
+def test_every_figure_is_drawn(opened: Browser) -> None:
+    sizes = opened.run(
+        "[...document.querySelectorAll('#s0 figure svg')].map(svg => {"
+        "const box = svg.getBoundingClientRect();"
+        "const shapes = [...svg.querySelectorAll('rect, circle, path.line')];"
+        "const seen = shapes.filter(shape => shape.getBBox().width > 0).length;"
+        "return [svg.dataset.figure, box.width, box.height, seen]; })"
+    )
+    assert len(sizes) == 9
+    for name, width, height, shapes in sizes:
+        assert width > 200 and height > 60 and shapes > 0, name
+
+
+def test_the_table_sorts_by_a_click_and_back(opened: Browser) -> None:
+    def speedups() -> list[float]:
+        cells = opened.run(FIRST_CELLS.format(SPEEDUP))
+        return [float(cell.rstrip("x")) for cell in cells if cell]
+
+    assert speedups() == sorted(speedups(), reverse=True)
+    opened.click(f"#s0-tasks th:nth-child({SPEEDUP + 1}) button")
+    assert speedups() == sorted(speedups())
+    assert opened.run("document.querySelector('#s0-tasks th[aria-sort=ascending]').textContent") == "speedup"
+    opened.click("#s0-tasks th:nth-child(1) button")
+    names = opened.run(FIRST_CELLS.format(0))
+    assert names == sorted(names) and len(names) == 24
+
+
+def test_the_table_filters_by_words_and_by_clicks(opened: Browser) -> None:
+    opened.click("#s0-tasks input")
+    opened.type("level2 unrolling")
+    assert 0 < opened.run("document.querySelectorAll('#s0-tasks tbody tr').length") < 24
+    opened.run(
+        "(() => { const i = document.querySelector('#s0-tasks input'); i.value = '';"
+        "i.dispatchEvent(new Event('input')); })()"
+    )
+    opened.click("#s0-tasks .chips ~ .chips button:nth-child(2)")
+    kept = set(opened.run(FIRST_CELLS.format(1)))
+    assert len(kept) == 1 and kept != {"valid"}
+
+
+def test_the_tree_opens_a_step_with_its_difference(opened: Browser) -> None:
+    opened.click("#s0-tree .what")
+    assert opened.run("document.querySelectorAll('#s0-tree .difference .added').length") >= 1
+    assert opened.run("document.querySelectorAll('#s0-tree .difference .removed').length") >= 1
+    text = opened.run("document.querySelector('#s0-tree .more-detail').textContent")
+    assert "time, us" in text and "equal lines" in text
+    opened.click("#s0-tree .what")
+    assert opened.run("document.querySelector('#s0-tree .more-detail')") is None
+
+
+def test_the_tree_folds_and_another_task_opens_it_anew(opened: Browser) -> None:
+    assert opened.run("document.querySelectorAll('#s0-tree .step').length") == 9
+    opened.click("#s0-tree ul ul li > .step:has(+ ul) .fold")
+    assert opened.run("document.querySelectorAll('#s0-tree ul[hidden]').length") == 1
+    before = opened.run("document.querySelector('#s0-choice').value")
+    opened.click("#s0-tasks tbody tr:nth-child(5)")
+    opened.wait(f"document.querySelector('#s0-choice').value !== {before!r}")
+    opened.wait("document.querySelectorAll('#s0-tree ul[hidden]').length === 0")
+
+
+def test_a_difference_is_the_one_between_the_sources(opened: Browser) -> None:
+    """Four lines of each made step differ, or fewer where the same one was hit twice."""
+    opened.click("#s0-tree .what")
+    added, removed = (
+        opened.run(f"document.querySelectorAll('#s0-tree .difference .{kind}').length")
+        for kind in ("added", "removed")
+    )
+    assert added == removed and 1 <= added <= 4
+
+
+def test_the_second_subject_is_shown_by_a_click(opened: Browser) -> None:
+    opened.click("nav [data-subject='1']")
+    opened.wait("document.querySelector('#s1-tree .tree') !== null")
+    assert opened.run("document.querySelector('#s0').hidden") is True
+    assert opened.run("document.querySelectorAll('#s1-tasks tbody tr').length") == 9
+
+
+def test_dark_and_light_differ_and_a_phone_needs_no_sideways_scrolling(
+    opened: Browser, tmp_path: Path
+) -> None:
+    colour = "getComputedStyle(document.body).backgroundColor"
+    light = opened.run(colour)
+    opened.picture(tmp_path / "light.png", whole=True)
+    opened.look(LAPTOP, dark=True)
+    assert opened.run(colour) != light
+    opened.picture(tmp_path / "dark.png", whole=True)
+    opened.look(PHONE)
+    assert opened.run("document.documentElement.scrollWidth") <= PHONE[0]
+    opened.picture(tmp_path / "phone.png", whole=True)
+    sizes = [(tmp_path / f"{name}.png").stat().st_size for name in ("light", "dark", "phone")]
+    assert min(sizes) > 50_000
+
+
+def test_a_knowledge_base_opens_too(browser: Browser, tmp_path: Path) -> None:
+    with KnowledgeBase(tmp_path / "kb.db") as knowledge:
+        plant(knowledge)
+        knowledge.observe("latency", "vectorized_memory_access", 0.4)
+        (tmp_path / "kb.html").write_text(knowledge_page(knowledge))
+    browser.look(PHONE)
+    browser.errors.clear()
+    browser.open(tmp_path / "kb.html")
+    assert browser.run("document.querySelectorAll('.spark').length") > 10
+    assert browser.run("document.documentElement.scrollWidth") <= PHONE[0]
+    assert browser.errors == []
