@@ -66,6 +66,18 @@ def test_a_recorded_run_is_replayed_at_no_cost(tmp_path: Path) -> None:
         replay.ask(question("a third"))
 
 
+def test_a_question_in_other_words_is_found_by_its_step_if_that_asked_once(tmp_path: Path) -> None:
+    record = tmp_path / "recording"
+    with asking("openai", Script(GOOD, GOOD, GOOD), tmp_path, record=record) as (model, _):
+        for words, step in (("one", "1"), ("two", "2"), ("two, corrected", "2")):
+            model.ask(question(words, step=step))
+    replay = Asking(Replay(Answers(record)))
+    assert replay.ask(question("one, as it is said now", step="1")).value.product == 42
+    for step in ("2", "3", ""):
+        with pytest.raises(NotRecorded):
+            replay.ask(question("one, as it is said now", step=step))
+
+
 def test_a_damaged_file_is_as_none(tmp_path: Path) -> None:
     answers = Answers(tmp_path)
     answers.keep(QUESTION, Answer(text="{}", stop="done", model="m", usage=None))

@@ -10,6 +10,7 @@ from kernelblaster.judge.baseline import Baseline
 from kernelblaster.judge.compile import Binary
 from kernelblaster.judge.layout import Layout, lay_out
 from kernelblaster.records import KernelProfile, Metric, Profile, Resources, Task, Workload
+from kernelblaster.records.kernel_name import source_name
 from kernelblaster.tasks.values import fill
 
 
@@ -50,7 +51,7 @@ def with_resources(profile: Profile, resources: Sequence[Resources], architectur
 
 def _resources_of(kernel: KernelProfile, resources: Sequence[Resources]) -> Resources | None:
     """ptxas names kernels as the linker does; a launch has the name a person reads."""
-    plain = kernel.name.split("(")[0].split("<")[0].split("::")[-1].split(" ")[-1]
+    plain = source_name(kernel.name)
     matches = [r for r in resources if f"{len(plain)}{plain}" in r.kernel or r.kernel == plain]
     return matches[0] if len(matches) == 1 else None
 

@@ -4,6 +4,8 @@ import os
 import tempfile
 import threading
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -40,6 +42,12 @@ class Answers:
             return Recorded.model_validate_json(text).answer
         except ValidationError:
             return None
+
+    def all(self) -> Iterator[Recorded]:
+        """Every answer that can be read."""
+        for file in sorted(self.folder.glob("*.json")):
+            with suppress(ValidationError, OSError):
+                yield Recorded.model_validate_json(file.read_bytes())
 
     def has(self, request: Request[T]) -> bool:
         return self.find(request) is not None
@@ -99,16 +107,24 @@ class Once:
 
 
 class Replay:
-    """Recorded answers, and no others."""
+    """Recorded answers, and no others. A question that was worded differently when it was recorded is
+    found by its role, its task and its step, if that step asked only once."""
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
+        self._by_step: defaultdict[tuple[str, str, str], list[Answer]] = defaultdict(list)
+        for one in answers.all():
+            self._by_step[one.role, one.task, one.step].append(one.answer)
 
     def answer(self, request: Request[T]) -> Answer:
-        answer = self._answers.find(request)
+        answer = self._answers.find(request) or self._at(request)
         if answer is None:
             raise NotRecorded(
                 f"{self._answers.folder}: has no answer for {request.role} ({request.digest}). The prompt, "
                 "the schema or the seed is another one than when it was recorded; record again."
             )
         return answer
+
+    def _at(self, request: Request[T]) -> Answer | None:
+        same_step = self._by_step.get((request.role, request.task, request.step), [])
+        return same_step[0] if request.step and len(same_step) == 1 else None

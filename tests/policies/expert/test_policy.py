@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernelblaster.api import load_task
-from kernelblaster.policies.expert.policy import ExpertPolicy, source_name
+from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.policy import Attempt, Target
 from kernelblaster.records import CompileFailed, Evaluation, KernelProfile, Metric, Profile, State
 
@@ -51,13 +51,6 @@ def profiled(attempt: Attempt, times: dict[str, float]) -> Profile:
         for kernel in attempt.form.kernels
     )
     return Profile(device="NVIDIA H200", tier="modelled", workload="primary", kernels=kernels)
-
-
-def test_kernels_are_known_by_their_name_in_the_source() -> None:
-    assert source_name("_Z14softmax_kernelPfPKfll") == "softmax_kernel"
-    assert source_name("softmax_kernel(float *, long)") == "softmax_kernel"
-    assert source_name("void tile<(int)4, float>(float *)") == "tile"
-    assert source_name("softmax_kernel") == "softmax_kernel"
 
 
 def test_the_slowest_kernel_is_the_first_target_and_has_its_family(

@@ -1,6 +1,5 @@
 """The built-in policy: a graph becomes a plan, techniques rewrite it, emitting it gives a candidate."""
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import count, dropwhile, islice
@@ -17,11 +16,10 @@ from kernelblaster.policies.expert.techniques import Technique, load_techniques
 from kernelblaster.policies.expert.turns import in_turn
 from kernelblaster.policies.policy import Attempt, Target
 from kernelblaster.records import Candidate, Evaluation, Profile, Task
+from kernelblaster.records.kernel_name import source_name
 
 SIMPLIFICATION = "algebraic_simplification"
 TRUNCATED = 3  # plans of a recipe, the whole one included
-MANGLED = re.compile(r"_Z(\d+)(\w+)")
-PLAIN = re.compile(r"(?:void )?(\w+)")
 
 
 class _Rewrite(NamedTuple):
@@ -136,12 +134,3 @@ class _Written:
                     return
                 self._known.append(more)
             yield self._known[place]
-
-
-def source_name(profiled: str) -> str:
-    """A kernel's name in the source, from a profiler's: mangled, or with its arguments."""
-    mangled = MANGLED.match(profiled)
-    if mangled:
-        return mangled[2][: int(mangled[1])]
-    plain = PLAIN.match(profiled)
-    return plain[1] if plain else profiled

@@ -1,10 +1,10 @@
 """A profile in the few lines that matter, and whole."""
 
-from kernelblaster.policies.expert.policy import source_name
 from kernelblaster.policies.expert.states import extract_states
 from kernelblaster.policies.llm.data import one_line
 from kernelblaster.policies.llm.prompt import NEEDED, Piece
 from kernelblaster.records import KernelProfile, KernelState, Profile
+from kernelblaster.records.kernel_name import source_name
 from kernelblaster.records.state import HEADROOM
 
 BUSY = {
