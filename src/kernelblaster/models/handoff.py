@@ -23,7 +23,8 @@ HOW = """
 
 # How to answer
 Write `answer.json` into this folder: one JSON object that fits `schema.json`. A long text, such as a source
-file, need not be inside it: write the text to a file in this folder, and give `"@file:NAME"` as the string.
+file, need not be inside it: write the text to a file in this folder, and give `"@file:NAME"` as the string,
+wherever one stands, inside of lists too. What the schema does not require may be left out.
 Everything needed is above. If the answer cannot be used, `problem.md` will say why; correct it then.
 """
 

@@ -43,7 +43,8 @@ FAILED = CompileFailed(
 def questions(case: Case) -> dict[str, Request[Any]]:
     """By role; `mend`, `minimal` and `cycles-only` too."""
     evaluation = relu()[1].model_copy(update={"profile": case.profile})
-    around = Around(evaluations={case.candidate.code: evaluation})
+    modelled = case.profile.tier == "modelled"
+    around = Around(modelled=modelled, evaluations={case.candidate.code: evaluation})
     around.tried = [
         tried(case.candidate, "unrolling", speedup_of(1.02), kernel=case.target.kernel),
         tried(case.candidate, "block_shape", "CompileFailed", kernel=case.target.kernel, child="gone"),

@@ -89,8 +89,8 @@ def test_a_gullible_model_cannot_undo_what_the_rules_find() -> None:
 
 
 def test_a_rejection_must_show_a_line_and_a_flag_never_rejects() -> None:
-    def reviewed(verdict: str, line: str) -> str:
-        told = {"verdict": verdict, "findings": [{"kind": "shortcut", "line": line, "why": "so"}]}
+    def reviewed(verdict: str, line: str, kind: str = "shortcut") -> str:
+        told = {"verdict": verdict, "findings": [{"kind": kind, "line": line, "why": "so"}]}
         model = Scripted(soft_verifier=told)
         return review_by_model(scene_of(relu()[0], model=model), Candidate(source=FUSED)).verdict
 
@@ -98,6 +98,7 @@ def test_a_rejection_must_show_a_line_and_a_flag_never_rejects() -> None:
     assert reviewed("reject", shown) == "rejected"
     assert reviewed("reject", "return cached;") == "flagged"
     assert reviewed("flag", shown) == "flagged"
+    assert reviewed("reject", shown, "untested-path") == "flagged"
 
 
 class Ended:

@@ -8,11 +8,12 @@ from kernelblaster.knowledge.events import Noted, Observed, Provenance
 from kernelblaster.knowledge.recipes import WITH
 from kernelblaster.models.failures import BudgetSpent, Empty, Malformed, Refused, TooLong
 from kernelblaster.models.request import Answer
+from kernelblaster.policies.expert.evaluation import evaluate_policy
 from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.expert.states import extract_states
 from kernelblaster.policies.llm.policy import MixedPolicy, Written
 from kernelblaster.policies.llm.roles import ROLES, Cast, cast_of
-from kernelblaster.policies.policy import Attempt, Target
+from kernelblaster.policies.policy import Attempt, Sample, Target
 from kernelblaster.records import Candidate, CompileFailed, Evaluation, Incorrect
 from tests.policies.llm.played import ANSWERS, BROKEN, FUSED, NO_CHANGE, VECTOR, rewrite
 from tests.policies.llm.questions import discrepancies
@@ -245,7 +246,30 @@ def test_what_was_tried_here_is_told() -> None:
     policy = policy_with(model, around=around)
     attempt, target = begun(policy)
     list(policy.moves(attempt, "block_shape", target))
-    assert "- unrolling on relu_kernel: 1.04x (expected 1.50x)" in model.prompt()
+    assert "- unrolling, on this source: 1.04x (expected 1.50x)" in model.prompt()
+
+
+def test_what_was_done_is_told_to_those_who_come_after() -> None:
+    """By the next lowerer, on which candidate it was; and by the gap analyst."""
+    case, evaluation = relu()
+    around = Around(evaluations={case.candidate.code: evaluation})
+    fused = rewrite(source=FUSED, summary="One pass over memory.", also_changed=["unrolling"])
+    explained = ANSWERS["gap-analyst"]("")
+    model = Scripted(lowerer=[fused, NO_CHANGE], gap_analyst=explained)
+    policy = policy_with(model, around=around)
+    attempt, target = begun(policy)
+    (move,) = policy.moves(attempt, "kernel_fusion", target)
+    step = tried(case.candidate, "kernel_fusion", speedup_of(2.0), kernel="relu_kernel", taken=True)
+    step = step.model_copy(update={"child": move.candidate.code})
+    around.tried = [step]
+    done = "One pass over memory. (also: unrolling)"
+    policy._seen[move.candidate.code] = policy._seen[attempt.candidate.code]
+    for place, where in ((attempt, "on this source"), (move, "on the way to this source")):
+        list(policy.moves(place, "block_shape", target))
+        assert f"- kernel_fusion, {where}: 2.00x (expected 1.50x). Done: {done}" in model.prompt()
+    sample = Sample(step, evaluation, evaluation, FLOOR_BYTES)
+    policy.explain(evaluate_policy([sample], [], planted(), "sm_90a"), planted())
+    assert f"done: {done}\n" in model.prompt() and "registers 10 to 10" in model.prompt()
 
 
 def test_a_question_stays_as_it_was_asked_first() -> None:

@@ -35,7 +35,7 @@ def lowering_prompt(budget: int) -> str:
     return render("lowerer.md", "lowerer", budget, {**told, "source": shown.pieces, "refusal": ""})
 
 
-@pytest.mark.parametrize("budget", [6500, 8000, 14_000])
+@pytest.mark.parametrize("budget", [6700, 8000, 14_000])
 def test_a_long_source_is_cut_by_functions_never_inside_one(budget: int) -> None:
     large = case("largest")
     prompt = lowering_prompt(budget)

@@ -17,15 +17,15 @@ from tests.policies.llm.scenes import case, relu
 NCU = Path(__file__).parents[2] / "devices" / "data" / "ncu_details.csv"
 # Tokens of the question, without the part that is the same for all questions of a task.
 SIZES = {
-    "initial-writer": (411, 447, 1027),
-    "state-extractor": (794, 2276, 1770),
-    "state-matcher": (303, 303, 303),
-    "proposer": (1185, 2753, 6436),
-    "lowerer": (741, 2273, 6424),
-    "soft-verifier": (732, 2058, 14_603),
+    "initial-writer": (440, 476, 1111),
+    "state-extractor": (957, 2439, 1933),
+    "state-matcher": (302, 302, 302),
+    "proposer": (1787, 3318, 6608),
+    "lowerer": (983, 2506, 6550),
+    "soft-verifier": (894, 2235, 14_831),
     "policy-evaluator": (160, 160, 160),
-    "gap-analyst": (386, 399, 399),
-    "knowledge-updater": (395, 402, 402),
+    "gap-analyst": (703, 716, 716),
+    "knowledge-updater": (379, 386, 386),
 }
 
 

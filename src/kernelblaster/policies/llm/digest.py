@@ -1,39 +1,28 @@
 """A profile in the few lines that matter, and whole."""
 
+import re
+from collections.abc import Mapping
+
+from kernelblaster.policies.expert.bottlenecks import PIPE_WORDS, thresholds
+from kernelblaster.policies.expert.signals import signals_of
 from kernelblaster.policies.expert.states import extract_states
 from kernelblaster.policies.llm.data import one_line
+from kernelblaster.policies.llm.figures import BUSY, TROUBLE, figure
 from kernelblaster.policies.llm.prompt import NEEDED, Piece
 from kernelblaster.records import KernelProfile, KernelState, Profile
 from kernelblaster.records.kernel_name import source_name
 from kernelblaster.records.state import HEADROOM
 
-BUSY = {
-    "dram": "device memory",
-    "l2": "L2",
-    "l1": "L1",
-    "issue": "issue slots",
-    "fp32_pipe": "FP32 pipe",
-    "tensor_pipe": "tensor pipe",
-    "occupancy": "occupancy",
-}
-TROUBLE = {
-    "excess_access": "sectors fetched in excess",
-    "bank_conflicts": "shared-memory conflicts",
-    "atomics": "atomics",
-    "spills": "spills",
-    "idle_lanes": "idle lanes",
-    "barriers": "stalls at barriers",
-    "imbalance": "idle in the last wave",
-    "redundancy": "bytes beyond the floor",
-}
 RESOURCES = {
     "Registers Per Thread": "registers",
     "Static Shared Memory Per Block": "{unit} of static shared memory",
     "Dynamic Shared Memory Per Block": "{unit} of dynamic shared memory",
 }
 NOTED = 0.05  # a trouble below this is none
+PIPE_NOTED = 0.25  # the same for pipes that are neither FP32 nor tensor
 ADVICE = 2  # rules that are told of a kernel
 ADVICE_LETTERS = 180
+ADDRESS = re.compile(r"\s*\(https?://[^)\s]*\)")  # of a manual, in the profiler's words
 BESIDES = 40  # importance of kernels other than the one in question; less for each further one
 
 
@@ -41,31 +30,53 @@ def digest(profile: Profile, floor_bytes: int, kernel: str | None = None) -> lis
     """A line or three for each kernel, by share of time; that of `kernel` is never left out."""
     states = extract_states(profile, floor_bytes)
     listed = sorted(zip(profile.kernels, states, strict=True), key=lambda pair: -pair[1].share)
-    pieces = []
+    pieces = [Piece(_meaning())]
     for place, (profiled, state) in enumerate(listed):
         name = kernel_name(profiled.name)
         importance = NEEDED if kernel in (None, name) and place < 8 else max(1, BESIDES - place)
-        pieces.append(Piece(_kernel(name, profiled, state, advised=importance == NEEDED), importance))
+        pipes = signals_of(profile, profiled, floor_bytes).pipes
+        text = _kernel(name, profiled, state, [*_busy(state.state.metrics), *_pipes(pipes)])
+        if importance == NEEDED:
+            text = "\n".join([text, *_advice(profiled)])
+        pieces.append(Piece(text, importance))
     return pieces
+
+
+def _meaning() -> str:
+    """What the figures are shares of."""
+    reachable = thresholds()["busy"]["dram_reachable"]
+    return (
+        f"(could save: against the task's own bytes at {reachable:.0%} of the memory's peak, or the "
+        "arithmetic that is done; the floor: at 100%)"
+    )
 
 
 def kernel_name(profiled: str) -> str:
     return one_line(source_name(profiled), 80)
 
 
-def _kernel(name: str, profiled: KernelProfile, state: KernelState, *, advised: bool) -> str:
+def _kernel(name: str, profiled: KernelProfile, state: KernelState, busy: list[str]) -> str:
     time = f"{profiled.duration_us:.1f} us, " if profiled.duration_us is not None else ""
     grid, block = ("x".join(str(n) for n in _short(of)) for of in (profiled.grid, profiled.block))
     metrics = state.state.metrics
-    busy = ", ".join(
-        f"{word} {metrics[key]:.0%}" for key, word in BUSY.items() if metrics.get(key, 0) >= 0.01
-    )
-    trouble = [f"{word} {metrics[key]:.0%}" for key, word in TROUBLE.items() if metrics.get(key, 0) > NOTED]
+    trouble = [figure(key, metrics[key]) for key in TROUBLE if metrics.get(key, 0) > NOTED]
     if HEADROOM in metrics:
         trouble.append(f"could save {metrics[HEADROOM]:.0%} of its time")
     lines = [f"- {name}: {state.share:.0%} of the call, {time}{grid} blocks of {block}{_resources(profiled)}"]
-    lines.append(f"  busy: {busy or 'unknown'}" + (f"; {', '.join(trouble)}" if trouble else ""))
-    return "\n".join([*lines, *(_advice(profiled) if advised else [])])
+    lines.append(f"  busy: {', '.join(busy) or 'unknown'}" + (f"; {', '.join(trouble)}" if trouble else ""))
+    return "\n".join(lines)
+
+
+def _busy(metrics: Mapping[str, float]) -> list[str]:
+    return [figure(key, metrics[key]) for key in BUSY if metrics.get(key, 0) >= 0.01]
+
+
+def _pipes(pipes: Mapping[str, float]) -> list[str]:
+    """The other pipes, such as that of integers, which a state may be named by."""
+    found: dict[str, float] = {}
+    for pipe, word in PIPE_WORDS.items():
+        found[word] = max(found.get(word, 0.0), pipes.get(pipe, 0.0))
+    return [f"{word.replace('-', ' ')} {use:.0%}" for word, use in found.items() if use >= PIPE_NOTED]
 
 
 def _resources(profiled: KernelProfile) -> str:
@@ -79,13 +90,15 @@ def _resources(profiled: KernelProfile) -> str:
 
 
 def _advice(profiled: KernelProfile) -> list[str]:
-    """The profiler's own words, those that promise most first."""
+    """The profiler's own words, those that promise most first; one that promises nothing only where no
+    other does."""
     ordered = sorted(profiled.advice, key=lambda a: -(a.estimated_speedup_percent or 0.0))
+    promising = [advice for advice in ordered if advice.estimated_speedup_percent]
     lines = []
-    for advice in ordered[:ADVICE]:
+    for advice in promising[:ADVICE] or ordered[:1]:
         percent = advice.estimated_speedup_percent
         promise = f" (up to {percent:.0f} %)" if percent else ""
-        lines.append(f"  profiler{promise}: {one_line(advice.message, ADVICE_LETTERS)}")
+        lines.append(f"  profiler{promise}: {one_line(ADDRESS.sub('', advice.message), ADVICE_LETTERS)}")
     return lines
 
 

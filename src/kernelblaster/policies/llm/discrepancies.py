@@ -1,53 +1,76 @@
 """What was expected of techniques against what they gained, as lines of a prompt."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import exp
 
-from kernelblaster.policies.expert.gaps import contrast_of
+from kernelblaster.policies.expert.gaps import Contrast, contrast_of
 from kernelblaster.policies.llm.data import one_line
 from kernelblaster.policies.llm.feedback import outcome_feedback
+from kernelblaster.policies.llm.figures import change
 from kernelblaster.policies.llm.prompt import NEEDED, Piece
 from kernelblaster.policies.policy import Discrepancy, Sample
 
 MOVED = 4  # metrics that are told of one
+ALWAYS = ("issue", "occupancy", "registers")  # these are told whether they moved or not
+LETTERS = 240  # of what was said of a step
 
 
-def listed(discrepancies: Sequence[Discrepancy], *, contrasts: bool) -> list[Piece]:
-    """Numbered from 0; the first are never left out."""
+def listed(discrepancies: Sequence[Discrepancy], summaries: Mapping[str, str] | None = None) -> list[Piece]:
+    """Numbered from 0; the first are never left out. With `summaries` (what those who wrote candidates said
+    that they did, by `code`), each has its evidence, too: what was done, and what the profiles show."""
     return [
-        Piece(_text(number, found, contrasts), NEEDED if number < 3 else max(1, 60 - number))
+        Piece(_text(number, found, summaries), NEEDED if number < 3 else max(1, 60 - number))
         for number, found in enumerate(discrepancies)
     ]
 
 
-def _text(number: int, found: Discrepancy, contrasts: bool) -> str:
+def _text(number: int, found: Discrepancy, summaries: Mapping[str, str] | None) -> str:
     got = "no valid candidate" if found.measured is None else f"{exp(found.measured):.2f}x"
     failed = ", ".join(f"{count} {kind}" for kind, count in sorted(found.failures.items()))
-    attempts = f"{found.count} attempts" + (f", of them {failed}" if failed else "")
+    attempts = f"{found.count} attempt{'s' if found.count != 1 else ''}" + (
+        f", of them {failed}" if failed else ""
+    )
     lines = [
         f"{number}. {one_line(found.technique, 80)} in {one_line(found.state, 80)}: expected "
         f"{exp(found.expected):.2f}x, got {got}; {attempts}"
     ]
-    return "\n".join([*lines, *(_evidence(found) if contrasts else [])])
+    return "\n".join([*lines, *(_evidence(found, summaries) if summaries is not None else [])])
 
 
-def _evidence(found: Discrepancy) -> list[str]:
-    """Of the sample that differs most: what the profiles show, or how it failed."""
+def _evidence(found: Discrepancy, summaries: Mapping[str, str]) -> list[str]:
+    """Of the sample that differs most: what was done, and what the profiles show or how it failed."""
     valid = [s for s in found.samples if isinstance(s.step.result, float)]
     if not valid:
-        return [f"   {one_line(outcome_feedback(s.child.outcome, ''), 240)}" for s in found.samples[:1]]
+        failed = found.samples[0]
+        said = one_line(outcome_feedback(failed.child.outcome, ""), LETTERS)
+        return [*_done(failed, summaries), f"   {said}"]
     sample = max(valid, key=lambda s: abs(_gain(s) - found.expected))
+    return [*_done(sample, summaries), _shown(sample)]
+
+
+def _done(sample: Sample, summaries: Mapping[str, str]) -> list[str]:
+    said = one_line(summaries.get(sample.step.child, ""), LETTERS)
+    return [f"   done: {said}"] if said else []
+
+
+def _shown(sample: Sample) -> str:
     before = f"after {one_line(', '.join(sample.step.before), 120)}" if sample.step.before else "at first"
     contrast = contrast_of(sample)
     if contrast is None:
-        return [f"   {before}; no profile of both"]
+        return f"   {before}; no profile of both"
     own = "" if contrast.own_speedup is None else f", itself {contrast.own_speedup:.2f}x as fast"
-    moved = [f"{name} {old:.2f} to {new:.2f}" for name, (old, new) in list(contrast.moved.items())[:MOVED]]
     states = f"{contrast.before.state.name}, then {contrast.after.state.name}"
-    return [
+    return (
         f"   {before}: {one_line(sample.step.kernel, 60)}, {contrast.before.share:.0%} of the call{own}; "
-        f"{states}; {', '.join(moved) or 'no metric moved'}"
-    ]
+        f"{states}; {', '.join(_changes(contrast)) or 'no metrics of both'}"
+    )
+
+
+def _changes(contrast: Contrast) -> list[str]:
+    """What moved most, and what is always told."""
+    old, new = contrast.before.state.metrics, contrast.after.state.metrics
+    names = dict.fromkeys([*list(contrast.moved)[:MOVED], *ALWAYS])
+    return [change(name, old[name], new[name]) for name in names if name in old and name in new]
 
 
 def _gain(sample: Sample) -> float:

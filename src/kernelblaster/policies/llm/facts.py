@@ -1,22 +1,20 @@
-"""What a prompt says about the task, the judge's rules and the GPU."""
+"""What a prompt says about the judge's rules, the sizes and the times."""
 
+from collections.abc import Sequence
 from pathlib import PurePath
 
-from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.judge.sweep import tunables
-from kernelblaster.policies.llm.data import RULE, data
+from kernelblaster.policies.llm.data import RULE
 from kernelblaster.policies.llm.prompt import render
-from kernelblaster.records import Task, Timing
+from kernelblaster.policies.llm.reference_words import precision
+from kernelblaster.records import Task, Timing, Workload
 from kernelblaster.tasks.header import declaration
 
 CONTRACT_TOKENS = 2500
-FEATURES = (
-    (70, "mma on FP16"),
-    (80, "cp.async, mma on TF32 and BF16"),
-    (90, "clusters, TMA bulk copies, wgmma"),
-    (100, "tcgen05"),
+SAME = (
+    "A size that is the same in all of them may be taken as fixed, if the code checks it and has a plain "
+    "path for other values."
 )
-SHARED_KB = {70: 96, 75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 120: 99}
 
 
 def contract(task: Task) -> str:
@@ -25,7 +23,9 @@ def contract(task: Task) -> str:
     sections = {
         "header": declaration(task.signature, PurePath(task.name).name).strip(),
         "dtype": task.dtype,
+        "tf32": precision(task),
         "sizes": sizes(task),
+        "same": SAME if _fixed(task.workloads) else "",
         "data_rule": RULE,
     }
     return render("contract.md", "contract", CONTRACT_TOKENS, sections)
@@ -33,8 +33,12 @@ def contract(task: Task) -> str:
 
 def change_contract(task: Task) -> str:
     """The same for those who change a candidate that keeps the rules already: its source shows the rest."""
-    primary = ", ".join(f"{name}={value}" for name, value in task.primary.sizes.items())
-    sections = {"dtype": task.dtype, "sizes": primary or "no sizes", "data_rule": RULE}
+    sections = {
+        "dtype": task.dtype,
+        "tf32": precision(task),
+        "sizes": _brief(task.workloads),
+        "data_rule": RULE,
+    }
     return render("change_contract.md", "contract", CONTRACT_TOKENS, sections)
 
 
@@ -48,35 +52,46 @@ def sizes(task: Task) -> str:
     )
 
 
-def reference(task: Task) -> str:
-    return data(f"reference, {'PyTorch' if task.kind == 'module' else 'CUDA'}", task.source)
+def _brief(workloads: Sequence[Workload]) -> str:
+    """The same in one line: names once, then values; sizes that never differ are told once."""
+    fixed = _fixed(workloads)
+    names = [name for name in workloads[0].sizes if name not in fixed]
+    cases = [
+        f"{','.join(str(w.sizes[name]) for name in names)}{' (timed)' if w.name == 'primary' else ''}"
+        for w in workloads
+    ]
+    told = [f"{','.join(names)} = {'; '.join(dict.fromkeys(cases))}"] if names else []
+    if fixed:
+        always = "always " if len(workloads) > 1 else ""
+        told.append(always + ", ".join(f"{name}={value}" for name, value in fixed.items()))
+    return "; ".join(told) or "no sizes"
 
 
-def gpu(spec: GpuSpec, *, modelled: bool) -> str:
-    """Limits and instructions of the architecture. On the emulated device only what all GPUs since 8.0
-    have can be run."""
-    number = capability(spec)
-    has = "; ".join(words for since, words in FEATURES if number >= since and (not modelled or since <= 80))
-    shared = SHARED_KB.get(number, SHARED_KB[max(n for n in SHARED_KB if n <= max(number, 70))])
-    return (
-        f"{spec.title}, {spec.architecture}: {spec.multiprocessors} multiprocessors, "
-        f"{spec.dram_gb_s:g} GB/s, {spec.l2_mb:g} MB L2, {spec.fp32_tflops:g} TFLOPS FP32, "
-        f"{spec.fp16_tflops:g} FP16 tensor, {shared} KB of shared memory a block. Has {has}."
-    )
+def compared_at(task: Task, *, modelled: bool) -> str:
+    """The sizes at which results were compared: on the emulated device small ones only."""
+    if not modelled:
+        return _brief([w for w in task.workloads if w.name != "small" or task.small_declared])
+    compared, timed = (_brief([w]) for w in (task.small or task.smallest, task.primary))
+    return f"{compared} alone, on an emulated device (those at the timed sizes were not: {timed})"
 
 
-def capability(spec: GpuSpec) -> int:
-    """90 for sm_90a."""
-    return int("".join(letter for letter in spec.architecture if letter.isdigit()) or 70)
+def _fixed(workloads: Sequence[Workload]) -> dict[str, int]:
+    """Sizes that are the same in every workload."""
+    sizes = workloads[0].sizes
+    return {
+        name: value for name, value in sizes.items() if all(w.sizes.get(name) == value for w in workloads)
+    }
 
 
-def times(timing: Timing | None) -> str:
+def times(timing: Timing | None, best_us: float | None = None) -> str:
+    """`best_us` is the fastest correct candidate of the run so far."""
     if timing is None:
         return "not timed"
     about = " (modelled)" if timing.modelled else ""
+    best = f"; the best so far {best_us:.1f} us" if best_us is not None else ""
     return (
-        f"{timing.candidate_us:.1f} us{about}; PyTorch {timing.baseline_us:.1f} us; no implementation can be "
-        f"faster than {timing.floor_us:.1f} us"
+        f"{timing.candidate_us:.1f} us{about}{best}; PyTorch {timing.baseline_us:.1f} us; floor "
+        f"{timing.floor_us:.1f} us, at peak rates"
     )
 
 

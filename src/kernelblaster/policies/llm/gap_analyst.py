@@ -6,7 +6,7 @@ from typing import get_args
 from pydantic import BaseModel
 
 from kernelblaster.knowledge.content import Content
-from kernelblaster.policies.expert.gaps import explain_gap
+from kernelblaster.policies.expert.gaps import REASONS, explain_gap
 from kernelblaster.policies.llm.asker import Question
 from kernelblaster.policies.llm.data import RULE, one_line
 from kernelblaster.policies.llm.discrepancies import listed
@@ -47,9 +47,9 @@ def analyst_question(scene: Scene, found: Sequence[Discrepancy], key: str) -> Qu
         system=f"You explain why GPU kernels became faster or slower. {RULE}",
         template="gap_analyst.md",
         sections={
-            "results": listed(found, contrasts=True),
+            "results": listed(found, scene.summaries),
             "gpu": scene.gpu,
-            "causes": ", ".join(f"`{cause}`" for cause in get_args(Cause)),
+            "causes": "\n".join(f"- {cause}: {REASONS[cause]}" for cause in get_args(Cause)),
         },
         schema=Explanations,
     )

@@ -1,6 +1,7 @@
-"""What was tried before from the same candidate, and in the same state, and how it ended."""
+"""What was tried before from the same candidate, on the way to it and in the same state: how it ended."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import exp
 
 from kernelblaster.policies.llm.data import one_line
@@ -10,25 +11,52 @@ from kernelblaster.records import Evaluation, Step
 from kernelblaster.records.outcome import CORRECT
 
 SHOWN = 8
-HERE, IN_STATE = 60, 30  # importance
+HERE, ON_THE_WAY, IN_STATE = 60, 50, 30  # importance
+LETTERS = 160  # of what was said of a step
 
 
-def history(
-    steps: Sequence[Step], evaluations: Mapping[str, Evaluation], code: str, state: str
-) -> list[Piece]:
-    """A line for each, those from this very candidate first, then the latest."""
-    here = [step for step in steps if step.parent == code]
-    alike = [step for step in steps if step.parent != code and step.state == state]
+@dataclass(frozen=True)
+class Tried:
+    """The steps of a run; what became of candidates, and what those who wrote them said that they did, both
+    by the `code` of candidates."""
+
+    steps: Sequence[Step]
+    evaluations: Mapping[str, Evaluation]
+    summaries: Mapping[str, str]
+
+
+def history(tried: Tried, code: str, state: str, kernel: str) -> list[Piece]:
+    """A line for each: those from this very candidate, those that led to it, then others in its state,
+    always the latest first. Only kernels other than `kernel` are named."""
+    way = _way(tried.steps, code)
+    here = [step for step in tried.steps if step.parent == code]
+    alike = [s for s in tried.steps if s.state == state and s.parent != code and s not in way]
     return [
-        Piece(_line(step, evaluations.get(step.child)), importance - place)
-        for listed, importance in ((here[::-1], HERE), (alike[::-1], IN_STATE))
+        Piece(_line(tried, step, where, kernel), importance - place)
+        for listed, where, importance in (
+            (here[::-1], "on this source", HERE),
+            (way, "on the way to this source", ON_THE_WAY),
+            (alike[::-1], "on another candidate", IN_STATE),
+        )
         for place, step in enumerate(listed[:SHOWN])
     ]
 
 
-def _line(step: Step, evaluation: Evaluation | None) -> str:
-    where = f" on {one_line(step.kernel, 60)}" if step.kernel else ""
-    return f"- {one_line(step.technique, 80)}{where}: {_ended(step, evaluation)}"
+def _way(steps: Sequence[Step], code: str) -> list[Step]:
+    """The steps from the first candidate to this one, the last of them first."""
+    by_child = {step.child: step for step in reversed(steps) if step.taken and step.child != step.parent}
+    way: list[Step] = []
+    while (step := by_child.get(code)) is not None and step not in way:
+        way.append(step)
+        code = step.parent
+    return way
+
+
+def _line(tried: Tried, step: Step, where: str, kernel: str) -> str:
+    changed = f", {one_line(step.kernel, 60)}" if step.kernel not in ("", kernel) else ""
+    said = one_line(tried.summaries.get(step.child, ""), LETTERS)
+    ended = _ended(step, tried.evaluations.get(step.child)) + (f". Done: {said}" if said else "")
+    return f"- {one_line(step.technique, 80)}{changed}, {where}: {ended}"
 
 
 def _ended(step: Step, evaluation: Evaluation | None) -> str:

@@ -5,8 +5,8 @@ from pydantic import BaseModel, Field
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.policies.llm.asker import Question
 from kernelblaster.policies.llm.data import one_line
-from kernelblaster.policies.llm.facts import reference
 from kernelblaster.policies.llm.feedback import feedback
+from kernelblaster.policies.llm.reference_words import module_rules, reference
 from kernelblaster.policies.llm.rewriting import Work, mend
 from kernelblaster.policies.llm.scene import Scene
 from kernelblaster.policies.llm.source import kernel_names
@@ -36,7 +36,11 @@ def draft_question(scene: Scene, seed: int = 0) -> Question[FirstDraft]:
         key=f"draft{seed}",
         system=scene.contract,
         template="initial_writer.md",
-        sections={"reference": reference(scene.task), "gpu": scene.gpu},
+        sections={
+            "reference": reference(scene.task),
+            "gpu": scene.gpu,
+            "module_rules": module_rules(scene.task),
+        },
         schema=FirstDraft,
         seed=seed,
     )

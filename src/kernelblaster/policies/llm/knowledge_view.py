@@ -5,14 +5,16 @@ from math import exp
 from kernelblaster.knowledge.content import Content, OptimizationEntry, Scored
 from kernelblaster.knowledge.matching import MATCH, nearest
 from kernelblaster.policies.llm.data import one_line
+from kernelblaster.policies.llm.figures import figure
 from kernelblaster.policies.llm.prompt import Piece
 from kernelblaster.policies.policy import WORTH_SAYING
-from kernelblaster.records import State
+from kernelblaster.records import Optimization, State
 from kernelblaster.records.state import HEADROOM
 
 SHOWN, METRICS = 0.1, 6  # metrics of a state: how large the smallest, and how many
+ALSO = "; also: "  # where a description begins to repeat the secondary words of the name
 NOTES = 3  # of a technique or a state
-EVIDENCE = 50  # importance of a technique's line; less for each further one
+EVIDENCE, MEANING = 50, 35  # importance of a technique's line and of what it is; less for each further one
 
 
 def known_state(content: Content, state: State) -> str | None:
@@ -24,12 +26,14 @@ def known_state(content: Content, state: State) -> str | None:
     return found.state.name if found is not None and found.distance <= MATCH else None
 
 
-def state_text(state: State, content: Content, name: str) -> str:
-    """The state that was found, the known one that it is, and what was noted there."""
-    lines = [f"{one_line(state.name)}: {one_line(state.description, 300)}{_evidence(state)}"]
+def state_text(state: State, content: Content, name: str, *, figures: bool = False) -> str:
+    """The state that was found, the known one that it is, and what was noted there. Its figures only where
+    no profile stands beside it, which has them too."""
+    known_as = f" (known as {one_line(name)})" if name in content.states and name != state.name else ""
+    evidence = _evidence(state) if figures else ""
+    described = state.description.partition(ALSO)[0].rstrip(".")  # the name has the rest
+    lines = [f"{one_line(state.name)}{known_as}: {one_line(described, 300)}.{evidence}"]
     known = content.states.get(name)
-    if known is not None and name != state.name:
-        lines.append(f"Known as {one_line(name)}: {one_line(known.state.description, 300)}")
     lines += [f"Note: {one_line(note, 300)}" for note in (known.notes[-NOTES:] if known else ())]
     return "\n".join(lines)
 
@@ -39,17 +43,17 @@ def _evidence(state: State) -> str:
     shown = sorted(
         (-value, key) for key, value in state.metrics.items() if value >= SHOWN and key != HEADROOM
     )
-    told = ", ".join(f"{key} {-value:.2f}" for value, key in shown[:METRICS])
+    told = ", ".join(figure(key, -value) for value, key in shown[:METRICS])
     return f" Evidence: {told}." if told else ""
 
 
 def technique_text(scored: Scored, attempts: float, *, briefly: bool = False) -> str:
     """What is expected of a technique, and how sure that is; unless `briefly`, what it is."""
     optimization, low_high = scored.optimization, scored.prediction.interval
-    tried = f"tried {attempts:.0f} times" if attempts >= 1 else "never tried here"
+    tried = f"tried {attempts:.0f} times, {scored.prediction.valid_chance:.0%} valid"
     lines = [
         f"{one_line(optimization.technique)}: expected {exp(scored.prediction.mean):.2f}x "
-        f"({low_high[0]:.2f} to {low_high[1]:.2f}; {tried}, {scored.prediction.valid_chance:.0%} valid)"
+        f"({low_high[0]:.2f} to {low_high[1]:.2f}{f'; {tried}' if attempts >= 1 else ''})"
     ]
     if optimization.description and not briefly:
         lines.append(f"  {one_line(optimization.description, 400)}")
@@ -59,8 +63,16 @@ def technique_text(scored: Scored, attempts: float, *, briefly: bool = False) ->
     return "\n".join(lines)
 
 
-def techniques(content: Content, state: str, architecture: str, most: int) -> list[tuple[str, Piece]]:
-    """The techniques that are known in a state, the most promising first, each with a line or two."""
+def meaning(optimization: Optimization) -> str:
+    """What a technique is and what it needs, in a line; nothing where neither is known."""
+    needs = "; ".join(optimization.preconditions)
+    told = [one_line(optimization.description, 220), f"Needs: {one_line(needs, 160)}." if needs else ""]
+    return f"  {' '.join(words for words in told if words)}".rstrip()
+
+
+def techniques(content: Content, state: str, architecture: str, most: int) -> list[tuple[str, list[Piece]]]:
+    """The techniques that are known in a state, the most promising first: what is expected of each, and
+    what it is."""
     if state not in content.states:
         return []
     entries = content.entries.get(content.resolve(state), {})
@@ -68,7 +80,10 @@ def techniques(content: Content, state: str, architecture: str, most: int) -> li
     return [
         (
             s.optimization.technique,
-            Piece(f"- {technique_text(s, attempts(entry), briefly=True)}", EVIDENCE - place),
+            [
+                Piece(f"- {technique_text(s, attempts(entry), briefly=True)}", EVIDENCE - place),
+                Piece(meaning(s.optimization), MEANING - place),
+            ],
         )
         for place, s in enumerate(found)
         if (entry := entries.get(s.optimization.technique)) is not None

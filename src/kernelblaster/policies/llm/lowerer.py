@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 from kernelblaster.knowledge.content import Content
-from kernelblaster.policies.llm.facts import constants, reference
-from kernelblaster.policies.llm.history import history
+from kernelblaster.policies.llm.facts import constants
+from kernelblaster.policies.llm.gpu_words import only_on_hardware
 from kernelblaster.policies.llm.knowledge_view import attempts, known_state, state_text, technique_text
 from kernelblaster.policies.llm.prompt import Piece
+from kernelblaster.policies.llm.reference_words import computation
 from kernelblaster.policies.llm.rewriting import REFERENCE, Rewritten, Work, mend, rewrite
 from kernelblaster.policies.llm.scene import Scene
 from kernelblaster.policies.policy import Target
@@ -31,7 +32,7 @@ class Lowering:
 
 def lower(scene: Scene, lowering: Lowering, described: str) -> Rewritten:
     """The parent's source with the technique applied. `described` is what the model said that proposed it
-    in this run: it may be a new algorithm, which needs to know what is computed, not only how."""
+    in this run."""
     work = _work(scene, lowering, lowering.key, lowering.parent)
     return rewrite(scene, work, "lowerer.md", sections(scene, lowering, described))
 
@@ -39,16 +40,18 @@ def lower(scene: Scene, lowering: Lowering, described: str) -> Rewritten:
 def sections(scene: Scene, lowering: Lowering, described: str) -> dict[str, str | list[Piece]]:
     target, content = lowering.target, scene.surroundings.now()
     name = known_state(content, target.state) or target.state.name
-    around = scene.surroundings
+    technique = technique_words(content, name, lowering.technique, scene.architecture, described)
+    if scene.modelled and lowering.technique in only_on_hardware():
+        technique += "\n  The emulated device has no instructions for it."
     return {
         "kernel": target.kernel,
-        "technique": technique_words(content, name, lowering.technique, scene.architecture, described),
+        "technique": technique,
         "state": state_text(target.state, content, name),
         "times": scene.times(lowering.parent.code),
         "digest": scene.profile(lowering.profile, lowering.floor_bytes, target.kernel),
-        "history": history(around.tried, around.evaluations, lowering.parent.code, name),
+        "history": scene.history(lowering.parent.code, name, target.kernel),
         "gpu": scene.gpu,
-        "reference": [Piece(reference(scene.task), REFERENCE)] if described else "",
+        "reference": [Piece(computation(scene.task), REFERENCE)],
         "constants": constants(lowering.parent.source),
     }
 

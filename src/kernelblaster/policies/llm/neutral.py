@@ -10,6 +10,8 @@ QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 ASSEMBLY = re.compile(r"\basm\b[^;]*;", re.DOTALL)
 PTX_COMMENT = re.compile(r"//(?:[^\"\\]|\\[^n])*|/\*.*?\*/", re.DOTALL)
 NAME = re.compile(r"\b[A-Za-z_]\w*\b")
+HEAD = re.compile(r"(?:\} ?)?(?:else|if|for|while|do)\b")
+UNFINISHED = re.compile(r"(?:[-=+*/%&|^?,<]| :)$")
 SENTENCE = 4  # words in a name, or this many letters: more than a name needs
 LETTERS = 32
 OWN = re.compile(r"cuda\w+|__\w+|launch_gpu_implementation|\w+_t")
@@ -29,13 +31,31 @@ def neutral(source: str) -> str:
 
 
 def _indented(code: str) -> str:
-    """Lines as the nesting of braces indents them: not even spaces are the author's."""
-    lines, depth = [], 0
+    """Lines as the nesting of braces, open parentheses and statements without braces indent them: not even
+    spaces are the author's."""
+    lines: list[str] = []
+    levels = [0]  # the indent inside each brace that is open
+    under = opened = 0  # heads (`if`, `for`) that wait for their statement; open parentheses
+    goes_on = head = False  # whether the line before was no whole statement, and whether it began with a head
     for line in code.splitlines():
         text = " ".join(line.split())
-        if text:
-            lines.append("  " * (depth - text.startswith("}")) + text)
-            depth = max(0, depth + text.count("{") - text.count("}"))
+        if not text:
+            continue
+        if text[0] in "{}":
+            under, goes_on = 0, False
+        base = max(0, levels[-1] + under - text.startswith("}"))
+        lines.append("  " * (base + goes_on) + text)
+        if text.startswith("#"):
+            continue
+        head = bool(HEAD.match(text)) if not goes_on else head
+        opened = max(0, opened + text.count("(") - text.count(")"))
+        for brace in re.findall("[{}]", text):
+            levels = [*levels, base + 1] if brace == "{" else levels[:-1] or [0]
+        goes_on = opened > 0 or bool(UNFINISHED.search(text))
+        if opened == 0 and text[-1] in ";{}":
+            under = 0
+        elif head and not goes_on:
+            under += 1
     return "\n".join(lines) + "\n"
 
 

@@ -8,8 +8,8 @@ from pydantic import BaseModel, Field
 from kernelblaster.policies.llm.asker import Question
 from kernelblaster.policies.llm.data import data
 from kernelblaster.policies.llm.digest import whole_profile
-from kernelblaster.policies.llm.facts import reference
 from kernelblaster.policies.llm.prompt import Piece
+from kernelblaster.policies.llm.reference_words import reference
 from kernelblaster.policies.llm.scene import UNLIMITED, Scene
 from kernelblaster.records import Candidate, Profile
 

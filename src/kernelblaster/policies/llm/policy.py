@@ -142,6 +142,7 @@ class MixedPolicy:
             return None
         origin = f"llm: {lowering.technique}"
         candidate = Candidate(source=found.source, origin=origin, parent=parent.candidate.digest)
+        self.scene.summaries[candidate.code] = found.summary
         before = _families(parent)
         families = {name: before.get(name, lowering.target.family) for name in kernel_names(found.source)}
         form = Written(families, lowering)

@@ -31,6 +31,6 @@ def evaluator_question(found: Sequence[Discrepancy], key: str) -> Question[Instr
         key=key,
         system=f"You judge what a search has learned. {RULE}",
         template="policy_evaluator.md",
-        sections={"results": listed(found, contrasts=False)},
+        sections={"results": listed(found)},
         schema=Instructive,
     )

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pydantic import BaseModel, Field
 
 from kernelblaster.policies.llm.asker import Question
-from kernelblaster.policies.llm.facts import reference
-from kernelblaster.policies.llm.history import history
+from kernelblaster.policies.llm.gpu_words import only_on_hardware
 from kernelblaster.policies.llm.knowledge_view import known_state, state_text, techniques
 from kernelblaster.policies.llm.prompt import Piece
+from kernelblaster.policies.llm.reference_words import reference
 from kernelblaster.policies.llm.rewriting import REFERENCE
 from kernelblaster.policies.llm.scene import Scene
 from kernelblaster.policies.llm.source_view import view
@@ -26,12 +26,15 @@ NAME = re.compile(r"[a-z][a-z0-9_]{2,59}")
 class Proposal(BaseModel):
     technique: str = Field(description="A general name in lower_case_with_underscores.")
     description: str = Field(description="What to do, in general terms.")
-    predicted: float = Field(description="The speedup of the whole call; 1.0 is none.", gt=0)
+    predicted: float = Field(description="The speedup of the whole call by it alone; 1.0 is none.", gt=0)
     reason: str = Field(description="Why here.")
 
 
 class Proposals(BaseModel):
-    inapplicable: list[str] = Field(default_factory=list, description="Names of known techniques.")
+    inapplicable: list[str] = Field(
+        default_factory=list,
+        description="Known techniques that cannot be applied to this kernel or are done here already.",
+    )
     proposals: list[Proposal]
 
 
@@ -56,10 +59,10 @@ def propose(
 def proposer_question(
     scene: Scene, candidate: Candidate, target: Target, profile: Profile, floor_bytes: int
 ) -> Question[Proposals]:
-    around = scene.surroundings
-    content = around.now()
+    content = scene.surroundings.now()
     name = known_state(content, target.state) or target.state.name
-    known = [piece for _, piece in techniques(content, name, scene.architecture, KNOWN)]
+    known = techniques(content, name, scene.architecture, KNOWN)
+    beyond = only_on_hardware() & {technique for technique, _ in known} if scene.modelled else ()
     return Question(
         role="proposer",
         key=f"{target.kernel}/{target.state.name}",
@@ -72,8 +75,9 @@ def proposer_question(
             "state": state_text(target.state, content, name),
             "times": scene.times(candidate.code),
             "digest": scene.profile(profile, floor_bytes, target.kernel),
-            "known": known or "Nothing yet.",
-            "history": history(around.tried, around.evaluations, candidate.code, name),
+            "known": [piece for _, pieces in known for piece in pieces] or "Nothing yet.",
+            "beyond": ", ".join(sorted(beyond)),
+            "history": scene.history(candidate.code, name, target.kernel),
             "gpu": scene.gpu,
             "source": view("candidate", candidate.source, [target.kernel]).pieces,
         },

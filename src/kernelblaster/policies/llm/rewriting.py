@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field
 from kernelblaster.policies.llm.asker import Question
 from kernelblaster.policies.llm.data import data, one_line
 from kernelblaster.policies.llm.edits import Edit, Refusal, changed
-from kernelblaster.policies.llm.facts import reference
 from kernelblaster.policies.llm.prompt import Piece
+from kernelblaster.policies.llm.reference_words import reference
 from kernelblaster.policies.llm.roles import Role
 from kernelblaster.policies.llm.scene import Scene
 from kernelblaster.policies.llm.source_view import view
@@ -22,10 +22,20 @@ REFERENCE = 45  # importance
 class Rewrite(BaseModel):
     """A new candidate as changes to the old one: `edits`, or the whole file as `source`."""
 
-    applicable: bool = Field(description="false if what was asked for cannot be done or cannot pay here.")
+    applicable: bool = Field(
+        description="false if what was asked for cannot be applied, is applied already, or cannot pay here."
+    )
     summary: str = Field(description="What was changed, or why nothing can be, in a sentence or two.")
     edits: list[Edit] = Field(default_factory=list, description="Replacements, made in this order.")
     source: str = Field(default="", description="The whole new file, where most of it changes; else empty.")
+    also_changed: list[str] = Field(
+        default_factory=list, description="Names of other techniques that necessarily came along."
+    )
+
+    @property
+    def told(self) -> str:
+        """The summary, with what came along."""
+        return f"{self.summary} (also: {', '.join(self.also_changed)})" if self.also_changed else self.summary
 
 
 @dataclass(frozen=True)
@@ -76,7 +86,7 @@ def rewrite(scene: Scene, work: Work, template: str, sections: Mapping[str, Any]
         except Refusal as problem:
             refusal = f"Your last changes were not applied: {one_line(str(problem), 400)}."
         else:
-            return Rewritten(new, answer.summary)
+            return Rewritten(new, answer.told)
     return NOTHING
 
 

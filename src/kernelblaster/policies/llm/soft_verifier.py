@@ -8,17 +8,19 @@ from pydantic import BaseModel, Field
 
 from kernelblaster.policies.llm.asker import Question
 from kernelblaster.policies.llm.data import RULE, data, one_line
-from kernelblaster.policies.llm.facts import reference
+from kernelblaster.policies.llm.facts import compared_at
 from kernelblaster.policies.llm.neutral import neutral
+from kernelblaster.policies.llm.reference_words import reference
 from kernelblaster.policies.llm.scene import Scene
 from kernelblaster.policies.llm.structure import Finding, structure
 from kernelblaster.records import Candidate
 
 Verdict = Literal["nothing-found", "flagged", "rejected"]
+UNTESTED = "untested-path"  # no reason to reject: nothing is known to be wrong there
 
 
 class Suspicion(BaseModel):
-    kind: Literal["functionality-removed", "shortcut", "forbidden-library", "other"]
+    kind: Literal["functionality-removed", "shortcut", "forbidden-library", "untested-path", "other"]
     line: str = Field(description="A line of the candidate, copied to the letter.")
     why: str
 
@@ -58,6 +60,8 @@ def verifier_question(scene: Scene, candidate: Candidate, found: list[Finding]) 
         template="soft_verifier.md",
         sections={
             "reference": reference(scene.task),
+            "tested": compared_at(scene.task, modelled=scene.modelled),
+            "dtype": scene.task.dtype,
             "source": data("candidate", code),
             "found": "\n".join(f"- {f.kind}: {one_line(f.text)}" for f in found) or "Nothing.",
         },
@@ -69,7 +73,8 @@ def _review(found: list[Finding], opinion: Opinion | None, code: str) -> Review:
     texts = [f"{finding.kind}: {finding.text}" for finding in found]
     shown = opinion.findings if opinion and opinion.verdict != "nothing-found" else []
     texts += [f"{s.kind}: {one_line(s.why, 300)} ({one_line(s.line, 120)})" for s in shown]
-    proven = any(" ".join(s.line.split()) in " ".join(code.split()) for s in shown if s.line.strip())
+    grave = [s for s in shown if s.line.strip() and s.kind != UNTESTED]
+    proven = any(" ".join(s.line.split()) in " ".join(code.split()) for s in grave)
     if any(finding.grave for finding in found) or (opinion and opinion.verdict == "reject" and proven):
         return Review("rejected", tuple(texts))
     suspected = bool(found) or (opinion is not None and opinion.verdict != "nothing-found")

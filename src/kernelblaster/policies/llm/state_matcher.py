@@ -41,7 +41,7 @@ def matcher_question(scene: Scene, state: State, near: list[State]) -> Question[
         key=state.digest,
         system=f"You know how GPU kernels behave. {RULE}",
         template="state_matcher.md",
-        sections={"state": state_text(state, Content(), state.name), "known": known},
+        sections={"state": state_text(state, Content(), state.name, figures=True), "known": known},
         schema=Matched,
     )
 

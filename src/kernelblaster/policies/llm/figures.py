@@ -1,0 +1,39 @@
+"""The figures of a performance state in words, the same wherever a prompt has them."""
+
+from kernelblaster.policies.expert.states import REGISTERS
+
+BUSY = {
+    "dram": "device memory",
+    "l2": "L2",
+    "l1": "L1",
+    "issue": "issue slots",
+    "fp32_pipe": "FP32 pipe",
+    "tensor_pipe": "tensor pipe",
+    "occupancy": "occupancy",
+}
+TROUBLE = {
+    "excess_access": "sectors fetched in excess",
+    "bank_conflicts": "shared-memory conflicts",
+    "atomics": "atomics",
+    "spills": "spills",
+    "idle_lanes": "idle lanes",
+    "barriers": "stalls at barriers",
+    "imbalance": "idle in the last wave",
+    "redundancy": "bytes beyond the floor",
+}
+WORDS = BUSY | TROUBLE
+
+
+def figure(name: str, value: float) -> str:
+    """`device memory 47%`, `registers 28`."""
+    return f"{WORDS.get(name, name)} {_number(name, value)}"
+
+
+def change(name: str, old: float, new: float) -> str:
+    """`device memory 13% to 67%`."""
+    return f"{figure(name, old)} to {_number(name, new)}"
+
+
+def _number(name: str, value: float) -> str:
+    """Registers are those of a thread; everything else is a share."""
+    return f"{value * REGISTERS:.0f}" if name == "registers" else f"{value:.0%}"

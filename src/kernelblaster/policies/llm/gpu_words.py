@@ -1,0 +1,45 @@
+"""What a prompt says about the GPU, and about the machine that stands in for it."""
+
+from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.judge.modelled import MODEL_ERROR
+from kernelblaster.policies.expert.techniques import load_techniques
+
+FEATURES = (
+    (70, "mma on FP16"),
+    (80, "cp.async, mma on TF32 and BF16"),
+    (90, "clusters, TMA bulk copies, wgmma"),
+    (100, "tcgen05"),
+)
+SHARED_KB = {70: 96, 75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 120: 99}
+# docs/emulator.md has both lists and where the figures come from.
+EMULATED = (
+    "The device is emulated: compiled PTX runs on an emulator, and times marked (modelled) are made of its "
+    "counts by a model of this GPU. Half of them are within 11% of measured ones, nine in ten speedups "
+    f"within {MODEL_ERROR:g}x; a few per cent are noise. It cannot run mbarrier, cp.async.bulk (TMA), wgmma, "
+    "clusters given at launch (`__cluster_dims__` works), cooperative launches, textures, malloc in kernels, "
+    "function pointers: a candidate with one of these gets no verdict."
+)
+
+
+def gpu(spec: GpuSpec, *, modelled: bool) -> str:
+    """Limits and instructions of the architecture. On the emulated device only what all GPUs since 8.0
+    have can be run, and what it cannot run is said."""
+    number = capability(spec)
+    has = "; ".join(words for since, words in FEATURES if number >= since and (not modelled or since <= 80))
+    shared = SHARED_KB.get(number, SHARED_KB[max(n for n in SHARED_KB if n <= max(number, 70))])
+    told = (
+        f"{spec.title}, {spec.architecture}: {spec.multiprocessors} multiprocessors, "
+        f"{spec.dram_gb_s:g} GB/s, {spec.l2_mb:g} MB L2, {spec.fp32_tflops:g} TFLOPS FP32, "
+        f"{spec.fp16_tflops:g} FP16 tensor, {shared} KB of shared memory a block. Has {has}."
+    )
+    return f"{told}\n{EMULATED}" if modelled else told
+
+
+def capability(spec: GpuSpec) -> int:
+    """90 for sm_90a."""
+    return int("".join(letter for letter in spec.architecture if letter.isdigit()) or 70)
+
+
+def only_on_hardware() -> frozenset[str]:
+    """Techniques whose instructions the emulated device does not have."""
+    return frozenset(load_techniques().keys() - load_techniques(emulated=True).keys())

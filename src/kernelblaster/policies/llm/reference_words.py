@@ -1,0 +1,90 @@
+"""What a prompt says about the computation: the reference, whole or only what it computes."""
+
+import ast
+import re
+
+from kernelblaster.policies.llm.data import data
+from kernelblaster.records import Task
+
+INPUTS, CONSTRUCTED = "get_inputs", "get_init_inputs"
+CONVOLUTION = re.compile("conv", re.IGNORECASE)
+PRODUCT = re.compile(
+    r"conv|linear|matmul|mm\b|einsum|attention|lstm|gru|rnn|transformer|tensordot|\bdot\b|\bmv\b|\w\s*@\s*\w",
+    re.IGNORECASE,
+)
+MODES = re.compile(r"(batch|instance)_?norm|dropout|training|register_buffer", re.IGNORECASE)
+
+
+def reference(task: Task) -> str:
+    return data(_title(task), task.source)
+
+
+def computation(task: Task) -> str:
+    """The reference without imports and without what only makes its inputs: for those who see a candidate
+    and the sizes. A CUDA source is whole."""
+    if task.kind != "module":
+        return reference(task)
+    lines = task.source.splitlines()
+    return data(
+        _title(task),
+        "\n".join("\n".join(lines[_first(n) - 1 : n.end_lineno]) for n in _computing(task.source)),
+    )
+
+
+def precision(task: Task) -> str:
+    """What the rule on precision says of TF32, where there is something that could use it; a CUDA source
+    may compute anything."""
+    if task.dtype != "float32" or (task.kind == "module" and not PRODUCT.search(task.source)):
+        return ""
+    if task.kind == "module" and not CONVOLUTION.search(task.source):
+        return ", nor TF32"
+    return ", nor TF32 (except in convolutions, where PyTorch uses it itself)"
+
+
+def module_rules(task: Task) -> str:
+    """How the module's parameters, numbers and modes reach the candidate, as far as it has any."""
+    told = []
+    if task.signature.parameters:
+        told.append(
+            "The parameters of the module (weights, running statistics) are arguments of the function, in "
+            "the layout that PyTorch gives them."
+        )
+    if "__init__" in task.source:
+        told.append(
+            "Numbers from its constructor are constants of the code, unless they are sizes among the "
+            "arguments."
+        )
+    if MODES.search(task.source):
+        told.append(
+            "The module runs as it is constructed: in training mode unless it says otherwise (batch "
+            "normalization takes its statistics from the batch), without gradients; its buffers are only "
+            "read."
+        )
+    return " ".join(told)
+
+
+def _title(task: Task) -> str:
+    return f"reference, {'PyTorch' if task.kind == 'module' else 'CUDA'}"
+
+
+def _computing(source: str) -> list[ast.stmt]:
+    """Classes and functions, the constructor's arguments if there are any, and the names that these use."""
+    kept: list[ast.stmt] = []
+    used: set[str] = set()
+    for node in reversed(ast.parse(source).body):
+        if isinstance(node, ast.Assign):
+            keep = any(isinstance(t, ast.Name) and t.id in used for t in node.targets)
+        elif isinstance(node, ast.FunctionDef) and node.name == CONSTRUCTED:
+            keep = not ast.unparse(node).endswith("return []")
+        else:
+            keep = isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name != INPUTS
+        if keep:
+            kept.insert(0, node)
+            used |= {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+    return kept
+
+
+def _first(node: ast.stmt) -> int:
+    """Its first line, that of a decorator if it has one."""
+    decorators = node.decorator_list if isinstance(node, ast.ClassDef | ast.FunctionDef) else []
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
