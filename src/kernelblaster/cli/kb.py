@@ -22,6 +22,7 @@ from kernelblaster.knowledge import (
     import_changes,
 )
 from kernelblaster.knowledge.differences import Difference, Score, score
+from kernelblaster.knowledge.recipes import is_recipe, told
 from kernelblaster.knowledge.seed import seed_document
 from kernelblaster.knowledge.summary import search as find
 from kernelblaster.knowledge.summary import summarize
@@ -54,7 +55,11 @@ def show(
     out.print(f"[bold]{known.state.name}[/bold]  {known.state.description}", highlight=False)
     for note in known.notes:
         out.print(f"note: {note}", markup=False, highlight=False)
-    out.print(_table(scored))
+    recipes = [item for item in scored if is_recipe(item.optimization.technique)]
+    out.print(_table([item for item in scored if item not in recipes]))
+    if recipes:
+        out.print("recipes, by how near to the floor they lead", style="dim")
+        out.print(_table(sorted(recipes, key=lambda item: -item.prediction.mean)))
 
 
 @app.command("search")
@@ -71,7 +76,8 @@ def search(
         return
     for entry in found:
         expected = score(entry)
-        line = f"{entry.state}  {entry.technique}  {expected.speedup:.2f}x  {expected.attempts:g} attempts"
+        text = f"{told(entry.technique, expected.speedup)}  {expected.attempts:g} attempts"
+        line = f"{entry.state}  {entry.technique}  {text}"
         out.print(line, highlight=False, markup=False, soft_wrap=True)
     out.print(f"{len(found)} optimizations", style="dim")
 
@@ -277,7 +283,8 @@ def _table(scored: list[Scored]) -> Table:
     for item in scored:
         p = item.prediction
         low, high = p.interval
-        row = (item.optimization.technique, f"{p.speedup:.2f}x", f"{low:.2f} to {high:.2f}")
+        technique = item.optimization.technique
+        row = (technique, told(technique, p.speedup), f"{low:.2f} to {high:.2f}")
         table.add_row(*row, f"{p.valid_chance:.0%}", f"{p.weight:.1f}", item.notes[-1] if item.notes else "")
     return table
 
@@ -302,7 +309,7 @@ def _print_difference(found: Difference) -> None:
         for name in names:
             out.print(f"{sign} {name}", highlight=False, markup=False)
     for changed in found.techniques:
-        text = f"{_short(changed.before)} -> {_short(changed.after)}"
+        text = " -> ".join(_short(changed.technique, one) for one in (changed.before, changed.after))
         retired = f"  retired: {changed.retired}" if changed.retired else ""
         out.print(
             f"  {changed.state}  {changed.technique}: {text}{retired}",
@@ -316,8 +323,8 @@ def _print_difference(found: Difference) -> None:
         out.print("no difference", style="dim")
 
 
-def _short(found: Score | None) -> str:
-    return "none" if found is None else f"{found.speedup:.2f}x ({found.attempts:g} attempts)"
+def _short(technique: str, found: Score | None) -> str:
+    return "none" if found is None else f"{told(technique, found.speedup)} ({found.attempts:g} attempts)"
 
 
 def _counts(counts: dict[str, float]) -> str:

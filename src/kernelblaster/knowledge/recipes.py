@@ -44,6 +44,11 @@ def is_recipe(technique: str) -> bool:
     return WITH in technique
 
 
+def told(technique: str, value: float) -> str:
+    """What is expected of a technique, for people: a speedup, or of a recipe where it leads."""
+    return f"{value:.2f} of the floor's speed" if is_recipe(technique) else f"{value:.2f}x"
+
+
 def parts(technique: str) -> tuple[str, ...]:
     """The techniques of a recipe; of anything else itself."""
     return tuple(technique.split(WITH))

@@ -10,6 +10,7 @@ from kernelblaster.knowledge.content import Content, OptimizationEntry, StateEnt
 from kernelblaster.knowledge.differences import score
 from kernelblaster.knowledge.events import Event, Observed, OptimizationAdded, StateAdded, effective
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
+from kernelblaster.knowledge.recipes import is_recipe, told
 from kernelblaster.knowledge.summary import summarize
 from kernelblaster.knowledge.tally import total
 from kernelblaster.report.chart import TONES, Axis, Chart, Line, Lines, Stack
@@ -183,7 +184,10 @@ def _table(rows: Sequence[str]) -> str:
 
 def _technique(entry: OptimizationEntry) -> str:
     found = score(entry)
-    tone = "faster" if found.speedup > 1.005 else "slower" if found.speedup < 0.995 else ""
+    recipe = is_recipe(entry.technique)
+    slower = "" if recipe else "slower"
+    tone = "faster" if found.speedup > 1.005 else slower if found.speedup < 0.995 else ""
+    value = told(entry.technique, found.speedup) if recipe else times(found.speedup)
     name = escape(entry.technique).replace("_", "_<wbr>")
     tip = f' data-tip="{escape(entry.description, quote=True)}"' if entry.description else ""
     retired = f'<br><span class="tag bad">retired: {escape(entry.retired)}</span>' if entry.retired else ""
@@ -194,7 +198,7 @@ def _technique(entry: OptimizationEntry) -> str:
     failures = "".join(f", {kind} {count:g}" for kind, count in sorted(entry.evidence.failures.items()))
     return (
         f'<tr><td class="name"><span{tip}>{name}</span>{retired}</td>'
-        f'<td class="number"><b class="{tone}">{times(found.speedup)}</b></td><td>{_posterior(entry)}</td>'
+        f'<td class="number"><b class="{tone}">{value}</b></td><td>{"" if recipe else _posterior(entry)}</td>'
         f'<td class="number">{percent(found.valid_chance)}</td><td class="number">{found.attempts:g}</td>'
         f'<td class="techniques">{escape(where + failures)}{_prepared(entry)}</td>'
         f'<td class="wide">{_notes(entry.notes[-NOTES_SHOWN:])}</td></tr>'

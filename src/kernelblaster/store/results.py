@@ -9,6 +9,7 @@ from typing import Any
 from kernelblaster.knowledge.differences import Changed, Score, difference
 from kernelblaster.knowledge.events import Event
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
+from kernelblaster.knowledge.recipes import told
 from kernelblaster.records import Candidate
 from kernelblaster.store.files import write_whole
 from kernelblaster.store.history import History
@@ -92,12 +93,12 @@ def _learned_table(learned: dict[str, Any]) -> str:
     for changed in map(Changed.model_validate, learned["techniques"]):
         attempts = changed.after.attempts if changed.after else 0
         lines.append(
-            f"| {changed.state} | {changed.technique} | {_expected(changed.before)} "
-            f"| {_expected(changed.after)} | {attempts:g} |"
+            f"| {changed.state} | {changed.technique} | {_expected(changed.technique, changed.before)} "
+            f"| {_expected(changed.technique, changed.after)} | {attempts:g} |"
         )
     reasons = [f"- {r['state']}, {r['technique']}: {r['sentence']}" for r in learned["reasons"]]
     return "\n".join([*lines, "", *reasons]).rstrip() + "\n"
 
 
-def _expected(score: Score | None) -> str:
-    return f"{score.speedup:.2f}x" if score else "unknown"
+def _expected(technique: str, score: Score | None) -> str:
+    return told(technique, score.speedup) if score else "unknown"

@@ -17,6 +17,7 @@ from kernelblaster.records import (
     Evaluation,
     Incorrect,
     Profile,
+    Rejected,
     RuntimeFailed,
     Step,
     Task,
@@ -30,7 +31,7 @@ SIDEWAYS = 0.03  # log slowdown that a rollout accepts where nothing pays: it ma
 WORTH_TRYING = 0.25  # of the largest predicted gain in a batch: what promises less waits for its turn
 BY_CHANCE = 0.1  # of the draws; their first technique is tried whatever it promises
 FIRST_MOVE = 0.7  # chance of a technique's most promising move; else of the next, and so on
-RETRIED = (CompileFailed, Incorrect, RuntimeFailed)
+RETRIED = (CompileFailed, Incorrect, RuntimeFailed, Rejected)
 
 
 @dataclass(frozen=True)
