@@ -11,10 +11,10 @@ the recipe. So what is kept of it is where it ended: the speed beside the floor'
 takes 1.25 of the floor's time. What it would gain from a given place follows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import log
 
-from kernelblaster.knowledge.content import Content
+from kernelblaster.knowledge.content import Content, OptimizationEntry
 from kernelblaster.records import Timing
 
 WITH = " + "
@@ -62,10 +62,8 @@ def recipes_for(
     but one technique were applied already is left to that one."""
     hoped: dict[str, float] = {}
     seen: dict[str, float] = {}
-    for entry in content.living_entries:
+    for entry in _recipes(content):
         technique = entry.technique
-        if not is_recipe(technique) or entry.retired is not None:
-            continue
         kin = sum(cells[family].seen for cells in entry.evidence.gains.values() if family in cells)
         if kin or (entry.state == state and not entry.evidence.gains):
             prediction = entry.prediction(architecture, (), family)
@@ -76,6 +74,15 @@ def recipes_for(
     usual = usual_parts(seen)
     found = [*([usual] if usual else []), *(technique for technique in ranked if technique != usual)]
     return [one for one in found if len(set(parts(one)).difference(applied)) > 1][:OFFERED]
+
+
+def _recipes(content: Content) -> Iterator[OptimizationEntry]:
+    """Those of living states that were not retired. Names are looked at first: most are no recipes."""
+    for state, entries in content.entries.items():
+        for technique in filter(is_recipe, entries):
+            entry = entries[technique]
+            if entry.retired is None and content.states[state].merged_into is None:
+                yield entry
 
 
 def usual_parts(seen: Mapping[str, float]) -> str | None:

@@ -1,6 +1,7 @@
 """How the expert policy learns: policy evaluation, gap analysis and parameter update, without a model."""
 
 from collections.abc import Sequence
+from itertools import islice
 from math import exp, sqrt
 
 from kernelblaster.knowledge.content import Content, OptimizationEntry
@@ -12,6 +13,7 @@ from kernelblaster.policies.expert.gaps import REASONS, explain_gap
 from kernelblaster.policies.policy import WORTH_SAYING, Discrepancy, Gap, Sample
 
 CONTRADICTED_Z = 3.0  # standard errors between a prior and the evidence from which it is replaced
+AT_ONCE = 20  # priors that one update replaces; the others wait for the next
 ENOUGH = 4.0  # observations without which no prior is replaced
 
 
@@ -37,7 +39,7 @@ class ExpertLearning:
             note = _note(gap, entry)
             if note not in entry.notes:
                 changes.append(Noted(state=state, technique=technique, note=note))
-        for entry in filter(contradicted, now.living_entries):
+        for entry in islice(filter(contradicted, now.living_entries), AT_ONCE):
             about = {"state": entry.state, "technique": entry.technique}
             predicted = exp(entry.evidence.total.mean)
             changes.append(PriorSet.model_validate(about | {"predicted": predicted, "weight": 1.0}))
