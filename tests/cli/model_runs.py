@@ -53,12 +53,17 @@ class Place:
         return CliRunner().invoke(app, words)
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
-        """In a process of its own."""
+        """In a process of its own, which Ctrl-C stops also where these tests run in the background."""
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
         pipe = subprocess.PIPE
-        command = [sys.executable, "-m", "kernelblaster", *words]
+        command = ["env", "--default-signal=INT", sys.executable, "-m", "kernelblaster", *words]
         return subprocess.Popen(
-            command, cwd=self.folder, env=environment, stdout=pipe, stderr=pipe, text=True
+            command,
+            cwd=self.folder,
+            env=environment,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
         )
 
     @property
