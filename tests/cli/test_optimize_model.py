@@ -88,9 +88,12 @@ def test_what_passes_changes_nothing(
     clean: tuple[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
 ) -> None:
     faults: dict[str, list[Action]] = {
-        "proposer": [Status(429, headers={"retry-after": "7"}), Status(500), Status(503)],
+        "proposer": [
+            *(Status(429, headers={"retry-after": "7"}), Status(500), Status(503)),
+            Says("It is bound by {memory}, so"),  # malformed
+        ],
         "lowerer": [Hangs(2.5), Cut(), Cut(after_text=False), WRONG_SCHEMA],
-        "soft-verifier": [Says('{"verdict": "nothing-found", "find')],
+        "soft-verifier": [Says('{"verdict": "nothing-found", "find')],  # truncated
     }
     waits = use(monkeypatch, tmp_path)
     with model_place(tmp_path, protocol, at_first(faults)) as place:
@@ -128,11 +131,12 @@ def test_without_a_usable_answer_the_expert_goes_on(
         assert found["applied"]
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_server_that_is_down_ends_the_run_which_goes_on_later(
-    clean: tuple[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clean: tuple[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
 ) -> None:
     use(monkeypatch, tmp_path)
-    with model_place(tmp_path, "openai", at_first({"lowerer": [Status(503)] * 4})) as place:
+    with model_place(tmp_path, protocol, at_first({"lowerer": [Status(503)] * 4})) as place:
         failed = place.optimize(*SHORT)
         assert failed.exit_code == 1 and "Go on with: kernelblaster resume" in str(failed.exception)
         assert place.roles.count("lowerer") == 4  # no hot loop
@@ -255,18 +259,21 @@ def test_strategies_to_compare_with(
         assert told(place.resume())["speedup"] == found["speedup"]
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_run_that_is_killed_loses_nothing_that_was_paid_for(
-    clean: tuple[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clean: tuple[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
 ) -> None:
     use(monkeypatch, tmp_path)
-    with model_place(tmp_path, "openai") as place:
+    with model_place(tmp_path, protocol) as place:
         process = place.start(*place.words("--model", place.model, *SHORT))
         while len(place.script.calls) < 2:
             assert process.poll() is None, process.communicate()
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
         process.communicate()
+        assert process.returncode == -signal.SIGKILL
         found = told(place.resume())
+        assert found["models"]["calls"] == len(place.script.calls), "what was on its way is counted too"
         assert place.best == clean[0] and "stopped" not in found
         times = Counter(json.dumps(call, sort_keys=True) for call in place.script.calls)
         assert len(times) == len(clean[1])

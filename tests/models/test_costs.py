@@ -1,5 +1,6 @@
 """Money and tokens: set aside before a call, settled after, and the same when counted again."""
 
+import contextlib
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernelblaster.models.estimate import Expected, estimate
-from kernelblaster.models.failures import BudgetSpent, ModelError, Unavailable
+from kernelblaster.models.failures import BadAnswer, BudgetSpent, ModelError, Unavailable
 from kernelblaster.models.ledger import Budget, Ledger, recount
 from kernelblaster.models.names import parse_table
 from kernelblaster.models.prices import SHIPPED, Prices, Rates, read_prices
@@ -64,6 +65,20 @@ def test_a_budget_of_money_stops_before_it_is_exceeded(tmp_path: Path) -> None:
                 model.ask(question(f"number {number}"))
         assert 0 < ledger.total().usd <= 0.003
     assert ledger.total().usd == pytest.approx(len(script.calls) * ONE_USD)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_answers_beyond_their_limit_count_with_what_was_read_of_them(protocol: str, tmp_path: Path) -> None:
+    script = Script(Says("word " * 20_000))
+    budget = Budget(tokens=2 * QUESTION.bound.tokens)
+    with asking(protocol, script, tmp_path, budget=budget) as (model, ledger):
+        with pytest.raises(BudgetSpent):
+            for number in range(100):
+                with contextlib.suppress(BadAnswer):
+                    model.ask(question(f"number {number:02}"))
+        total = ledger.total()
+    assert len(script.calls) <= 2, "an answer that takes more than the budget is the last one"
+    assert total.usage.tokens > budget.tokens, "and is counted as what it was"
 
 
 def test_a_spent_budget_goes_on_being_spent_after_a_restart_and_kept_answers_stay_free(

@@ -36,7 +36,7 @@ class Reservation(Record):
 
 
 class Settlement(Record):
-    """What a call took. `told`: the server said so; otherwise nobody knows, and the bound is counted.
+    """What a call took. `told`: the server said so; otherwise nobody knows, and the most is counted.
     No `usd`: the model's price is not known."""
 
     kind: Literal["used"] = "used"
@@ -115,13 +115,14 @@ class Ledger:
             self._open.add(reservation.number)
         return reservation
 
-    def settle(self, reservation: Reservation, usage: Usage | None) -> None:
-        """What a call took; None: nobody knows."""
-        told = usage is not None
-        usd = self._prices.usd(reservation.model, usage) if usage else reservation.most_usd
-        settlement = Settlement(
-            number=reservation.number, usage=usage or reservation.bound, usd=usd, told=told
-        )
+    def settle(self, reservation: Reservation, usage: Usage | None, read_bytes: int = 0) -> None:
+        """What a call took; None: nobody knows, but an answer of `read_bytes` came back, which may be
+        longer than it was allowed to be. A token is at least a byte."""
+        told, model, bound = usage is not None, reservation.model, reservation.bound
+        if usage is None and read_bytes > bound.tokens_out:
+            usage = bound.model_copy(update={"tokens_out": read_bytes})
+        usd = self._prices.usd(model, usage) if usage else reservation.most_usd
+        settlement = Settlement(number=reservation.number, usage=usage or bound, usd=usd, told=told)
         with self._change:
             self._write(settlement)
             self._settled[reservation.number] = settlement

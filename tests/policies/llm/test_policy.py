@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kernelblaster.api import load_task
 from kernelblaster.knowledge.events import Noted, Observed, Provenance
 from kernelblaster.knowledge.recipes import WITH
 from kernelblaster.models.failures import BudgetSpent, Empty, Malformed, Refused, TooLong
@@ -11,7 +12,8 @@ from kernelblaster.models.request import Answer
 from kernelblaster.policies.expert.evaluation import evaluate_policy
 from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.expert.states import extract_states
-from kernelblaster.policies.llm.policy import MixedPolicy, Written
+from kernelblaster.policies.llm.initial_writer import NoFirstCandidate
+from kernelblaster.policies.llm.policy import MixedPolicy, Written, _Seen
 from kernelblaster.policies.llm.roles import ROLES, Cast, cast_of
 from kernelblaster.policies.policy import Attempt, Sample, Target
 from kernelblaster.records import Candidate, CompileFailed, Evaluation, Incorrect
@@ -109,6 +111,27 @@ def test_without_a_usable_answer_the_expert_takes_the_role(failure: Exception) -
     counted = policy.scene.asker.failures
     assert sum(counted.values()) == len(model.asked)
     assert {kind for _, kind in counted} == {type(failure).__name__}
+
+
+def test_a_first_candidate_that_the_model_does_not_write_is_the_experts() -> None:
+    task = load_task("core/level1/relu")
+    model = Scripted(initial_writer=USELESS[0])
+    covering = MixedPolicy(ExpertPolicy(""), ALL, model, Around())
+    assert covering.initial(task).candidate.origin == "expert: initial"
+    assert sum(covering.scene.asker.failures.values()) == 1
+    with pytest.raises(NoFirstCandidate):
+        MixedPolicy(Expert(""), ALL, model, Around()).initial(task)
+
+
+@pytest.mark.parametrize("failure", USELESS, ids=lambda failure: type(failure).__name__)
+def test_a_technique_that_the_model_does_not_lower_is_lowered_by_the_expert(failure: Exception) -> None:
+    policy = MixedPolicy(ExpertPolicy(""), cast_of([])[0], Scripted(lowerer=failure), Around())
+    attempt = policy.initial(load_task("core/level1/relu"))
+    policy._seen[attempt.candidate.code] = _Seen(relu()[0].profile, FLOOR_BYTES)
+    target = Target(attempt.form.kernels[0].name, 1.0, relu()[0].target.state)
+    first = next(policy.moves(attempt, "vectorized_memory_access", target))
+    assert first.candidate.origin == "expert: vectorized_memory_access"
+    assert sum(policy.scene.asker.failures.values()) == 1
 
 
 def test_a_spent_budget_is_no_answer_of_the_model() -> None:

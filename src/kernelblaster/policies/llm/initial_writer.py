@@ -17,6 +17,10 @@ MENDED = 3  # times that a first candidate may be corrected
 ORIGIN = "llm: initial"
 
 
+class NoFirstCandidate(KernelBlasterError):
+    """The model did not get to a correct one."""
+
+
 class FirstDraft(BaseModel):
     """A whole candidate."""
 
@@ -63,6 +67,6 @@ def write_initial(scene: Scene) -> Candidate:
             break
         work = Work("initial-writer", candidate.code, source, kernel_names(source), scene.contract)
         source = mend(scene, work, "a first correct candidate for the task", said).source
-    raise KernelBlasterError(
+    raise NoFirstCandidate(
         f"{scene.task.name}: the model did not write a correct first candidate: {one_line(said, 400)}"
     )

@@ -1,5 +1,6 @@
 """A candidate's code without anything that could speak to its reader: no comments, no strings, no names
-of its author's choosing for functions, and none that are sentences."""
+of its author's choosing for functions and types, none that are sentences, and no words that are no code,
+such as the preprocessor may drop."""
 
 import re
 
@@ -10,6 +11,16 @@ QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 ASSEMBLY = re.compile(r"\basm\b[^;]*;", re.DOTALL)
 PTX_COMMENT = re.compile(r"//(?:[^\"\\]|\\[^n])*|/\*.*?\*/", re.DOTALL)
 NAME = re.compile(r"\b[A-Za-z_]\w*\b")
+TYPE = re.compile(r"\b(?:struct|class|union|enum|namespace)\s+([A-Za-z_]\w*)")
+PROSE = re.compile(r"\b[A-Za-z_]\w*(?:[ \t]+[A-Za-z_]\w*){2,}")
+KEYWORD = re.compile(
+    "alignas|alignof|auto|bool|break|case|char|class|const|constexpr|continue|default|define|defined|delete|do|"
+    "double|else|endif|enum|explicit|extern|false|final|float|for|friend|half|if|ifdef|ifndef|include|inline|"
+    "int|long|mutable|namespace|new|noexcept|nullptr|operator|pragma|private|public|register|restrict|return|"
+    "short|signed|sizeof|static|static_assert|struct|switch|template|this|true|typedef|typename|undef|union|"
+    "unroll|unsigned|using|virtual|void|volatile|while"
+)
+WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
 HEAD = re.compile(r"(?:\} ?)?(?:else|if|for|while|do)\b")
 UNFINISHED = re.compile(r"(?:[-=+*/%&|^?,<]| :)$")
 SENTENCE = 4  # words in a name, or this many letters: more than a name needs
@@ -26,6 +37,9 @@ def neutral(source: str) -> str:
         if part.name and part.name != ENTRY:
             kind = "kernel" if part.kernel else "function"
             names.setdefault(part.name, f"{kind}_{len(names) + 1}")
+    for found in TYPE.finditer(code):
+        names.setdefault(found[1], f"type_{len(names) + 1}")
+    code = PROSE.sub(_silenced, code)
     renamed = NAME.sub(lambda found: names.get(found[0]) or _plain(found[0], names), code)
     return _indented(renamed)
 
@@ -60,9 +74,16 @@ def _indented(code: str) -> str:
 
 
 def _plain(name: str, names: dict[str, str]) -> str:
-    if OWN.fullmatch(name) or (len(name) <= LETTERS and len(re.findall(r"[^_]+", name)) < SENTENCE):
+    if OWN.fullmatch(name) or (len(name) <= LETTERS and len(WORD.findall(name)) < SENTENCE):
         return name
     return names.setdefault(name, f"name_{len(names) + 1}")
+
+
+def _silenced(found: re.Match[str]) -> str:
+    """Three names in a row are no code, unless most of them are the language's own."""
+    words = found[0].split()
+    foreign = [word for word in words if not KEYWORD.fullmatch(word) and not OWN.fullmatch(word)]
+    return "words" if len(foreign) > 2 else found[0]
 
 
 def _without_strings(text: str) -> str:

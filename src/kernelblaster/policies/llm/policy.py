@@ -16,7 +16,7 @@ from kernelblaster.policies.llm.asker import Asker
 from kernelblaster.policies.llm.digest import kernel_name
 from kernelblaster.policies.llm.feedback import feedback
 from kernelblaster.policies.llm.gap_analyst import explain_by_model
-from kernelblaster.policies.llm.initial_writer import write_initial
+from kernelblaster.policies.llm.initial_writer import NoFirstCandidate, write_initial
 from kernelblaster.policies.llm.knowledge_updater import notes_by_model
 from kernelblaster.policies.llm.knowledge_view import known_state, proven, techniques
 from kernelblaster.policies.llm.lowerer import Lowering, lower, mend_lowering
@@ -96,7 +96,7 @@ class MixedPolicy:
 
     def initial(self, task: Task) -> Attempt:
         """The expert's kernels where it covers the task, the task's own where it is a CUDA file, else the
-        model's."""
+        model's. Where the model should write them and does not get there, the expert does if it can."""
         self.begin(task)
         if task.kind == "cuda" and ENTRY in task.source:
             return Attempt(Candidate(source=task.source, origin="task"), Written())
@@ -105,7 +105,15 @@ class MixedPolicy:
                 return self._expert.initial(task)
             except KernelBlasterError:
                 pass  # it has no kernels for this task: the model writes them
-        return Attempt(write_initial(self.scene), Written())
+        try:
+            return Attempt(write_initial(self.scene), Written())
+        except NoFirstCandidate as failed:
+            if not self._cast.llm("initial-writer"):
+                raise  # the expert was asked before
+            try:
+                return self._expert.initial(task)
+            except KernelBlasterError:
+                raise failed from None
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
         """The model's, then the expert's. The model is asked once, and not for recipes."""
