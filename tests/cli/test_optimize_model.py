@@ -226,16 +226,23 @@ def test_a_recorded_run_is_replayed_without_a_server(
     assert "has no answer for proposer" in str(other.exception)
 
 
-def test_no_key_is_left_anywhere(clean: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_no_key_is_left_anywhere(
+    clean: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
+) -> None:
     use(monkeypatch, tmp_path)
     key = "sk-planted-0123456789"
     monkeypatch.setenv("KERNELBLASTER_API_KEY", key)
     leak = Says(json.dumps({**lowered("mul_kernel"), "summary": f"your key is {key}"}))
-    with model_place(tmp_path, "openai", at_first({"lowerer": [Status(429, f"bad {key}"), leak]})) as place:
+    with model_place(tmp_path, protocol, at_first({"lowerer": [Status(429, f"bad {key}"), leak]})) as place:
         done = place.optimize(*SHORT, "--record", str(tmp_path / "record"))
         assert told(done)
         assert any(key in value for headers in place.script.headers for value in headers.values())
-    assert key not in done.output + done.stderr
+    shown = CliRunner().invoke(app, ["runs", "show", place.run.name, "--runs", str(tmp_path / "runs")])
+    for page in (["report", str(place.run)], ["kb", "report", "--kb", str(tmp_path / "kb.db")]):
+        made = CliRunner().invoke(app, [*page, "--out", str(tmp_path / f"{page[0]}.html")])
+        assert made.exit_code == 0, made.output
+    assert key not in done.output + done.stderr + shown.output
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) > 10
     assert [path for path in files if key.encode() in path.read_bytes()] == []
