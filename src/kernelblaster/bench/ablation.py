@@ -10,16 +10,18 @@ from pathlib import Path
 from random import Random
 
 from kernelblaster.bench.jobs import Job, Result, Setup
+from kernelblaster.bench.kept import Kept, begin, holds
 from kernelblaster.bench.pool import Pool, search_all
-from kernelblaster.bench.searching import News, Tell
+from kernelblaster.bench.searching import Tell
 from kernelblaster.bench.starting import EMPTY, SEED, start_knowledge
 from kernelblaster.bench.studies import Arm, Start, Study, studies_named
 from kernelblaster.bench.suite import Entry
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.records.record import Record
-from kernelblaster.store.run import LOG, Run
+from kernelblaster.store.run import LOG
 
 TRAINING = "training"
+KIND = "ablation"
 
 
 class AblationPlan(Record):
@@ -45,17 +47,12 @@ class AblationPlan(Record):
         return self.halves[1] if study.trains else self.entries
 
 
-class Ablation:
+class Ablation(Kept):
     """An open ablation."""
 
     def __init__(self, folder: Path, *, writing: bool) -> None:
-        self.folder = folder
-        self._run = Run(folder, writing=writing)
-        created = self._run.events[0].data if self._run.events else {}
-        if "ablation" not in created:
-            self._run.close()
-            raise KernelBlasterError(f"{folder}: is no ablation.")
-        self.plan = AblationPlan.model_validate(created["ablation"])
+        super().__init__(folder, KIND, "ablation", writing=writing)
+        self.plan = AblationPlan.model_validate(self._begun_with)
         self.studies = studies_named(list(self.plan.studies))
 
     @staticmethod
@@ -73,20 +70,8 @@ class Ablation:
         if plan is None:
             raise KernelBlasterError(f"{folder}: there is no ablation to go on with; name a suite.")
         studies_named(list(plan.studies))
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / LOG).touch()
-        with Run(folder, writing=True) as run:
-            run.append("created", ablation=plan.model_dump(mode="json"))
+        begin(folder, KIND, plan.model_dump(mode="json"))
         return Ablation(folder, writing=True)
-
-    def close(self) -> None:
-        self._run.close()
-
-    def __enter__(self) -> "Ablation":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def results(self) -> dict[str, Result]:
@@ -114,15 +99,6 @@ class Ablation:
                 search_all(waiting, pool, self._recording(tell))
             if any(job.key not in self.results for job in jobs):
                 return
-
-    def _recording(self, tell: Tell) -> Tell:
-        def heard(news: News) -> None:
-            result = news.result
-            if result is not None:
-                self._run.once("result", result.job, lambda: result.model_dump(mode="json"))
-            tell(news)
-
-        return heard
 
     def _known(self, start: Start) -> Path:
         return self.folder / "knows" / f"{start.replace(' ', '-')}.db"
@@ -169,10 +145,7 @@ class Ablation:
 
 
 def is_ablation(folder: Path) -> bool:
-    if not (folder / LOG).is_file():
-        return False
-    with Run(folder, writing=False) as run:
-        return bool(run.events) and "ablation" in run.events[0].data
+    return holds(folder, KIND)
 
 
 def _name(entry: Entry) -> str:

@@ -15,18 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from kernelblaster.bench.jobs import INITIAL, Job, Measured, Result, Setup, result_of
+from kernelblaster.bench.kept import Kept, begin, holds
 from kernelblaster.bench.measuring import Measuring, warm
 from kernelblaster.bench.metrics import against_best
 from kernelblaster.bench.pool import Pool, search_all
-from kernelblaster.bench.searching import News, Tell
+from kernelblaster.bench.searching import Tell
 from kernelblaster.bench.starting import SEED, start_knowledge
 from kernelblaster.bench.suite import Entry
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.baseline import BaselineName
 from kernelblaster.records.record import Record
-from kernelblaster.store.run import LOG, Run
 
 ARM = "bench"
+KIND = "plan"
 KNOWLEDGE = "knowledge.db"
 BEST = "best"  # names the fastest baseline of each task
 
@@ -83,17 +84,12 @@ class Row:
         return min(known, key=lambda one: one.speedup.estimate, default=None) if known else None  # type: ignore[union-attr]
 
 
-class Bench:
-    """An open bench. One process works on it at a time; others may read."""
+class Bench(Kept):
+    """An open bench."""
 
     def __init__(self, folder: Path, *, writing: bool) -> None:
-        self.folder = folder
-        self._run = Run(folder, writing=writing)
-        created = self._run.events[0].data if self._run.events else {}
-        if "plan" not in created:
-            self._run.close()
-            raise KernelBlasterError(f"{folder}: is no bench.")
-        self.plan = Plan.model_validate(created["plan"])
+        super().__init__(folder, KIND, "bench", writing=writing)
+        self.plan = Plan.model_validate(self._begun_with)
 
     @staticmethod
     def open(folder: Path, plan: Plan | None = None) -> "Bench":
@@ -111,20 +107,8 @@ class Bench:
             return bench
         if plan is None:
             raise KernelBlasterError(f"{folder}: there is no bench to go on with; name a suite.")
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / LOG).touch()
-        with Run(folder, writing=True) as run:
-            run.append("created", plan=plan.model_dump(mode="json"))
+        begin(folder, KIND, plan.model_dump(mode="json"))
         return Bench(folder, writing=True)
-
-    def close(self) -> None:
-        self._run.close()
-
-    def __enter__(self) -> "Bench":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # Working
 
@@ -149,15 +133,6 @@ class Bench:
         """With this bench's own knowledge base, wherever its folder is now."""
         setup = job.setup.model_copy(update={"knowledge": str(self.folder / KNOWLEDGE)})
         return job.model_copy(update={"setup": setup})
-
-    def _recording(self, tell: Tell) -> Tell:
-        def heard(news: News) -> None:
-            result = news.result
-            if result is not None:
-                self._run.once("result", result.job, lambda: result.model_dump(mode="json"))
-            tell(news)
-
-        return heard
 
     def _measure(self, workers: int, until: float | None, tell: Callable[[Measured], None]) -> None:
         known = self._measurements()
@@ -214,11 +189,7 @@ class Bench:
 
 
 def is_bench(folder: Path) -> bool:
-    """Whether a folder holds a bench, and not a run or something else."""
-    if not (folder / LOG).is_file():
-        return False
-    with Run(folder, writing=False) as run:
-        return bool(run.events) and "plan" in run.events[0].data
+    return holds(folder, KIND)
 
 
 def _row(result: Result, measured: dict[str, Measured]) -> Row:

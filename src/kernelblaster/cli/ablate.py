@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from kernelblaster.cli.bench import device_kind, going_on, numbers
+from kernelblaster.cli.bench import device_kind, numbers
+from kernelblaster.cli.going_on import going_on
 from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions
 from kernelblaster.cli.progress import overseeing
 from kernelblaster.cli.show import out

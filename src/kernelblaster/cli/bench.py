@@ -2,8 +2,6 @@
 
 import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,10 +10,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from kernelblaster.cli.going_on import going_on
 from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions
 from kernelblaster.cli.progress import overseeing
 from kernelblaster.cli.show import out
-from kernelblaster.errors import DeviceLost, KernelBlasterError, KnowledgeError, NoDevice, StoreError
+from kernelblaster.errors import KernelBlasterError
 from kernelblaster.settings import settings
 from kernelblaster.strategies.search import Search
 
@@ -116,20 +115,6 @@ def bench(
             print(json.dumps(_told(opened, where), indent=1))
         else:
             _show(opened, where)
-
-
-@contextmanager
-def going_on(how: str) -> Iterator[None]:
-    """Whatever stops it says how to go on."""
-    how = f"Go on with: kernelblaster {how}"
-    try:
-        yield
-    except (DeviceLost, NoDevice, KnowledgeError, StoreError) as error:
-        raise type(error)(f"{error} {how}") from error
-    except KeyboardInterrupt:
-        words = f"stopped; what was done is kept. {how}"
-        Console(stderr=True).print(words, highlight=False, soft_wrap=True)
-        raise typer.Exit(130) from None
 
 
 def device_kind(device: str, gpu: str | None) -> Literal["cuda", "emulated"]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
+from kernelblaster.cli.going_on import going_on
 from kernelblaster.cli.live import Silent, View, watching
 from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions, RunsOption, runs_folder
 from kernelblaster.cli.show import out, print_evaluation
@@ -24,10 +25,9 @@ from kernelblaster.cli.with_model import (
     taking,
     taking_of,
 )
-from kernelblaster.errors import DeviceLost, KnowledgeError, NoDevice, StoreError
+from kernelblaster.errors import DeviceLost, NoDevice
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
-from kernelblaster.models.failures import ModelError
 from kernelblaster.records import Task
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.settings import settings
@@ -127,7 +127,11 @@ def resume(
 
 
 def _go(run: Run, task: Task, models: Taking | None, json_: bool) -> None:
-    with _resumable(run), watching(f"run {run.name}: {task.name}", json_) as view:
+    how = f"resume {run.name} --runs {run.folder.parent}"
+    with (
+        going_on(how, "what was judged is recorded"),
+        watching(f"run {run.name}: {task.name}", json_) as view,
+    ):
         keep_task(run, task)
         found = _search(run, task_of(run), models, view)
     told = bill(models, run) if models else None
@@ -137,22 +141,6 @@ def _go(run: Run, task: Task, models: Taking | None, json_: bool) -> None:
     _show_result(run, found)
     if told:
         print_bill(told, lambda line: out.print(line, highlight=False, markup=False, soft_wrap=True))
-
-
-@contextmanager
-def _resumable(run: Run) -> Iterator[None]:
-    """Whatever stops a run says how to go on with it."""
-    how = f"Go on with: kernelblaster resume {run.name} --runs {run.folder.parent}"
-    try:
-        yield
-    except (DeviceLost, NoDevice, KnowledgeError, StoreError) as error:
-        raise type(error)(f"{error} {how}") from error
-    except ModelError as error:
-        raise ModelError(f"{error} {how}") from error
-    except KeyboardInterrupt:
-        console = Console(stderr=True)
-        console.print(f"stopped; what was judged is recorded. {how}", highlight=False, soft_wrap=True)
-        raise typer.Exit(130) from None
 
 
 def _search(run: Run, task: Task, models: Taking | None, view: View) -> "Optimized":
