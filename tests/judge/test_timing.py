@@ -71,6 +71,18 @@ def test_work_that_the_events_do_not_see(bench) -> None:  # type: ignore[no-unty
     assert isinstance(outcome, Rejected) and outcome.reason == "clocks-disagree"
 
 
+def test_clocks_that_disagree_only_while_the_host_is_busy(bench) -> None:  # type: ignore[no-untyped-def]
+    timed = 0
+
+    def body(call: Call) -> None:
+        nonlocal timed
+        right(call)
+        timed += call.timed
+        call.hidden_us = 5000.0 if timed <= 8 else 0.0
+
+    assert isinstance(bench.judge(body, 50.0), Accepted)
+
+
 def test_a_start_event_that_was_moved(bench) -> None:  # type: ignore[no-untyped-def]
     def body(call: Call) -> None:
         right(call)

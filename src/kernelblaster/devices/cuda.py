@@ -59,14 +59,15 @@ class CudaDevice:
         if runtime is None:
             raise NoDevice("libcudart was not found beside nvcc; install the CUDA runtime.")
         self._runtime = ctypes.CDLL(_loaded_runtime() or runtime)
-        self._environment = {
+        environment = {
             "KERNELBLASTER_CUDART": runtime,
             "CUDA_VISIBLE_DEVICES": visible_device(),
             "LD_LIBRARY_PATH": library_path(),
             "PATH": "/usr/bin:/bin",
         }
-        self._executable = worker_executable(self.spec.architecture)
-        self._pool = WorkerPool(self._executable, FLUSH_BYTES, self._environment, spares)
+        executable = worker_executable(self.spec.architecture)
+        self._pool = WorkerPool(executable, FLUSH_BYTES, environment, spares)
+        self._toolbox = Toolbox(executable, environment)
         self._memory: SharedMemory | None = None
         self._tensor: torch.Tensor | None = None
         self._flush = torch.zeros(FLUSH_BYTES // 4, device=self.torch_device)
@@ -113,6 +114,7 @@ class CudaDevice:
 
     def settle(self) -> None:
         self._pool.settle()
+        self._toolbox.settle()
         torch.cuda.synchronize()
 
     def time_reference(self, run: Callable[[], object]) -> float:
@@ -129,21 +131,19 @@ class CudaDevice:
         assert self._memory is not None
         torch.cuda.synchronize()
         if settings().ncu is not None:
-            profiles = ncu.profile(self._toolbox(), jobs, self.name)
+            profiles = ncu.profile(self._toolbox, self._memory.handle, jobs, self.name)
             if profiles is not None:
                 return profiles
         return [activity.profile(self.start(job.binary), job, self.name) for job in jobs]
 
     def findings(self, job: ProfileJob) -> list[str]:
-        torch.cuda.synchronize()
-        return sanitizer.findings(self._toolbox(), job)
-
-    def _toolbox(self) -> Toolbox:
         assert self._memory is not None
-        return Toolbox(self._executable, self._environment, self._memory.handle)
+        torch.cuda.synchronize()
+        return sanitizer.findings(self._toolbox, self._memory.handle, job)
 
     def close(self) -> None:
         self._pool.close()
+        self._toolbox.close()
         self._tensor = None
         if self._memory is not None:
             self._memory.free()

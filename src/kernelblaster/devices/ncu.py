@@ -51,7 +51,9 @@ METRICS = (
 )
 
 
-def profile(toolbox: Toolbox, jobs: Sequence[ProfileJob], device: str) -> list[Profile] | None:
+def profile(
+    toolbox: Toolbox, arena_handle: str, jobs: Sequence[ProfileJob], device: str
+) -> list[Profile] | None:
     """One profile for each job, or None where counters are forbidden on this machine."""
     tool = settings().ncu
     assert tool is not None
@@ -61,7 +63,9 @@ def profile(toolbox: Toolbox, jobs: Sequence[ProfileJob], device: str) -> list[P
     command += ["--page", "details", "--metrics", ",".join(metrics)]
     for section in SECTIONS + (DETAILED_SECTIONS if detailed else ()):
         command += ["--section", section]
-    output, answers = toolbox.run(command, jobs)
+    output, answers = toolbox.run(
+        command, arena_handle, jobs, again=not detailed
+    )  # searches profile on and on
     if "ERR_NVGPUCTRPERM" in output or "LibraryNotLoaded" in output:
         return None
     kernels = parse(output)

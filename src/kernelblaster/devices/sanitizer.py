@@ -11,7 +11,7 @@ TOOLS = ("memcheck", "initcheck", "racecheck", "synccheck")
 SHOWN = 3
 
 
-def findings(toolbox: Toolbox, job: ProfileJob) -> list[str]:
+def findings(toolbox: Toolbox, arena_handle: str, job: ProfileJob) -> list[str]:
     """What each tool reports, a line each, with source lines where the tool knows them."""
     sanitizer = settings().sanitizer
     if sanitizer is None:
@@ -19,7 +19,7 @@ def findings(toolbox: Toolbox, job: ProfileJob) -> list[str]:
     found = []
     for tool in TOOLS:
         command = [sanitizer, "--tool", tool, "--print-limit", "20"]
-        output, answers = toolbox.run(command, [job])
+        output, answers = toolbox.run(command, arena_handle, [job])
         if "Device not supported" in output:
             raise DeviceLost("compute-sanitizer does not support this device or system.")
         found += parse(tool, output)

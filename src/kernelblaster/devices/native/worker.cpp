@@ -208,14 +208,26 @@ bool prepare(size_t bytes) {
   return true;
 }
 
+// The file appears when there is work. Nobody waits for it once its owner or its folder is gone.
+FILE* appearing(const std::string& path, pid_t owner) {
+  const std::string folder = path.substr(0, path.rfind('/'));
+  FILE* found = nullptr;
+  while (!(found = fopen(path.c_str(), "r"))) {
+    if (kill(owner, 0) != 0 || access(folder.c_str(), F_OK) != 0) _Exit(0);
+    usleep(1000);
+  }
+  return found;
+}
+
 }  // namespace
 
+// worker FLUSH_BYTES HOST_BYTES [COMMANDS REPLIES OWNER]: under a profiler, files instead of pipes, and the
+// process that writes the commands.
 int main(int argc, char** argv) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const char* commands_path = argc > 3 ? argv[3] : nullptr;  // under a profiler: files instead of pipes
+  const char* commands_path = argc > 5 ? argv[3] : nullptr;
   FILE* commands = stdin;
   if (commands_path) {
-    commands = fopen(commands_path, "r");
     replies = fopen(argv[4], "w");
   } else {
     replies = fdopen(dup(STDOUT_FILENO), "w");
@@ -223,12 +235,13 @@ int main(int argc, char** argv) {
     dup2(nowhere, STDOUT_FILENO);
     leave_network();
   }
-  if (!commands || !replies || argc < 3) return 2;
+  if (!replies || argc < 3) return 2;
   if (!prepare(strtoull(argv[1], nullptr, 10))) return 4;
   std::string gaps = commands_path ? "not sandboxed" : close_sandbox(strtoull(argv[2], nullptr, 10));
   answer("\"ready\": true, \"flush_us\": " + std::to_string(usual_flush_us) +
          ", \"sandbox_gaps\": " + quoted(gaps));
 
+  if (commands_path) commands = appearing(commands_path, atoi(argv[5]));
   char* line = nullptr;
   size_t capacity = 0;
   while (getline(&line, &capacity, commands) > 0) {
