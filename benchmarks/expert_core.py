@@ -1,14 +1,12 @@
-"""What the expert policy reaches on a suite, against the better of eager PyTorch and torch.compile.
+"""What fixed lists of techniques reach on a suite, against the better of eager PyTorch and torch.compile.
 
-    python benchmarks/expert_core.py optimize [TASK ...] --folder F [--budget N] [--kb FILE] [--seconds S]
     python benchmarks/expert_core.py paths [TASK ...] --folder F
     python benchmarks/expert_core.py compare --folder F [--out results/expert-core.md] [--seconds S]
 
-`optimize` runs the MAIC-RL loop on every task that the policy covers, several tasks side by side with
-one owner of the device, and keeps the best candidates in the folder; what is there already is not done
-again. `paths` does without the loop: the best of a few fixed lists of techniques (expert_kernels.py).
-`compare` judges each of them afresh, once beside eager and once beside torch.compile, and writes
-the table. A task that fails counts as 1x, and is listed.
+`paths` judges a few fixed lists of techniques (expert_kernels.py) on every task that the policy covers, and
+keeps the best candidates in the folder. `compare` judges each of them afresh, once beside eager and once
+beside torch.compile, and writes the table. A task that fails counts as 1x, and is listed. What the loop
+finds by itself is what `kernelblaster bench` tells.
 """
 
 import argparse
@@ -23,87 +21,14 @@ from typing import Any
 
 from expert_kernels import PATHS, jobs_of
 
-from kernelblaster.api import load_task, open_judge, open_searching
-from kernelblaster.errors import DeviceLost, KernelBlasterError
-from kernelblaster.judge.shared import JudgeServer, SharedJudge
-from kernelblaster.knowledge.knowledge_base import KnowledgeBase
-from kernelblaster.knowledge.seed import plant
-from kernelblaster.optimize import optimize
+from kernelblaster.api import load_task, open_judge
 from kernelblaster.policies.expert.lower import UncoveredOperators
 from kernelblaster.policies.expert.unify import NotUniform
 from kernelblaster.records import Candidate, Evaluation
 from kernelblaster.records.outcome import CORRECT
-from kernelblaster.store.run import create_run
-from kernelblaster.strategies.search import Search
 from kernelblaster.tasks.catalog import find
 
 context = multiprocessing.get_context("spawn")
-
-
-def work(judge: SharedJudge, names: Any, folder: Path, search: Search, until: float) -> None:
-    """Takes one task after another; a line of the results for each."""
-    with KnowledgeBase(folder / "knowledge.db") as knowledge:
-        while time.time() < until and (name := names.get()) is not None:
-            start = time.monotonic()
-            row: dict[str, Any] = {"task": name}
-            try:
-                with create_run(folder / "runs", task=name) as run:
-                    found = optimize(load_task(name), judge, knowledge, run, search)  # type: ignore[arg-type]
-                    judged = sum(event.kind == "evaluation" for event in run.events)
-                timing, first = found.evaluation.timing, found.first.timing
-                assert timing is not None and first is not None
-                row |= {"result": found.evaluation.outcome.kind, "source": found.candidate.source}
-                row |= {"applied": found.applied, "evaluations": judged, "first_us": first.candidate_us}
-                row |= {"best_us": timing.candidate_us, "eager_us": timing.baseline_us}
-                row |= {"floor_us": timing.floor_us}
-            except (UncoveredOperators, NotUniform) as error:
-                row |= {"result": "refused", "why": str(error)}
-            except DeviceLost:
-                raise
-            except KernelBlasterError as error:
-                row |= {"result": "failed", "why": str(error)}
-            row["seconds"] = round(time.monotonic() - start, 1)
-            with (folder / "optimized.jsonl").open("a") as file:
-                file.write(json.dumps(row) + "\n")
-            print(f"{name:48} {row['result']:12} {row['seconds']:5.1f} s  {told(row)}", flush=True)
-    judge.close()
-
-
-def told(row: dict[str, Any]) -> str:
-    if "best_us" not in row:
-        return str(row["why"])[:150]
-    times = f"{row['first_us']:.0f} -> {row['best_us']:.0f} us, eager {row['eager_us']:.0f}, floor"
-    return f"{times} {row['floor_us']:.0f}, {row['evaluations']} judged: {', '.join(row['applied'])}"
-
-
-def optimize_all(options: argparse.Namespace) -> None:
-    folder: Path = options.folder
-    folder.mkdir(parents=True, exist_ok=True)
-    with KnowledgeBase(folder / "knowledge.db") as knowledge:
-        plant(knowledge)
-        if options.kb:
-            with KnowledgeBase(options.kb, create=False) as known:
-                knowledge.merge(known)
-    done = {row["task"] for row in rows(folder / "optimized.jsonl")}
-    names = [name for given in options.tasks or ["core"] for name, _ in find(given) if name not in done]
-    about = {name: getattr(options, name) for name in ("rollouts", "choices", "near_floor", "explained")}
-    search = Search(evaluations=options.budget, **about)
-    until = time.time() + options.seconds
-    waiting = context.Queue()
-    for name in names:
-        waiting.put(name)
-    with open_searching(options.device) as judge:
-        server = JudgeServer(judge)
-        workers = []
-        for _ in range(options.workers):
-            waiting.put(None)
-            arguments = (server.connect(), waiting, folder, search, until)
-            workers.append(context.Process(target=work, args=arguments, daemon=True))
-        for worker in workers:
-            worker.start()
-        server.serve()
-        for worker in workers:
-            worker.join()
 
 
 def follow_paths(options: argparse.Namespace) -> None:
@@ -127,12 +52,12 @@ def follow_paths(options: argparse.Namespace) -> None:
             if name not in best or speedup > best[name]["speedup"]:
                 best[name] = row
             best[name]["evaluations"] = row["evaluations"] + 1
-    with (options.folder / "optimized.jsonl").open("w") as file:
+    with (options.folder / "best.jsonl").open("w") as file:
         file.writelines(json.dumps(row) + "\n" for row in best.values())
 
 
 def compare(options: argparse.Namespace) -> None:
-    found = [row for row in rows(options.folder / "optimized.jsonl") if "source" in row]
+    found = list(rows(options.folder / "best.jsonl"))
     until = time.time() + options.seconds
     if options.device != "emulated":
         with ProcessPoolExecutor(options.workers, mp_context=context) as pool:
@@ -191,7 +116,7 @@ def compared(evaluation: Evaluation, baseline: str) -> dict[str, Any]:
 
 
 def report(folder: Path) -> str:
-    found = list(rows(folder / "optimized.jsonl"))
+    found = list(rows(folder / "best.jsonl"))
     measured: dict[str, dict[str, dict[str, Any]]] = {}
     for row in rows(folder / "compared.jsonl"):
         measured.setdefault(row["task"], {})[row["baseline"]] = row
@@ -202,17 +127,13 @@ def report(folder: Path) -> str:
     gains: dict[str, list[float]] = {}
     invalid = []
     for row in sorted(found, key=lambda r: r["task"]):
-        if row["result"] == "refused":
-            continue
         by = measured.get(row["task"], {})
         level = row["task"].split("/")[1]
         good = [b for b in by.values() if b["speedup"] is not None]
         if not good or len(good) < len(by):
             invalid.append(row["task"])
             gains.setdefault(level, []).append(0.0)
-            lines.append(
-                f"| {row['task']} | {row.get('why', 'not valid when judged afresh')} | | | | | | | |"
-            )
+            lines.append(f"| {row['task']} | not valid when judged afresh | | | | | | | |")
             continue
         least = min(good, key=lambda b: b["speedup"])
         gains.setdefault(level, []).append(log(least["speedup"]))
@@ -222,8 +143,7 @@ def report(folder: Path) -> str:
             f"({least['low']:.2f} to {least['high']:.2f}) | {least['floor_us']:.0f} "
             f"| {least['us'] / least['floor_us']:.2f} | {row['evaluations']} | {', '.join(row['applied'])} |"
         )
-    total = sum(map(len, gains.values()))
-    head = [f"{total} tasks covered, {total - len(invalid)} valid; {len(found) - total} refused.", ""]
+    head = [f"{len(found)} tasks covered, {len(found) - len(invalid)} valid.", ""]
     head += [
         f"- {level}: geometric mean {exp(sum(found) / len(found)):.2f}x over {len(found)} tasks"
         for level, found in sorted(gains.items())
@@ -239,21 +159,15 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("verb", choices=("optimize", "paths", "compare"))
+    parser.add_argument("verb", choices=("paths", "compare"))
     parser.add_argument("tasks", nargs="*")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--budget", type=int, default=20)
-    parser.add_argument("--rollouts", type=int, default=3)
-    parser.add_argument("--choices", type=int, default=2)
-    parser.add_argument("--near-floor", type=float, default=1.05, help="no search goes on this near to it")
-    parser.add_argument("--explained", type=int, default=4, help="surprises to be profiled for each task")
-    parser.add_argument("--kb", type=Path, help="what is known beforehand, beside the seed")
     parser.add_argument("--workers", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=1e9, help="start nothing new after so long")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    {"optimize": optimize_all, "paths": follow_paths, "compare": compare}[options.verb](options)
+    {"paths": follow_paths, "compare": compare}[options.verb](options)
 
 
 if __name__ == "__main__":

@@ -15,29 +15,8 @@ from kernelblaster.bench.suite import entries_of
 from kernelblaster.bench.tables import summaries, task_speedups
 from kernelblaster.cli.main import app
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.strategies.search import Search
-
-HEAD = "import torch, torch.nn as nn\nrows = 512\nSMALL = {'rows': 5}\n"
-TAIL = "\ndef get_inputs():\n    return [torch.randn(rows, 256)]\ndef get_init_inputs():\n    return []\n"
-BODIES = {
-    "level1/1_relu": "        return torch.relu(x) * 2.0 + 1.0",
-    "level1/2_broken": "        return (x",
-    "level1/3_constant": "        return torch.zeros_like(x)",
-    "level1/4_random": "        return torch.rand_like(x)",
-    "level2/1_scaled_sum": "        return (x * 3.0).sum(dim=1)",
-    "level2/2_uncovered": "        return torch.cumsum(x, dim=1)",
-}
-
-
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("checkout")
-    for name, body in BODIES.items():
-        file = root / "KernelBench" / f"{name}.py"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"{HEAD}class Model(nn.Module):\n    def forward(self, x):\n{body}\n{TAIL}")
-    (root / "KernelBench" / "level2" / "3_not_a_task.py").write_text("print('hello')\n")
-    return root
 
 
 def plan_of(checkout: Path, **changed: object) -> Plan:
@@ -104,6 +83,23 @@ def test_what_was_done_is_not_done_again(folder: Path) -> None:
     with Bench.open(folder) as bench:
         bench.run(workers=1)
     assert (folder / "events.jsonl").read_bytes() == before
+
+
+def test_without_a_memory_nothing_is_learned(compiler: str, checkout: Path, tmp_path: Path) -> None:
+    words = ["bench", str(checkout / "KernelBench" / "level1" / "1_relu.py"), "--strategy", "no-memory"]
+    options = ["--device", "emulated", "--budget", "4", "--workers", "1", "--folder", str(tmp_path / "b")]
+    done = CliRunner().invoke(app, [*words, *options])
+    assert done.exit_code == 0, done.output
+    with Bench(tmp_path / "b", writing=False) as bench:
+        (row,) = bench.rows()
+    assert row.result.status == "valid" and row.result.spent.evaluations > 1
+    run = tmp_path / "b" / "runs" / str(row.result.run)
+    for file, knows in ((tmp_path / "b" / "knowledge.db", True), (run / "no-memory.db", False)):
+        with KnowledgeBase(file) as knowledge:
+            content = knowledge.content()
+        entries = [one for state in content.entries.values() for one in state.values()]
+        assert not any(one.evidence.total.attempts for one in entries)
+        assert any(one.description for one in entries) == knows  # the seed's, and none
 
 
 def test_another_plan_is_refused(folder: Path, checkout: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from kernelblaster.bench.ablation import Ablation, AblationPlan
 from kernelblaster.bench.findings import found_by, verdict_on
-from kernelblaster.bench.jobs import Setup, result_of
+from kernelblaster.bench.jobs import NOTHING, PolicyName, Setup, result_of
 from kernelblaster.bench.metrics import Interval
 from kernelblaster.bench.studies import STUDIES, Claim, studies_named
 from kernelblaster.bench.suite import Entry
@@ -17,47 +17,73 @@ from kernelblaster.strategies.search import Search
 BUDGET = 8
 
 
-def ablation(folder: Path, studies: tuple[str, ...] = ("memory",), tasks: int = 12) -> Ablation:
+def ablation(
+    folder: Path, studies: tuple[str, ...] = ("memory",), tasks: int = 12, policy: PolicyName = "expert"
+) -> Ablation:
     entries = tuple(Entry(name=f"s/t{n}", path="", group="s", number=n) for n in range(tasks))
-    setup = Setup(device="emulated", gpu="h200", search=Search(evaluations=BUDGET), knowledge="")
+    search = Search(evaluations=BUDGET)
+    setup = Setup(policy=policy, device="emulated", gpu="h200", search=search, knowledge="")
     plan = AblationPlan(studies=studies, suites=("s",), entries=entries, setup=setup, seeds=(0, 1))
     return Ablation.open(folder, plan)
 
 
-def fill(opened: Ablation, judged: dict[str, tuple[float | None, ...]]) -> None:
-    """The same speedups for every task and seed of an arm."""
+def fill(
+    opened: Ablation, judged: dict[str, tuple[float | None, ...]], tokens: dict[str, int] | None = None
+) -> None:
+    """The same speedups, and tokens, for every task and seed of an arm."""
     study = opened.studies[0]
     for entry in opened.plan.tasks_of(study):
         for arm in study.arms:
             for seed in opened.plan.seeds:
                 job = opened.job(study, arm, entry, seed)
                 gain = max(speedup for speedup in judged[arm.name] if speedup) / 0.5
-                fields = {"judged": judged[arm.name], "gain": gain}
+                spent = NOTHING.model_copy(update={"tokens": (tokens or {}).get(arm.name, 0)})
+                fields = {"judged": judged[arm.name], "gain": gain, "spent": spent}
                 result = result_of(job, "valid").model_copy(update=fields)
                 opened._run.once("result", job.key, lambda r=result: r.model_dump(mode="json"))  # type: ignore[misc]
 
 
 def test_fewer_evaluations_are_found_and_said(tmp_path: Path) -> None:
     with ablation(tmp_path / "a") as opened:
-        fill(opened, {"empty": (0.5, None, 0.6, 0.7, 2.0), "trained": (0.5, 2.0)})
+        slow = (0.5, None, 0.6, 0.7, 2.0)
+        fill(opened, {"empty": slow, "trained": (0.5, 2.0), "no memory": slow})
         found = found_by(opened, opened.studies[0])
         assert (found.tasks, found.seeds, found.left_out) == (6, 2, {})
-        empty, trained = found.arms
+        empty, trained, _ = found.arms
         assert empty.evaluations is not None and empty.evaluations.estimate == pytest.approx(5)
         assert trained.evaluations is not None and trained.evaluations.estimate == pytest.approx(2)
         assert empty.gain == pytest.approx((4.0, 4.0, 4.0))
         assert [point.estimate for point in trained.curve] == pytest.approx([0.25, *[1.0] * (BUDGET - 1)])
-        fewer, more = found.answers
+        fewer, more, silent = found.answers
         assert fewer.verdict == "agrees" and "0.400" in fewer.sentence
         assert more.verdict == "undecided" and more.ratio is not None
+        assert silent.verdict == "no claim" and "no claim about it" in silent.sentence
         text, page = ablation_markdown(opened), ablation_page(opened)
     assert "agrees with the paper" in text and "5.0 (5.0 to 5.0)" in text
     assert 'data-figure="memory-curve"' in page
 
 
+def test_tokens_are_compared_where_all_are_known(tmp_path: Path) -> None:
+    arms = ("full", "no memory", "cycles only", "minimal")
+    judged: dict[str, tuple[float | None, ...]] = dict.fromkeys(arms, (1.0, 2.0))
+    spent = dict(zip(arms, (100, 150, 200, 250), strict=True))
+    for name, tokens in (("a", spent), ("b", {**spent, "full": 0})):
+        with ablation(tmp_path / name, ("agents",), policy="llm") as opened:
+            fill(opened, judged, tokens)
+            found = found_by(opened, opened.studies[0])
+            text = ablation_markdown(opened)
+        claimed = found.answers[-1]
+        if name == "a":
+            assert claimed.verdict == "agrees" and "tokens: 0.400 (0.400 to 0.400)" in claimed.sentence
+            assert "tokens a search" in text and "250 (250 to 250)" in text
+        else:
+            assert claimed.verdict == "undecided" and "no tokens were counted" in claimed.sentence
+            assert found.arms[0].tokens is None
+
+
 def test_a_search_that_never_gets_there_counts_with_its_budget(tmp_path: Path) -> None:
     with ablation(tmp_path / "a") as opened:
-        fill(opened, {"empty": (0.5, 1.0), "trained": (0.5, 2.0)})
+        fill(opened, {"empty": (0.5, 1.0), "trained": (0.5, 2.0), "no memory": (0.5, 1.0)})
         empty = found_by(opened, opened.studies[0]).arms[0]
     assert empty.missed == 12
     assert empty.evaluations is not None and empty.evaluations.estimate == pytest.approx(BUDGET)
@@ -65,7 +91,7 @@ def test_a_search_that_never_gets_there_counts_with_its_budget(tmp_path: Path) -
 
 def test_a_task_that_an_arm_lacks_is_left_out_and_named(tmp_path: Path) -> None:
     with ablation(tmp_path / "a") as opened:
-        fill(opened, {"empty": (1.0,), "trained": (1.0,)})
+        fill(opened, {"empty": (1.0,), "trained": (1.0,), "no memory": (1.0,)})
         study = opened.studies[0]
         gone = opened.plan.tasks_of(study)[0]
         events = [e for e in opened._run.events if e.key != opened.job(study, study.arms[0], gone, 0).key]
@@ -77,7 +103,7 @@ def test_a_task_that_an_arm_lacks_is_left_out_and_named(tmp_path: Path) -> None:
 
 def test_a_few_tasks_decide_nothing(tmp_path: Path) -> None:
     with ablation(tmp_path / "a", tasks=8) as opened:
-        fill(opened, {"empty": (0.5, 1.0, 2.0), "trained": (0.5, 2.0)})
+        fill(opened, {"empty": (0.5, 1.0, 2.0), "trained": (0.5, 2.0), "no memory": (0.5,)})
         answer = found_by(opened, opened.studies[0]).answers[0]
     assert answer.verdict == "undecided" and "4 tasks are too few" in answer.sentence
 
@@ -119,8 +145,8 @@ def test_every_claim_is_about_arms_that_there_are() -> None:
 def test_unknown_studies_and_transfer_without_another_gpu_are_said(tmp_path: Path) -> None:
     with pytest.raises(KernelBlasterError, match="no such study"):
         studies_named(["memories"])
-    with (
-        ablation(tmp_path / "a", ("transfer",)) as opened,
-        pytest.raises(KernelBlasterError, match="elsewhere"),
-    ):
-        opened.run(workers=1)
+    with pytest.raises(KernelBlasterError, match="elsewhere"):
+        ablation(tmp_path / "a", ("transfer",))
+    with pytest.raises(KernelBlasterError, match="give --model"):
+        ablation(tmp_path / "a", ("memory", "agents"))
+    assert not (tmp_path / "a").exists()

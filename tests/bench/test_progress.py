@@ -72,7 +72,11 @@ def test_what_a_run_had_judged_before_does_not_count() -> None:
     assert rate.judged == 3
 
 
-def test_nothing_is_said_for_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_beside_json_only_what_needs_a_person_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     with progress.overseeing("bench f", [], True, ()) as view:
         told(view)
-    assert capsys.readouterr().out == ""
+        view(News("says", "bench/v/0", words="desk/0001: read prompt.md there"))
+    said = capsys.readouterr()
+    assert said.out == ""
+    lost = "the device was lost; it is started again"
+    assert said.err.splitlines() == [lost, "desk/0001: read prompt.md there"]

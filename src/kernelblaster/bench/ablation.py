@@ -5,10 +5,12 @@ searches of a task see the same verdict on the same candidate (`verdicts`). Like
 folder that is gone on with.
 """
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
+from kernelblaster.bench.coverage import LeftOut
 from kernelblaster.bench.jobs import Job, Result, Setup
 from kernelblaster.bench.kept import Kept, begin, holds
 from kernelblaster.bench.pool import Pool, search_all
@@ -26,11 +28,13 @@ KIND = "ablation"
 
 class AblationPlan(Record):
     """`elsewhere` is the GPU that knowledge is brought from. The tasks are split in halves by `split`: one
-    trains, the other is searched; studies that need no training search all of them."""
+    trains, the other is searched; studies that need no training search all of them. `left_out` are the
+    tasks of the suites that no arm could search."""
 
     studies: tuple[str, ...]
     suites: tuple[str, ...]
     entries: tuple[Entry, ...]
+    left_out: tuple[LeftOut, ...] = ()
     setup: Setup
     seeds: tuple[int, ...] = (0, 1, 2)
     elsewhere: str | None = None
@@ -69,7 +73,7 @@ class Ablation(Kept):
             return ablation
         if plan is None:
             raise KernelBlasterError(f"{folder}: there is no ablation to go on with; name a suite.")
-        studies_named(list(plan.studies))
+        studies_for(plan.studies, plan.setup, plan.elsewhere)
         begin(folder, KIND, plan.model_dump(mode="json"))
         return Ablation(folder, writing=True)
 
@@ -84,8 +88,6 @@ class Ablation(Kept):
 
     def run(self, workers: int, seconds: float | None = None, tell: Tell = lambda news: None) -> None:
         """Train, then search what was not searched yet; nothing new is begun after so many seconds."""
-        import time
-
         until = None if seconds is None else time.time() + seconds
         pool = Pool(self.folder, workers, until, self.folder / "verdicts")
         start_knowledge(EMPTY, self._known("empty"))
@@ -110,11 +112,6 @@ class Ablation(Kept):
         if "trained" in starts:
             wanted.append(("trained", self.plan.setup.gpu))
         if "trained elsewhere" in starts:
-            if self.plan.elsewhere is None or self.plan.setup.device != "emulated":
-                raise KernelBlasterError(
-                    "the study `transfer` trains for another GPU, which only the emulated device can stand "
-                    "for: use --device emulated --elsewhere GPU, or leave the study out."
-                )
             wanted.append(("trained elsewhere", self.plan.elsewhere))
         return [
             Job(
@@ -138,10 +135,29 @@ class Ablation(Kept):
     def job(self, study: Study, arm: Arm, entry: Entry, seed: int) -> Job:
         setup = self.plan.setup
         search = setup.search.model_copy(update=arm.settings)
-        known = {"search": search, "knowledge": str(self._known(arm.start)), "alone": True}
+        own = {"search": search, "knowledge": str(self._known(arm.start)), "alone": True}
+        own |= {"strategy": arm.strategy}
         return Job(
-            arm=f"{study.name}: {arm.name}", entry=entry, seed=seed, setup=setup.model_copy(update=known)
+            arm=f"{study.name}: {arm.name}", entry=entry, seed=seed, setup=setup.model_copy(update=own)
         )
+
+
+def studies_for(names: Sequence[str], setup: Setup, elsewhere: str | None) -> list[Study]:
+    """The studies by name; an error where one of them cannot be run with this setup."""
+    found = studies_named(list(names))
+    starts = {arm.start for study in found for arm in study.arms}
+    if "trained elsewhere" in starts and (elsewhere is None or setup.device != "emulated"):
+        raise KernelBlasterError(
+            "the study `transfer` trains for another GPU, which only the emulated device can stand for: use "
+            "--device emulated --elsewhere GPU, or leave the study out."
+        )
+    asking = [study.name for study in found if study.needs_model]
+    if asking and setup.policy == "expert":
+        raise KernelBlasterError(
+            f"the study `{asking[0]}` compares ways to use a language model: give --model KIND:NAME "
+            "(docs/models.md), or leave the study out."
+        )
+    return found
 
 
 def is_ablation(folder: Path) -> bool:

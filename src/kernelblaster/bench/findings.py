@@ -13,10 +13,15 @@ from kernelblaster.bench.metrics import (
     geometric_mean_interval,
     quartiles,
 )
-from kernelblaster.bench.studies import LITTLE, Arm, Claim, Study
+from kernelblaster.bench.studies import LITTLE, Arm, Claim, Measure, Study
 
 REACHED = 0.95
 LEAST_TASKS = 6  # drawing fewer anew says little about others
+WORDS: dict[Measure, str] = {
+    "best": "speed of the best",
+    "evaluations": "evaluations until 95% of the best",
+    "tokens": "tokens",
+}
 Verdict = Literal["agrees", "contradicts", "undecided", "no claim"]
 
 
@@ -25,7 +30,8 @@ class ArmFound:
     """One arm on the tasks that all arms have. `best` is the speedup over the baseline, `gain` quartiles
     of that over the first candidate. `evaluations` are those until 95 % of the best that any search of the
     task found; a search that never got there counts with its whole budget, and is counted in `missed`.
-    `curve` is how near the best so far is to that best, after each evaluation."""
+    `tokens` are those of one search; None where no model was paid for each. `curve` is how near the best
+    so far is to that best, after each evaluation."""
 
     name: str
     searches: int
@@ -33,6 +39,7 @@ class ArmFound:
     gain: tuple[float, float, float] | None
     evaluations: Interval | None
     missed: int
+    tokens: Interval | None
     curve: tuple[Interval, ...]
 
 
@@ -118,10 +125,11 @@ class _Searches:
             gain=quartiles([result.gain for _, result in every if result.gain is not None]),
             evaluations=geometric_mean_interval(self.values(arm.name, "evaluations")),
             missed=missed,
+            tokens=_interval(self.values(arm.name, "tokens")),
             curve=self._curve(arm.name),
         )
 
-    def values(self, arm: str, measure: str) -> list[list[float]]:
+    def values(self, arm: str, measure: Measure) -> list[list[float]]:
         """For each task, one value for each seed."""
         return [
             [self._value(task, self._results[arm, task, seed], measure) for seed in self._seeds]
@@ -129,12 +137,16 @@ class _Searches:
         ]
 
     def ratio(self, claim: Claim) -> Interval | None:
-        """Paired by task and seed."""
+        """Paired by task and seed; None where there is nothing to compare."""
         mine, theirs = (self.values(name, claim.measure) for name in (claim.arm, claim.beside))
+        if not _positive(mine) or not _positive(theirs):
+            return None
         pairs = zip(mine, theirs, strict=True)
         return geometric_mean_interval([[a / b for a, b in zip(x, y, strict=True)] for x, y in pairs])
 
-    def _value(self, task: str, result: Result, measure: str) -> float:
+    def _value(self, task: str, result: Result, measure: Measure) -> float:
+        if measure == "tokens":
+            return float(result.spent.tokens)
         if measure == "best":
             return max(speedup for speedup in result.judged if speedup is not None)
         return float(evaluations_until(result.judged, REACHED * self._goals[task]) or self._budget)
@@ -158,13 +170,21 @@ class _Searches:
         return tuple(points)
 
 
+def _positive(groups: Sequence[Sequence[float]]) -> bool:
+    return all(value > 0 for group in groups for value in group)
+
+
+def _interval(groups: Sequence[Sequence[float]]) -> Interval | None:
+    return geometric_mean_interval(groups) if _positive(groups) else None
+
+
 def _answer(claim: Claim, searches: _Searches) -> Answer:
     ratio = searches.ratio(claim)
     if ratio is None:
-        return Answer(claim, None, "undecided", f"{claim.arm} beside {claim.beside}: nothing was searched.")
-    what = "evaluations until 95% of the best" if claim.measure == "evaluations" else "speed of the best"
+        why = "no tokens were counted" if searches.tasks else "nothing was searched"
+        return Answer(claim, None, "undecided", f"{claim.arm} beside {claim.beside}: {why}.")
     numbers = (
-        f"{claim.arm} over {claim.beside}, {what}: {ratio.estimate:.3f} "
+        f"{claim.arm} over {claim.beside}, {WORDS[claim.measure]}: {ratio.estimate:.3f} "
         f"({ratio.low:.3f} to {ratio.high:.3f})."
     )
     verdict = verdict_on(claim, ratio)

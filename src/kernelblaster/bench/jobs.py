@@ -1,16 +1,19 @@
 """What a bench does: jobs, each the search of one task, and what came of each."""
 
+from pathlib import Path
 from typing import Literal
 
 from kernelblaster.bench.metrics import Cost
 from kernelblaster.bench.suite import Entry
+from kernelblaster.models.choice import Choice
 from kernelblaster.records.outcome import Speedup
 from kernelblaster.records.record import Record
 from kernelblaster.records.signature import Dtype
+from kernelblaster.strategies.names import REMEMBERS, StrategyName
 from kernelblaster.strategies.search import Search
+from kernelblaster.strategies.taking import Taking
 
-PolicyName = Literal["expert"]
-StrategyName = Literal["maic-rl"]
+PolicyName = Literal["expert", "llm"]
 INITIAL = "initial"  # the baseline that is the policy's first, naive candidate
 
 Status = Literal["valid", "invalid", "failed", "uncovered", "unfit", "broken", "unfinished"]
@@ -21,16 +24,45 @@ Status = Literal["valid", "invalid", "failed", "uncovered", "unfit", "broken", "
 
 class Setup(Record):
     """How tasks are searched. `knowledge` is a knowledge base that all searches read and teach; if they
-    go `alone`, each has a copy of its own. `search.seed` is replaced by each job's own seed."""
+    go `alone`, each has a copy of its own. `search.seed` is replaced by each job's own seed. Where the
+    policy is `llm`, `models` take part, in these `roles`."""
 
     policy: PolicyName = "expert"
     strategy: StrategyName = "maic-rl"
+    models: Choice = Choice()
+    roles: tuple[str, ...] = ()
     device: Literal["cuda", "emulated"]
     gpu: str | None = None
     dtype: Dtype = "float32"
     search: Search
     knowledge: str
     alone: bool = False
+
+    @property
+    def taking(self) -> Taking | None:
+        """How a model takes part; None: it does not."""
+        if self.policy == "expert":
+            return None
+        return Taking(choice=self.models, roles=self.roles, strategy=self.strategy)
+
+    def asking(self, taking: Taking | None) -> "Setup":
+        """With a model that takes part, if one does."""
+        if taking is None:
+            return self
+        asked = {"models": taking.choice, "roles": taking.roles, "strategy": taking.strategy}
+        return self.model_copy(update={"policy": "llm", **asked})
+
+    @property
+    def model(self) -> str | None:
+        """Who answers, in words; None: nobody is asked."""
+        if self.policy == "expert":
+            return None
+        given = self.models
+        return given.model or (f"replay:{given.replay}" if given.replay else ", ".join(given.roles))
+
+    @property
+    def remembers(self) -> bool:
+        return self.strategy in REMEMBERS
 
 
 class Job(Record):
@@ -49,6 +81,17 @@ class Job(Record):
     def file_name(self) -> str:
         """The key as the name of a file."""
         return self.key.replace("/", "-").replace(":", "-")
+
+    @property
+    def taking(self) -> Taking | None:
+        """As in the setup; recordings are kept apart, in a folder for each job."""
+        found = self.setup.taking
+        if found is None:
+            return None
+        choice = found.choice
+        places = {"record": choice.record, "replay": choice.replay}
+        own = {name: str(Path(place) / self.file_name) for name, place in places.items() if place}
+        return found.model_copy(update={"choice": choice.model_copy(update=own)})
 
 
 class Spent(Record):
@@ -71,7 +114,8 @@ NOTHING = Spent(evaluations=0, device_seconds=0.0, seconds=0.0)
 class Result(Record):
     """What a search came to. Times are in microseconds, `gain` is over the first candidate; None where
     there is no candidate. `judged` are the speedups over eager in the order in which they were judged,
-    None for each failure."""
+    None for each failure, those in review among them. The `reason` of a valid one says what ended it
+    early, if something did."""
 
     job: str
     arm: str

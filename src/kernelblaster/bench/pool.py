@@ -21,6 +21,7 @@ from kernelblaster.bench.verdicts import KeptVerdicts
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.judge import Judge
 from kernelblaster.judge.shared import JudgeServer, SharedJudge
+from kernelblaster.strategies.taking import check_models
 
 RESTARTS = 2  # of a device that was lost
 _context = multiprocessing.get_context("spawn")
@@ -49,7 +50,11 @@ def default_workers(device: str) -> int:
 
 def search_all(jobs: Sequence[Job], pool: Pool, tell: Tell) -> None:
     """Search them; each result is told. Jobs that could not be begun in time, or whose process died, are
-    left out. All jobs must be for the same kind of device."""
+    left out. All jobs must be for the same kind of device. Raises a `ModelError` where a model that takes
+    part cannot be used."""
+    for taking in {job.setup.taking for job in jobs}:
+        if taking is not None:
+            check_models(taking)
     left = {job.key: job for job in jobs}
     lost = 0
 

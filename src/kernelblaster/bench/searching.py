@@ -4,35 +4,39 @@ import json
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from kernelblaster.bench.coverage import status_of
 from kernelblaster.bench.jobs import NOTHING, Job, Result, Spent, Status, result_of
 from kernelblaster.bench.spending import spent_on_models
 from kernelblaster.bench.starting import copy_knowledge
+from kernelblaster.bench.suite import load_entry
 from kernelblaster.errors import BadTask, DeviceLost, KernelBlasterError, KnowledgeError, StoreError
 from kernelblaster.judge.judge import Judge
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
-from kernelblaster.optimize import Optimized, Progress, optimize
-from kernelblaster.policies.expert.graph import UncoveredOperators
-from kernelblaster.policies.expert.unify import NotUniform
+from kernelblaster.models.failures import BadAnswer, BudgetSpent, ModelError
+from kernelblaster.optimize import Optimized, Progress, expert_for, optimize
 from kernelblaster.records import Evaluation, Task
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.store.results import leave_results
 from kernelblaster.store.run import LOG, Run, create_run, open_run, run_folders
 from kernelblaster.store.subject import keep_task, task_of
-from kernelblaster.tasks.catalog import load_file
+from kernelblaster.strategies.frozen_knowledge import FrozenKnowledge
+from kernelblaster.strategies.strategy import Arrange
+from kernelblaster.strategies.taking import arranged
 
 
 @dataclass(frozen=True)
 class News:
     """What a watcher is told of a job: that it `began` (again when its run is opened, with what was judged
-    before), went a step on, or `ended`, with its `result`; or that the device or a process was `lost`.
-    Times are in microseconds; None as long as nothing was timed."""
+    before), went a step on, `says` where it waits for someone, or `ended`, with its `result`; or that the
+    device or a process was `lost`. Times are in microseconds; None as long as nothing was timed."""
 
-    kind: Literal["began", "stepped", "ended", "lost"]
+    kind: Literal["began", "stepped", "says", "ended", "lost"]
     job: str
     evaluations: int = 0
     first_us: float | None = None
@@ -48,29 +52,31 @@ Tell = Callable[[News], None]
 
 def search(job: Job, judge: Judge, folder: Path, begun: str | None, tell: Tell) -> Result:
     """The result of a job; `begun` is the run that was begun for it before, which goes on. What is wrong
-    with the task is a result. What is wrong with the device, the disk or a database is an error: the job
-    stays unfinished."""
+    with the task, or with what a model answers, is a result. What is wrong with the device, the disk, a
+    database or a model's server is an error: the job stays unfinished."""
     start = time.monotonic()
+    run: Run | None = None
     tell(News("began", job.key))
     try:
-        task = load_file(job.entry.name, Path(job.entry.path), job.setup.dtype)
+        task = load_entry(job.entry, job.setup.dtype)
     except BadTask as error:
-        return _without(job, "broken", error, start)
+        return _without(job, "broken", str(error), run, start)
     try:
         judge.prepare(task)
-        return _searched(job, task, judge, folder, begun, tell)
-    except (UncoveredOperators, NotUniform) as error:
-        return _without(job, "uncovered", error, start)
-    except BadTask as error:
-        return _without(job, "unfit", error, start)
+        with _run(job, folder, begun) as run, _knowledge(job, folder, run) as knowledge:
+            start -= max((e.data["seconds"] for e in run.events if e.kind == "batch"), default=0.0)
+            found = _searched(job, task, judge, run, knowledge, tell)
+            return _result(job, run, found, start)
     except (DeviceLost, KnowledgeError, StoreError):
         raise
     except KernelBlasterError as error:
-        return _without(job, "failed", error, start)
+        if isinstance(error, ModelError) and not isinstance(error, BudgetSpent | BadAnswer):
+            raise
+        return _without(job, status_of(error), str(error), run, start)
     except Exception as error:  # of this program: it is told, and the other tasks go on
         (folder / "errors").mkdir(exist_ok=True)
         (folder / "errors" / f"{job.file_name}.txt").write_text(traceback.format_exc())
-        return _without(job, "failed", RuntimeError(f"internal error: {error!r}"), start)
+        return _without(job, "failed", f"internal error: {error!r}", run, start)
 
 
 def begun_runs(folder: Path) -> dict[str, str]:
@@ -86,22 +92,22 @@ def begun_runs(folder: Path) -> dict[str, str]:
     return found
 
 
-def _searched(job: Job, task: Task, judge: Judge, folder: Path, begun: str | None, tell: Tell) -> Result:
+def _searched(
+    job: Job, task: Task, judge: Judge, run: Run, knowledge: KnowledgeBase, tell: Tell
+) -> Optimized:
     plan = job.setup.search.model_copy(update={"seed": job.seed})
-    start = time.monotonic()
 
     def watched(progress: Progress) -> None:
         told = {name: getattr(progress, name) for name in ("first_us", "best_us", "baseline_us", "floor_us")}
         tell(News("stepped", job.key, evaluations=progress.evaluations, **told))
 
-    with _run(job, folder, begun) as run, KnowledgeBase(_knowledge(job, folder)) as knowledge:
-        judged = sum(event.kind == "evaluation" for event in run.events)
-        tell(News("began", job.key, evaluations=judged))
-        before = max((e.data["seconds"] for e in run.events if e.kind == "batch"), default=0.0)
-        keep_task(run, task)
-        found = optimize(task_of(run), judge, knowledge, run, plan, tell=watched)
-        leave_results(run, found.candidate, found.applied, knowledge)
-        return _result(job, run, found, before + time.monotonic() - start)
+    judged = sum(event.kind == "evaluation" for event in run.events)
+    tell(News("began", job.key, evaluations=judged))
+    keep_task(run, task)
+    with _arranged(job, run, judge, tell) as arrange:
+        found = optimize(task_of(run), judge, knowledge, run, plan, tell=watched, arrange=arrange)
+    leave_results(run, found.candidate, found.applied, knowledge)
+    return found
 
 
 @contextmanager
@@ -109,33 +115,41 @@ def _run(job: Job, folder: Path, begun: str | None) -> Iterator[Run]:
     about: dict[str, Any] = {"job": job.key, "task": job.entry.name, "arm": job.arm}
     about |= {"device": job.setup.device, "gpu": job.setup.gpu, "dtype": job.setup.dtype}
     about |= {"search": job.setup.search.model_copy(update={"seed": job.seed}).model_dump()}
+    if job.taking is not None:
+        about["models"] = job.taking.model_dump(mode="json")
     runs = folder / "runs"
     with open_run(runs, begun, writing=True) if begun else create_run(runs, **about) as run:
         yield run
 
 
-def _knowledge(job: Job, folder: Path) -> str:
+def _arranged(job: Job, run: Run, judge: Judge, tell: Tell) -> AbstractContextManager[Arrange | None]:
+    """With the models that take part; None: without any. A search that goes alone shares no answers."""
+    if job.taking is None:
+        return nullcontext()
+    answers = run.folder / "answers" if job.setup.alone else None
+    say = partial(_say, tell, job)
+    return arranged(job.taking, run.folder, expert_for(judge), say, answers)
+
+
+def _say(tell: Tell, job: Job, words: str) -> None:
+    tell(News("says", job.key, words=words))
+
+
+def _knowledge(job: Job, folder: Path, run: Run) -> KnowledgeBase:
+    if not job.setup.remembers:
+        return FrozenKnowledge(run.folder / "no-memory.db")
     if not job.setup.alone:
-        return job.setup.knowledge
+        return KnowledgeBase(job.setup.knowledge)
     own = folder / "knowledge" / f"{job.file_name}.db"
     if not own.is_file():
         copy_knowledge(job.setup.knowledge, own)
-    return str(own)
+    return KnowledgeBase(own)
 
 
-def _result(job: Job, run: Run, found: Optimized, seconds: float) -> Result:
-    judged = [event.data["evaluation"] for event in run.events if event.kind == "evaluation"]
+def _result(job: Job, run: Run, found: Optimized, start: float) -> Result:
     timing, first = found.evaluation.timing, found.first.timing
     assert timing is not None and first is not None
-    tokens, usd = spent_on_models(run.folder)
-    spent = Spent(
-        evaluations=len(judged),
-        device_seconds=sum(verdict["device_seconds"] for verdict in judged),
-        seconds=seconds,
-        tokens=tokens,
-        usd=usd,
-    )
-    return result_of(job, "valid").model_copy(
+    return result_of(job, "valid", found.stopped or "").model_copy(
         update={
             "run": run.name,
             "device": found.evaluation.device,
@@ -146,15 +160,40 @@ def _result(job: Job, run: Run, found: Optimized, seconds: float) -> Result:
             "floor_us": timing.floor_us,
             "gain": _estimate(found.evaluation) / _estimate(found.first),
             "applied": found.applied,
-            "judged": tuple(_speedup(verdict) for verdict in judged),
-            "spent": spent,
+            "judged": _judged(run, _estimate(found.evaluation)),
+            "spent": _spent(job, run, start),
         }
     )
 
 
-def _without(job: Job, status: Status, error: Exception, start: float) -> Result:
-    spent = NOTHING.model_copy(update={"seconds": time.monotonic() - start})
-    return result_of(job, status, str(error)).model_copy(update={"spent": spent})
+def _without(job: Job, status: Status, reason: str, run: Run | None, start: float) -> Result:
+    return result_of(job, status, reason).model_copy(update={"spent": _spent(job, run, start)})
+
+
+def _spent(job: Job, run: Run | None, start: float) -> Spent:
+    """So far; without a run, nothing but time."""
+    seconds = time.monotonic() - start
+    if run is None:
+        return NOTHING.model_copy(update={"seconds": seconds})
+    judged = [event.data["evaluation"] for event in run.events if event.kind == "evaluation"]
+    tokens, usd = spent_on_models(run.folder, job.setup.models.prices)
+    return Spent(
+        evaluations=len(judged),
+        device_seconds=sum(verdict["device_seconds"] for verdict in judged),
+        seconds=seconds,
+        tokens=tokens,
+        usd=usd,
+    )
+
+
+def _judged(run: Run, best: float) -> tuple[float | None, ...]:
+    """Speedups in the order in which they were judged; None for failures. Where a review rejected
+    candidates, what was faster than the best that is given out failed too."""
+    events = run.events
+    speedups = [_speedup(event.data["evaluation"]) for event in events if event.kind == "evaluation"]
+    if any(event.kind == "review" and event.data["verdict"] == "rejected" for event in events):
+        speedups = [None if speedup is None or speedup > best else speedup for speedup in speedups]
+    return tuple(speedups)
 
 
 def _estimate(evaluation: Evaluation) -> float:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.strategies.names import StrategyName
 
 Start = Literal["empty", "seed", "trained", "trained elsewhere"]
-Measure = Literal["best", "evaluations"]
+Measure = Literal["best", "evaluations", "tokens"]
 Direction = Literal["more", "fewer", "little"]
 LITTLE = 1.1  # by less than this factor, one arm is little better than another
 
@@ -17,17 +18,19 @@ LITTLE = 1.1  # by less than this factor, one arm is little better than another
 @dataclass(frozen=True)
 class Arm:
     """One way to search. `settings` differ from those of the study's other arms; what it knows at first
-    is nothing, the seed, what the first half of the tasks taught, or what they taught for another GPU."""
+    is nothing, the seed, what the first half of the tasks taught, or what they taught for another GPU. A
+    strategy without a memory knows nothing, whatever there is to start with."""
 
     name: str
     start: Start = "seed"
     settings: dict[str, Any] = field(default_factory=dict)
+    strategy: StrategyName = "maic-rl"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper leads one to expect of an arm beside another: `more` speed, `fewer` evaluations, or
-    `little` more of what is measured. No `words`: the paper says nothing about it."""
+    """What the paper leads one to expect of an arm beside another: `more` speed, `fewer` evaluations or
+    tokens, or `little` more of what is measured. No `words`: the paper says nothing about it."""
 
     arm: str
     beside: str
@@ -38,12 +41,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class Study:
-    """`claims` are what is answered, each with a sentence."""
+    """`claims` are what is answered, each with a sentence. One that `needs_model` compares ways to use a
+    language model."""
 
     name: str
     title: str
     arms: tuple[Arm, ...]
     claims: tuple[Claim, ...]
+    needs_model: bool = False
 
     @property
     def trains(self) -> bool:
@@ -51,11 +56,16 @@ class Study:
         return any(arm.start in ("trained", "trained elsewhere") for arm in self.arms)
 
 
+NO_MEMORY = "with profiles but without a knowledge base the result is 1.67x slower (section 6.1)"
 STUDIES = (
     Study(
         "memory",
         "Does memory pay?",
-        (Arm("empty", "empty"), Arm("trained", "trained")),
+        (
+            Arm("empty", "empty"),
+            Arm("trained", "trained"),
+            Arm("no memory", "empty", strategy="no-memory"),
+        ),
         (
             Claim(
                 "trained",
@@ -64,13 +74,8 @@ STUDIES = (
                 "fewer",
                 "a trained knowledge base covers useful optimizations much faster (section 6.1)",
             ),
-            Claim(
-                "trained",
-                "empty",
-                "best",
-                "more",
-                "without memory the result is 1.67x slower (section 6.1)",
-            ),
+            Claim("trained", "no memory", "best", "more", NO_MEMORY),
+            Claim("empty", "no memory", "evaluations", "fewer", ""),
         ),
     ),
     Study(
@@ -131,13 +136,50 @@ STUDIES = (
             Claim("thompson", "weighted", "evaluations", "fewer", ""),
         ),
     ),
+    Study(
+        "agents",
+        "What do the knowledge base and the profiles add to a model?",
+        (
+            Arm("full"),
+            Arm("no memory", strategy="no-memory"),
+            Arm("cycles only", strategy="cycles-only"),
+            Arm("minimal", strategy="minimal"),
+        ),
+        (
+            Claim("full", "no memory", "best", "more", NO_MEMORY),
+            Claim(
+                "full",
+                "cycles only",
+                "best",
+                "more",
+                "told nothing but cycles, an agent reaches 1.22x over PyTorch on level 2, and 1.57x with "
+                "profiles (section 6.3)",
+            ),
+            Claim(
+                "full",
+                "minimal",
+                "best",
+                "more",
+                "it finds something faster than a minimal agent in 71% of the cases (section 6.4)",
+            ),
+            Claim(
+                "full",
+                "minimal",
+                "tokens",
+                "fewer",
+                "a minimal agent takes 2.4x the tokens (section 6.4; there for as many trajectories and "
+                "steps, here for as many candidates)",
+            ),
+        ),
+        needs_model=True,
+    ),
 )
 
 
 def studies_named(names: list[str]) -> list[Study]:
-    """All of them where none is named."""
+    """Where none is named, all that can do without a model."""
     known = {study.name: study for study in STUDIES}
     unknown = [name for name in names if name not in known]
     if unknown:
         raise KernelBlasterError(f"{unknown[0]}: no such study; there are {', '.join(known)}.")
-    return [known[name] for name in names or known]
+    return [known[name] for name in names or (study.name for study in STUDIES if not study.needs_model)]

@@ -1,13 +1,17 @@
 """Which tasks a suite stands for: `core`, a folder, a KernelBench checkout, or parts of them."""
 
 import re
+import sys
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from random import Random
 
 from kernelblaster.errors import BadTask
+from kernelblaster.records import Task
 from kernelblaster.records.record import Record
-from kernelblaster.tasks.catalog import KERNELBENCH, find
+from kernelblaster.records.signature import Dtype
+from kernelblaster.tasks.catalog import KERNELBENCH, find, load_file
 
 LEVEL = re.compile(r"level(\d+)$")
 NUMBER = re.compile(r"(\d+)_")
@@ -42,10 +46,25 @@ def entries_of(
         wanted = ranges(problems)
         found = [entry for entry in found if entry.number in wanted]
     if subset is not None:
-        found = _drawn(found, subset, seed)
+        found = drawn(found, subset, seed)
     if not found:
         raise BadTask(f"{', '.join(suites)}: no task is left with these levels and problems.")
     return found
+
+
+def drawn(found: Sequence[Entry], count: int, seed: int = 0) -> list[Entry]:
+    """Only so many of each group."""
+    kept: set[str] = set()
+    for group in sorted({entry.group for entry in found}):
+        names = [entry.name for entry in found if entry.group == group]
+        kept |= set(Random(f"{seed}/{group}").sample(names, min(count, len(names))))
+    return [entry for entry in found if entry.name in kept]
+
+
+def load_entry(entry: Entry, dtype: Dtype) -> Task:
+    """The task in its file; BadTask where that is none. What the file prints goes to standard error."""
+    with redirect_stdout(sys.stderr):
+        return load_file(entry.name, Path(entry.path), dtype)
 
 
 def ranges(text: str) -> set[int]:
@@ -86,11 +105,3 @@ def _numbered(found: Iterable[tuple[str, Path]]) -> list[Entry]:
 def _level(group: str) -> int | None:
     match = LEVEL.search(group)
     return int(match[1]) if match else None
-
-
-def _drawn(found: Sequence[Entry], count: int, seed: int) -> list[Entry]:
-    kept: set[str] = set()
-    for group in sorted({entry.group for entry in found}):
-        names = [entry.name for entry in found if entry.group == group]
-        kept |= set(Random(f"{seed}/{group}").sample(names, min(count, len(names))))
-    return [entry for entry in found if entry.name in kept]

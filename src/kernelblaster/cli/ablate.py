@@ -11,18 +11,24 @@ from rich.table import Table
 
 from kernelblaster.cli.bench import device_kind, numbers
 from kernelblaster.cli.going_on import going_on
-from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions
+from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions, SearchOptions, working
 from kernelblaster.cli.progress import overseeing
 from kernelblaster.cli.show import out
+from kernelblaster.cli.with_model import ModelOptions, choice_of, print_estimates
 from kernelblaster.devices.emulated import DEFAULT_GPU
-from kernelblaster.errors import KernelBlasterError
+from kernelblaster.errors import BadTask, KernelBlasterError
 from kernelblaster.settings import settings
 from kernelblaster.strategies.search import Search
+from kernelblaster.strategies.taking import RETRIES_OF_A_MODEL, taking
 
 if TYPE_CHECKING:
     from kernelblaster.bench.ablation import Ablation
+    from kernelblaster.bench.coverage import LeftOut
+    from kernelblaster.bench.jobs import Setup
+    from kernelblaster.bench.suite import Entry
 
 BUDGET = 40
+DEFAULTS = Search()
 
 
 def ablate(
@@ -30,7 +36,10 @@ def ablate(
         list[str] | None, typer.Argument(help="Suites or tasks; none to go on with --folder.")
     ] = None,
     studies: Annotated[
-        str, typer.Option(help="memory, transfer, breadth, depth, selection; all but transfer if left out.")
+        str,
+        typer.Option(
+            help="memory, transfer, breadth, depth, selection, agents; transfer and agents only if named."
+        ),
     ] = "memory,breadth,depth,selection",
     folder: Annotated[
         Path | None, typer.Option(help="Where it is kept; one that is there already is gone on with.")
@@ -43,11 +52,23 @@ def ablate(
     budget: Annotated[
         int, typer.Option("--budget", help="Candidates to judge for each search.", min=1)
     ] = BUDGET,
+    rollouts: SearchOptions.Rollouts = DEFAULTS.rollouts,
+    steps: SearchOptions.Steps = DEFAULTS.steps,
+    choices: SearchOptions.Choices = DEFAULTS.choices,
+    near_floor: SearchOptions.NearFloor = DEFAULTS.near_floor,
+    explained: SearchOptions.Explained = DEFAULTS.explained,
     seeds: Annotated[str, typer.Option(help="Each arm searches each task once for each.")] = "0,1,2",
     subset: Annotated[
-        int | None, typer.Option(help="Only so many tasks of each level, drawn.", min=1)
+        int | None, typer.Option(help="Only so many covered tasks of each level, drawn.", min=1)
     ] = None,
     split: Annotated[int, typer.Option(help="Which half of the tasks is trained on.")] = 0,
+    model: ModelOptions.Model = None,
+    role: ModelOptions.Roles = None,
+    usd: ModelOptions.Usd = None,
+    tokens: ModelOptions.Tokens = None,
+    prices: ModelOptions.Prices = None,
+    record: ModelOptions.Record = None,
+    replay: ModelOptions.Replay = None,
     seconds: Annotated[float | None, typer.Option(help="Begin nothing new after this time.", min=1)] = None,
     workers: Annotated[int | None, typer.Option(help="Searches side by side.", min=1)] = None,
     dtype: DtypeOption = "float32",
@@ -55,28 +76,44 @@ def ablate(
 ) -> None:
     """Compare ways to learn and to search: same tasks, same seeds, same budget, with intervals.
 
-    Writes studies.md and studies.html into the folder. One that was interrupted goes on with
-    `ablate --folder FOLDER`.
+    Studied are the tasks that the policy covers; the others are listed. --rollouts, --steps and --choices
+    are for arms that do not vary them. Writes studies.md and studies.html into the folder. One that was
+    interrupted goes on with `ablate --folder FOLDER`.
     """
-    from kernelblaster.bench.ablation import Ablation, AblationPlan
+    from kernelblaster.bench.ablation import Ablation, AblationPlan, studies_for
     from kernelblaster.bench.jobs import Setup
     from kernelblaster.bench.pool import default_workers
-    from kernelblaster.bench.suite import entries_of
 
     plan = None
     if suites:
         kind = device_kind(device, gpu)
+        choice = choice_of(model, usd, tokens, prices=prices, record=record, replay=replay)
+        models = taking(choice, role or [], "maic-rl")
+        search = Search(
+            rollouts=rollouts,
+            steps=steps,
+            choices=choices,
+            evaluations=budget,
+            near_floor=near_floor,
+            explained=explained,
+            retries=RETRIES_OF_A_MODEL if models else DEFAULTS.retries,
+        )
+        setup = Setup(
+            device=kind,
+            gpu=gpu or (DEFAULT_GPU if kind == "emulated" else None),
+            dtype=dtype,
+            search=search,
+            knowledge="",
+        ).asking(models)
+        named = [name.strip() for name in studies.split(",") if name.strip()]
+        chosen = studies_for(named, setup, elsewhere)
+        entries, left_out = _studied(suites, subset, setup, workers or default_workers(kind), json_)
         plan = AblationPlan(
-            studies=tuple(name.strip() for name in studies.split(",") if name.strip()),
+            studies=tuple(study.name for study in chosen),
             suites=tuple(suites),
-            entries=tuple(entries_of(suites, subset=subset)),
-            setup=Setup(
-                device=kind,
-                gpu=gpu or (DEFAULT_GPU if kind == "emulated" else None),
-                dtype=dtype,
-                search=Search(evaluations=budget),
-                knowledge="",
-            ),
+            entries=tuple(entries),
+            left_out=tuple(left_out),
+            setup=setup,
             seeds=tuple(numbers(seeds, "--seeds")),
             elsewhere=elsewhere,
             split=split,
@@ -85,23 +122,39 @@ def ablate(
         raise KernelBlasterError("name a suite, or a --folder to go on with.")
     where = folder or settings().data / "ablations" / time.strftime("%Y%m%d-%H%M%S")
     with Ablation.open(where, plan) as opened:
-        keys = list({job.key for job in opened.jobs})
+        jobs = {job.key: job for job in opened.jobs}
+        if plan:
+            print_estimates(list(jobs.values()))
         with (
             going_on(f"ablate --folder {where}"),
-            overseeing(f"ablation {where}", keys, json_, opened.results) as view,
+            overseeing(f"ablation {where}", list(jobs), json_, opened.results) as view,
         ):
             opened.run(workers or default_workers(opened.plan.setup.device), seconds, view)
         _leave(opened, json_)
 
 
+def _studied(
+    suites: list[str], subset: int | None, setup: "Setup", workers: int, quiet: bool
+) -> "tuple[list[Entry], list[LeftOut]]":
+    """The tasks to search, drawn from those that are covered; and those that are not."""
+    from kernelblaster.bench.coverage import covered
+    from kernelblaster.bench.suite import drawn, entries_of
+
+    found = entries_of(suites)
+    if not quiet and not out.is_terminal:
+        out.print(f"looking which of {len(found)} tasks are covered", highlight=False)
+    with working(quiet) as tell:
+        kept, left_out = covered(
+            found, setup, workers, lambda done: tell(f"covered? {done} of {len(found)} tasks")
+        )
+    if not kept:
+        first = left_out[0]
+        raise BadTask(f"no task is covered; {first.name} is {first.status}: {first.reason}")
+    return kept if subset is None else drawn(kept, subset), left_out
+
+
 def _leave(opened: "Ablation", json_: bool) -> None:
-    from kernelblaster.report.ablation_page import (
-        COLUMNS,
-        ablation_markdown,
-        ablation_page,
-        cells,
-        found_in,
-    )
+    from kernelblaster.report.ablation_page import ablation_markdown, ablation_page, arms_table, found_in
     from kernelblaster.report.writing import written
 
     files = [
@@ -110,16 +163,24 @@ def _leave(opened: "Ablation", json_: bool) -> None:
     ]
     studies = found_in(opened)
     if json_:
-        told = [asdict(found) for found in studies]
-        print(json.dumps({"files": [str(file) for file in files], "studies": told}, indent=1))
+        told = {
+            "files": [str(file) for file in files],
+            "studies": [asdict(found) for found in studies],
+            "left_out": [one.model_dump() for one in opened.plan.left_out],
+        }
+        print(json.dumps(told, indent=1))
         return
     for found in studies:
         out.print(f"\n{found.study.title}", style="bold", highlight=False)
-        table = Table(*COLUMNS, box=None, pad_edge=False, header_style="dim")
-        for arm in found.arms:
-            table.add_row(*cells(arm))
+        columns, rows = arms_table(found)
+        table = Table(*columns, box=None, pad_edge=False, header_style="dim")
+        for row in rows:
+            table.add_row(*row)
         out.print(table, highlight=False)
         for answer in found.answers:
             out.print(f"- {answer.sentence}", markup=False, highlight=False, soft_wrap=True)
+    for one in opened.plan.left_out:
+        line = f"{one.status:10} {one.name}: {one.reason}"
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
     for file in files:
         out.print(str(file), highlight=False, soft_wrap=True)

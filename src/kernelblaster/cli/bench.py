@@ -11,12 +11,16 @@ from rich.console import Console
 from rich.table import Table
 
 from kernelblaster.cli.going_on import going_on
-from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions
+from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions, SearchOptions
 from kernelblaster.cli.progress import overseeing
 from kernelblaster.cli.show import out
+from kernelblaster.cli.with_model import ModelOptions, choice_of, print_estimates
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.models.choice import Choice
 from kernelblaster.settings import settings
+from kernelblaster.strategies.names import BY_ROLES, StrategyName
 from kernelblaster.strategies.search import Search
+from kernelblaster.strategies.taking import RETRIES_OF_A_MODEL, Taking, taking
 
 if TYPE_CHECKING:
     from kernelblaster.bench.bench import Bench, Plan, Row
@@ -40,8 +44,18 @@ def bench(
     subset: Annotated[int | None, typer.Option(help="Only so many of each level, drawn.", min=1)] = None,
     device: JudgeOptions.Device = "auto",
     gpu: JudgeOptions.Gpu = None,
-    policy: Annotated[Literal["expert"], typer.Option(help="Who writes candidates.")] = "expert",
-    strategy: Annotated[Literal["maic-rl"], typer.Option(help="How the search is arranged.")] = "maic-rl",
+    policy: Annotated[
+        Literal["expert", "llm"] | None,
+        typer.Option(help="Who writes candidates; llm if a model is named, else the expert."),
+    ] = None,
+    strategy: ModelOptions.Strategy = "maic-rl",
+    model: ModelOptions.Model = None,
+    role: ModelOptions.Roles = None,
+    usd: ModelOptions.Usd = None,
+    tokens: ModelOptions.Tokens = None,
+    prices: ModelOptions.Prices = None,
+    record: ModelOptions.Record = None,
+    replay: ModelOptions.Replay = None,
     baselines: Annotated[
         str, typer.Option(help="What to beat: eager, compile, max-autotune. All on a GPU if left out.")
     ] = "",
@@ -51,10 +65,12 @@ def bench(
     budget: Annotated[
         int, typer.Option("--budget", help="Candidates to judge for each task.", min=1)
     ] = DEFAULTS.evaluations,
-    iterations: Annotated[int, typer.Option(min=1)] = DEFAULTS.iterations,
-    rollouts: Annotated[int, typer.Option(min=1)] = DEFAULTS.rollouts,
-    steps: Annotated[int, typer.Option(min=1)] = DEFAULTS.steps,
-    choices: Annotated[int, typer.Option(help="Techniques tried at each step.", min=1)] = DEFAULTS.choices,
+    iterations: SearchOptions.Iterations = DEFAULTS.iterations,
+    rollouts: SearchOptions.Rollouts = DEFAULTS.rollouts,
+    steps: SearchOptions.Steps = DEFAULTS.steps,
+    choices: SearchOptions.Choices = DEFAULTS.choices,
+    near_floor: SearchOptions.NearFloor = DEFAULTS.near_floor,
+    explained: SearchOptions.Explained = DEFAULTS.explained,
     selection: Annotated[Literal["weighted", "thompson"], typer.Option()] = DEFAULTS.selection,
     seeds: Annotated[str, typer.Option(help="Each task is searched once for each, for example 0,1,2.")] = "0",
     seconds: Annotated[float | None, typer.Option(help="Begin nothing new after this time.", min=1)] = None,
@@ -75,12 +91,17 @@ def bench(
 
     plan: Plan | None = None
     if suites:
+        choice = choice_of(model, usd, tokens, prices=prices, record=record, replay=replay)
+        models = _taking(policy, choice, role or [], strategy)
         search = Search(
             iterations=iterations,
             rollouts=rollouts,
             steps=steps,
             choices=choices,
             evaluations=budget,
+            near_floor=near_floor,
+            explained=explained,
+            retries=RETRIES_OF_A_MODEL if models else DEFAULTS.retries,
             selection=selection,
         )
         kind = device_kind(device, gpu)
@@ -88,14 +109,8 @@ def bench(
             suites=tuple(suites),
             entries=tuple(entries_of(suites, numbers(level, "--level"), problems, subset)),
             setup=Setup(
-                policy=policy,
-                strategy=strategy,
-                device=kind,
-                gpu=gpu,
-                dtype=dtype,
-                search=search,
-                knowledge="",
-            ),
+                strategy=strategy, device=kind, gpu=gpu, dtype=dtype, search=search, knowledge=""
+            ).asking(models),
             seeds=tuple(numbers(seeds, "--seeds")),
             baselines=_baselines(baselines, kind),  # type: ignore[arg-type]
             start=start if start in ("seed", "empty") or "://" in start else str(Path(start).absolute()),
@@ -105,6 +120,7 @@ def bench(
             "name a suite (core, a folder, kernelbench:PATH), or a --folder to go on with."
         )
     where = folder or _new_folder(plan)
+    print_estimates(plan.jobs if plan else [])
     with Bench.open(where, plan) as opened:
         with (
             going_on(f"bench --folder {where}"),
@@ -115,6 +131,17 @@ def bench(
             print(json.dumps(_told(opened, where), indent=1))
         else:
             _show(opened, where)
+
+
+def _taking(policy: str | None, choice: Choice, roles: list[str], strategy: StrategyName) -> Taking | None:
+    """None: only the expert plays, who has a memory or none."""
+    expert_can = policy != "llm" and strategy in BY_ROLES
+    found = taking(choice, roles, "maic-rl" if expert_can else strategy)
+    if found is None and policy == "llm":
+        raise KernelBlasterError("--policy llm: name the model, --model KIND:NAME (docs/models.md).")
+    if found is not None and policy == "expert":
+        raise KernelBlasterError("--policy expert asks no model: leave --model, --role and --replay out.")
+    return found and found.model_copy(update={"strategy": strategy})
 
 
 def device_kind(device: str, gpu: str | None) -> Literal["cuda", "emulated"]:
@@ -174,6 +201,8 @@ def _told(opened: "Bench", where: Path) -> dict[str, Any]:
                 "reason": row.result.reason,
                 "speedup": row.speedup("best"),
                 "gain_over_first": row.speedup("initial"),
+                "tokens": row.result.spent.tokens,
+                "usd": row.result.spent.usd,
                 "applied": list(row.result.applied),
                 "run": row.result.run,
             }
@@ -190,6 +219,8 @@ def _show(opened: "Bench", where: Path) -> None:
     for one in summaries(opened.plan, rows):
         table.add_row(one.group, one.baseline.replace("max-", ""), *cells(one.summary))
     out.print(table, highlight=False)
+    if opened.plan.setup.model:
+        _show_costs(opened.plan.setup.model, rows)
     _show_failures(rows)
     unfinished = sum(row.result.status == "unfinished" for row in rows)
     console = Console(stderr=True)
@@ -197,6 +228,13 @@ def _show(opened: "Bench", where: Path) -> None:
         how = f"kernelblaster bench --folder {where}"
         console.print(f"{unfinished} unfinished; go on with: {how}", highlight=False, soft_wrap=True)
     console.print(f"a page of it: kernelblaster report {where}", highlight=False, soft_wrap=True)
+
+
+def _show_costs(model: str, rows: "list[Row]") -> None:
+    usd = [row.result.spent.usd for row in rows]
+    cost = "price not known" if None in usd else f"${sum(one for one in usd if one is not None):.4f}"
+    tokens = sum(row.result.spent.tokens for row in rows)
+    out.print(f"{model}: {tokens} tokens, {cost}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _show_failures(rows: "list[Row]") -> None:

@@ -1,8 +1,8 @@
 """`kernelblaster optimize TASK` and `kernelblaster resume RUN`."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,15 +15,11 @@ from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions, Run
 from kernelblaster.cli.show import out, print_evaluation
 from kernelblaster.cli.with_model import (
     ModelOptions,
-    Taking,
     bill,
     choice_of,
     expected,
-    opened,
     print_bill,
     print_estimate,
-    taking,
-    taking_of,
 )
 from kernelblaster.errors import DeviceLost, NoDevice
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
@@ -38,6 +34,7 @@ from kernelblaster.store.subject import keep_task, task_of
 from kernelblaster.strategies.frozen_knowledge import FrozenKnowledge
 from kernelblaster.strategies.search import Search
 from kernelblaster.strategies.strategy import Arrange
+from kernelblaster.strategies.taking import RETRIES_OF_A_MODEL, Taking, arranged, taking, taking_of
 from kernelblaster.tasks.catalog import load_task
 
 if TYPE_CHECKING:
@@ -48,7 +45,6 @@ KbOption = Annotated[
     str | None, typer.Option("--kb", help="A knowledge base: a file, or postgresql://...; else your own.")
 ]
 DEFAULTS = Search()
-RETRIES_OF_A_MODEL = 2  # of a candidate that fails; a model can use what is said of it
 RESTARTS = 1  # of a device that was lost, in one command
 
 
@@ -185,18 +181,15 @@ def _knowledge(run: Run, models: Taking | None) -> KnowledgeBase:
     return knowledge
 
 
-@contextmanager
-def _arranged(run: Run, models: Taking | None, judge: "Judge", view: View) -> Iterator[Arrange | None]:
+def _arranged(
+    run: Run, models: Taking | None, judge: "Judge", view: View
+) -> AbstractContextManager[Arrange | None]:
     """The strategy with the models that take part in it; None: the usual one, without any."""
     if models is None:
-        yield None
-        return
+        return nullcontext()
     from kernelblaster.optimize import expert_for
-    from kernelblaster.strategies.with_model import Players, arrangement
 
-    with opened(models, run, _saying(view)) as asked:
-        players = Players(expert_for(judge), asked, models.cast)
-        yield arrangement(models.strategy, players)
+    return arranged(models, run.folder, expert_for(judge), _saying(view))
 
 
 def _saying(view: View) -> Callable[[str], None]:

@@ -49,6 +49,21 @@ class JudgeOptions:
     ]
 
 
+class SearchOptions:
+    """How far a search goes."""
+
+    Iterations = Annotated[int, typer.Option(help="How often it learns from its rollouts.", min=1)]
+    Rollouts = Annotated[int, typer.Option(help="Trajectories side by side.", min=1)]
+    Steps = Annotated[int, typer.Option(help="Steps of a trajectory, at most.", min=1)]
+    Choices = Annotated[int, typer.Option(help="Techniques tried at each step.", min=1)]
+    NearFloor = Annotated[
+        float, typer.Option(help="A search ends where its time is within this factor of the floor.", min=1)
+    ]
+    Explained = Annotated[
+        int, typer.Option(help="Surprising results that are profiled after each iteration.", min=0)
+    ]
+
+
 def read_candidate(path: Path) -> Candidate:
     """The candidate in a file, or an error that says what is wrong with the file."""
     try:

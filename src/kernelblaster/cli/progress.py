@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from rich.console import Group
+from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -29,10 +29,11 @@ class Overview(Protocol):
 
 
 class Silent:
-    """For `--json`."""
+    """For `--json`: only what needs a person is said, on standard error."""
 
     def __call__(self, news: "News") -> None:
-        pass
+        if news.words:
+            Console(stderr=True).print(news.words, markup=False, highlight=False, soft_wrap=True)
 
     def measured(self, one: "Measured") -> None:
         pass
@@ -78,7 +79,7 @@ class Lines:
             self._done += 1
             line = f"{self._done}/{self._total}  {news.result.job:50} {_told(news.result)}"
             out.print(line, markup=False, highlight=False, soft_wrap=True)
-        elif news.kind == "lost":
+        elif news.words:
             out.print(news.words, markup=False, highlight=False, soft_wrap=True)
 
     def measured(self, one: "Measured") -> None:
@@ -99,7 +100,7 @@ class Redrawn:
 
     def __call__(self, news: "News") -> None:
         self.rate.hear(news)
-        if news.kind == "lost":
+        if news.words:
             self._words = news.words
             return
         if news.result is not None:

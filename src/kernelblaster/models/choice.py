@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kernelblaster.models.ledger import Budget, Ledger
 from kernelblaster.models.names import ModelName, ModelTable, parse_table
-from kernelblaster.models.opening import ByRole, Service, open_models
+from kernelblaster.models.opening import ByRole, Service, answer_folder, open_models
 from kernelblaster.models.prices import read_prices
 from kernelblaster.records.record import Record
 
@@ -33,7 +33,15 @@ class Choice(Record):
         prices = read_prices(Path(self.prices) if self.prices else None)
         return Ledger(prices, self.budget, folder / LEDGER)
 
-    def open(self, roles: Collection[str], ledger: Ledger, say: Callable[[str], None]) -> ByRole:
-        """Raises a `ModelError` where a key is missing or a price is not known, before anything is asked."""
+    def open(
+        self,
+        roles: Collection[str],
+        ledger: Ledger,
+        say: Callable[[str], None],
+        answers: Path | None = None,
+    ) -> ByRole:
+        """Raises a `ModelError` where a key is missing or a price is not known, before anything is asked.
+        Paid answers are kept for all runs, unless in a folder of their own."""
         record = Path(self.record) if self.record else None
-        return open_models(self.table(roles), ledger, Service(record=record, say=say))
+        service = Service(record=record, say=say, answers=answers or answer_folder())
+        return open_models(self.table(roles), ledger, service)

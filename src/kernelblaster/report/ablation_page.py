@@ -19,6 +19,9 @@ COLUMNS = (
     "best, against the baseline",
     "gain over the first: quartiles",
 )
+TOKENS = "tokens a search"
+NOT_STUDIED = "Not studied"
+NOT_STUDIED_COLUMNS = ("task", "status", "reason")
 TAGS = {"agrees": "good", "contradicts": "bad", "undecided": "idle", "no claim": ""}
 
 
@@ -30,11 +33,13 @@ def ablation_markdown(ablation: Ablation) -> str:
     lines = ["# Learning studies", "", _about(ablation), ""]
     for found in found_in(ablation):
         lines += [f"## {found.study.title}", "", _scope(found), ""]
-        lines += [*table(COLUMNS, [cells(arm) for arm in found.arms]), ""]
+        lines += [*table(*arms_table(found)), ""]
         lines += [f"- {answer.sentence}" for answer in found.answers]
         if found.left_out:
             lines += ["", f"Left out: {_left_out(found)}."]
         lines.append("")
+    if ablation.plan.left_out:
+        lines += [f"## {NOT_STUDIED}", "", *table(NOT_STUDIED_COLUMNS, _not_studied(ablation)), ""]
     return "\n".join(lines)
 
 
@@ -42,6 +47,9 @@ def ablation_page(ablation: Ablation, made: str = "") -> str:
     studies = found_in(ablation)
     nav = "".join(f'<a href="#{f.study.name}">{escape(f.study.name)}</a>' for f in studies)
     body = "".join(_section(found) for found in studies)
+    if ablation.plan.left_out:
+        nav += f'<a href="#left-out">{NOT_STUDIED.lower()}</a>'
+        body += _not_studied_section(ablation)
     title = "Learning studies"
     return framed(title, escape(_about(ablation)), nav, body, {}, (), made)
 
@@ -84,7 +92,16 @@ def charts_of(found: Found) -> list[Chart]:
     return [curves, bars]
 
 
-def cells(arm: ArmFound) -> list[str]:
+def arms_table(found: Found) -> tuple[list[str], list[list[str]]]:
+    """Columns, and a row for each arm; tokens where a model was asked."""
+    rows = [_cells(arm) for arm in found.arms]
+    if all(arm.tokens is None for arm in found.arms):
+        return list(COLUMNS), rows
+    tokens = [_interval(arm.tokens, 0) for arm in found.arms]
+    return [*COLUMNS, TOKENS], [[*row, cell] for row, cell in zip(rows, tokens, strict=True)]
+
+
+def _cells(arm: ArmFound) -> list[str]:
     gain = "" if arm.gain is None else " / ".join(f"{value:.2f}x" for value in arm.gain)
     return [
         arm.name,
@@ -102,8 +119,7 @@ def _section(found: Found) -> str:
         f"<figcaption>{escape(chart.caption)}</figcaption></figure>"
         for chart in charts_of(found)
     )
-    head = "".join(f"<th>{escape(title)}</th>" for title in COLUMNS)
-    rows = "".join(_row(cells(arm)) for arm in found.arms)
+    numbers = _table(*arms_table(found))
     answers = "".join(
         f'<li><span class="tag {TAGS[a.verdict]}">{a.verdict}</span> {escape(a.sentence)}</li>'
         for a in found.answers
@@ -111,23 +127,37 @@ def _section(found: Found) -> str:
     left = f"<p class=note>Left out: {escape(_left_out(found))}.</p>" if found.left_out else ""
     return (
         f'<section id="{found.study.name}"><h2>{escape(found.study.title)}</h2>'
-        f'<p class=note>{escape(_scope(found))}</p><div class="card scroll"><table><thead><tr>{head}</tr>'
-        f'</thead><tbody>{rows}</tbody></table></div><ul class="answers">{answers}</ul>'
+        f'<p class=note>{escape(_scope(found))}</p>{numbers}<ul class="answers">{answers}</ul>'
         f'<div class="figures">{figures}</div>{left}</section>'
     )
 
 
-def _row(values: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<td>{escape(value)}</td>" for value in values) + "</tr>"
+def _not_studied_section(ablation: Ablation) -> str:
+    rows = _table(NOT_STUDIED_COLUMNS, _not_studied(ablation))
+    return f'<section id="left-out"><h2>{NOT_STUDIED}</h2>{rows}</section>'
+
+
+def _not_studied(ablation: Ablation) -> list[list[str]]:
+    return [[one.name, one.status, one.reason] for one in ablation.plan.left_out]
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th>{escape(title)}</th>" for title in columns)
+    body = "".join("<tr>" + "".join(f"<td>{escape(value)}</td>" for value in row) + "</tr>" for row in rows)
+    return (
+        f'<div class="card scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
 
 
 def _about(ablation: Ablation) -> str:
     plan = ablation.plan
     where = plan.setup.gpu or plan.setup.device
     how = ", times modelled" if plan.setup.device == "emulated" else ""
+    how += f", with {plan.setup.model}" if plan.setup.model else ""
+    left_out = f" ({len(plan.left_out)} could not be studied)" if plan.left_out else ""
     return (
-        f"{len(plan.entries)} tasks of {', '.join(plan.suites)} on {where}{how}; {len(plan.seeds)} seeds; at "
-        f"most {plan.setup.search.evaluations} candidates for each search."
+        f"{len(plan.entries)} tasks of {', '.join(plan.suites)}{left_out} on {where}{how}; {len(plan.seeds)} "
+        f"seeds; at most {plan.setup.search.evaluations} candidates for each search."
     )
 
 

@@ -135,6 +135,7 @@ def told_rows(contents: Contents) -> list[dict[str, Any]]:
                 "device_seconds": _rounded(result.spent.device_seconds),
                 "seconds": _rounded(result.spent.seconds),
                 "tokens": result.spent.tokens,
+                "usd": _rounded(result.spent.usd),
                 "run": result.run,
             }
         )
@@ -177,7 +178,8 @@ def told(contents: Contents) -> dict[str, Any]:
 def _settings(contents: Contents) -> dict[str, Any]:
     plan = contents.subject.plan
     setup = plan.setup
-    told = {"policy": setup.policy, "strategy": setup.strategy, "dtype": setup.dtype, "knows": plan.start}
+    told = {"policy": setup.policy, "model": setup.model, "strategy": setup.strategy}
+    told |= {"dtype": setup.dtype, "knows": plan.start if setup.remembers else None}
     told |= {name: value for name, value in setup.search.model_dump().items() if name != "seed"}
     return {name: value for name, value in told.items() if value is not None} | {"seeds": list(plan.seeds)}
 

@@ -16,6 +16,7 @@ from kernelblaster.errors import StoreError
 from kernelblaster.records.outcome import Speedup
 from kernelblaster.store.run import LOG, Run, open_run, run_folders
 from kernelblaster.strategies.search import Search
+from kernelblaster.strategies.taking import taking_of
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def _job(run: Run) -> Job:
     search = Search.model_validate(about["search"]) if "search" in about else Search()
     setup = Setup(device=kind, gpu=about.get("gpu"), search=search, knowledge=str(about.get("kb", "")))
     entry = Entry(name=task, path="", group=group, number=0)
-    return Job(arm=run.name, entry=entry, seed=search.seed, setup=setup)
+    return Job(arm=run.name, entry=entry, seed=search.seed, setup=setup.asking(taking_of(about)))
 
 
 def _row(job: Job, run: Run) -> Row:
@@ -127,7 +128,7 @@ def _row(job: Job, run: Run) -> Row:
             "baseline_us": start.us,
         }
     )
-    tokens, usd = spent_on_models(run.folder)
+    tokens, usd = spent_on_models(run.folder, job.setup.models.prices)
     seconds = max((e.data["seconds"] for e in run.events if e.kind == "batch"), default=0.0)
     result = Result(
         job=job.key,

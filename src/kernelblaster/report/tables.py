@@ -17,7 +17,7 @@ def csv_of(contents: Contents) -> str:
     """One line for each task and seed; speedups and baseline times have a column for each baseline."""
     baselines = baselines_of(contents.subject.plan)
     plain = ("task", "group", "seed", "status", "reason", "us", "floor_us", "light")
-    spent = ("evaluations", "device_seconds", "seconds", "tokens", "run")
+    spent = ("evaluations", "device_seconds", "seconds", "tokens", "usd", "run")
     columns = [*plain, *(f"speedup_{name}" for name in baselines), *(f"{name}_us" for name in baselines)]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

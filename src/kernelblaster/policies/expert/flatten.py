@@ -41,13 +41,18 @@ def _merged(kernel: Kernel, plan: Plan, outer: Axis, inner: Axis) -> Kernel:
 
 
 def _together(kernel: Kernel, plan: Plan, outer: Axis, inner: Axis) -> bool:
-    number = indices.add(indices.multiply(outer.index, inner.extent), inner.index)
-    values = {outer.name: indices.ZERO, inner.name: number}
-    for address in _addresses(kernel, plan):
-        if _canonical(indices.replace(address, values)) != _canonical(address):
-            return False
+    if not all(straight(address, (outer, inner)) for address in _addresses(kernel, plan)):
+        return False
     parts = [axis.part.length for axis in (*kernel.axes, *kernel.reduced) if axis.part]
     return not any({outer.name, inner.name} & indices.names(length) for length in parts)
+
+
+def straight(address: Index, axes: Sequence[Axis]) -> bool:
+    """Whether an address depends on nothing else of neighbouring loops than their running number."""
+    *outer, inner = axes
+    number = indices.row_major((axis.index for axis in axes), (axis.extent for axis in axes))
+    values = {axis.name: indices.ZERO for axis in outer} | {inner.name: number}
+    return _canonical(indices.replace(address, values)) == _canonical(address)
 
 
 def _addresses(kernel: Kernel, plan: Plan) -> Iterator[Index]:

@@ -4,7 +4,7 @@ import re
 
 TAKEN = frozenset(
     (
-        *("at", "base", "batch", "best", "block", "block_column", "block_columns", "block_row"),
+        *("all", "at", "base", "batch", "best", "block", "block_column", "block_columns", "block_row"),
         *("begin", "block_rows", "blocks", "column", "count", "e", "first", "group", "group_rows", "head"),
         *("i", "inner", "inside", "inverse", "j", "k", "kept", "lane", "largest"),
         *("line", "memory", "part", "parts", "piece", "pipeline", "place", "processors"),

@@ -136,7 +136,8 @@ class Schedule:
     `shuffles` combines within warps by shuffles, `kept` elements of a row stay in the registers of each
     thread between passes, loops are unrolled `unroll` times, a thread of a pointwise kernel does
     `coarsening` packs, `streaming` marks what is touched once, and `staged` turns tiles in shared memory.
-    So many blocks of a `cluster` share a row; what is kept of it is then in their shared memory.
+    So many blocks of a `cluster` share a row; what is kept of it is then in their shared memory, and
+    each thread has `held` more elements in registers.
     """
 
     threads: int = 256
@@ -150,6 +151,7 @@ class Schedule:
     streaming: bool = False
     staged: bool = False
     cluster: int = 1
+    held: int = 0
     tile: Tile | TensorTile | None = None
 
 

@@ -2,6 +2,16 @@
 template <typename T>
 struct Exponentials {
   T largest, sum;
+
+  __device__ void take(T value) {
+    const T scale = exp(-fabs(value - largest));
+    if (value > largest) {
+      sum = sum * scale + 1;
+      largest = value;
+    } else if (value != -INFINITY) {
+      sum += scale;
+    }
+  }
 };
 
 struct JoinExponentials {

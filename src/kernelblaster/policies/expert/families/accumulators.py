@@ -25,6 +25,7 @@ STARTS = {
     "whole": {"sum": "0", "product": "1", "max": "INT64_MIN", "min": "INT64_MAX"},
     "truth": {"any": "false", "all": "true", "max": "false", "min": "true"},
 }
+GIVEN = {"variation": ("sum", "sum"), "exponentials": ("max", "largest")}
 PLACED = """\
 // A value and where it was found; place -1 is nothing yet. The first of equal values wins.
 template <typename T>
@@ -96,9 +97,15 @@ class Accumulator:
                 f"const {self.kind} {self.stage.name}_value = {value};",
                 f"if ({found}) {running} = {{{self.stage.name}_value, {self.place}}};",
             ]
-        online = self.stage.combine == "exponentials"
-        one = f"{self.type}{{{value}, 1}}" if online else f"({self.type})({value})"
-        return [f"{running} = {self.functor}()({running}, {one});"]
+        if self.stage.combine == "exponentials":
+            return [f"{running}.take({value});"]
+        return [f"{running} = {self.functor}()({running}, ({self.type})({value}));"]
+
+    def given(self, stage: Stage) -> str | None:
+        """Another stage's running result where this one has it anyway."""
+        combine, part = GIVEN.get(self.stage.combine, ("", ""))
+        same = (stage.combine, stage.body) == (combine, self.stage.body)
+        return f"{self.name}.{part}" if same else None
 
     def result(self, running: str) -> str:
         """The stage's result under its own name, in the kernel's own type."""

@@ -12,6 +12,8 @@ from kernelblaster.policies.expert.plan import Kernel, Plan
 from kernelblaster.policies.expert.render import Renderer
 
 LANES = "LANES"  # elements of the pack that a pass is given
+LINE = 32  # elements: in long rows packs begin at a whole line of memory
+LONG = 1024  # elements of such a row
 
 
 def row_start(kernel: Kernel, plan: Plan, found: Near, render: Renderer) -> Index | None:
@@ -34,11 +36,12 @@ def row_start(kernel: Kernel, plan: Plan, found: Near, render: Renderer) -> Inde
     return start if moved == variable(found.along.name) else None
 
 
-def ends(start: Index, length: Index) -> list[str]:
+def ends(start: Index, length: Index, plan: Plan) -> list[str]:
     """How many elements are left before and behind the packs."""
+    line = LINE if plan.extent(length) >= LONG else "WIDTH"
     return [
         f"const int64_t row_start = {text(start)}, row_length = {text(length)};",
-        "const int head = min(row_length, (WIDTH - row_start % WIDTH) % WIDTH);",
+        f"const int head = min(row_length, ({line} - row_start % {line}) % {line});",
         "const int tail = (row_length - head) % WIDTH;",
     ]
 

@@ -1,6 +1,6 @@
 """A kernel as rows: what moves along them, in how many passes, and what is kept between these."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kernelblaster.policies.expert import emit as emitting
@@ -9,10 +9,12 @@ from kernelblaster.policies.expert.expression import Gather, Load, Reduced, load
 from kernelblaster.policies.expert.families import peeled
 from kernelblaster.policies.expert.families.accumulators import Accumulator, accumulators
 from kernelblaster.policies.expert.families.near import Near, NearRenderer, fits, near, near_renderer
-from kernelblaster.policies.expert.flatten import flattened
+from kernelblaster.policies.expert.flatten import flattened, straight
 from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.plan import Kernel, Plan, Stage
 from kernelblaster.records.signature import DTYPE_BYTES
+
+RUNNING = "j"  # the number of a pack's first element within the row
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,13 @@ class Rows:
         """Where a row starts, if its packs are peeled (peeled.py)."""
         return peeled.row_start(self.kernel, self.plan, self.near, self.render)
 
+    def straight(self, address: Index) -> dict[str, Index]:
+        """What the loops' variables become in an address that needs nothing but their running number."""
+        *outer, inner = self.kernel.reduced
+        if not outer or not straight(address, self.kernel.reduced):
+            return {}
+        return {axis.name: indices.ZERO for axis in outer} | {inner.name: indices.variable(RUNNING)}
+
     @property
     def cluster(self) -> int:
         """Blocks that share a row."""
@@ -47,7 +56,7 @@ class Rows:
     @property
     def kept(self) -> dict[Load | Gather, str]:
         """Packs that stay in registers or shared memory: those that more than one pass needs."""
-        if not self.kernel.schedule.kept:
+        if not (self.kernel.schedule.kept or self.kernel.schedule.held):
             return {}
         return {load: self.near.reads[load] for load in needed_again(self.kernel, self.near)}
 
@@ -98,11 +107,9 @@ def keeps_all(kernel: Kernel, plan: Plan) -> bool:
 def kept_elements(kernel: Kernel) -> int:
     """How many elements of a row the threads keep together."""
     chosen = kernel.schedule
-    return chosen.kept * (32 if chosen.workers == "warp" else chosen.threads) * chosen.cluster
+    return (chosen.kept + chosen.held) * (32 if chosen.workers == "warp" else chosen.threads) * chosen.cluster
 
 
-def shared_bytes(rows: Rows) -> int:
-    """Shared memory that each block of a cluster keeps its part of a row in."""
-    chosen = rows.kernel.schedule
-    each = sum(DTYPE_BYTES[rows.plan.buffers[load.buffer].dtype] for load in rows.kept)
-    return chosen.kept * chosen.threads * each
+def element_bytes(found: Iterable[Load | Gather], plan: Plan) -> int:
+    """What one element of each takes."""
+    return sum(DTYPE_BYTES[plan.buffers[load.buffer].dtype] for load in found)

@@ -1,14 +1,17 @@
 """The packs of a row: which are a thread's, how they are read, kept, and given to a pass."""
 
 from dataclasses import replace
+from typing import TypeVar
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.expression import Gather, Load
 from kernelblaster.policies.expert.families import across, peeled
+from kernelblaster.policies.expert.families.across import unrolled
 from kernelblaster.policies.expert.families.loops import indented
 from kernelblaster.policies.expert.families.near import FIRST, declared, pack_type, pointer_text, read_text
-from kernelblaster.policies.expert.families.row_kernel import Rows, keeps_all, passes_with
-from kernelblaster.policies.expert.index import Index, text
+from kernelblaster.policies.expert.families.row_kernel import RUNNING, Rows, keeps_all, passes_with
+from kernelblaster.policies.expert.index import text
+from kernelblaster.policies.expert.plan import Store
 
 
 def pack_range(rows: Rows) -> list[str]:
@@ -19,7 +22,7 @@ def pack_range(rows: Rows) -> list[str]:
     end = text(indices.multiply(outer.end, step))
     before = []
     if rows.start is not None:
-        before = peeled.ends(rows.start, outer.extent)
+        before = peeled.ends(rows.start, outer.extent, rows.plan)
         end = "row_length - head"
     if rows.cluster > 1:
         return [*before, *across.part(kind, end)]
@@ -44,12 +47,35 @@ def position(rows: Rows, names: set[str]) -> list[str]:
     if not names:
         return []
     kind = "unsigned" if rows.narrow else "int64_t"
+    line = f"const {kind} {RUNNING} = at * WIDTH;"
+    if divides(rows) and names - {RUNNING}:
+        parts = f"{outer[0].name}, {FIRST}"
+        return [line, f"int64_t {parts};", f"inner.divide({RUNNING}, {parts});"]
     named = [*outer, replace(inner, name=FIRST, part=None)]
-    return [f"const {kind} j = at * WIDTH;", *declared("j", named, names, narrow=rows.narrow)]
+    return [line, *declared(RUNNING, named, names, narrow=rows.narrow)]
 
 
-def _place_names(rows: Rows, address: Index) -> set[str]:
-    return {FIRST} | (indices.names(address) & {axis.name for axis in rows.kernel.reduced})
+def divides(rows: Rows) -> bool:
+    """Whether packs' numbers are divided by one length only."""
+    return len(rows.kernel.reduced) == 2 and rows.narrow
+
+
+def divider(rows: Rows) -> list[str]:
+    return [f"const Divider inner({text(rows.kernel.reduced[-1].extent)});"] if divides(rows) else []
+
+
+Moved = TypeVar("Moved", bound=Load | Gather | Store)
+
+
+def straightened(rows: Rows, moved: Moved) -> tuple[Moved, set[str]]:
+    """The load or store as its pack is moved, and the variables that this needs."""
+    address = indices.row_major(moved.position, rows.plan.buffers[moved.buffer].shape)
+    values = rows.straight(address)
+    if values and not isinstance(moved, Gather) and moved not in rows.near.guards:
+        position = tuple(indices.replace(index, values) for index in moved.position)
+        return replace(moved, position=position), {RUNNING}
+    loops = {axis.name for axis in rows.kernel.reduced} - {rows.near.along.name}
+    return moved, {FIRST} | (indices.names(address) & loops)
 
 
 def readers(rows: Rows) -> list[str]:
@@ -61,13 +87,14 @@ def readers(rows: Rows) -> list[str]:
             place = pointer_text(load, rows.render, rows.near.along, "1")
             lines.append(f"auto one_{name} = [&](int64_t {FIRST}) {{ return *{place}; }};")
         once = streaming and _moves(rows, load) and _read_once(rows, load)
-        before = indented(position(rows, _place_names(rows, rows.render.address(load))))
+        moved, names = straightened(rows, load)
+        before = indented(position(rows, names))
         if load in rows.near.guards:
             fails = " || ".join(guard.fails(FIRST) for guard in rows.near.guards[load])
             before.append(f"  if ({fails}) return {pack_type(rows.plan.buffers[load.buffer])}{{}};")
-        value = read_text(load, rows.render, rows.near.along, once=once)
+        value = read_text(moved, rows.render, rows.near.along, once=once)
         if rows.cluster > 1 and load in rows.kept:
-            place = pointer_text(load, rows.render, rows.near.along)
+            place = pointer_text(moved, rows.render, rows.near.along)
             lines += [f"auto place_{name} = [&]({rows.number} at) {{", *before, f"  return {place};", "};"]
             lines.append(f"auto read_{name} = [&]({rows.number} at) {{ return *place_{name}(at); }};")
             continue
@@ -90,7 +117,7 @@ def _moves(rows: Rows, load: Load | Gather) -> bool:
 def keeping(rows: Rows) -> list[str]:
     if rows.cluster > 1:
         packs = {name: pack_type(rows.plan.buffers[load.buffer]) for load, name in rows.kept.items()}
-        return across.kept(rows.number, rows.kernel.schedule.kept, packs)
+        return across.kept(rows.number, rows.kernel.schedule, packs)
     if not rows.kept:
         return []
     lines = [
@@ -99,14 +126,30 @@ def keeping(rows: Rows) -> list[str]:
     for load, name in rows.kept.items():
         lines.append(f"{pack_type(rows.plan.buffers[load.buffer])} {name}_kept[KEPT];")
     reads = [f"if (at < packs) {name}_kept[k] = read_{name}(at);" for name in rows.kept.values()]
-    return [
-        *lines,
-        "#pragma unroll",
-        "for (int k = 0; k < KEPT; ++k) {",
-        f"  const {rows.number} at = {_start(rows)} + k * THREADS;",
-        *indented(reads),
-        "}",
-    ]
+    return [*lines, *unrolled(rows.number, "KEPT", _start(rows), reads)]
+
+
+def _kept_packs(rows: Rows, names: list[str], at: str) -> tuple[list[str], str]:
+    """Loops over packs that need not be read again, and where the others start."""
+    chosen, start = rows.kernel.schedule, _start(rows)
+    if not rows.kept:
+        return [], start
+
+    def take(place: str) -> str:
+        kept = {name: f"{name}_{place}" for name in rows.kept.values()}
+        return f"take({', '.join([at, *(kept.get(name, f'read_{name}(at)') for name in names)])});"
+
+    if rows.cluster == 1:
+        here = f"if (at < packs) {take('kept[k]')}"
+        return unrolled(rows.number, "KEPT", start, [here]), f"{start} + KEPT * THREADS"
+    lines = []
+    if chosen.held:
+        lines += across.over_held(rows.number, start, take("held[k]"))
+        start += " + HELD * THREADS"
+    if chosen.kept:
+        lines += across.over_kept(rows.number, start, take("kept[k * THREADS]"))
+        start += " + KEPT * THREADS"
+    return lines, start
 
 
 def each(rows: Rows) -> list[str]:
@@ -115,23 +158,11 @@ def each(rows: Rows) -> list[str]:
     ends = rows.start is not None
     at = "head + (int64_t)at * WIDTH" if ends else "at"
     again = ", ".join([at, *(f"read_{name}(at)" for name in names)])
-    start = _start(rows)
     lines = ["auto each = [&](auto take) {"]
     if ends:
         lines.append(f"  {peeled.single('(int64_t)thread', 'head', names, rows.cluster > 1)}")
-    if rows.kept:
-        kept = set(rows.kept.values())
-        k = "k * THREADS" if rows.cluster > 1 else "k"
-        first = ", ".join([at, *(f"{n}_kept[{k}]" if n in kept else f"read_{n}(at)" for n in names)])
-        lines += [
-            f"  #pragma unroll{' 4' if rows.cluster > 1 else ''}",
-            "  for (int k = 0; k < KEPT; ++k) {",
-            f"    const {rows.number} at = {start} + k * THREADS;",
-            f"    if (at < packs) take({first});",
-            "  }",
-        ]
-        start += " + KEPT * THREADS"
-    lines += indented(_rest(rows, start, again))
+    kept, start = _kept_packs(rows, names, at)
+    lines += indented([*kept, *_rest(rows, start, again)])
     if ends:
         lines.append(f"  {peeled.single('row_length - tail + thread', 'tail', names, rows.cluster > 1)}")
     return [*lines, "};"]

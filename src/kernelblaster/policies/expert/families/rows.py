@@ -6,15 +6,16 @@ them. Several blocks may share a long row (across.py). A pointwise kernel is row
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kernelblaster.policies.expert import emit as emitting
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.device_code import device_code
 from kernelblaster.policies.expert.expression import Expression
 from kernelblaster.policies.expert.families import across, peeled
-from kernelblaster.policies.expert.families.accumulators import helpers
+from kernelblaster.policies.expert.families.accumulators import Accumulator, helpers
 from kernelblaster.policies.expert.families.assign import assign
+from kernelblaster.policies.expert.families.fixed import fixed
 from kernelblaster.policies.expert.families.loops import indented
 from kernelblaster.policies.expert.families.near import (
     FIRST,
@@ -25,14 +26,24 @@ from kernelblaster.policies.expert.families.near import (
     write_text,
 )
 from kernelblaster.policies.expert.families.row_kernel import (
+    RUNNING,
     Rows,
+    element_bytes,
     keeps_all,
     kept_elements,
     passes,
     rows_of,
-    shared_bytes,
 )
-from kernelblaster.policies.expert.families.row_packs import each, keeping, pack_range, position, readers
+from kernelblaster.policies.expert.families.row_packs import (
+    divider,
+    divides,
+    each,
+    keeping,
+    pack_range,
+    position,
+    readers,
+    straightened,
+)
 from kernelblaster.policies.expert.index import text
 from kernelblaster.policies.expert.plan import Kernel, Plan, Stage
 
@@ -43,6 +54,7 @@ def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
     lines = [
         f"constexpr int THREADS = {32 if schedule.workers == 'warp' else schedule.threads};",
         *_row(rows),
+        *divider(rows),
         *pack_range(rows),
         *readers(rows),
         *keeping(rows),
@@ -55,14 +67,15 @@ def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
     together = schedule.threads // 32 if schedule.workers == "warp" else 1
     blocks = f"({total} + {together - 1}) / {together}" if together > 1 else total
     blocks = f"({total}) * {rows.cluster}" if rows.cluster > 1 else blocks
-    shared = shared_bytes(rows) if rows.cluster > 1 else 0
+    each_bytes = element_bytes(rows.kept, plan)
+    shared = across.shared_bytes(schedule, each_bytes) if rows.cluster > 1 else 0
     return emitting.Emitted(
         body=lines,
         blocks=blocks,
         threads=schedule.threads,
         helpers=_helpers(rows),
         shared=shared,
-        per_processor=across.blocks_per_processor(shared, schedule.threads) if rows.cluster > 1 else 0,
+        per_processor=across.blocks_per_processor(schedule, each_bytes) if rows.cluster > 1 else 0,
         cluster=rows.cluster,
         template=f"template <int WIDTH{', bool REST' if rows.kept else ''}>",
         variants=tuple(_variants(rows, blocks)),
@@ -127,7 +140,7 @@ def _over_packs(rows: Rows, taking: Taking) -> list[str]:
         arguments.append(f"const {kind}& {name}_at")
     inner = rows.near.along.name
     reduced = {axis.name for axis in rows.kernel.reduced}
-    names = (mentioned(taking.values, rows.near) | taking.places) & (reduced | {FIRST})
+    names = (mentioned(taking.values, rows.near) | taking.places) & (reduced | {FIRST, RUNNING})
     element = taking.element
     if inner in names:
         names = names - {inner} | {FIRST}
@@ -152,49 +165,55 @@ def _lanes(rows: Rows) -> str:
 
 def _pass(rows: Rows, group: list[Stage]) -> list[str]:
     """One pass for stages that do not need each other, and their results."""
-    found = [accumulator for accumulator in rows.found if accumulator.stage in group]
-    taking = Taking([stage.body for stage in group])
-    for a in found:
-        value = rows.render.expression(a.stage.body)
+    all_found = [accumulator for accumulator in rows.found if accumulator.stage in group]
+    given = {a: part for a in all_found for other in all_found if (part := other.given(a.stage))}
+    found = [a for a in all_found if a not in given]
+    lines, bodies = _once(rows, [a.stage.body for a in found], group[0].name)
+    taking = Taking(bodies)
+    for a, body in zip(found, bodies, strict=True):
+        value = rows.render.expression(body)
         if a.exact:
             taking.before.append(f"{a.kind} {a.stage.name}_here = 0;")
             taking.after.append(f"{a.name} += {a.stage.name}_here;")
         taking.element += a.take(f"{a.stage.name}_here" if a.exact else a.name, value)
         if a.stage.combine in ("argmax", "argmin"):
             taking.places |= {axis.name for axis in rows.kernel.reduced}
-    lines = [f"{a.type} {a.name} = {a.start};" for a in found] + _over_packs(rows, taking)
-    for a in found:
-        reduce = _reduce(rows, rows.found.index(a))
-        lines += [f"{a.name} = {reduce}({a.name}, {a.functor}());", a.result(a.name)]
-    return lines
+    lines += [f"{a.type} {a.name} = {a.start};" for a in found] + _over_packs(rows, taking)
+    return [*lines, *_combined(rows, found), *(a.result(given.get(a, a.name)) for a in all_found)]
 
 
-def _reduce(rows: Rows, turn: int) -> str:
-    """The function that combines what the threads of a row have found."""
+def _combined(rows: Rows, found: list[Accumulator]) -> list[str]:
+    """Combines what the threads of a row have found."""
     if rows.cluster > 1:
-        return f"cluster_reduce<THREADS, BLOCKS, {turn}>"
+        return across.met({rows.found.index(a): a for a in found})
+    reduce = "block_shuffle_reduce<THREADS>" if rows.kernel.schedule.shuffles else "block_reduce"
     if rows.kernel.schedule.workers == "warp":
-        return "warp_reduce"
-    return "block_shuffle_reduce<THREADS>" if rows.kernel.schedule.shuffles else "block_reduce"
+        reduce = "warp_reduce"
+    return [f"{a.name} = {reduce}({a.name}, {a.functor}());" for a in found]
 
 
 def _element_stores(rows: Rows) -> list[str]:
     stores = [store for store in rows.kernel.stores if store.each]
     if not stores:
         return []
-    taking = Taking([store.value for store in stores])
-    for store in stores:
+    lines, values = _once(rows, [store.value for store in stores], stores[0].buffer)
+    taking = Taking(values)
+    for store, value in zip(stores, values, strict=True):
         names = set().union(*(indices.names(index) for index in store.position))
         if store in rows.near.writes:
             name = rows.near.writes[store]
-            names = names - {rows.near.along.name} | {FIRST}
+            place, names = straightened(rows, store)
             once = rows.kernel.schedule.streaming
             width = _lanes(rows)
             taking.before.append(f"{pack_type(rows.plan.buffers[store.buffer], width)} {name}_at;")
-            taking.after.append(write_text(store, name, rows.render, rows.near.along, once=once, width=width))
+            taking.after.append(write_text(place, name, rows.render, rows.near.along, once=once, width=width))
         taking.places |= names
-        taking.element.append(assign(store, rows.plan, rows.render))
-    return _over_packs(rows, taking)
+        taking.element.append(assign(replace(store, value=value), rows.plan, rows.render))
+    return lines + _over_packs(rows, taking)
+
+
+def _once(rows: Rows, values: list[Expression], prefix: str) -> tuple[list[str], list[Expression]]:
+    return fixed(values, {axis.name for axis in rows.kernel.reduced}, rows.render, prefix)
 
 
 def _row_stores(rows: Rows) -> list[str]:
@@ -211,6 +230,7 @@ def _helpers(rows: Rows) -> tuple[str, ...]:
             found.append(device_code("warp_reduce"))
         if schedule.workers != "warp":
             found.append(device_code("block_shuffle_reduce" if schedule.shuffles else "block_reduce"))
+    found += [device_code("divider")] if divides(rows) else []
     found += across.helpers() if rows.cluster > 1 else []
     if schedule.streaming:
         found.append(device_code("streaming"))

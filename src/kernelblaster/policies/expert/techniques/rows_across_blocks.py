@@ -1,31 +1,35 @@
 """Rows across blocks: a row too long for the registers of one block is kept by several.
 
-The blocks of a cluster hold it in their shared memory, where each reads its part once, and tell each
-other their partial results. Several blocks should fit on a processor, so that some load while others
-store. Clusters are of architecture sm_90a.
+The blocks of a cluster read it once and tell each other their partial results. Several blocks should fit
+on a processor, so that some load while others store: what shared memory has no room for then is held in
+registers. Clusters are of architecture sm_90a.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
-from kernelblaster.policies.expert.families.across import THREADS, blocks_per_processor
+from kernelblaster.policies.expert.families import across
 from kernelblaster.policies.expert.families.reduction import FAMILIES
-from kernelblaster.policies.expert.families.row_kernel import needed_again, rows_of
+from kernelblaster.policies.expert.families.row_kernel import element_bytes, needed_again, rows_of
 from kernelblaster.policies.expert.plan import Kernel, Plan, Schedule
-from kernelblaster.policies.expert.rewriting import everywhere
-from kernelblaster.records.signature import DTYPE_BYTES
+from kernelblaster.policies.expert.rewriting import MOST, everywhere
 
 ARCHITECTURE = "sm_90a"
 CLUSTERS = (2, 4, 8, 16)
 SHORTEST = 64 << 10  # bytes of a row, below which one block keeps it in registers
-MOST = 200 << 10  # bytes that a block keeps
-ENOUGH = 0.6  # of a row: what must be kept at least
-BEST = 3  # blocks on a processor
+ENOUGH = 0.5  # of a row: what must be kept at least
+THREADS = (128, 256, 512, 1024)
+TOGETHER = (512, 1024)  # threads on a processor
+BLOCKS = (6, 5, 4, 3, 2, 1)  # on a processor
+MANY = 2  # blocks that are enough for some to load while others store
+USED = {2: 1.0, 4: 0.91, 8: 0.91, 16: 0.85}  # share of an H200's processors that such clusters find room on
+PLAIN = 3  # choices without registers
 
 
 def apply(plan: Plan) -> Iterator[Plan]:
-    yield from everywhere(plan, *(partial(_across, choice=choice) for choice in range(len(CLUSTERS))))
+    yield from everywhere(plan, *(partial(_across, choice=choice) for choice in range(MOST)))
 
 
 def _across(kernel: Kernel, plan: Plan, choice: int) -> Kernel | None:
@@ -42,21 +46,40 @@ def _schedules(kernel: Kernel, plan: Plan) -> list[Schedule]:
     again = needed_again(rows.kernel, rows.near)
     if rows.kernel.reduced[0].part is not None or not again:
         return []
-    each = sum(DTYPE_BYTES[plan.buffers[load.buffer].dtype] for load in again)
+    each = element_bytes(again, plan)
     length = plan.elements(kernel.reduced)
     if length * each < SHORTEST:
         return []
-    found = []
-    for cluster in CLUSTERS:
-        part = min(-(-length // cluster), MOST // each)
-        if part * cluster < ENOUGH * length:
-            continue
-        blocks = blocks_per_processor(part * each)
-        threads = max(128, 1 << (THREADS // blocks).bit_length() - 1)
-        grain = rows.near.width(plan)
-        kept = -(-part // (threads * grain)) * grain
-        if kept * threads * each > MOST:
-            kept -= grain
-        schedule = replace(chosen, shuffles=True, threads=threads, kept=kept, cluster=cluster)
-        found.append(((part * cluster < length, abs(blocks - BEST), cluster), schedule))
-    return [schedule for _, schedule in sorted(found, key=lambda pair: pair[0])]
+    grain = rows.near.width(plan)
+    found: dict[Schedule, float] = {}
+    for cluster, threads, blocks in product(CLUSTERS, THREADS, BLOCKS):
+        if TOGETHER[0] <= blocks * threads <= TOGETHER[1]:
+            shape = replace(chosen, shuffles=True, threads=threads, cluster=cluster)
+            share = -(-length // (cluster * threads * grain)) * grain
+            split = _split(shape, share, each, grain, blocks)
+            for schedule in (split, replace(split, held=0)):
+                kept = (schedule.kept + schedule.held) / share
+                if kept == 1:
+                    found[schedule] = _promise(schedule, each)
+                elif kept >= ENOUGH and blocks <= MANY and blocks * threads == TOGETHER[1]:
+                    found[schedule] = _promise(schedule, each) * 2 / (3 - kept)  # the rest is read twice
+    ordered = sorted(found, key=found.__getitem__, reverse=True)
+    plain = [schedule for schedule in ordered if not schedule.held][:PLAIN]
+    first = [schedule for schedule in ordered if schedule not in plain][: MOST - len(plain)]
+    return first + plain
+
+
+def _promise(schedule: Schedule, each: int) -> float:
+    """How much the blocks on all processors keep together; less if they are too few on one."""
+    blocks = across.blocks_per_processor(schedule, each)
+    kept = blocks * (schedule.kept + schedule.held) * schedule.threads
+    return kept * min(1, blocks / MANY) * USED[schedule.cluster]
+
+
+def _split(shape: Schedule, share: int, each: int, grain: int, blocks: int) -> Schedule:
+    """As much of each thread's share of a row in shared memory as so many blocks on a processor leave
+    room for, and then in registers."""
+    room = across.PROCESSOR // blocks - across.RESERVED
+    kept = min(share, room // (shape.threads * each * grain) * grain)
+    room = min(across.MOST, across.REGISTERS // (blocks * shape.threads)) - across.OTHERS
+    return replace(shape, kept=kept, held=min(share - kept, room * 4 // (each * grain) * grain))

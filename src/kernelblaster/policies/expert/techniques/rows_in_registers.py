@@ -25,7 +25,7 @@ def apply(plan: Plan) -> Iterator[Plan]:
 
 def _kept(kernel: Kernel, plan: Plan, most: int) -> Kernel | None:
     chosen = kernel.schedule
-    if kernel.family not in FAMILIES or chosen.kept or chosen.workers not in ("warp", "block"):
+    if kernel.family not in FAMILIES or chosen.kept or chosen.held or chosen.workers not in ("warp", "block"):
         return None
     rows = rows_of(kernel, plan)
     if rows.kernel.reduced[0].part is not None:

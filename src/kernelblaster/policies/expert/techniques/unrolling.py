@@ -23,6 +23,6 @@ def _unrolled(kernel: Kernel, plan: Plan, times: int) -> Kernel | None:
     mapping = kernel.family == "pointwise" and schedule.workers != "thread"
     if schedule.unroll == times or not (reducing or mapping):
         return None
-    if schedule.kept and keeps_all(kernel, plan):  # nothing is left for the loop
+    if keeps_all(kernel, plan):  # nothing is left for the loop
         return None
     return replace(kernel, schedule=replace(schedule, unroll=times))

@@ -1,0 +1,82 @@
+"""Which tasks a study can be about: those that a policy covers, and what is wrong with the others."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from multiprocessing import get_context
+
+from kernelblaster.bench.jobs import Setup, Status
+from kernelblaster.bench.suite import Entry, load_entry
+from kernelblaster.errors import BadTask, KernelBlasterError
+from kernelblaster.policies.expert.graph import UncoveredOperators
+from kernelblaster.policies.expert.policy import ExpertPolicy
+from kernelblaster.policies.expert.unify import NotUniform
+from kernelblaster.records.record import Record
+from kernelblaster.tasks.fitness import fitness_of
+
+
+class LeftOut(Record):
+    """A task that is not searched. `status` is what a bench would say of it: broken, unfit, uncovered, or
+    failed where this program fails at it."""
+
+    name: str
+    status: Status
+    reason: str
+
+
+def covered(
+    entries: Sequence[Entry], setup: Setup, workers: int, tell: Callable[[int], None] = lambda done: None
+) -> tuple[list[Entry], list[LeftOut]]:
+    """The tasks that can be searched so, and the others. `tell` hears how many were looked at."""
+    kept: list[Entry] = []
+    left_out: list[LeftOut] = []
+    refusals = zip(entries, _refusals(entries, setup, workers), strict=True)
+    for done, (entry, refused) in enumerate(refusals, 1):
+        if refused is None:
+            kept.append(entry)
+        else:
+            left_out.append(refused)
+        tell(done)
+    return kept, left_out
+
+
+def refusal(entry: Entry, setup: Setup) -> LeftOut | None:
+    """Why a task cannot be searched; None where it can. A model that may write the first candidate covers
+    every task."""
+    try:
+        task = load_entry(entry, setup.dtype)
+    except BadTask as error:
+        return LeftOut(name=entry.name, status="broken", reason=str(error))
+    try:
+        problems = fitness_of(task).problems
+        if problems:
+            return LeftOut(name=entry.name, status="unfit", reason="; ".join(problems))
+        if setup.taking is None or not setup.taking.writes_first:
+            ExpertPolicy().initial(task)
+    except KernelBlasterError as error:
+        return LeftOut(name=entry.name, status=status_of(error), reason=str(error))
+    except Exception as error:  # of this program: it is told, and the other tasks are studied
+        return LeftOut(name=entry.name, status="failed", reason=f"internal error: {error!r}")
+    return None
+
+
+def status_of(error: KernelBlasterError) -> Status:
+    """What an error says of a task that could be loaded."""
+    if isinstance(error, UncoveredOperators | NotUniform):
+        return "uncovered"
+    return "unfit" if isinstance(error, BadTask) else "failed"
+
+
+def _refusals(entries: Sequence[Entry], setup: Setup, workers: int) -> Iterator[LeftOut | None]:
+    look = partial(refusal, setup=setup)
+    if workers == 1:
+        yield from map(look, entries)
+        return
+    try:
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            yield from pool.map(look, entries)
+    except BrokenProcessPool as error:
+        raise KernelBlasterError(
+            "a process that looked at the tasks was killed; where memory is short, use fewer --workers."
+        ) from error

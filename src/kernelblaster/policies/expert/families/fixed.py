@@ -1,0 +1,54 @@
+"""What is the same for all elements of a row is found once, before the loop over them.
+
+The compiler does not see to that where an element is only conditionally there.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from kernelblaster.policies.expert.expression import (
+    Expression,
+    Gather,
+    Load,
+    Operation,
+    Reduced,
+    children,
+    loads,
+    walk,
+)
+from kernelblaster.policies.expert.render import Renderer, used_names
+
+
+def fixed(
+    expressions: Sequence[Expression], moving: set[str], render: Renderer, prefix: str
+) -> tuple[list[str], list[Expression]]:
+    """Declarations of what does not depend on the moving variables, and the expressions that use them."""
+    found = dict.fromkeys(part for expression in expressions for part in _fixed(expression, moving))
+    names = {part: Reduced(f"{prefix}_fixed{place}", part.kind) for place, part in enumerate(found)}
+    types = {"real": render.real, "whole": "int64_t", "truth": "bool"}
+    lines = [
+        f"const {types[part.kind]} {name.stage} = {render.expression(part)};" for part, name in names.items()
+    ]
+    return lines, [_with(expression, names) for expression in expressions]
+
+
+def _fixed(expression: Expression, moving: set[str]) -> Iterator[Expression]:
+    """The largest parts that are worth a name. What is read only under a condition stays there."""
+    if not used_names([expression], []) & moving:
+        gathered = any(isinstance(part, Gather) for part in walk(expression))
+        if isinstance(expression, Load | Operation) and not gathered:
+            yield expression
+        return
+    sure = children(expression)
+    if isinstance(expression, Operation) and expression.name == "where":
+        sure = tuple(part for place, part in enumerate(sure) if place == 0 or not loads(part))
+    for part in sure:
+        yield from _fixed(part, moving)
+
+
+def _with(expression: Expression, names: dict[Expression, Reduced]) -> Expression:
+    if expression in names:
+        return names[expression]
+    if isinstance(expression, Operation):
+        return replace(expression, operands=tuple(_with(part, names) for part in expression.operands))
+    return expression

@@ -1,0 +1,112 @@
+"""How a language model takes part in a search, as it is recorded; and opening it for one."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.models.choice import Choice
+from kernelblaster.models.ledger import Ledger
+from kernelblaster.models.names import FOLDERS
+from kernelblaster.models.prices import read_prices
+from kernelblaster.policies.llm.roles import ROLES, Cast, cast_of
+from kernelblaster.records.record import Record
+from kernelblaster.strategies.names import REMEMBERS, StrategyName
+from kernelblaster.strategies.strategy import Arrange
+
+if TYPE_CHECKING:
+    from kernelblaster.policies.expert.policy import ExpertPolicy
+
+RETRIES_OF_A_MODEL = 2  # of a candidate that fails; a model can use what is said of it
+
+
+class Taking(Record):
+    """How a model takes part in a run, as the run records it. `roles` as they were given."""
+
+    choice: Choice
+    roles: tuple[str, ...]
+    strategy: StrategyName
+
+    @property
+    def cast(self) -> Cast:
+        return self._cast[0]
+
+    @property
+    def _cast(self) -> tuple[Cast, list[str]]:
+        usual = self.choice.model is not None or self.choice.replay is not None
+        return cast_of(self.roles, usual=usual)
+
+    @property
+    def remembers(self) -> bool:
+        return self.strategy in REMEMBERS
+
+    @property
+    def writes_first(self) -> bool:
+        """Whether a model writes the first candidate where the expert has no kernels for a task."""
+        return self.choice.table(ROLES).of("initial-writer") is not None
+
+    def allowing(self, usd: float | None, tokens: int | None) -> "Taking":
+        """With another budget, where one is given."""
+        given = {name: value for name, value in (("usd", usd), ("tokens", tokens)) if value is not None}
+        budget = self.choice.budget.model_copy(update=given)
+        return self.model_copy(update={"choice": self.choice.model_copy(update={"budget": budget})})
+
+
+def taking(choice: Choice, roles: Sequence[str], strategy: StrategyName) -> Taking | None:
+    """None where no model takes part. Raises where what was asked for makes no sense."""
+    if choice.model is None and choice.replay is None and not any("=" in role for role in roles):
+        given = strategy != "maic-rl" or choice != Choice() or roles
+        if given:
+            raise KernelBlasterError("a language model is needed for this: give --model KIND:NAME.")
+        return None
+    found = Taking(choice=choice, roles=tuple(roles), strategy=strategy)
+    cast, named = found._cast
+    split = (text.partition("=") for text in named)
+    models = tuple(f"{role}={absolute_name(name)}" for role, _, name in split)
+    found = found.model_copy(update={"choice": choice.model_copy(update={"roles": models})})
+    table = found.choice.table(ROLES)
+    missing = [role for role in ROLES if cast.llm(role) and table.of(role) is None]
+    if missing:
+        raise KernelBlasterError(f"no model was named for {', '.join(missing)}: give --model KIND:NAME.")
+    return found
+
+
+def taking_of(about: dict[str, Any]) -> Taking | None:
+    """How a model takes part in a run, from the run's first event."""
+    kept = about.get("models")
+    return Taking.model_validate_json(json.dumps(kept)) if kept else None
+
+
+def absolute_name(model: str) -> str:
+    """A model's name that means the same in every folder."""
+    kind, _, rest = model.partition(":")
+    return f"{kind}:{Path(rest).absolute()}" if kind in FOLDERS and rest else model
+
+
+def check_models(taking: Taking) -> None:
+    """Raises a `ModelError` where a key is missing or a price is not known; nothing is asked."""
+    choice = taking.choice
+    prices = read_prices(Path(choice.prices) if choice.prices else None)
+    choice.open(ROLES, Ledger(prices, choice.budget), lambda text: None)
+
+
+@contextmanager
+def arranged(
+    taking: Taking,
+    folder: Path,
+    expert: "ExpertPolicy",
+    say: Callable[[str], None],
+    answers: Path | None = None,
+) -> Iterator[Arrange]:
+    """The strategy of a run in this folder with the models that take part in it. `say` hears where a
+    hand-off waits; `answers` are kept for all runs unless a folder is given."""
+    from kernelblaster.strategies.with_model import Players, arrangement
+
+    ledger = taking.choice.ledger(folder)
+    try:
+        models = taking.choice.open(ROLES, ledger, say, answers)
+        yield arrangement(taking.strategy, Players(expert, models, taking.cast))
+    finally:
+        ledger.close()
