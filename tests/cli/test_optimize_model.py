@@ -304,7 +304,7 @@ def test_a_hand_off_waits_can_be_stopped_and_goes_on(
 
     def answering() -> None:
         while not done.wait(0.01):
-            for question in desk.glob("*/prompt.md"):
+            for question in desk.glob("[0-9]*/prompt.md"):
                 if not (question.parent / "answer.json").exists():
                     answer(question.parent, play)
 
