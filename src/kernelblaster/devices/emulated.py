@@ -2,10 +2,6 @@
 CUDA runtime is the PTX machine; every access is checked, every instruction counted. Time is
 modelled, from what some blocks of each launch cost."""
 
-import json
-import os
-import re
-import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,7 +22,6 @@ from kernelblaster.devices.device import (
 from kernelblaster.devices.modelled_profile import modelled_profile
 from kernelblaster.devices.occupancy import capability, limits_of
 from kernelblaster.devices.specs import GpuSpec, gpu_specs
-from kernelblaster.devices.toolchain import toolchain
 from kernelblaster.devices.worker_build import emulated_worker
 from kernelblaster.devices.worker_process import WorkerProcess, WorkerRunner, call_report, encode
 from kernelblaster.errors import DeviceLost, KernelBlasterError
@@ -35,7 +30,6 @@ from kernelblaster.records import Profile
 from kernelblaster.settings import settings
 
 DEFAULT_GPU = "h200"
-UNNAMED = re.compile(r"_GLOBAL__N__[0-9a-f]{8}_\d+_candidate_cu")
 REPEATED_BYTES = 16 << 20  # of each tensor: what a caller of `profile` fills; the rest repeats it
 
 
@@ -181,30 +175,11 @@ def _tensors(arguments: Sequence[Argument]) -> str:
 
 
 def device_code(binary: Path) -> Path:
-    """The candidate's PTX, compiled beside its shared object from the same source and options."""
+    """The candidate's PTX, which lies beside its shared object."""
     target = binary.parent / "candidate.ptx"
-    if target.is_file():
-        return target
-    if not binary.is_file():
-        raise CandidateDied(f"load: there is no {binary}")
-    options = json.loads((binary.parent / "options.json").read_text())
-    wanted = [o for o in options if o.startswith(("-D", "-std", "-O", "-lineinfo", "-gencode"))]
-    wanted = [o.split(",code=")[0].replace("-gencode=arch=", "-arch=") for o in wanted]
-    scratch = binary.parent / f"candidate.{os.getpid()}.ptx"
-    command = [toolchain().nvcc, *wanted, "-ptx", "-include", "header.h", "candidate.cu", "-o", scratch.name]
-    done = subprocess.run(command, cwd=binary.parent, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise DeviceLost(f"nvcc made a shared object but no PTX: {(done.stderr or done.stdout)[-400:]}")
-    scratch.write_text(_named_alike(scratch.read_text(), binary.read_bytes()))
-    scratch.rename(target)
+    if not target.is_file():
+        raise CandidateDied(f"load: there is no {target}")
     return target
-
-
-def _named_alike(ptx: str, binary: bytes) -> str:
-    """The PTX with the binary's names of what is in an anonymous namespace: they contain a number that
-    nvcc makes of the folder it works in, and the binary was made in another."""
-    found = UNNAMED.search(binary.decode("latin-1"))
-    return UNNAMED.sub(found[0], ptx) if found else ptx
 
 
 def _shared_folder() -> str | None:

@@ -32,7 +32,8 @@ from kernelblaster.tasks.header import judge_header
 
 COMPILER_MEMORY_BYTES = 24 << 30
 LOG_CHARACTERS = 4000
-FORMAT = 2  # of a cache entry: what its folder holds
+KEPT = ("header.h", "candidate.cu", "candidate.ptx", "candidate.so")
+FORMAT = 3  # of a cache entry: what its folder holds
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def _build(
     signature: Signature, title: str, candidate: Candidate, architecture: str, vendor: bool
 ) -> Binary | Failure:
     tools = toolchain()
-    header = judge_header(signature, title)
+    header = judge_header(signature, title, candidate.source)
     options = flags(architecture, candidate.defines)
     if vendor:
         options += ["-lcublas", "-lcublasLt", "-lcudnn"]
@@ -86,16 +87,8 @@ def _build(
     with cache.filling(target) as folder:
         (folder / "header.h").write_text(header)
         (folder / "candidate.cu").write_text(candidate.source)
-        (folder / "options.json").write_text(json.dumps(options))
-        command = [
-            tools.nvcc,
-            *options,
-            "-include",
-            "header.h",
-            "candidate.cu",
-            "-o",
-            "candidate.so",
-        ]
+        command = [tools.nvcc, *options, "--keep", "-include", "header.h", "candidate.cu"]
+        command += ["-o", "candidate.so"]
         start = time.perf_counter()
         limit_s = settings().compile_limit_s
         code, log = _run(command, folder, limit_s)
@@ -104,6 +97,9 @@ def _build(
         if code != 0:
             _raise_if_disk_full(log, folder)
             return CompileFailed(reason=_first_error(log), log=log[:LOG_CHARACTERS])
+        for file in folder.iterdir():
+            if file.name not in KEPT:
+                file.unlink()
         compilation = Compilation(
             seconds=time.perf_counter() - start,
             cached=False,

@@ -1,5 +1,7 @@
 """The generated header: the launch function's declaration, and the judge's way to call it."""
 
+import re
+
 from kernelblaster.records import Scalar, Signature, Tensor
 
 C_TYPES = {
@@ -15,7 +17,9 @@ C_TYPES = {
     "bool": "bool",
 }
 SCALAR_TYPES = {"int": "int64_t", "float": "double", "bool": "bool"}
-INCLUDES = "#include <cuda_runtime.h>\n#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <cstdint>\n"
+INCLUDES = "#include <cuda_runtime.h>\n#include <cstdint>\n"
+HALF_INCLUDES = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
+HALF = re.compile(r"half|bf16|bfloat|##", re.IGNORECASE)  # names that need them, or may be pasted to such
 
 
 def c_arguments(signature: Signature) -> list[tuple[str, str]]:
@@ -50,14 +54,17 @@ def declaration(signature: Signature, title: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def judge_header(signature: Signature, title: str) -> str:
+def judge_header(signature: Signature, title: str, source: str) -> str:
     """What is included before a candidate: the declaration, and a trampoline that unpacks an array
-    of argument addresses, so that one worker can call any signature."""
+    of argument addresses, so that one worker can call any signature. The types of half precision, which
+    take the compiler half of its time, are there where they are used."""
     arguments = c_arguments(signature)
+    declared = declaration(signature, title)
+    includes = INCLUDES + (HALF_INCLUDES if HALF.search(declared + source) else "")
     unpacked = [f"*({kind}*)arguments[{i}]" for i, (kind, _) in enumerate(arguments)]
     call = ",\n      ".join([*unpacked, "stream"])
     return (
-        f"#pragma once\n{INCLUDES}{declaration(signature, title)}"
+        f"#pragma once\n{includes}{declared}"
         'extern "C" void kernelblaster_call(void* const* arguments, cudaStream_t stream) {\n'
         f"  launch_gpu_implementation(\n      {call});\n}}\n"
     )
