@@ -18,7 +18,7 @@ from kernelblaster.policies.policy import Attempt, Target
 from kernelblaster.records import Candidate, Evaluation, Profile, Task
 from kernelblaster.records.kernel_name import source_name
 
-SIMPLIFICATION = "algebraic_simplification"
+ALWAYS = ("algebraic_simplification", "kernel_fusion")  # in a recipe, whether it says so or not
 TRUNCATED = 3  # plans of a recipe, the whole one included
 
 
@@ -103,20 +103,21 @@ class ExpertPolicy(ExpertLearning):
 
     def _rewritten(self, plan: Plan, technique: str) -> Iterator[tuple[Plan, tuple[str, ...]]]:
         """All plans of a technique, and what was applied. In a recipe each technique is applied as it is
-        best applied where it applies, and passed over where not; what need not be computed at all is
-        left out first, whether the recipe says so or not. Then come plans without the last techniques,
-        should those be what fails."""
+        best applied where it applies, and passed over where not. First comes what need not be computed
+        or stored at all: a recipe from single operators does not say so. Last come plans without the
+        last techniques, should those be what fails."""
         if technique in self._techniques:
             for found in self._techniques[technique](plan):
                 yield found, (technique,)
         elif is_recipe(technique):
             reached: list[tuple[Plan, tuple[str, ...]]] = [(plan, ())]
-            for part in in_turn({SIMPLIFICATION, *parts(technique)}):
+            for part in in_turn({*ALWAYS, *parts(technique)}):
                 before, applied = reached[-1]
                 further = next(self._rewritten(before, part), None)
                 if further is not None:
                     reached.append((further[0], (*applied, part)))
-            yield from reached[: -1 - TRUNCATED : -1]
+            own = set(parts(technique))
+            yield from (found for found in reached[: -1 - TRUNCATED : -1] if own.intersection(found[1]))
 
 
 class _Written:
