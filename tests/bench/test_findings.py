@@ -63,6 +63,17 @@ def test_fewer_evaluations_are_found_and_said(tmp_path: Path) -> None:
     assert 'data-figure="memory-curve"' in page
 
 
+@pytest.mark.parametrize(
+    ("best", "words"),
+    [(1.2, "agrees with the paper in its direction, by less:"), (3.0, "agrees with the paper, by more:")],
+)
+def test_how_much_the_paper_found_is_said_too(tmp_path: Path, best: float, words: str) -> None:
+    with ablation(tmp_path / "a") as opened:
+        fill(opened, {"empty": (0.5, 1.0), "trained": (0.5, best), "no memory": (0.5, 1.0)})
+        _, more, _ = found_by(opened, opened.studies[0]).answers
+    assert more.verdict == "agrees" and words in more.sentence
+
+
 def test_tokens_are_compared_where_all_are_known(tmp_path: Path) -> None:
     arms = ("full", "no memory", "cycles only", "minimal")
     judged: dict[str, tuple[float | None, ...]] = dict.fromkeys(arms, (1.0, 2.0))

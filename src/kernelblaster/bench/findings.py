@@ -197,16 +197,24 @@ def _answer(claim: Claim, searches: _Searches) -> Answer:
         "contradicts": "This contradicts the paper",
         "undecided": "This neither confirms nor contradicts the paper",
     }[verdict]
+    if verdict == "agrees" and claim.size is not None:
+        low, high = _as_claimed(claim, ratio)
+        words += (
+            " in its direction, by less" if high < claim.size else ", by more" if low > claim.size else ""
+        )
     return Answer(claim, ratio, verdict, f"{numbers} {words}: {claim.words}.")
+
+
+def _as_claimed(claim: Claim, ratio: Interval) -> tuple[float, float]:
+    """The ends of an interval as factors above 1 where the claim holds."""
+    return (1 / ratio.high, 1 / ratio.low) if claim.direction == "fewer" else (ratio.low, ratio.high)
 
 
 def verdict_on(claim: Claim, ratio: Interval) -> Verdict:
     """By the interval alone: what it leaves open is undecided."""
     if not claim.words:
         return "no claim"
-    low, high = ratio.low, ratio.high
-    if claim.direction == "fewer":
-        low, high = 1 / high, 1 / low
+    low, high = _as_claimed(claim, ratio)
     if claim.direction == "little":
         return "agrees" if high < LITTLE else "contradicts" if low > LITTLE else "undecided"
     return "agrees" if low > 1 else "contradicts" if high < 1 else "undecided"
