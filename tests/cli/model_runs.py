@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from kernelblaster.models.retrying import Patience
 from kernelblaster.models.wire import Limits
 from kernelblaster.store.run import run_folders
 from tests.cli.test_commands import ROOT
-from tests.models.server import Action, Script, serving
+from tests.models.server import Action, Says, Script, serving
 from tests.policies.llm.played import TASK, plays, role_of
 
 TASK_FILE = "relu.py"  # from within the folder: what a search draws depends on the task's name
@@ -118,3 +119,37 @@ def use(monkeypatch: Any, folder: Path) -> list[float]:
     monkeypatch.setenv("KERNELBLASTER_DATA", str(folder / "data"))
     monkeypatch.setattr(choice, "Service", impatient(waits))
     return waits
+
+
+@contextmanager
+def person_at(desk: Path) -> Iterator[None]:
+    """Someone who answers what is handed off there."""
+    done, play = threading.Event(), plays()
+
+    def answering() -> None:
+        while not done.wait(0.01):
+            for question in desk.glob("[0-9]*/prompt.md"):
+                if not (question.parent / "answer.json").exists():
+                    _answer(question.parent, play)
+
+    person = threading.Thread(target=answering)
+    person.start()
+    try:
+        yield
+    finally:
+        done.set()
+        person.join()
+
+
+def _answer(folder: Path, play: Callable[[dict[str, Any]], Action]) -> None:
+    """As a person would: from what is in the folder, a source in a file of its own."""
+    text = (folder / "prompt.md").read_text().split("# The question\n\n")[1]
+    action = play({"messages": [{"role": "user", "content": text}]})
+    assert isinstance(action, Says)
+    value = json.loads(action.text)
+    assert set(json.loads((folder / "schema.json").read_text())["required"]) <= set(value)
+    if value.get("source"):
+        (folder / "kernel.cu").write_text(value["source"])
+        value["source"] = "@file:kernel.cu"
+    (folder / ".answer").write_text(json.dumps(value))
+    os.replace(folder / ".answer", folder / "answer.json")  # noqa: PTH105

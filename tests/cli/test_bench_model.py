@@ -3,7 +3,6 @@
 import csv
 import json
 import signal
-import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -17,8 +16,8 @@ from kernelblaster.bench.bench import Bench
 from kernelblaster.bench.jobs import Result
 from kernelblaster.cli.main import app
 from kernelblaster.errors import KernelBlasterError
-from tests.cli.model_runs import SHORT, model_place, told, use
-from tests.cli.test_optimize_model import answer, at_first
+from tests.cli.model_runs import SHORT, model_place, person_at, told, use
+from tests.cli.test_optimize_model import at_first
 from tests.models.conftest import own_environment
 from tests.models.server import CACHED, USAGE, Status
 from tests.policies.llm.played import TASK, plays, role_of
@@ -163,23 +162,11 @@ def test_a_recorded_bench_is_replayed_without_a_server(
 
 def test_a_person_may_play_the_model(compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, tmp_path)
-    desk, done, play = tmp_path / "desk", threading.Event(), plays()
-
-    def answering() -> None:
-        while not done.wait(0.01):
-            for question in desk.glob("[0-9]*/prompt.md"):
-                if not (question.parent / "answer.json").exists():
-                    answer(question.parent, play)
-
-    person = threading.Thread(target=answering)
-    person.start()
-    try:
+    desk = tmp_path / "desk"
+    with person_at(desk):
         played = CliRunner().invoke(
             app, words(suite(tmp_path, relu=TASK), tmp_path / "b", "--model", f"handoff:{desk}")
         )
-    finally:
-        done.set()
-        person.join()
     assert statuses(told(played)) == {"suite/relu": "valid"}
     assert f"{desk}" in played.stderr
 

@@ -1,9 +1,7 @@
 """`optimize --model` from the outside: whole runs on the emulated device, with all that can go wrong."""
 
 import json
-import os
 import signal
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -19,7 +17,7 @@ from kernelblaster.models.ledger import recount
 from kernelblaster.models.prices import read_prices
 from kernelblaster.policies.llm.roles import ROLES
 from kernelblaster.store.run import open_run
-from tests.cli.model_runs import SHORT, Place, model_place, told, use
+from tests.cli.model_runs import SHORT, Place, model_place, person_at, told, use
 from tests.models.conftest import own_environment
 from tests.models.server import CACHED, USAGE, Action, Cut, Hangs, Says, Status
 from tests.policies.llm.played import BROKEN, FUSED, WRONG, lowered, plays, prompt_of, rewrite, role_of
@@ -300,38 +298,11 @@ def test_a_hand_off_waits_can_be_stopped_and_goes_on(
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=20)
     assert process.returncode == 130 and "kernelblaster resume" in said
-    done, play = threading.Event(), plays()
-
-    def answering() -> None:
-        while not done.wait(0.01):
-            for question in desk.glob("[0-9]*/prompt.md"):
-                if not (question.parent / "answer.json").exists():
-                    answer(question.parent, play)
-
-    person = threading.Thread(target=answering)
-    person.start()
-    try:
+    with person_at(desk):
         resumed = place.resume()
-    finally:
-        done.set()
-        person.join()
     assert told(resumed) and f"{desk}" in resumed.stderr
     assert place.best == clean[0]
     assert len(list(desk.glob("*/answer.json"))) == len(clean[1])
-
-
-def answer(folder: Path, play: Callable[[dict[str, Any]], Action]) -> None:
-    """As a person would: from what is in the folder, a source in a file of its own."""
-    text = (folder / "prompt.md").read_text().split("# The question\n\n")[1]
-    action = play({"messages": [{"role": "user", "content": text}]})
-    assert isinstance(action, Says)
-    value = json.loads(action.text)
-    assert set(json.loads((folder / "schema.json").read_text())["required"]) <= set(value)
-    if value.get("source"):
-        (folder / "kernel.cu").write_text(value["source"])
-        value["source"] = "@file:kernel.cu"
-    (folder / ".answer").write_text(json.dumps(value))
-    os.replace(folder / ".answer", folder / "answer.json")  # noqa: PTH105
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from kernelblaster.devices.emulated import DEFAULT_GPU
 from kernelblaster.errors import BadTask, KernelBlasterError
 from kernelblaster.settings import settings
 from kernelblaster.strategies.search import Search
-from kernelblaster.strategies.taking import RETRIES_OF_A_MODEL, taking
+from kernelblaster.strategies.taking import retries_with, taking
 
 if TYPE_CHECKING:
     from kernelblaster.bench.ablation import Ablation
@@ -96,7 +96,7 @@ def ablate(
             evaluations=budget,
             near_floor=near_floor,
             explained=explained,
-            retries=RETRIES_OF_A_MODEL if models else DEFAULTS.retries,
+            retries=retries_with(models),
         )
         setup = Setup(
             device=kind,

@@ -20,7 +20,7 @@ from kernelblaster.models.choice import Choice
 from kernelblaster.settings import settings
 from kernelblaster.strategies.names import BY_ROLES, StrategyName
 from kernelblaster.strategies.search import Search
-from kernelblaster.strategies.taking import RETRIES_OF_A_MODEL, Taking, taking
+from kernelblaster.strategies.taking import Taking, retries_with, taking
 
 if TYPE_CHECKING:
     from kernelblaster.bench.bench import Bench, Plan, Row
@@ -71,7 +71,7 @@ def bench(
     choices: SearchOptions.Choices = DEFAULTS.choices,
     near_floor: SearchOptions.NearFloor = DEFAULTS.near_floor,
     explained: SearchOptions.Explained = DEFAULTS.explained,
-    selection: Annotated[Literal["weighted", "thompson"], typer.Option()] = DEFAULTS.selection,
+    selection: SearchOptions.Selection = DEFAULTS.selection,
     seeds: Annotated[str, typer.Option(help="Each task is searched once for each, for example 0,1,2.")] = "0",
     seconds: Annotated[float | None, typer.Option(help="Begin nothing new after this time.", min=1)] = None,
     workers: Annotated[int | None, typer.Option(help="Tasks searched side by side.", min=1)] = None,
@@ -101,7 +101,7 @@ def bench(
             evaluations=budget,
             near_floor=near_floor,
             explained=explained,
-            retries=RETRIES_OF_A_MODEL if models else DEFAULTS.retries,
+            retries=retries_with(models),
             selection=selection,
         )
         kind = device_kind(device, gpu)

@@ -4,14 +4,21 @@ import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from kernelblaster.cli.going_on import going_on
 from kernelblaster.cli.live import Silent, View, watching
-from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions, RunsOption, runs_folder
+from kernelblaster.cli.options import (
+    DtypeOption,
+    JsonOption,
+    JudgeOptions,
+    RunsOption,
+    SearchOptions,
+    runs_folder,
+)
 from kernelblaster.cli.show import out, print_evaluation
 from kernelblaster.cli.with_model import (
     ModelOptions,
@@ -34,7 +41,7 @@ from kernelblaster.store.subject import keep_task, task_of
 from kernelblaster.strategies.frozen_knowledge import FrozenKnowledge
 from kernelblaster.strategies.search import Search
 from kernelblaster.strategies.strategy import Arrange
-from kernelblaster.strategies.taking import RETRIES_OF_A_MODEL, Taking, arranged, taking, taking_of
+from kernelblaster.strategies.taking import Taking, arranged, retries_with, taking, taking_of
 from kernelblaster.tasks.catalog import load_task
 
 if TYPE_CHECKING:
@@ -60,13 +67,11 @@ def optimize(
     gpu_seconds: Annotated[
         float | None, typer.Option(help="Stop after this time on the device.", min=1)
     ] = None,
-    iterations: Annotated[int, typer.Option(min=1)] = DEFAULTS.iterations,
-    rollouts: Annotated[int, typer.Option(min=1)] = DEFAULTS.rollouts,
-    steps: Annotated[int, typer.Option(min=1)] = DEFAULTS.steps,
-    choices: Annotated[int, typer.Option(help="Techniques tried at each step.", min=1)] = DEFAULTS.choices,
-    selection: Annotated[
-        Literal["weighted", "thompson"], typer.Option(help="How techniques are drawn, see docs/knowledge.md.")
-    ] = DEFAULTS.selection,
+    iterations: SearchOptions.Iterations = DEFAULTS.iterations,
+    rollouts: SearchOptions.Rollouts = DEFAULTS.rollouts,
+    steps: SearchOptions.Steps = DEFAULTS.steps,
+    choices: SearchOptions.Choices = DEFAULTS.choices,
+    selection: SearchOptions.Selection = DEFAULTS.selection,
     seed: Annotated[int, typer.Option(help="All choices follow from it.")] = 0,
     model: ModelOptions.Model = None,
     role: ModelOptions.Roles = None,
@@ -95,7 +100,7 @@ def optimize(
         evaluations=budget,
         wall_seconds=seconds,
         gpu_seconds=gpu_seconds,
-        retries=RETRIES_OF_A_MODEL if models else DEFAULTS.retries,
+        retries=retries_with(models),
         selection=selection,
         seed=seed,
     )

@@ -56,6 +56,9 @@ class SearchOptions:
     Rollouts = Annotated[int, typer.Option(help="Trajectories side by side.", min=1)]
     Steps = Annotated[int, typer.Option(help="Steps of a trajectory, at most.", min=1)]
     Choices = Annotated[int, typer.Option(help="Techniques tried at each step.", min=1)]
+    Selection = Annotated[
+        Literal["weighted", "thompson"], typer.Option(help="How techniques are drawn, see docs/knowledge.md.")
+    ]
     NearFloor = Annotated[
         float, typer.Option(help="A search ends where its time is within this factor of the floor.", min=1)
     ]

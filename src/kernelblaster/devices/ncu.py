@@ -63,9 +63,8 @@ def profile(
     command += ["--page", "details", "--metrics", ",".join(metrics)]
     for section in SECTIONS + (DETAILED_SECTIONS if detailed else ()):
         command += ["--section", section]
-    output, answers = toolbox.run(
-        command, arena_handle, jobs, again=not detailed
-    )  # searches profile on and on
+    searching = not detailed  # and will profile again soon
+    output, answers = toolbox.run(command, arena_handle, jobs, again=searching)
     if "ERR_NVGPUCTRPERM" in output or "LibraryNotLoaded" in output:
         return None
     kernels = parse(output)

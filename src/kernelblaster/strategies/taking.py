@@ -14,6 +14,7 @@ from kernelblaster.models.prices import read_prices
 from kernelblaster.policies.llm.roles import ROLES, Cast, cast_of
 from kernelblaster.records.record import Record
 from kernelblaster.strategies.names import REMEMBERS, StrategyName
+from kernelblaster.strategies.search import Search
 from kernelblaster.strategies.strategy import Arrange
 
 if TYPE_CHECKING:
@@ -71,6 +72,11 @@ def taking(choice: Choice, roles: Sequence[str], strategy: StrategyName) -> Taki
     if missing:
         raise KernelBlasterError(f"no model was named for {', '.join(missing)}: give --model KIND:NAME.")
     return found
+
+
+def retries_with(taking: Taking | None) -> int:
+    """How often a failed candidate is tried again."""
+    return Search().retries if taking is None else RETRIES_OF_A_MODEL
 
 
 def taking_of(about: dict[str, Any]) -> Taking | None:

@@ -1,5 +1,6 @@
 """What a prompt says about the GPU, and about the machine that stands in for it."""
 
+from kernelblaster.devices.occupancy import capability, nearest_earlier
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.judge.modelled import MODEL_ERROR
 from kernelblaster.policies.expert.techniques import load_techniques
@@ -24,20 +25,15 @@ EMULATED = (
 def gpu(spec: GpuSpec, *, modelled: bool) -> str:
     """Limits and instructions of the architecture. On the emulated device only what all GPUs since 8.0
     have can be run, and what it cannot run is said."""
-    number = capability(spec)
+    number = capability(spec.architecture)
     has = "; ".join(words for since, words in FEATURES if number >= since and (not modelled or since <= 80))
-    shared = SHARED_KB.get(number, SHARED_KB[max(n for n in SHARED_KB if n <= max(number, 70))])
+    shared = SHARED_KB[nearest_earlier(SHARED_KB, spec.architecture)]
     told = (
         f"{spec.title}, {spec.architecture}: {spec.multiprocessors} multiprocessors, "
         f"{spec.dram_gb_s:g} GB/s, {spec.l2_mb:g} MB L2, {spec.fp32_tflops:g} TFLOPS FP32, "
         f"{spec.fp16_tflops:g} FP16 tensor, {shared} KB of shared memory a block. Has {has}."
     )
     return f"{told}\n{EMULATED}" if modelled else told
-
-
-def capability(spec: GpuSpec) -> int:
-    """90 for sm_90a."""
-    return int("".join(letter for letter in spec.architecture if letter.isdigit()) or 70)
 
 
 def only_on_hardware() -> frozenset[str]:
