@@ -47,6 +47,9 @@ def test_a_study_draws_from_the_covered_tasks_and_lists_the_others(
         plan = opened.plan
         assert len(plan.entries) == 2 and len(plan.left_out) == 5
         assert {result.status for result in opened.results.values()} == {"valid"}
+        assert len(opened.results) == 8
+    kept = list((tmp_path / "a" / "verdicts").rglob("*.json"))
+    assert len(kept) == 2  # four arms of two tasks, which all begin with the same candidate
     search = plan.setup.search
     assert (search.choices, search.near_floor, search.explained) == (1, 1.2, 0)
     page, text = ((tmp_path / "a" / f"studies.{kind}").read_text() for kind in ("html", "md"))

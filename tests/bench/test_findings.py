@@ -74,6 +74,23 @@ def test_how_much_the_paper_found_is_said_too(tmp_path: Path, best: float, words
     assert more.verdict == "agrees" and words in more.sentence
 
 
+def test_arms_that_search_alike_are_searched_once(tmp_path: Path) -> None:
+    with ablation(tmp_path / "a", ("memory", "breadth", "selection")) as opened:
+        fill(opened, {"empty": (0.5, 1.0), "trained": (0.5, 2.0), "no memory": (0.5, 1.0)})
+        jobs = opened.jobs
+        breadth = [job for job in jobs if job.arm == "breadth: 2 rollouts"]
+        for job in breadth:
+            result = result_of(job, "valid").model_copy(update={"gain": 2.0})
+            opened._run.once("result", job.key, lambda r=result: r.model_dump(mode="json"))  # type: ignore[misc]
+        heard: list[str] = []
+        opened._share(jobs, opened._recording(lambda news: heard.append(news.job)))
+        shared = [opened.results[key] for key in heard]
+    assert {result.arm for result in shared} == {"selection: weighted, squared"} and len(shared) == len(
+        breadth
+    )
+    assert all(result.gain == 2.0 and result.job.startswith(result.arm) for result in shared)
+
+
 def test_tokens_are_compared_where_all_are_known(tmp_path: Path) -> None:
     arms = ("full", "no memory", "cycles only", "minimal")
     judged: dict[str, tuple[float | None, ...]] = dict.fromkeys(arms, (1.0, 2.0))

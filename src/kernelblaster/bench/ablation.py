@@ -14,7 +14,7 @@ from kernelblaster.bench.coverage import LeftOut
 from kernelblaster.bench.jobs import Job, Result, Setup
 from kernelblaster.bench.kept import Kept, begin, holds
 from kernelblaster.bench.pool import Pool, search_all
-from kernelblaster.bench.searching import Tell
+from kernelblaster.bench.searching import News, Tell
 from kernelblaster.bench.starting import EMPTY, SEED, start_knowledge
 from kernelblaster.bench.studies import Arm, Start, Study, studies_named
 from kernelblaster.bench.suite import Entry
@@ -95,12 +95,27 @@ class Ablation(Kept):
         for jobs in (self._training(), [job for study in self.studies for job in self._of(study)]):
             for job in jobs:
                 start_knowledge(EMPTY, Path(job.setup.knowledge))
+            record = self._recording(tell)
+            self._share(jobs, record)
             done = self.results
-            waiting = list({job.key: job for job in jobs if job.key not in done}.values())
+            waiting: dict[str, Job] = {}
+            for job in jobs:
+                if job.key not in done:
+                    waiting.setdefault(job.asks, job)
             if waiting and not pool.over:
-                search_all(waiting, pool, self._recording(tell))
+                search_all(list(waiting.values()), pool, record)
+                self._share(jobs, record)
             if any(job.key not in self.results for job in jobs):
                 return
+
+    def _share(self, jobs: Sequence[Job], record: Tell) -> None:
+        """Studies have arms in common: what one of them searched, the others need not."""
+        done = self.results
+        found = {job.asks: done[job.key] for job in jobs if job.key in done}
+        for job in jobs:
+            if job.key not in done and job.asks in found:
+                shared = found[job.asks].model_copy(update={"job": job.key, "arm": job.arm})
+                record(News("ended", job.key, result=shared))
 
     def _known(self, start: Start) -> Path:
         return self.folder / "knows" / f"{start.replace(' ', '-')}.db"
@@ -125,11 +140,12 @@ class Ablation(Kept):
         ]
 
     def _of(self, study: Study) -> list[Job]:
+        """One arm after another: side by side go different tasks, and the next arm finds their verdicts."""
         return [
             self.job(study, arm, entry, seed)
             for seed in self.plan.seeds
-            for entry in self.plan.tasks_of(study)
             for arm in study.arms
+            for entry in self.plan.tasks_of(study)
         ]
 
     def job(self, study: Study, arm: Arm, entry: Entry, seed: int) -> Job:

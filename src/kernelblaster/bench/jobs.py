@@ -78,6 +78,11 @@ class Job(Record):
         return f"{self.arm}/{self.entry.name}/{self.seed}"
 
     @property
+    def asks(self) -> str:
+        """The same for jobs that search alike, whatever their arms are called."""
+        return self.digest_without("arm")
+
+    @property
     def file_name(self) -> str:
         """The key as the name of a file."""
         return self.key.replace("/", "-").replace(":", "-")

@@ -13,4 +13,9 @@ class Record(BaseModel):
     @property
     def digest(self) -> str:
         """16 hexadecimal digits that identify the content."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
+        return self.digest_without()
+
+    def digest_without(self, *fields: str) -> str:
+        """As `digest`, but some fields do not matter."""
+        text = self.model_dump_json(exclude=set(fields))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]

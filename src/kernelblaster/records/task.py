@@ -51,6 +51,11 @@ class Task(Record):
     small_declared: bool = False
 
     @property
+    def digest(self) -> str:
+        """Of what it asks for; a copy of its file, elsewhere, asks for the same."""
+        return self.digest_without("path")
+
+    @property
     def primary(self) -> Workload:
         return self.workload("primary")
 
