@@ -9,7 +9,8 @@ the knowledge base that they share.
 """
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from kernelblaster.bench.kept import Kept, begin, holds
 from kernelblaster.bench.measuring import Measuring, warm
 from kernelblaster.bench.metrics import against_best
 from kernelblaster.bench.pool import Pool, search_all
-from kernelblaster.bench.searching import Tell
+from kernelblaster.bench.searching import News, Tell
 from kernelblaster.bench.starting import SEED, start_knowledge
 from kernelblaster.bench.suite import Entry
 from kernelblaster.errors import DeviceLost, KernelBlasterError
@@ -84,6 +85,28 @@ class Row:
         return min(known, key=lambda one: one.speedup.estimate, default=None) if known else None  # type: ignore[union-attr]
 
 
+@dataclass(frozen=True)
+class Pace:
+    """How fast candidates were judged, side by side, and what the device was busy with meanwhile."""
+
+    evaluations: int
+    seconds: float
+    busy: Mapping[str, float]
+
+    @property
+    def a_minute(self) -> float | None:
+        return 60 * self.evaluations / self.seconds if self.seconds else None
+
+    def __str__(self) -> str:
+        """Empty where nothing was searched."""
+        if not self.seconds:
+            return ""
+        words = f"{self.evaluations} candidates judged in {self.seconds:.0f} s: {self.a_minute:.0f} a minute"
+        names = {"evaluate": "verdicts", "profile": "profiles", "prepare": "preparing tasks"}
+        shares = [f"{names[k]} {s / self.seconds:.0%}" for k, s in sorted(self.busy.items())]
+        return f"{words}; the device: {', '.join(shares)}." if shares else f"{words}."
+
+
 class Bench(Kept):
     """An open bench."""
 
@@ -126,7 +149,12 @@ class Bench(Kept):
         done = self._results()
         jobs = [self._placed(job) for job in self.plan.jobs if job.key not in done]
         if jobs:
-            search_all(jobs, Pool(self.folder, workers, until), self._recording(tell))
+            start = time.monotonic()
+            busy: Counter[str] = Counter()
+            try:
+                search_all(jobs, Pool(self.folder, workers, until), self._recording(_adding(busy, tell)))
+            finally:
+                self._run.append("pace", seconds=time.monotonic() - start, busy=dict(busy))
         self._measure(workers, until, measured)
 
     def _placed(self, job: Job) -> Job:
@@ -176,6 +204,16 @@ class Bench(Kept):
         known = (result.device for result in self._results().values() if result.device)
         return next(known, self.plan.setup.gpu or self.plan.setup.device)
 
+    @property
+    def pace(self) -> Pace:
+        """Of all searches, over every time that this was gone on with."""
+        events = [event.data for event in self._run.events if event.kind == "pace"]
+        busy: Counter[str] = Counter()
+        for event in events:
+            busy.update(event["busy"])
+        judged = sum(result.spent.evaluations for result in self._results().values())
+        return Pace(judged, sum(event["seconds"] for event in events), dict(busy))
+
     def _results(self) -> dict[str, Result]:
         return {e.key: Result.model_validate(e.data) for e in self._run.events if e.kind == "result"}
 
@@ -201,6 +239,14 @@ def _row(result: Result, measured: dict[str, Measured]) -> Row:
     elif result.status == "valid" and not measured:
         result = result.model_copy(update={"status": "unfinished", "reason": "searched, not measured yet"})
     return Row(result, measured)
+
+
+def _adding(busy: Counter[str], tell: Tell) -> Tell:
+    def heard(news: News) -> None:
+        busy.update(news.busy)
+        tell(news)
+
+    return heard
 
 
 def _dumped(one: Measured) -> Callable[[], dict[str, Any]]:

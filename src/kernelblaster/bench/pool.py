@@ -86,7 +86,10 @@ def _round(jobs: Sequence[Job], pool: Pool, tell: Tell) -> None:
     elif jobs[0].setup.device == "cuda":
         with open_searching("cuda") as judge:
             server = JudgeServer(judge)
-            side_by_side(jobs, pool, begun, tell, server.serve, server.connect)
+            try:
+                side_by_side(jobs, pool, begun, tell, server.serve, server.connect)
+            finally:
+                tell(News("busy", "", busy=dict(server.busy)))
     else:
         side_by_side(jobs, pool, begun, tell, lambda: None, lambda: None)
 

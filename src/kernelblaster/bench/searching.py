@@ -3,9 +3,9 @@
 import json
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -34,9 +34,10 @@ from kernelblaster.strategies.taking import arranged
 class News:
     """What a watcher is told of a job: that it `began` (again when its run is opened, with what was judged
     before), went a step on, `says` where it waits for someone, or `ended`, with its `result`; or that the
-    device or a process was `lost`. Times are in microseconds; None as long as nothing was timed."""
+    device or a process was `lost`; or what a device that all shared was `busy` with, in seconds. Times are
+    in microseconds; None as long as nothing was timed."""
 
-    kind: Literal["began", "stepped", "says", "ended", "lost"]
+    kind: Literal["began", "stepped", "says", "ended", "lost", "busy"]
     job: str
     evaluations: int = 0
     first_us: float | None = None
@@ -45,6 +46,7 @@ class News:
     floor_us: float | None = None
     result: Result | None = None
     words: str = ""
+    busy: Mapping[str, float] = field(default_factory=dict)
 
 
 Tell = Callable[[News], None]

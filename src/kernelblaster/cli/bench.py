@@ -189,6 +189,7 @@ def _told(opened: "Bench", where: Path) -> dict[str, Any]:
     return {
         "folder": str(where),
         "device": opened.device,
+        "pace": asdict(opened.pace),
         "summaries": [
             asdict(one.summary) | {"group": one.group, "baseline": one.baseline}
             for one in summaries(opened.plan, rows)
@@ -222,6 +223,7 @@ def _show(opened: "Bench", where: Path) -> None:
     if opened.plan.setup.model:
         _show_costs(opened.plan.setup.model, rows)
     _show_failures(rows)
+    out.print(str(opened.pace), highlight=False, soft_wrap=True)
     unfinished = sum(row.result.status == "unfinished" for row in rows)
     console = Console(stderr=True)
     if unfinished:

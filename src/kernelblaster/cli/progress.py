@@ -49,6 +49,8 @@ class Rate:
         self._now: dict[str, int] = {}
 
     def hear(self, news: "News") -> None:
+        if not news.job:
+            return
         if news.kind == "began":
             self._before[news.job] = news.evaluations
         count = news.result.spent.evaluations if news.result else news.evaluations
@@ -102,6 +104,8 @@ class Redrawn:
         self.rate.hear(news)
         if news.words:
             self._words = news.words
+            return
+        if not news.job:
             return
         if news.result is not None:
             self._now.pop(news.job, None)

@@ -6,7 +6,8 @@ on the device.
     server.serve()
 """
 
-from collections import deque
+import time
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -88,13 +89,15 @@ class _Job:
 
 
 class JudgeServer:
-    """Answers the questions of processes, those of each in their order."""
+    """Answers the questions of processes, those of each in their order. `busy` are the seconds that the
+    device was held, by kind of question."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self._clients: list[Connection[Any, Any]] = []
         self._theirs: list[Connection[Any, Any]] = []
         self._waiting: deque[_Job] = deque()
+        self.busy: Counter[str] = Counter()
 
     def connect(self) -> SharedJudge:
         """A judge to be handed to a process, before `serve`."""
@@ -143,6 +146,7 @@ class JudgeServer:
     def _answer(self, job: _Job) -> None:
         kind, *about = job.question
         answer: object
+        start = time.monotonic()
         try:
             if kind == "evaluate":
                 assert job.binary is not None
@@ -159,5 +163,7 @@ class JudgeServer:
             if "CUDA error" in str(error):
                 raise
             answer = KernelBlasterError(f"internal error: {error!r}")  # of this task; the others go on
+        finally:
+            self.busy[kind] += time.monotonic() - start  # type: ignore[assignment]
         with suppress(OSError):  # where the process is gone
             job.client.send(answer)

@@ -1,9 +1,10 @@
 """Everything that a report says of a subject, computed once; the page, the Markdown and the CSV show it."""
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from kernelblaster.bench.bench import BEST, Row
+from kernelblaster.bench.bench import BEST, Plan, Row
 from kernelblaster.bench.jobs import INITIAL
 from kernelblaster.bench.metrics import (
     Cost,
@@ -175,11 +176,16 @@ def told(contents: Contents) -> dict[str, Any]:
     }
 
 
+def _knows(plan: Plan) -> str:
+    """What it knew at first; of a knowledge base only its name, wherever it lay."""
+    return plan.start.rpartition("@")[2] if "://" in plan.start else Path(plan.start).name
+
+
 def _settings(contents: Contents) -> dict[str, Any]:
     plan = contents.subject.plan
     setup = plan.setup
     told = {"policy": setup.policy, "model": setup.model, "strategy": setup.strategy}
-    told |= {"dtype": setup.dtype, "knows": plan.start if setup.remembers else None}
+    told |= {"dtype": setup.dtype, "knows": _knows(plan) if setup.remembers else None}
     told |= {name: value for name, value in setup.search.model_dump().items() if name != "seed"}
     return {name: value for name, value in told.items() if value is not None} | {"seeds": list(plan.seeds)}
 

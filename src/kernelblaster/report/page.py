@@ -113,7 +113,7 @@ def _article(one: Contents, place: int) -> str:
         + _section("runs", place, chosen)
         + _section("used", place, f'<div id="s{place}-used"></div>')
         + _section("learned", place, learned or host.format("learned"))
-        + _section("costs", place, host.format("costs"))
+        + _section("costs", place, f"{host.format('costs')}<p class=note>{escape(one.subject.pace)}</p>")
         + f"<section><h2>Settings</h2><div class=card><dl>{_settings(one)}</dl></div></section></article>"
     )
 

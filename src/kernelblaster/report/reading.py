@@ -22,7 +22,8 @@ from kernelblaster.strategies.taking import taking_of
 @dataclass(frozen=True)
 class Subject:
     """A bench, or runs that are looked at as if they were one. `runs` are the folders of the rows'
-    runs, by job; `fresh` says that baselines were measured afresh and not read off the search."""
+    runs, by job; `fresh` says that baselines were measured afresh and not read off the search; `pace` is
+    how fast candidates were judged, in words."""
 
     name: str
     device: str
@@ -30,6 +31,7 @@ class Subject:
     rows: list[Row]
     runs: dict[str, Path]
     fresh: bool
+    pace: str = ""
 
     @property
     def modelled(self) -> bool:
@@ -74,7 +76,9 @@ def _bench(folder: Path) -> Subject:
     with Bench(folder, writing=False) as bench:
         rows = bench.rows()
         places = {r.result.job: folder / "runs" / r.result.run for r in rows if r.result.run}
-        return Subject(folder.resolve().name, bench.device, bench.plan, rows, places, fresh=True)
+        return Subject(
+            folder.resolve().name, bench.device, bench.plan, rows, places, fresh=True, pace=str(bench.pace)
+        )
 
 
 def _runs(folders: Sequence[Path]) -> Subject:

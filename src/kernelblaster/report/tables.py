@@ -105,7 +105,8 @@ def _costs(contents: Contents) -> list[str]:
         rows.append(
             [group_named(one.group), *numbers, f"{cost.tokens}", usd, "" if each is None else f"{each:.3f}"]
         )
-    return table(head, rows)
+    pace = contents.subject.pace
+    return [*table(head, rows), *(["", pace[0].upper() + pace[1:]] if pace else [])]
 
 
 def _used(contents: Contents) -> list[str]:
