@@ -74,6 +74,10 @@ class Bench:
         return Verifier(self.device, self.task, self.baseline, runner, self.seed).verify()
 
     def judge(self, body: Body, duration_us: float = 50.0) -> Outcome:
+        timing = self.time(body, duration_us)
+        return conclude(timing.speedup) if isinstance(timing, Timing) else timing
+
+    def time(self, body: Body, duration_us: float) -> Timing | Outcome:
         runner = self.device.start(self.device.register(body, duration_us))
         verifier = Verifier(self.device, self.task, self.baseline, runner, self.seed)
         verification = verifier.verify()
@@ -81,8 +85,7 @@ class Bench:
             return verification
         allowed = verifier.primary_errors()
         timer = Timer(self.device, self.task, self.baseline, runner, self.seed, allowed)
-        timing = timer.time(floor_of(self.task))
-        return conclude(timing.speedup) if isinstance(timing, Timing) else timing
+        return timer.time(floor_of(self.task))
 
 
 @pytest.fixture

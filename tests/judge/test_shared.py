@@ -1,6 +1,7 @@
 """One judge for several processes: answers in order, errors where they belong, nothing for those who left."""
 
 import multiprocessing
+from collections import deque
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ from kernelblaster.api import load_task
 from kernelblaster.devices.specs import gpu_specs
 from kernelblaster.errors import BadTask
 from kernelblaster.judge.judge import Judge, Options
-from kernelblaster.judge.shared import JudgeServer, SharedJudge
+from kernelblaster.judge.shared import JudgeServer, SharedJudge, _Job
 from kernelblaster.records import Candidate, Task
 
 context = multiprocessing.get_context("spawn")
@@ -32,7 +33,12 @@ class Answering(Judge):
         return "fit", "floor"
 
     def profile(self, task: Task, candidates: Any, *, detailed: bool = True) -> Any:
+        if candidates[0].source == "bad":
+            raise BadTask("not to be profiled.")
         return [f"{c.source}, {'detailed' if detailed else 'short'}" for c in candidates]
+
+    def profile_many(self, wanted: Any, *, detailed: bool = True) -> Any:
+        return [self.profile(*one, detailed=detailed) for one in wanted]
 
 
 @pytest.fixture
@@ -75,6 +81,43 @@ def test_every_process_gets_its_own_answers_in_order(server: JudgeServer) -> Non
         assert evaluated[2] == ("fit", "floor")
         assert profiled[1:] == ([f"{mark}0, short"], True)
         assert refused[1] == "core/level1/gelu: unfit."
+
+
+class Client:
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def send(self, answer: Any) -> None:
+        self.told.append(answer)
+
+
+def test_profiles_wait_for_each_other(server: JudgeServer) -> None:
+    clients: list[Any] = [Client() for _ in range(6)]
+    server._clients = clients
+    profiles = [_Job(c, ("profile", None, [Candidate(source=str(n))], False)) for n, c in enumerate(clients)]
+    prepare = _Job(clients[5], ("prepare", None))
+    server._waiting = deque([profiles[0], profiles[1], prepare])
+    assert server._next() == [prepare]  # two of six, and there is something else to do
+    server._waiting = deque([profiles[0], profiles[1]])
+    assert server._next() == profiles[:2]
+    server._waiting = deque([prepare, *profiles[:4]])
+    assert server._next() == profiles[:4]
+    server._answer_all(profiles[:4])
+    assert [client.told for client in clients[:4]] == [[[f"{number}, short"]] for number in range(4)]
+
+
+def test_a_profile_that_fails_does_not_take_others_with_it(server: JudgeServer) -> None:
+    clients: list[Any] = [Client(), Client()]
+    sources = ("good", "bad")
+    server._answer_all(
+        [
+            _Job(client, ("profile", None, [Candidate(source=source)], False))
+            for client, source in zip(clients, sources, strict=True)
+        ]
+    )
+    assert clients[0].told == [["good, short"]]
+    assert [str(answer) for answer in clients[1].told] == ["not to be profiled."]
+    assert set(server.busy) == {"profile"}
 
 
 def test_a_process_that_ends_is_forgotten(server: JudgeServer) -> None:

@@ -11,6 +11,7 @@ from kernelblaster.records import (
     Rejected,
     RuntimeFailed,
     Slower,
+    Timing,
 )
 from kernelblaster.testing.fake_device import Call
 
@@ -27,6 +28,14 @@ def right(call: Call) -> None:
 )
 def test_verdicts_follow_the_interval(bench, duration_us: float, expected: type) -> None:  # type: ignore[no-untyped-def]
     assert isinstance(bench.judge(right, duration_us), expected)
+
+
+@pytest.mark.parametrize(("duration_us", "samples"), [(1000.0, 4), (300.0, 8), (20.0, 8)])
+def test_only_what_is_hopelessly_slow_is_known_after_a_few_samples(  # type: ignore[no-untyped-def]
+    bench, duration_us: float, samples: int
+) -> None:
+    timing = bench.time(right, duration_us)
+    assert isinstance(timing, Timing) and timing.samples == samples
 
 
 def test_a_candidate_that_cheats_only_when_timed(bench) -> None:  # type: ignore[no-untyped-def]

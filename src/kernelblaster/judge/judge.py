@@ -25,7 +25,7 @@ from kernelblaster.judge.compile import Binary, compile_candidate
 from kernelblaster.judge.emulate import counters, emulated_cases, small_workload
 from kernelblaster.judge.layout import arena_bytes
 from kernelblaster.judge.modelled import ModelledTimer
-from kernelblaster.judge.profile import filled_layout, profile_candidates
+from kernelblaster.judge.profile import Profiled, filled_layout, profile_candidates
 from kernelblaster.judge.sweep import variants
 from kernelblaster.judge.timing import Timer, conclude
 from kernelblaster.judge.verify import Verifier, plan
@@ -155,27 +155,40 @@ class Judge:
         """Profiles under one start of the profiler; a candidate that fails verification gets its
         outcome instead, because profilers run outside the sandbox. What this judge found correct before
         is not verified again. `detailed` counts by instruction too."""
+        return self.profile_many([(task, candidates)], detailed=detailed)[0]
+
+    def profile_many(
+        self, wanted: Sequence[tuple[Task, Sequence[Candidate]]], *, detailed: bool = True
+    ) -> list[list[Profile | Outcome]]:
+        """As `profile`, of several tasks together."""
+        checked = [self._checked(task, candidates) for task, candidates in wanted]
+        self.options.progress("profiling")
+        profiled = self._profiles([(p, binaries) for p, binaries, _ in checked], detailed=detailed)
+        for (_, _, results), profiles in zip(checked, profiled, strict=True):
+            found = iter(profiles)
+            results[:] = [next(found) if result is None else result for result in results]
+        return [results for _, _, results in checked]  # type: ignore[misc]
+
+    def _checked(
+        self, task: Task, candidates: Sequence[Candidate]
+    ) -> tuple[_Prepared, list[Binary], list[Profile | Outcome | None]]:
+        """The binaries of the correct candidates, and the outcomes of the others; None for a correct one."""
         prepared = self._prepare(task)
-        results: list[Profile | Outcome | Verification | None] = []
-        verified: dict[int, Binary] = {}
-        for position, candidate in enumerate(candidates):
+        binaries: list[Binary] = []
+        outcomes: list[Profile | Outcome | None] = []
+        for candidate in candidates:
             self.options.progress("compiling")
             binary = self.compile(task, candidate)
-            if isinstance(binary, Binary) and (task.digest, candidate.digest) in self._verified:
-                outcome: Verification | Outcome | None = None
-            else:
-                outcome = self._check(prepared, binary).outcome if isinstance(binary, Binary) else binary
-            results.append(outcome)
-            if isinstance(binary, Binary) and (outcome is None or isinstance(outcome, Verification)):
-                verified[position] = binary
-        self.options.progress("profiling")
-        if verified:
-            binaries = list(verified.values())
-            for position, profile in zip(
-                verified, self._profiles(prepared, binaries, detailed=detailed), strict=True
-            ):
-                results[position] = profile
-        return results  # type: ignore[return-value]
+            outcome: Verification | Outcome | None = None
+            if not isinstance(binary, Binary):
+                outcome = binary
+            elif (task.digest, candidate.digest) not in self._verified:
+                outcome = self._check(prepared, binary).outcome
+            correct = isinstance(binary, Binary) and (outcome is None or isinstance(outcome, Verification))
+            if correct:
+                binaries.append(binary)  # type: ignore[arg-type]
+            outcomes.append(None if correct else outcome)  # type: ignore[arg-type]
+        return prepared, binaries, outcomes
 
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
         """Fitness and floor of a task, computed on this device; BadTask if it is unfit."""
@@ -315,15 +328,17 @@ class Judge:
                 return fields | {"outcome": Rejected(reason="sanitizer", evidence="\n".join(findings))}
         if self.options.profile:
             self.options.progress("profiling")
-            fields["profile"] = self._profiles(prepared, [binary])[0]
+            fields["profile"] = self._profiles([(prepared, [binary])])[0][0]
         return fields
 
     def _profiles(
-        self, prepared: _Prepared, binaries: Sequence[Binary], *, detailed: bool = True
-    ) -> list[Profile]:
-        if prepared.modelled is not None:
-            return prepared.modelled.profiles(binaries)
-        return profile_candidates(self.device, prepared.task, prepared.baseline, binaries, detailed=detailed)
+        self, wanted: Sequence[tuple[_Prepared, Sequence[Binary]]], *, detailed: bool = True
+    ) -> list[list[Profile]]:
+        if self.device.modelled:
+            return [p.modelled.profiles(binaries) if p.modelled else [] for p, binaries in wanted]
+        jobs = [Profiled(p.task, p.baseline, binaries) for p, binaries in wanted]
+        found = profile_candidates(self.device, [job for job in jobs if job.binaries], detailed=detailed)
+        return [next(found) if job.binaries else [] for job in jobs]
 
     def _model(self, prepared: _Prepared, timer: ModelledTimer, binary: Binary) -> dict[str, object]:
         """Verify, then model: every access was checked on the way, so there is nothing to sanitize."""

@@ -91,13 +91,14 @@ class Layout:
         return Pointer(self.offsets[tensor.name], self.workload.bytes(tensor), tensor.name)
 
 
-def lay_out(arena: torch.Tensor, signature: Signature, workload: Workload, rng: random.Random) -> Layout:
-    """A fresh arrangement: shuffled order, shifted starts."""
+def lay_out(
+    arena: torch.Tensor, signature: Signature, workload: Workload, rng: random.Random, position: int = 0
+) -> Layout:
+    """A fresh arrangement from `position` on: shuffled order, shifted starts."""
     tensors = list(signature.tensors)
     rng.shuffle(tensors)
     offsets: dict[str, int] = {}
     guards = []
-    position = 0
     for tensor in tensors:
         start = position + GUARD_BYTES + rng.randrange(SHIFTS) * ALIGNMENT
         end = start + workload.bytes(tensor)

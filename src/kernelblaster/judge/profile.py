@@ -2,22 +2,40 @@
 what ptxas said of each kernel in any case."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from kernelblaster.devices.device import Device, ProfileJob
 from kernelblaster.devices.occupancy import occupancy_percent
 from kernelblaster.judge.baseline import Baseline
 from kernelblaster.judge.compile import Binary
-from kernelblaster.judge.layout import Layout, lay_out
+from kernelblaster.judge.layout import Layout, arena_bytes, lay_out
 from kernelblaster.records import KernelProfile, Metric, Profile, Resources, Task, Workload
 from kernelblaster.records.kernel_name import source_name
 from kernelblaster.tasks.values import fill
 
+TOGETHER_BYTES = 4 << 30  # of the arena, for tasks that are profiled under one start
 
-def filled_layout(device: Device, task: Task, baseline: Baseline, workload: Workload) -> Layout:
-    """The workload in the arena with the file's own kind of values."""
+
+@dataclass(frozen=True)
+class Profiled:
+    """What is to be profiled of one task."""
+
+    task: Task
+    baseline: Baseline
+    binaries: Sequence[Binary]
+
+    @property
+    def bytes(self) -> int:
+        return arena_bytes(self.task.signature, self.task.primary)
+
+
+def filled_layout(
+    device: Device, task: Task, baseline: Baseline, workload: Workload, start: int = 0
+) -> Layout:
+    """The workload in the arena, from `start` on, with the file's own kind of values."""
     baseline = baseline.at(workload)
-    layout = lay_out(device.arena(0), task.signature, workload, random.Random(0))
+    layout = lay_out(device.arena(0), task.signature, workload, random.Random(0), start)
     for position, tensor in enumerate(task.signature.input_tensors):
         fill(layout.view(tensor), baseline.pools[position], "written", workload, position)
     for tensor, original in zip(task.signature.parameters, baseline.parameters, strict=True):
@@ -26,17 +44,39 @@ def filled_layout(device: Device, task: Task, baseline: Baseline, workload: Work
 
 
 def profile_candidates(
-    device: Device, task: Task, baseline: Baseline, binaries: Sequence[Binary], *, detailed: bool = True
-) -> list[Profile]:
-    """One profile for each binary, on the primary workload, all under one start of the profiler."""
-    layout = filled_layout(device, task, baseline, task.primary)
-    arguments = layout.arguments(task.signature, baseline.scalars)
-    jobs = [ProfileJob(b.path, arguments, task.primary.name, layout.extent, detailed) for b in binaries]
-    profiles = device.profile(jobs)
-    return [
-        with_resources(profile, binary.compilation.resources, device.spec.architecture)
-        for profile, binary in zip(profiles, binaries, strict=True)
-    ]
+    device: Device, wanted: Sequence[Profiled], *, detailed: bool = True
+) -> Iterator[list[Profile]]:
+    """For each task one profile for each binary, on the primary workload. As many tasks as the arena may
+    hold lie in it side by side, under one start of the profiler."""
+    for group in _together(wanted):
+        device.arena(sum(one.bytes for one in group))
+        jobs: list[ProfileJob] = []
+        position = 0
+        for one in group:
+            primary = one.task.primary
+            layout = filled_layout(device, one.task, one.baseline, primary, position)
+            arguments = layout.arguments(one.task.signature, one.baseline.scalars)
+            jobs += [
+                ProfileJob(b.path, arguments, primary.name, layout.extent, detailed) for b in one.binaries
+            ]
+            position += one.bytes
+        profiles = iter(device.profile(jobs))
+        for one in group:
+            yield [
+                with_resources(next(profiles), binary.compilation.resources, device.spec.architecture)
+                for binary in one.binaries
+            ]
+
+
+def _together(wanted: Sequence[Profiled]) -> Iterator[list[Profiled]]:
+    group: list[Profiled] = []
+    for one in wanted:
+        if group and sum(o.bytes for o in group) + one.bytes > TOGETHER_BYTES:
+            yield group
+            group = []
+        group.append(one)
+    if group:
+        yield group
 
 
 def with_resources(profile: Profile, resources: Sequence[Resources], architecture: str) -> Profile:

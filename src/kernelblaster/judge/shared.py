@@ -115,13 +115,14 @@ class JudgeServer:
         with compilers() as pool:
             while self._clients or self._waiting:
                 self._listen(pool)
-                job = self._next()
-                if job is not None:
-                    self._answer(job)
+                jobs = self._next()
+                for job in jobs:
+                    self._waiting.remove(job)
+                if jobs:
+                    self._answer_all(jobs)
 
     def _listen(self, pool: ThreadPoolExecutor) -> None:
-        idle = self._next(take=False) is None
-        for client in wait(self._clients, PAUSE_S if idle else 0):
+        for client in wait(self._clients, 0 if self._next() else PAUSE_S):
             assert isinstance(client, Connection)
             try:
                 question = client.recv()
@@ -132,16 +133,40 @@ class JudgeServer:
             binary = pool.submit(self._judge.compile, *question[1:]) if question[0] == "evaluate" else None
             self._waiting.append(_Job(client, question, binary))
 
-    def _next(self, *, take: bool = True) -> _Job | None:
-        """The oldest question that can be answered now and is the oldest of its process."""
-        blocked: list[Connection[Any, Any]] = []
+    def _next(self) -> list[_Job]:
+        """What is to be answered now: the oldest question that can be and is the oldest of its process;
+        or profiles, which wait for each other, since starting a profiler takes longer than most of them,
+        until half of the processes want one or nothing else can be done."""
+        first: dict[Connection[Any, Any], _Job] = {}
         for job in self._waiting:
-            if job.client not in blocked and job.ready:
-                if take:
-                    self._waiting.remove(job)
-                return job
-            blocked.append(job.client)
-        return None
+            first.setdefault(job.client, job)
+        ready = [job for job in first.values() if job.ready]
+        profiles = [job for job in ready if job.question[0] == "profile"]
+        others = [job for job in ready if job.question[0] != "profile"]
+        if profiles and (not others or 2 * len(profiles) >= len(self._clients)):
+            return profiles
+        return others[:1]
+
+    def _answer_all(self, jobs: Sequence[_Job]) -> None:
+        """Profiles under one start; where that fails, each by itself, so that it is known whose fault it
+        is."""
+        if len(jobs) == 1:
+            self._answer(jobs[0])
+            return
+        start = time.monotonic()
+        try:
+            wanted = [(job.question[1], job.question[2]) for job in jobs]
+            detailed = any(job.question[3] for job in jobs)
+            answers = self._judge.profile_many(wanted, detailed=detailed)
+        except DeviceLost:
+            raise
+        except KernelBlasterError:
+            for job in jobs:
+                self._answer(job)
+            return
+        self.busy["profile"] += time.monotonic() - start  # type: ignore[assignment]
+        for job, answer in zip(jobs, answers, strict=True):
+            self._send(job, answer)
 
     def _answer(self, job: _Job) -> None:
         kind, *about = job.question
@@ -165,5 +190,8 @@ class JudgeServer:
             answer = KernelBlasterError(f"internal error: {error!r}")  # of this task; the others go on
         finally:
             self.busy[kind] += time.monotonic() - start  # type: ignore[assignment]
+        self._send(job, answer)
+
+    def _send(self, job: _Job, answer: object) -> None:
         with suppress(OSError):  # where the process is gone
             job.client.send(answer)

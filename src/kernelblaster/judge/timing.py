@@ -40,9 +40,12 @@ from kernelblaster.tasks.values import fill
 
 CONFIDENCE = 0.99
 RESOLUTION = 0.01  # differences below this share are the measurement's own: see docs/judge.md
-CHECKPOINTS = (8, 16, 32, 64, 128)
+CHECKPOINTS = (4, 8, 16, 32, 64, 128)
+FEWEST = 8  # samples that a verdict needs; only what is hopelessly slow is known to be so after fewer
+HOPELESS = 0.25
 ENOUGH = 0.005  # half-width of the interval, in log speedup, at which sampling stops
 WARM_UP = 3
+LONG_US = 20_000.0  # a call that takes so long has warmed up by itself
 HIDDEN_US = 75.0  # on the wall beside the timed work; about 15 is usual
 BUDGET_S = 4.0
 RESAMPLES = 2000
@@ -99,7 +102,8 @@ class Timer:
         self._layout.set_guards()
         self._device.settle()
         for _ in range(WARM_UP):
-            self._round()
+            if self._round()[1].event_us > LONG_US:
+                break
         reports: list[TimeReport] = []
         baseline_us: list[float] = []
         speedup = None
@@ -109,6 +113,10 @@ class Timer:
                 baseline_us.append(duration_us)
                 reports.append(report)
             speedup = interval(baseline_us, [r.event_us for r in reports], self._rng.getrandbits(32))
+            if speedup.high < HOPELESS:
+                break
+            if checkpoint < FEWEST:
+                continue
             width = speedup.high / speedup.low
             if width < 1 + 2 * ENOUGH or time.perf_counter() - start > BUDGET_S:
                 break
