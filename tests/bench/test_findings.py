@@ -28,13 +28,16 @@ def ablation(
 
 
 def fill(
-    opened: Ablation, judged: dict[str, tuple[float | None, ...]], tokens: dict[str, int] | None = None
+    opened: Ablation,
+    judged: dict[str, tuple[float | None, ...]],
+    tokens: dict[str, int] | None = None,
+    seeds: tuple[int, ...] = (0, 1),
 ) -> None:
     """The same speedups, and tokens, for every task and seed of an arm."""
     study = opened.studies[0]
     for entry in opened.plan.tasks_of(study):
         for arm in study.arms:
-            for seed in opened.plan.seeds:
+            for seed in seeds:
                 job = opened.job(study, arm, entry, seed)
                 gain = max(speedup for speedup in judged[arm.name] if speedup) / 0.5
                 spent = NOTHING.model_copy(update={"tokens": (tokens or {}).get(arm.name, 0)})
@@ -72,6 +75,18 @@ def test_how_much_the_paper_found_is_said_too(tmp_path: Path, best: float, words
         fill(opened, {"empty": (0.5, 1.0), "trained": (0.5, best), "no memory": (0.5, 1.0)})
         _, more, _ = found_by(opened, opened.studies[0]).answers
     assert more.verdict == "agrees" and words in more.sentence
+
+
+def test_a_seed_that_was_not_searched_to_the_end_is_left_out(tmp_path: Path) -> None:
+    with ablation(tmp_path / "a") as opened:
+        fill(opened, {"empty": (0.5, 1.0), "trained": (0.5, 2.0), "no memory": (0.5, 1.0)}, seeds=(0,))
+        job = opened.job(opened.studies[0], opened.studies[0].arms[0], opened.plan.halves[1][0], 1)
+        begun = result_of(job, "valid").model_copy(update={"judged": (9.0,), "gain": 1.0})
+        opened._run.once("result", job.key, lambda: begun.model_dump(mode="json"))
+        found = found_by(opened, opened.studies[0])
+        text = ablation_markdown(opened)
+    assert (found.tasks, found.seeds, found.left_out) == (6, 1, {})
+    assert found.arms[0].searches == 6 and "6 tasks with 1 of 2 seeds" in text
 
 
 def test_arms_that_search_alike_are_searched_once(tmp_path: Path) -> None:

@@ -87,7 +87,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast candidates were judged, side by side, and what the device was busy with meanwhile."""
+    """How fast candidates were judged, side by side, and which share of that time the device was busy with
+    what."""
 
     evaluations: int
     seconds: float
@@ -103,7 +104,7 @@ class Pace:
             return ""
         words = f"{self.evaluations} candidates judged in {self.seconds:.0f} s: {self.a_minute:.0f} a minute"
         names = {"evaluate": "verdicts", "profile": "profiles", "prepare": "preparing tasks"}
-        shares = [f"{names[k]} {s / self.seconds:.0%}" for k, s in sorted(self.busy.items())]
+        shares = [f"{names[kind]} {share:.0%}" for kind, share in sorted(self.busy.items())]
         return f"{words}; the device: {', '.join(shares)}." if shares else f"{words}."
 
 
@@ -149,6 +150,7 @@ class Bench(Kept):
         done = self._results()
         jobs = [self._placed(job) for job in self.plan.jobs if job.key not in done]
         if jobs:
+            self._run.append("searching")
             start = time.monotonic()
             busy: Counter[str] = Counter()
             try:
@@ -206,13 +208,20 @@ class Bench(Kept):
 
     @property
     def pace(self) -> Pace:
-        """Of all searches, over every time that this was gone on with."""
-        events = [event.data for event in self._run.events if event.kind == "pace"]
+        """Of all searches, over every time that this was gone on with. One that was killed counts up to
+        the last result; what the device was busy with is known of those that ended."""
         busy: Counter[str] = Counter()
-        for event in events:
-            busy.update(event["busy"])
+        seconds = known = mark = 0.0
+        for event in self._run.events:
+            if event.kind == "result":
+                seconds += event.at - mark
+            if event.kind in ("created", "searching", "result"):
+                mark = event.at
+            if event.kind == "pace":
+                busy.update(event.data["busy"])
+                known += event.data["seconds"]
         judged = sum(result.spent.evaluations for result in self._results().values())
-        return Pace(judged, sum(event["seconds"] for event in events), dict(busy))
+        return Pace(judged, seconds, {kind: spent / known for kind, spent in busy.items() if known})
 
     def _results(self) -> dict[str, Result]:
         return {e.key: Result.model_validate(e.data) for e in self._run.events if e.kind == "result"}

@@ -16,6 +16,7 @@ from kernelblaster.bench.metrics import (
 from kernelblaster.bench.studies import LITTLE, Arm, Claim, Measure, Study
 
 REACHED = 0.95
+MOST_TASKS = 0.8
 LEAST_TASKS = 6  # drawing fewer anew says little about others
 WORDS: dict[Measure, str] = {
     "best": "speed of the best",
@@ -55,11 +56,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class Found:
-    """`left_out` are the tasks that some arm has no result for, with the reason."""
+    """`left_out` are the tasks that some arm has no result for, with the reason; of the seeds that were
+    `planned`, those count with which most tasks were searched."""
 
     study: Study
     tasks: int
     seeds: int
+    planned: int
     budget: int
     arms: list[ArmFound]
     answers: list[Answer]
@@ -74,9 +77,10 @@ def found_by(ablation: Ablation, study: Study) -> Found:
     plan, results = ablation.plan, ablation.results
     by_key: dict[Key, Result] = {}
     left_out: dict[str, str] = {}
+    seeds = _searched_seeds(ablation, study, results)
     for entry in plan.tasks_of(study):
         for arm in study.arms:
-            for seed in plan.seeds:
+            for seed in seeds:
                 result = results.get(ablation.job(study, arm, entry, seed).key)
                 if result is None or result.status != "valid":
                     left_out[entry.name] = (
@@ -86,16 +90,35 @@ def found_by(ablation: Ablation, study: Study) -> Found:
                     by_key[arm.name, entry.name, seed] = result
     tasks = sorted({task for _, task, _ in by_key} - left_out.keys())
     budget = plan.setup.search.evaluations
-    searches = _Searches(by_key, tasks, plan.seeds, budget)
+    searches = _Searches(by_key, tasks, seeds, budget)
     return Found(
         study=study,
         tasks=len(tasks),
-        seeds=len(plan.seeds),
+        seeds=len(seeds),
+        planned=len(plan.seeds),
         budget=budget,
         arms=[searches.arm(arm) for arm in study.arms],
         answers=[_answer(claim, searches) for claim in study.claims],
         left_out=left_out,
     )
+
+
+def _searched_seeds(ablation: Ablation, study: Study, results: Mapping[str, Result]) -> list[int]:
+    """As many seeds as most of the tasks were searched with: a study that goes on with its last seed says
+    what it knows of the others."""
+    done: dict[int, set[str]] = {
+        seed: {
+            entry.name
+            for entry in ablation.plan.tasks_of(study)
+            if all(ablation.job(study, arm, entry, seed).key in results for arm in study.arms)
+        }
+        for seed in ablation.plan.seeds
+    }
+    ordered = sorted(done, key=lambda seed: -len(done[seed]))
+    enough = MOST_TASKS * len(done[ordered[0]])
+    while len(set.intersection(*(done[seed] for seed in ordered))) < enough:
+        ordered.pop()
+    return sorted(ordered)
 
 
 class _Searches:

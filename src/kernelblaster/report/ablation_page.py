@@ -163,7 +163,8 @@ def _about(ablation: Ablation) -> str:
 
 def _scope(found: Found) -> str:
     trained = "; the other half of the tasks was trained on" if found.study.trains else ""
-    return f"{found.tasks} tasks with {found.seeds} seeds in every arm{trained}."
+    seeds = f"{found.seeds} of {found.planned}" if found.seeds < found.planned else str(found.seeds)
+    return f"{found.tasks} tasks with {seeds} seeds in every arm{trained}."
 
 
 def _left_out(found: Found) -> str:
