@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,8 +12,12 @@ import torch
 from kernelblaster.devices.device import Pointer, ProfileJob
 from kernelblaster.judge import profile
 from kernelblaster.judge.baseline import ModuleBaseline
+from kernelblaster.judge.compile import Binary
+from kernelblaster.judge.judge import Checked, Judge
 from kernelblaster.judge.profile import Profiled, profile_candidates
-from kernelblaster.records import Profile, Task
+from kernelblaster.records import Accepted, Candidate, Profile, Task, Verification
+from kernelblaster.records.evaluation import Compilation
+from kernelblaster.records.outcome import Speedup
 from kernelblaster.testing.fake_device import FakeDevice
 
 
@@ -56,3 +61,36 @@ def test_tasks_are_profiled_side_by_side(
         assert all(end <= start for (_, end), (start, _) in pairwise(ordered))
         assert max(end for _, end in zones) <= jobs[-1].extent <= device.memory.numel()
     assert all(torch.equal(seen, device.seen[0]) for seen in device.seen)
+
+
+class Counting(Judge):
+    """Accepts everything, and counts how often it looks whether a candidate is right."""
+
+    checks = 0
+
+    def compile(self, task: Task, candidate: Candidate) -> Binary:
+        compilation = Compilation(
+            seconds=0, cached=False, architecture="sm_90a", compiler="none", resources=()
+        )
+        return Binary(Path("candidate"), compilation)
+
+    def _prepare(self, task: Task) -> Any:
+        return SimpleNamespace(task=task)
+
+    def _run(self, prepared: Any, binary: Binary) -> dict[str, object]:
+        return {"outcome": Accepted(speedup=Speedup(estimate=2, low=2, high=2, confidence=0.99))}
+
+    def _check(self, prepared: Any, binary: Binary) -> Checked:
+        self.checks += 1
+        return Checked(Verification(cases=(), calls=1, deterministic=True, seconds=0))
+
+    def _profiles(self, wanted: Any, *, detailed: bool = True) -> list[list[Profile]]:
+        one = Profile(device="fake", tier="activity", workload="primary", kernels=())
+        return [[one for _ in binaries] for _, binaries in wanted]
+
+
+def test_code_that_was_found_correct_is_not_verified_again_whoever_wrote_it(task: Task) -> None:
+    judge = Counting(FakeDevice(task.signature))
+    judge.evaluate(task, Candidate(source="a", origin="one technique"))
+    found = judge.profile(task, [Candidate(source=s, origin="another") for s in ("a", "b")])
+    assert [type(one) for one in found] == [Profile, Profile] and judge.checks == 1

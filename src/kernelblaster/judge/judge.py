@@ -182,7 +182,7 @@ class Judge:
             outcome: Verification | Outcome | None = None
             if not isinstance(binary, Binary):
                 outcome = binary
-            elif (task.digest, candidate.digest) not in self._verified:
+            elif (task.digest, candidate.code) not in self._verified:
                 outcome = self._check(prepared, binary).outcome
             correct = isinstance(binary, Binary) and (outcome is None or isinstance(outcome, Verification))
             if correct:
@@ -256,7 +256,7 @@ class Judge:
                 fields = {"compilation": binary.compilation, **self._run(prepared, binary)}
                 fields["device_seconds"] = time.perf_counter() - held
                 if isinstance(fields["outcome"], CORRECT):
-                    self._verified.add((task.digest, candidate.digest))
+                    self._verified.add((task.digest, candidate.code))
             except torch.cuda.OutOfMemoryError as error:
                 raise _does_not_fit(task) from error
         return Evaluation(
