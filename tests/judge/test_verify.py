@@ -1,9 +1,13 @@
 """What the judge must notice, rule by rule, on the fake device."""
 
+import pytest
 import torch
 
 from kernelblaster.devices.device import CandidateDied, CandidateHung
-from kernelblaster.records import Incorrect, Rejected, RuntimeFailed, TimedOut, Verification
+from kernelblaster.judge.precision import Comparison
+from kernelblaster.judge.verify import Stop, Verifier, _Sample, plan
+from kernelblaster.records import Incorrect, Rejected, RuntimeFailed, Task, TimedOut, Verification
+from kernelblaster.records.evaluation import Errors
 from kernelblaster.testing.fake_device import Call
 
 
@@ -215,3 +219,44 @@ def test_ties_are_resolved_as_the_reference_does(argmax_bench) -> None:  # type:
 
     assert isinstance(argmax_bench.verify(first), Verification)
     assert isinstance(argmax_bench.verify(last), Incorrect)
+
+
+def sample(task: Task, used: float, count: int = 3) -> _Sample:
+    """Three numbers, on which a candidate uses up so much of what is allowed."""
+    own = Errors(rms=1e-6, worst=1e-6, tile=1e-6, relative=1e-6, lost=0)
+    errors = own.model_copy(update={"rms": used * 1e-5})
+    found = Comparison(errors, 0, 1.0, 1.0 + used * 1e-5)
+    output = task.signature.outputs[0]
+    return _Sample(output, (found,), found, "wrong values", own, None, count, overflows=False)
+
+
+@pytest.mark.parametrize(
+    ("drawn", "passes", "draws"),
+    [
+        ([0.4], True, 1),
+        ([0.9, 0.3, 0.3, 0.3, 0.3, 0.3], True, 6),  # and not by luck
+        ([1.5, 0.3, 0.3, 0.3, 0.3, 0.3], True, 6),  # bad luck
+        ([0.9, 1.5, 1.5, 1.5, 1.5, 1.5], False, 6),  # good luck
+        ([5.0], False, 1),
+    ],
+)
+def test_near_the_limit_more_draws_decide(  # type: ignore[no-untyped-def]
+    bench, monkeypatch: pytest.MonkeyPatch, drawn: list[float], passes: bool, draws: int
+) -> None:
+    verifier = Verifier(bench.device, bench.task, bench.baseline, None, 0)  # type: ignore[arg-type]
+    left = list(drawn)
+    monkeypatch.setattr(verifier, "_draw", lambda case, runs: [sample(bench.task, left.pop(0))])
+    case = plan(bench.task)[0]
+    if passes:
+        verifier._check(case)
+    else:
+        with pytest.raises(Stop) as stopped:
+            verifier._check(case)
+        told = str(stopped.value.outcome.evidence)  # type: ignore[union-attr]
+        assert ("over 6 draws" in told) == (draws == 6)
+    assert left == [] and verifier.results[-1].passed == passes
+
+
+def test_many_numbers_need_no_second_draw(task: Task) -> None:
+    assert sample(task, 0.9).doubtful and not sample(task, 0.9, count=1 << 20).doubtful
+    assert not sample(task, 0.4).doubtful and not sample(task, 4.5).doubtful

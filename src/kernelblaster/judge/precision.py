@@ -5,6 +5,7 @@ makes in the task's precision, and from how much the result moves when the input
 rounding: a candidate may be a stated factor worse, no more.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -99,6 +100,18 @@ def bound(baseline: Errors | None, condition: Errors | None, dtype: torch.dtype,
         allowed[measure] = getattr(FACTORS, measure) * max(getattr(baseline, measure), moved, least)
     least = max(LOST_SHARE, LOST_ELEMENTS / max(count, 1)) if unit else 0.0
     return Errors(**allowed | {"lost": max(allowed["lost"], least)})
+
+
+def share_of(errors: Errors, allowed: Errors) -> float:
+    """How much of what is allowed is used up, by the measure that uses most."""
+    pairs = [(getattr(errors, m), getattr(allowed, m)) for m in MEASURES]
+    return max((value / limit if limit else float("inf") for value, limit in pairs if value), default=0.0)
+
+
+def pooled(errors: Sequence[Errors]) -> Errors:
+    """Of several draws together: the root mean square of each measure."""
+    squares = {m: sum(getattr(e, m) ** 2 for e in errors) / len(errors) for m in MEASURES}
+    return Errors(**{measure: square**0.5 for measure, square in squares.items()})
 
 
 def all_finite(values: torch.Tensor) -> bool:
