@@ -66,3 +66,20 @@ def test_the_floor_counts_bytes_and_operations(tmp_path: Path) -> None:
     assert floor.operations == 2 * 16 * 16 * 32
     assert floor.bytes >= 4 * (2 * 16 * 32 + 16 * 16)
     assert floor.certain_bytes == 4 * 16 * 16  # a slice may read part of its input
+
+
+@pytest.mark.parametrize(("causal", "pairs"), [(False, 7 * 5), (True, 1 + 2 + 3 + 4 + 5 + 5 + 5)])
+def test_attention_is_counted_as_written(tmp_path: Path, causal: bool, pairs: int) -> None:
+    path = tmp_path / "attention.py"
+    path.write_text(
+        "import torch, torch.nn as nn\n"
+        "queries = 7\n"
+        "class Model(nn.Module):\n"
+        "    def forward(self, q, k, v):\n"
+        f"        return nn.functional.scaled_dot_product_attention(q, k, v, is_causal={causal})\n"
+        "def get_inputs():\n"
+        "    return [torch.randn(2, 3, n, 16) for n in (queries, 5, 5)]\n"
+        "def get_init_inputs():\n"
+        "    return []\n"
+    )
+    assert floor_of(load_task(str(path))).operations == 2 * 2 * 3 * pairs * (16 + 16)
