@@ -81,6 +81,29 @@ def test_only_the_best_are_offered() -> None:
     assert offered(kb.content(), "other", "products") == []
 
 
+def test_what_led_furthest_here_is_offered_whatever_others_did_elsewhere() -> None:
+    kb = base("c + d", "e + f")
+    for number in range(OFFERED + 2):
+        recipe = f"a{WITH}b{number}"
+        kb.add_optimization("other", technique(recipe, 0.5))
+        kb.observe("other", recipe, log(0.9), ROWS)
+    kb.observe("s", "c + d", log(0.6), ROWS)
+    found = offered(kb.content())
+    assert "c + d" in found[:2] and "e + f" not in found
+
+
+def test_a_recipe_is_known_by_what_it_did_in_this_state() -> None:
+    kb = base("c + d", "e + f")
+    for recipe in ("c + d", "e + f"):
+        kb.add_optimization("other", technique(recipe, 0.5))
+        kb.observe("other", recipe, log(0.9), ROWS)
+    for _ in range(5):
+        kb.observe("s", "c + d", log(0.05), ROWS)
+        kb.observe("s", "e + f", log(0.5), ROWS)
+    found = offered(kb.content())
+    assert found.index("e + f") < found.index("c + d")
+
+
 def test_a_recipe_is_expected_to_lead_elsewhere_where_it_led_in_its_family() -> None:
     kb = base("a + b")
     for _ in range(3):

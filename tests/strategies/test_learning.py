@@ -5,7 +5,7 @@ from collections import Counter
 from itertools import count
 from math import log
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 
 import pytest
 
@@ -111,15 +111,20 @@ def test_a_contradicted_prior_is_replaced_and_the_reason_noted(tmp_path: Path) -
 
 
 def test_a_technique_that_pays_only_after_another_is_found(tmp_path: Path) -> None:
-    kb = KnowledgeBase("sqlite://")
-    ways = [solve(kb, tmp_path, World(number), evaluations=40).applied for number in range(TASKS)]
-    for way in ways[-4:]:
-        assert "tensor" in way and way.index("tile") < way.index("tensor")
-    states = [s for s in GAINS if kb.content().entry(s, "tensor").evidence.preparation == "tile"]
-    assert states, "the preparation is known"
-    for state in states:
-        assert expected(kb, state, "tensor", ("tile",)).speedup == pytest.approx(2.4, rel=0.2)
-        assert expected(kb, state, "tensor").speedup < 1.1
+    """Three times, with tasks of their own: what one of them happened to try is luck."""
+    after, alone = [], []
+    for first in (0, 100, 200):
+        kb = KnowledgeBase("sqlite://")
+        numbers = range(first, first + TASKS)
+        ways = [solve(kb, tmp_path, World(number), evaluations=40).applied for number in numbers]
+        for way in ways[-4:]:
+            assert "tensor" in way and way.index("tile") < way.index("tensor")
+        states = [s for s in GAINS if kb.content().entry(s, "tensor").evidence.preparation == "tile"]
+        assert states, "the preparation is known"
+        after += [expected(kb, state, "tensor", ("tile",)).speedup for state in states]
+        alone += [expected(kb, state, "tensor").speedup for state in states]
+    assert after == pytest.approx([2.4] * len(after), rel=0.2)
+    assert median(alone) < 1.1 and max(alone) < 1.3
 
 
 def test_credit_goes_to_the_state_before_the_step(tmp_path: Path) -> None:

@@ -29,6 +29,28 @@ def test_no_candidate_is_judged_twice(tmp_path: Path) -> None:
     assert len(set(world.judged)) == len(world.judged)
 
 
+@dataclass
+class Twins(World):
+    """Two names for everything: `x`, and `x_too`, which leads to the same candidate."""
+
+    def proposals(self, attempt: Attempt, target: Target) -> Sequence[str]:
+        return [name for one in super().proposals(attempt, target) for name in (one, f"{one}_too")]
+
+    def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
+        return super().moves(attempt, technique.removesuffix("_too"), target)
+
+
+def test_techniques_that_lead_to_the_same_candidate_are_one_choice(tmp_path: Path) -> None:
+    world = Twins()
+    kb = KnowledgeBase("sqlite://")
+    found = solve(kb, tmp_path, world, rollouts=1, choices=3, evaluations=13)
+    by_child: dict[str, set[str]] = {}
+    for step in found.steps:
+        by_child.setdefault(step.child, set()).add(step.technique)
+    assert max(world.batches) == 3, "so many candidates are tried at each step"
+    assert any(len(names) == 2 for names in by_child.values()), "and both names learn"
+
+
 def test_the_order_in_which_verdicts_arrive_does_not_matter(tmp_path: Path) -> None:
     class Backwards(World):
         def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:

@@ -58,9 +58,11 @@ def recipes_for(
     content: Content, state: str, architecture: str, applied: Sequence[str], family: str | None
 ) -> list[str]:
     """Recipes that were tried in this family of tasks anywhere, or are known in this state and were not
-    tried at all: first what is usual in the family, then those that may lead furthest. One of which all
-    but one technique were applied already is left to that one."""
+    tried at all: first what is usual in the family and what led furthest in this very state, then those
+    that may lead furthest; one that was tried here is known by that, not by what it did elsewhere. One of
+    which all but one technique were applied already is left to that one."""
     hoped: dict[str, float] = {}
+    here: dict[str, float] = {}
     seen: dict[str, float] = {}
     for entry in _recipes(content):
         technique = entry.technique
@@ -70,9 +72,13 @@ def recipes_for(
             hope = prediction.mean + prediction.spread + log(prediction.valid_chance)
             hoped[technique] = max(hoped.get(technique, hope), hope)
             seen[technique] = seen.get(technique, 0.0) + kin
+            if kin and entry.state == state:
+                here[technique] = hope
+    hoped |= here
     ranked = sorted(hoped, key=lambda technique: (-hoped[technique], technique))
     usual = usual_parts(seen)
-    found = [*([usual] if usual else []), *(technique for technique in ranked if technique != usual)]
+    first = [usual, max(here, key=lambda technique: (here[technique], technique), default=None)]
+    found = dict.fromkeys([*(one for one in first if one), *ranked])
     return [one for one in found if len(set(parts(one)).difference(applied)) > 1][:OFFERED]
 
 

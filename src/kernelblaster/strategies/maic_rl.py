@@ -233,7 +233,8 @@ class MaicRl:
     def _draw(
         self, rollout: Rollout, targets: Sequence[Target], theta: Content, key: str
     ) -> dict[str, object]:
-        """Of the first target with something left to try: its state, and the techniques and moves."""
+        """Of the first target with something left to try: its state, and the techniques and moves. Those
+        that lead to the same candidate are one choice, and all learn from it."""
         place, random = rollout.place, Random(f"{self._seed}/{key}")
         by_chance = random.random() < BY_CHANCE
         for number, target in enumerate(targets):
@@ -241,20 +242,23 @@ class MaicRl:
             state, found = self._session.options(theta, target, proposals, place.applied, place.evaluation)
             known = [o for o in found if self._unsupported.isdisjoint(parts(o.optimization.technique))]
             options: list[dict[str, object]] = []
+            codes: set[str] = set()
             for scored in self._ordered(known, random, by_chance):
                 technique = scored.optimization.technique
                 move = self._move(place, technique, target, random)
                 if move is not None:
+                    at, attempt = move
+                    codes.add(attempt.candidate.code)
                     options.append(
                         {
                             "technique": technique,
-                            "move": move,
+                            "move": at,
                             "predicted": exp(scored.prediction.mean),
                             "promise": scored.promise,
                             "payoff": scored.payoff,
                         }
                     )
-                if len(options) == self._search.choices:
+                if len(codes) == self._search.choices:
                     break
             if options:
                 about = {"state": state, "target": number, "by_chance": by_chance}
@@ -270,14 +274,16 @@ class MaicRl:
             return thompson(known, len(known), random)
         return weighted_choice(known, len(known), random, self._search.sharpness)
 
-    def _move(self, place: Place, technique: str, target: Target, random: Random) -> int | None:
-        """The number of a move to a candidate that was not tried yet; None where all were."""
+    def _move(
+        self, place: Place, technique: str, target: Target, random: Random
+    ) -> tuple[int, Attempt] | None:
+        """A move to a candidate that was not tried yet, with its number; None where all were."""
         first = None
         for number, attempt in enumerate(self._policy.moves(place.attempt, technique, target)):
             if attempt.candidate.code not in self._tried:
-                first = number if first is None else first
+                first = first or (number, attempt)
                 if random.random() < FIRST_MOVE:
-                    return number
+                    return number, attempt
         return first
 
     def _judged(self, key: str, tries: Sequence[Try]) -> list[Try]:
