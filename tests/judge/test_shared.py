@@ -35,6 +35,8 @@ class Answering(Judge):
     def profile(self, task: Task, candidates: Any, *, detailed: bool = True) -> Any:
         if candidates[0].source == "bad":
             raise BadTask("not to be profiled.")
+        if candidates[0].source == "broken":
+            raise RuntimeError("an error of this program")
         return [f"{c.source}, {'detailed' if detailed else 'short'}" for c in candidates]
 
     def profile_many(self, wanted: Any, *, detailed: bool = True) -> Any:
@@ -107,8 +109,8 @@ def test_profiles_wait_for_each_other(server: JudgeServer) -> None:
 
 
 def test_a_profile_that_fails_does_not_take_others_with_it(server: JudgeServer) -> None:
-    clients: list[Any] = [Client(), Client()]
-    sources = ("good", "bad")
+    clients: list[Any] = [Client(), Client(), Client()]
+    sources = ("good", "bad", "broken")
     server._answer_all(
         [
             _Job(client, ("profile", None, [Candidate(source=source)], False))
@@ -117,6 +119,7 @@ def test_a_profile_that_fails_does_not_take_others_with_it(server: JudgeServer) 
     )
     assert clients[0].told == [["good, short"]]
     assert [str(answer) for answer in clients[1].told] == ["not to be profiled."]
+    assert "an error of this program" in str(clients[2].told[0])
     assert set(server.busy) == {"profile"}
 
 
