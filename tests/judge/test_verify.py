@@ -227,7 +227,7 @@ def sample(task: Task, used: float, count: int = 3) -> _Sample:
     errors = own.model_copy(update={"rms": used * 1e-5})
     found = Comparison(errors, 0, 1.0, 1.0 + used * 1e-5)
     output = task.signature.outputs[0]
-    return _Sample(output, (found,), found, "wrong values", own, None, count, overflows=False)
+    return _Sample(output, (found,), torch.tensor([found.got]), own, None, count, overflows=False)
 
 
 @pytest.mark.parametrize(
@@ -260,3 +260,13 @@ def test_near_the_limit_more_draws_decide(  # type: ignore[no-untyped-def]
 def test_many_numbers_need_no_second_draw(task: Task) -> None:
     assert sample(task, 0.9).doubtful and not sample(task, 0.9, count=1 << 20).doubtful
     assert not sample(task, 0.4).doubtful and not sample(task, 4.5).doubtful
+
+
+def test_many_numbers_must_be_right_in_every_draw(bench, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    """Also where more is drawn because of another output."""
+    verifier = Verifier(bench.device, bench.task, bench.baseline, None, 0)  # type: ignore[arg-type]
+    many = iter([0.4, 0.4, 1.5, 0.4, 0.4, 0.4])
+    drawn = lambda case, runs: [sample(bench.task, 0.9), sample(bench.task, next(many), count=1 << 20)]  # noqa: E731
+    monkeypatch.setattr(verifier, "_draw", drawn)
+    with pytest.raises(Stop):
+        verifier._check(plan(bench.task)[0])

@@ -105,7 +105,8 @@ class Ablation(Kept):
             if waiting and not pool.over:
                 search_all(list(waiting.values()), pool, record)
                 self._share(jobs, record)
-            if any(job.key not in self.results for job in jobs):
+            done = self.results
+            if any(job.key not in done for job in jobs):
                 return
 
     def _share(self, jobs: Sequence[Job], record: Tell) -> None:

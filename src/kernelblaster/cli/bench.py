@@ -223,7 +223,8 @@ def _show(opened: "Bench", where: Path) -> None:
     if opened.plan.setup.model:
         _show_costs(opened.plan.setup.model, rows)
     _show_failures(rows)
-    out.print(str(opened.pace), highlight=False, soft_wrap=True)
+    if opened.pace.seconds:
+        out.print(str(opened.pace), highlight=False, soft_wrap=True)
     unfinished = sum(row.result.status == "unfinished" for row in rows)
     console = Console(stderr=True)
     if unfinished:

@@ -92,13 +92,14 @@ class Layout:
 
 
 def lay_out(
-    arena: torch.Tensor, signature: Signature, workload: Workload, rng: random.Random, position: int = 0
+    arena: torch.Tensor, signature: Signature, workload: Workload, rng: random.Random, first: int = 0
 ) -> Layout:
-    """A fresh arrangement from `position` on: shuffled order, shifted starts."""
+    """A fresh arrangement from the byte `first` on: shuffled order, shifted starts."""
     tensors = list(signature.tensors)
     rng.shuffle(tensors)
     offsets: dict[str, int] = {}
     guards = []
+    position = first
     for tensor in tensors:
         start = position + GUARD_BYTES + rng.randrange(SHIFTS) * ALIGNMENT
         end = start + workload.bytes(tensor)

@@ -31,11 +31,11 @@ class Profiled:
 
 
 def filled_layout(
-    device: Device, task: Task, baseline: Baseline, workload: Workload, start: int = 0
+    device: Device, task: Task, baseline: Baseline, workload: Workload, first: int = 0
 ) -> Layout:
-    """The workload in the arena, from `start` on, with the file's own kind of values."""
+    """The workload in the arena, from the byte `first` on, with the file's own kind of values."""
     baseline = baseline.at(workload)
-    layout = lay_out(device.arena(0), task.signature, workload, random.Random(0), start)
+    layout = lay_out(device.arena(0), task.signature, workload, random.Random(0), first)
     for position, tensor in enumerate(task.signature.input_tensors):
         fill(layout.view(tensor), baseline.pools[position], "written", workload, position)
     for tensor, original in zip(task.signature.parameters, baseline.parameters, strict=True):

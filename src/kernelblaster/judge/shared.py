@@ -158,9 +158,9 @@ class JudgeServer:
             wanted = [(job.question[1], job.question[2]) for job in jobs]
             detailed = any(job.question[3] for job in jobs)
             answers = self._judge.profile_many(wanted, detailed=detailed)
-        except Exception as error:
-            if isinstance(error, DeviceLost) or "CUDA error" in str(error):
-                raise
+        except DeviceLost:
+            raise
+        except Exception:
             for job in jobs:
                 self._answer(job)
             return

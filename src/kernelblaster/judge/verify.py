@@ -118,12 +118,12 @@ def focus_cases(task: Task, workload: Workload) -> list[Case]:
 @dataclass(frozen=True)
 class _Sample:
     """One output on one draw of values: how far each run of the candidate was from the truth, `own` how far
-    PyTorch was, and `moved` how far one rounding of the inputs leads. `overflows`: PyTorch does."""
+    PyTorch was, and `moved` how far one rounding of the inputs leads. `at_worst` is the candidate's own
+    number where it was furthest off. `overflows`: PyTorch does."""
 
     tensor: Tensor
     found: tuple[Comparison, ...]
-    worst: Comparison
-    reason: Literal["unwritten output", "wrong values"]
+    at_worst: torch.Tensor
     own: Errors | None
     moved: Errors | None
     count: int
@@ -138,11 +138,19 @@ class _Sample:
         return Errors(**{m: max(getattr(e, m) for e in known) for m in MEASURES})
 
     @property
+    def few(self) -> bool:
+        """Whether one draw of so few floating numbers may be lucky."""
+        return self.tensor.floating and self.own is not None and self.count <= FEW
+
+    @property
     def doubtful(self) -> bool:
-        """Few floating numbers, whose errors are near what is allowed."""
-        if self.overflows or self.own is None or self.errors is None or self.count > FEW:
-            return False
-        return self.tensor.floating and NEAR < share_of(self.errors, _allowed([self])) < FAR
+        """Few numbers, whose errors are near what is allowed."""
+        errors = self.errors
+        return self.few and errors is not None and NEAR < share_of(errors, _allowed([self])) < FAR
+
+
+def _worst(found: Sequence[Comparison]) -> Comparison:
+    return max(found, key=lambda one: one.errors.rms if one.errors else float("inf"))
 
 
 def _allowed(samples: Sequence[_Sample]) -> Errors:
@@ -205,12 +213,13 @@ class Verifier:
     def _check(self, case: Case) -> None:
         """On values that are drawn once. Of a few numbers, PyTorch's error and the candidate's own are what
         luck makes them: where these are neither plainly apart nor plainly near, more are drawn, and all
-        draws together decide."""
+        draws together decide. Outputs of many numbers must be right in every draw."""
         drawn = [self._draw(case, case.runs)]
         if any(one.doubtful for one in drawn[0]):
             drawn += [self._draw(case, 1) for _ in range(MORE_DRAWS)]
         for samples in zip(*drawn, strict=True):
-            self._judge(case, samples)
+            for together in [samples] if samples[0].few else [[one] for one in samples]:
+                self._judge(case, together)
 
     def _draw(self, case: Case, runs: int) -> "list[_Sample]":
         """Fresh values, and what the candidate and PyTorch make of them, for each output."""
@@ -292,10 +301,10 @@ class Verifier:
                 self._notes.append(f"{case.workload.name}/{case.title}: PyTorch itself overflows there")
             moved = compare(condition[position], exact).errors if condition is not None else None
             found = [compare(output[position], exact) for output in outputs]
-            worst = max(found, key=lambda one: one.errors.rms if one.errors else float("inf"))
-            at_worst = outputs[found.index(worst)][position]
-            reason = _reason(at_worst, worst) if exact.numel() else "wrong values"
-            samples.append(_Sample(tensor, tuple(found), worst, reason, own, moved, exact.numel(), overflows))
+            worst = _worst(found)
+            output = outputs[found.index(worst)][position].reshape(-1)
+            at_worst = output[worst.index : worst.index + 1].clone()  # a view would keep the whole output
+            samples.append(_Sample(tensor, tuple(found), at_worst, own, moved, exact.numel(), overflows))
         return samples
 
     def _truth(
@@ -358,9 +367,10 @@ class Verifier:
         self.results.append(result)
         if too_large is None:
             return
-        worst = next((one for one in samples if one.errors is None), samples[0])
+        shown = next((one for one in samples if one.errors is None), samples[0])
         too_large += f" over {len(samples)} draws" if len(samples) > 1 else ""
-        raise Stop(Incorrect(reason=worst.reason, evidence=_evidence(case, tensor, worst.worst, too_large)))
+        evidence = _evidence(case, tensor, _worst(shown.found), too_large)
+        raise Stop(Incorrect(reason=_reason(shown.at_worst), evidence=evidence))
 
     def _stash(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """Keep results for later: on the device while there is room, else on the host."""
@@ -446,8 +456,8 @@ def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(one.reshape(-1).view(torch.uint8), other.reshape(-1).view(torch.uint8))
 
 
-def _reason(output: torch.Tensor, found: Comparison) -> Literal["unwritten output", "wrong values"]:
-    raw = output.reshape(-1)[found.index : found.index + 1].view(torch.uint8)
+def _reason(number: torch.Tensor) -> Literal["unwritten output", "wrong values"]:
+    raw = number.view(torch.uint8)
     return "unwritten output" if any(bool((raw == p).all()) for p in OUTPUT_POISONS) else "wrong values"
 
 

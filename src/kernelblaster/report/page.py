@@ -105,6 +105,7 @@ def _article(one: Contents, place: int) -> str:
     )
     learned = "" if one.learned else "<p class=note>Nothing was learned.</p>"
     host = f'<div class="card" id="s{place}-{{}}"></div>'
+    pace = f"<p class=note>{escape(one.subject.pace)}</p>" if one.subject.pace else ""
     return (
         f'<article id="s{place}"{" hidden" if place else ""}>{_tiles(one)}'
         + _section("summary", place, f"{host.format('summary')}<p class=note>{note}</p>")
@@ -113,7 +114,7 @@ def _article(one: Contents, place: int) -> str:
         + _section("runs", place, chosen)
         + _section("used", place, f'<div id="s{place}-used"></div>')
         + _section("learned", place, learned or host.format("learned"))
-        + _section("costs", place, f"{host.format('costs')}<p class=note>{escape(one.subject.pace)}</p>")
+        + _section("costs", place, host.format("costs") + pace)
         + f"<section><h2>Settings</h2><div class=card><dl>{_settings(one)}</dl></div></section></article>"
     )
 

@@ -106,7 +106,7 @@ def _costs(contents: Contents) -> list[str]:
             [group_named(one.group), *numbers, f"{cost.tokens}", usd, "" if each is None else f"{each:.3f}"]
         )
     pace = contents.subject.pace
-    return [*table(head, rows), *(["", pace[0].upper() + pace[1:]] if pace else [])]
+    return [*table(head, rows), *(["", pace] if pace else [])]
 
 
 def _used(contents: Contents) -> list[str]:
