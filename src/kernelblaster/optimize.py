@@ -32,6 +32,7 @@ from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.policy import Gap, Policy, Sample, Target
 from kernelblaster.records import Candidate, Evaluation, Optimization, Profile, State, Step, Task
 from kernelblaster.records.outcome import CORRECT
+from kernelblaster.records.profile import Depth
 from kernelblaster.store.replay import earlier_samples, samples
 from kernelblaster.store.run import Run
 from kernelblaster.strategies.budget import Budget
@@ -214,10 +215,10 @@ class _Session:
             self.evaluations[candidate.code] = evaluation
             self._budget.spend(evaluation)
 
-    def profile(self, candidates: Sequence[Candidate]) -> list[Profile | None]:
+    def profile(self, candidates: Sequence[Candidate], depth: Depth = "usual") -> list[Profile | None]:
         wanted = [c for c in candidates if self.evaluations[c.code].profile is None]
         new = [c for c in wanted if c.code not in self._profiled]
-        found = self._judge.profile(self._task, new, detailed=False) if new else []
+        found = self._judge.profile(self._task, new, depth=depth) if new else []
         for candidate, profile in zip(new, found, strict=True):
             data = {"profile": profile.model_dump(mode="json") if isinstance(profile, Profile) else None}
             self._profiled[candidate.code] = self._run.once("profile", candidate.code, lambda d=data: d)  # type: ignore[misc]

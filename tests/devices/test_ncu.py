@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from kernelblaster.devices.ncu import METRICS, parse
-from kernelblaster.policies.expert.signals import GLOBAL
+from kernelblaster.devices.ncu import METRICS, OF_PEAK, QUICK_METRICS, _counted, parse
+from kernelblaster.policies.expert.signals import GLOBAL, signals_of
+from kernelblaster.records import Profile
 
 REPORT = (Path(__file__).parent / "data" / "ncu_details.csv").read_text()
 
@@ -43,3 +44,22 @@ def test_output_without_a_report_is_no_kernels() -> None:
 
 def test_atomics_are_asked_for_by_the_names_that_states_are_made_from() -> None:
     assert {GLOBAL.format("requests", way) for way in ("ld", "st", "atom", "red")} <= set(METRICS)
+
+
+def test_a_quick_profile_names_states_by_the_same_signals() -> None:
+    """What the sections call a metric, it is called where it was asked for by itself."""
+    names = {m.name for kernel in parse(REPORT) for m in kernel.metrics}
+    pipes = {name for name in QUICK_METRICS.values() if name.startswith("Pipe ")}
+    assert set(QUICK_METRICS.values()) - pipes <= names
+    told = REPORT.replace('"DRAM Throughput"', f'"{OF_PEAK.format("gpu__dram_throughput", "elapsed")}"')
+    assert told != REPORT
+    profile = Profile(device="NVIDIA H200", tier="ncu", workload="primary", kernels=tuple(parse(told)))
+    usual = Profile(device="NVIDIA H200", tier="ncu", workload="primary", kernels=tuple(parse(REPORT)))
+    for kernel, same in zip(profile.kernels, usual.kernels, strict=True):
+        assert signals_of(profile, kernel) == signals_of(usual, same)
+
+
+def test_only_what_a_depth_needs_is_counted() -> None:
+    quick, usual, detailed = (_counted(depth) for depth in ("quick", "usual", "detailed"))
+    assert set(quick[1]) < set(usual[1]) < set(detailed[1])
+    assert set(usual[0]) < set(detailed[0]) and set(usual[0]) < set(quick[0])

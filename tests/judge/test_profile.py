@@ -84,7 +84,7 @@ class Counting(Judge):
         self.checks += 1
         return Checked(Verification(cases=(), calls=1, deterministic=True, seconds=0))
 
-    def _profiles(self, wanted: Any, *, detailed: bool = True) -> list[list[Profile]]:
+    def _profiles(self, wanted: Any, *, depth: str = "detailed") -> list[list[Profile]]:
         one = Profile(device="fake", tier="activity", workload="primary", kernels=())
         return [[one for _ in binaries] for _, binaries in wanted]
 

@@ -32,15 +32,15 @@ class Answering(Judge):
             raise BadTask(f"{task.name}: unfit.")
         return "fit", "floor"
 
-    def profile(self, task: Task, candidates: Any, *, detailed: bool = True) -> Any:
+    def profile(self, task: Task, candidates: Any, *, depth: str = "detailed") -> Any:
         if candidates[0].source == "bad":
             raise BadTask("not to be profiled.")
         if candidates[0].source == "broken":
             raise RuntimeError("an error of this program")
-        return [f"{c.source}, {'detailed' if detailed else 'short'}" for c in candidates]
+        return [f"{c.source}, {depth}" for c in candidates]
 
-    def profile_many(self, wanted: Any, *, detailed: bool = True) -> Any:
-        return [self.profile(*one, detailed=detailed) for one in wanted]
+    def profile_many(self, wanted: Any, *, depth: str = "detailed") -> Any:
+        return [self.profile(*one, depth=depth) for one in wanted]
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def ask(judge: SharedJudge, mark: str, said: Any) -> None:
     task = load_task("core/level1/relu")
     jobs = [(task, Candidate(source=f"{mark}{number}")) for number in range(5)]
     said.put((mark, list(judge.evaluate_many(jobs)), judge.prepare(task)))
-    said.put((mark, judge.profile(task, [jobs[0][1]], detailed=False), judge.options.profile))
+    said.put((mark, judge.profile(task, [jobs[0][1]], depth="quick"), judge.options.profile))
     try:
         judge.prepare(load_task("core/level1/gelu"))
     except BadTask as error:
@@ -81,7 +81,7 @@ def test_every_process_gets_its_own_answers_in_order(server: JudgeServer) -> Non
         evaluated, profiled, refused = [row for row in found if row[0] == mark]
         assert evaluated[1] == [f"{mark}{number}" for number in range(5)]
         assert evaluated[2] == ("fit", "floor")
-        assert profiled[1:] == ([f"{mark}0, short"], True)
+        assert profiled[1:] == ([f"{mark}0, quick"], True)
         assert refused[1] == "core/level1/gelu: unfit."
 
 
@@ -96,7 +96,7 @@ class Client:
 def test_profiles_wait_for_each_other(server: JudgeServer) -> None:
     clients: list[Any] = [Client() for _ in range(6)]
     server._clients = clients
-    profiles = [_Job(c, ("profile", None, [Candidate(source=str(n))], False)) for n, c in enumerate(clients)]
+    profiles = [_Job(c, ("profile", None, [Candidate(source=str(n))], "quick")) for n, c in enumerate(clients)]
     prepare = _Job(clients[5], ("prepare", None))
     server._waiting = deque([profiles[0], profiles[1], prepare])
     assert server._next() == [prepare]  # two of six, and there is something else to do
@@ -105,7 +105,7 @@ def test_profiles_wait_for_each_other(server: JudgeServer) -> None:
     server._waiting = deque([prepare, *profiles[:4]])
     assert server._next() == profiles[:4]
     server._answer_all(profiles[:4])
-    assert [client.told for client in clients[:4]] == [[[f"{number}, short"]] for number in range(4)]
+    assert [client.told for client in clients[:4]] == [[[f"{number}, quick"]] for number in range(4)]
 
 
 def test_a_profile_that_fails_does_not_take_others_with_it(server: JudgeServer) -> None:
@@ -113,11 +113,11 @@ def test_a_profile_that_fails_does_not_take_others_with_it(server: JudgeServer) 
     sources = ("good", "bad", "broken")
     server._answer_all(
         [
-            _Job(client, ("profile", None, [Candidate(source=source)], False))
+            _Job(client, ("profile", None, [Candidate(source=source)], "quick"))
             for client, source in zip(clients, sources, strict=True)
         ]
     )
-    assert clients[0].told == [["good, short"]]
+    assert clients[0].told == [["good, quick"]]
     assert [str(answer) for answer in clients[1].told] == ["not to be profiled."]
     assert "an error of this program" in str(clients[2].told[0])
     assert set(server.busy) == {"profile"}

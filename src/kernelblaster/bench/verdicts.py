@@ -8,6 +8,7 @@ from kernelblaster.judge.judge import Judge
 from kernelblaster.judge.shared import SharedJudge
 from kernelblaster.records import Candidate, Evaluation, Fitness, Floor, Profile, Task
 from kernelblaster.records.outcome import Outcome
+from kernelblaster.records.profile import Depth
 
 
 class KeptVerdicts:
@@ -24,9 +25,9 @@ class KeptVerdicts:
         return self._judge.prepare(task)
 
     def profile(
-        self, task: Task, candidates: Sequence[Candidate], *, detailed: bool = True
+        self, task: Task, candidates: Sequence[Candidate], *, depth: Depth = "detailed"
     ) -> list[Profile | Outcome]:
-        return self._judge.profile(task, candidates, detailed=detailed)
+        return self._judge.profile(task, candidates, depth=depth)
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
         missing = [(task, one) for task, one in jobs if not self._path(task, one).is_file()]

@@ -13,6 +13,7 @@ import torch
 
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.records import Profile
+from kernelblaster.records.profile import Depth
 
 
 @dataclass(frozen=True)
@@ -146,11 +147,11 @@ class Device(Protocol):
 @dataclass(frozen=True)
 class ProfileJob:
     """A verified candidate with arguments that point into the first `extent` bytes of the arena.
-    `detailed` asks for what is counted by instruction too, which can take long."""
+    `depth` is how much is counted."""
 
     binary: Path
     arguments: tuple[Argument, ...]
     workload: str
     extent: int
-    detailed: bool = True
+    depth: Depth = "detailed"
     limit_s: float = 30.0

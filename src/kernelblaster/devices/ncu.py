@@ -8,12 +8,13 @@ from kernelblaster.devices.device import ProfileJob
 from kernelblaster.devices.toolbox import Toolbox
 from kernelblaster.errors import DeviceLost
 from kernelblaster.records import Advice, KernelProfile, Metric, Profile
+from kernelblaster.records.profile import Depth
 from kernelblaster.settings import settings
 
+QUICK_SECTIONS = ("LaunchStats", "Occupancy")
 SECTIONS = (
+    *QUICK_SECTIONS,
     "SpeedOfLight",
-    "LaunchStats",
-    "Occupancy",
     "ComputeWorkloadAnalysis",
     "SchedulerStats",
     "WarpStateStats",
@@ -49,21 +50,40 @@ METRICS = (
         )
     ),
 )
+OF_PEAK = "{}.avg.pct_of_peak_sustained_{}"
+# What states are named from, in 8 passes over a kernel instead of the 25 of all sections: these are the few
+# of their metrics that are needed for it, by the names that the sections give them.
+QUICK_METRICS = {
+    "gpu__time_duration.sum": "Duration",
+    OF_PEAK.format("gpu__dram_throughput", "elapsed"): "DRAM Throughput",
+    OF_PEAK.format("lts__throughput", "elapsed"): "L2 Cache Throughput",
+    OF_PEAK.format("l1tex__throughput", "active"): "L1/TEX Cache Throughput",
+    OF_PEAK.format("sm__inst_issued", "active"): "Issue Slots Busy",
+    OF_PEAK.format("sm__pipe_alu_cycles_active", "active"): "Pipe alu",
+    OF_PEAK.format("sm__pipe_fma_cycles_active", "active"): "Pipe fma",
+    OF_PEAK.format("sm__pipe_fp64_cycles_active", "active"): "Pipe fp64",
+    OF_PEAK.format("sm__pipe_tensor_cycles_active", "active"): "Pipe tensor",
+    OF_PEAK.format("sm__inst_executed_pipe_xu", "active"): "Pipe special",
+    "smsp__average_warp_latency_per_inst_issued.ratio": "Warp Cycles Per Issued Instruction",
+}
 
 
 def profile(
     toolbox: Toolbox, arena_handle: str, jobs: Sequence[ProfileJob], device: str
 ) -> list[Profile] | None:
-    """One profile for each job, or None where counters are forbidden on this machine."""
+    """One profile for each job, all of the depth of the first, or None where counters are forbidden on this
+    machine."""
     tool = settings().ncu
     assert tool is not None
     command = [tool, "--profile-from-start", "off", "--clock-control", "none", "--csv"]
-    detailed = all(job.detailed for job in jobs)
-    metrics = METRICS + (DETAILED_METRICS if detailed else ())
+    depth = jobs[0].depth
+    metrics, sections = _counted(depth)
     command += ["--page", "details", "--metrics", ",".join(metrics)]
-    for section in SECTIONS + (DETAILED_SECTIONS if detailed else ()):
+    for section in sections:
         command += ["--section", section]
-    searching = not detailed  # and will profile again soon
+    if depth == "quick":
+        command += ["--apply-rules", "no"]
+    searching = depth != "detailed"  # and will profile again soon
     output, answers = toolbox.run(command, arena_handle, jobs, again=searching)
     if "ERR_NVGPUCTRPERM" in output or "LibraryNotLoaded" in output:
         return None
@@ -76,6 +96,15 @@ def profile(
         mine, kernels = kernels[:count], kernels[count:]
         profiles.append(Profile(device=device, tier="ncu", workload=job.workload, kernels=tuple(mine)))
     return profiles
+
+
+def _counted(depth: Depth) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Metrics and sections."""
+    if depth == "quick":
+        return METRICS + tuple(QUICK_METRICS), QUICK_SECTIONS
+    if depth == "usual":
+        return METRICS, SECTIONS
+    return METRICS + DETAILED_METRICS, SECTIONS + DETAILED_SECTIONS
 
 
 def parse(text: str) -> list[KernelProfile]:
@@ -104,6 +133,7 @@ class _Rows:
     def add(self, row: dict[str, str]) -> None:
         section = row.get("Section Name") or ""
         name = row.get("Metric Name") or ""
+        name = QUICK_METRICS.get(name, name)
         if name:
             value = _number(row.get("Metric Value") or "")
             unit = row.get("Metric Unit") or ""

@@ -46,6 +46,7 @@ from kernelblaster.records import (
     Verification,
 )
 from kernelblaster.records.outcome import CORRECT
+from kernelblaster.records.profile import Depth
 from kernelblaster.tasks.fitness import fitness_of
 from kernelblaster.tasks.floor import floor_of
 
@@ -150,20 +151,20 @@ class Judge:
         return max(correct, key=_estimate), evaluations
 
     def profile(
-        self, task: Task, candidates: Sequence[Candidate], *, detailed: bool = True
+        self, task: Task, candidates: Sequence[Candidate], *, depth: Depth = "detailed"
     ) -> list[Profile | Outcome]:
         """Profiles under one start of the profiler; a candidate that fails verification gets its
         outcome instead, because profilers run outside the sandbox. What this judge found correct before
-        is not verified again. `detailed` counts by instruction too."""
-        return self.profile_many([(task, candidates)], detailed=detailed)[0]
+        is not verified again."""
+        return self.profile_many([(task, candidates)], depth=depth)[0]
 
     def profile_many(
-        self, wanted: Sequence[tuple[Task, Sequence[Candidate]]], *, detailed: bool = True
+        self, wanted: Sequence[tuple[Task, Sequence[Candidate]]], *, depth: Depth = "detailed"
     ) -> list[list[Profile | Outcome]]:
         """As `profile`, of several tasks together."""
         checked = [self._checked(task, candidates) for task, candidates in wanted]
         self.options.progress("profiling")
-        profiled = self._profiles([(p, binaries) for p, binaries, _ in checked], detailed=detailed)
+        profiled = self._profiles([(p, binaries) for p, binaries, _ in checked], depth=depth)
         for (_, _, results), profiles in zip(checked, profiled, strict=True):
             found = iter(profiles)
             results[:] = [next(found) if result is None else result for result in results]
@@ -332,12 +333,12 @@ class Judge:
         return fields
 
     def _profiles(
-        self, wanted: Sequence[tuple[_Prepared, Sequence[Binary]]], *, detailed: bool = True
+        self, wanted: Sequence[tuple[_Prepared, Sequence[Binary]]], *, depth: Depth = "detailed"
     ) -> list[list[Profile]]:
         if self.device.modelled:
             return [p.modelled.profiles(binaries) if p.modelled else [] for p, binaries in wanted]
         jobs = [Profiled(p.task, p.baseline, binaries) for p, binaries in wanted]
-        found = profile_candidates(self.device, [job for job in jobs if job.binaries], detailed=detailed)
+        found = profile_candidates(self.device, [job for job in jobs if job.binaries], depth=depth)
         return [next(found) if job.binaries else [] for job in jobs]
 
     def _model(self, prepared: _Prepared, timer: ModelledTimer, binary: Binary) -> dict[str, object]:

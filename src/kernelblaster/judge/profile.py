@@ -12,6 +12,7 @@ from kernelblaster.judge.compile import Binary
 from kernelblaster.judge.layout import Layout, arena_bytes, lay_out
 from kernelblaster.records import KernelProfile, Metric, Profile, Resources, Task, Workload
 from kernelblaster.records.kernel_name import source_name
+from kernelblaster.records.profile import Depth
 from kernelblaster.tasks.values import fill
 
 TOGETHER_BYTES = 4 << 30  # of the arena, for tasks that are profiled under one start
@@ -44,7 +45,7 @@ def filled_layout(
 
 
 def profile_candidates(
-    device: Device, wanted: Sequence[Profiled], *, detailed: bool = True
+    device: Device, wanted: Sequence[Profiled], *, depth: Depth = "detailed"
 ) -> Iterator[list[Profile]]:
     """For each task one profile for each binary, on the primary workload. As many tasks as the arena may
     hold lie in it side by side, under one start of the profiler."""
@@ -56,9 +57,7 @@ def profile_candidates(
             primary = one.task.primary
             layout = filled_layout(device, one.task, one.baseline, primary, position)
             arguments = layout.arguments(one.task.signature, one.baseline.scalars)
-            jobs += [
-                ProfileJob(b.path, arguments, primary.name, layout.extent, detailed) for b in one.binaries
-            ]
+            jobs += [ProfileJob(b.path, arguments, primary.name, layout.extent, depth) for b in one.binaries]
             position += one.bytes
         profiles = iter(device.profile(jobs))
         for one in group:

@@ -22,6 +22,7 @@ from kernelblaster.judge.compile import Binary
 from kernelblaster.judge.judge import Judge, Options, compilers
 from kernelblaster.records import Candidate, Evaluation, Fitness, Floor, Profile, Task
 from kernelblaster.records.outcome import Outcome
+from kernelblaster.records.profile import Depth
 
 PAUSE_S = 0.02  # between looks at compilers that are not done
 
@@ -47,9 +48,9 @@ class SharedJudge:
         return self._ask("prepare", task)  # type: ignore[no-any-return]
 
     def profile(
-        self, task: Task, candidates: Sequence[Candidate], *, detailed: bool = True
+        self, task: Task, candidates: Sequence[Candidate], *, depth: Depth = "detailed"
     ) -> list[Profile | Outcome]:
-        return self._ask("profile", task, tuple(candidates), detailed)  # type: ignore[no-any-return]
+        return self._ask("profile", task, tuple(candidates), depth)  # type: ignore[no-any-return]
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
         """Evaluations in the order of the jobs."""
@@ -136,7 +137,7 @@ class JudgeServer:
     def _next(self) -> list[_Job]:
         """What is to be answered now: the oldest question that can be and is the oldest of its process;
         or profiles, which wait for each other, since starting a profiler takes longer than most of them,
-        until half of the processes want one or nothing else can be done."""
+        until half of the processes want one or nothing else can be done; together if of one depth."""
         first: dict[Connection[Any, Any], _Job] = {}
         for job in self._waiting:
             first.setdefault(job.client, job)
@@ -144,7 +145,7 @@ class JudgeServer:
         profiles = [job for job in ready if job.question[0] == "profile"]
         others = [job for job in ready if job.question[0] != "profile"]
         if profiles and (not others or 2 * len(profiles) >= len(self._clients)):
-            return profiles
+            return [job for job in profiles if job.question[3] == profiles[0].question[3]]
         return others[:1]
 
     def _answer_all(self, jobs: Sequence[_Job]) -> None:
@@ -156,8 +157,7 @@ class JudgeServer:
         start = time.monotonic()
         try:
             wanted = [(job.question[1], job.question[2]) for job in jobs]
-            detailed = any(job.question[3] for job in jobs)
-            answers = self._judge.profile_many(wanted, detailed=detailed)
+            answers = self._judge.profile_many(wanted, depth=jobs[0].question[3])
         except DeviceLost:
             raise
         except Exception:
@@ -177,7 +177,7 @@ class JudgeServer:
                 assert job.binary is not None
                 answer = self._judge.finish(about[0], about[1], job.binary.result())
             elif kind == "profile":
-                answer = self._judge.profile(about[0], about[1], detailed=about[2])
+                answer = self._judge.profile(about[0], about[1], depth=about[2])
             else:
                 answer = self._judge.prepare(about[0])
         except DeviceLost:

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.events import Change
 from kernelblaster.records import Candidate, Evaluation, Profile, State, Step, Task
+from kernelblaster.records.profile import Depth
 
 WORTH_SAYING = log(1.1)  # a smaller difference from what was expected is none
 
@@ -103,7 +104,9 @@ class Gap:
 
 
 class Policy(Protocol):
-    """The same question has the same answer every time."""
+    """The same question has the same answer every time. `depth` is how much of a profile it reads."""
+
+    depth: Depth
 
     def initial(self, task: Task) -> Attempt:
         """A correct candidate to begin with."""

@@ -5,6 +5,9 @@ from typing import Literal
 from kernelblaster.records.record import Record
 
 Tier = Literal["ncu", "activity", "ptxas", "emulated", "modelled"]
+Depth = Literal["quick", "usual", "detailed"]
+"""How much is counted: what states are named from; and the profiler's sections with its advice; and what
+is counted by instruction, which can take long."""
 MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 
 

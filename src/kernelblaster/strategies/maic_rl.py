@@ -217,7 +217,7 @@ class MaicRl:
 
     def _profile(self, candidates: Sequence[Candidate]) -> None:
         new = {c.code: c for c in candidates if c.code not in self._profiles}
-        found = self._session.profile(list(new.values())) if new else []
+        found = self._session.profile(list(new.values()), self._policy.depth) if new else []
         self._profiles |= dict(zip(new, found, strict=True))
 
     def _targets(self, rollout: Rollout) -> list[Target]:

@@ -12,6 +12,7 @@ from kernelblaster.knowledge.events import Change
 from kernelblaster.policies.policy import Gap, Sample, Target
 from kernelblaster.records import Candidate, Evaluation, Profile, Step
 from kernelblaster.records.outcome import CORRECT
+from kernelblaster.records.profile import Depth
 from kernelblaster.records.record import Record
 
 
@@ -86,7 +87,7 @@ class Session(Protocol):
         """Judged together, in the order of the trials; None for those that the budget does not allow."""
         ...
 
-    def profile(self, candidates: Sequence[Candidate]) -> list[Profile | None]:
+    def profile(self, candidates: Sequence[Candidate], depth: Depth = "usual") -> list[Profile | None]:
         """Profiles of candidates that were found correct, together; None where profiling failed."""
         ...
 

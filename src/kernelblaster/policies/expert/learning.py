@@ -11,6 +11,7 @@ from kernelblaster.knowledge.tally import Tally
 from kernelblaster.policies.expert.evaluation import evaluate_policy
 from kernelblaster.policies.expert.gaps import REASONS, explain_gap
 from kernelblaster.policies.policy import WORTH_SAYING, Discrepancy, Gap, Sample
+from kernelblaster.records.profile import Depth
 
 CONTRADICTED_Z = 3.0  # standard errors between a prior and the evidence from which it is replaced
 AT_ONCE = 20  # priors that one update replaces; the others wait for the next
@@ -18,7 +19,9 @@ ENOUGH = 4.0  # observations without which no prior is replaced
 
 
 class ExpertLearning:
-    """The learning half of `Policy`."""
+    """The learning half of `Policy`. States and their metrics are all that it reads of a profile."""
+
+    depth: Depth = "quick"
 
     def evaluate(
         self, fresh: Sequence[Sample], earlier: Sequence[Sample], theta: Content, architecture: str

@@ -32,6 +32,7 @@ from kernelblaster.policies.llm.state_matcher import match_by_model
 from kernelblaster.policies.llm.surroundings import Surroundings
 from kernelblaster.policies.policy import Attempt, Discrepancy, Gap, Sample, Target
 from kernelblaster.records import Candidate, Evaluation, Profile, State, Task
+from kernelblaster.records.profile import Depth
 
 PROVEN = 3  # techniques that are known to pay in a state, from which on the model is not asked for more
 DECLINED = 3  # techniques that the model may find impossible on a kernel before it is left alone with it
@@ -60,6 +61,8 @@ class MixedPolicy:
 
     An attempt's form is a `Plan` as long as only the expert has written it, and `Written` from then on:
     techniques are then applied by the model alone."""
+
+    depth: Depth = "usual"  # models are told the profiler's advice
 
     def __init__(
         self,
