@@ -96,7 +96,9 @@ class Client:
 def test_profiles_wait_for_each_other(server: JudgeServer) -> None:
     clients: list[Any] = [Client() for _ in range(6)]
     server._clients = clients
-    profiles = [_Job(c, ("profile", None, [Candidate(source=str(n))], "quick")) for n, c in enumerate(clients)]
+    profiles = [
+        _Job(c, ("profile", None, [Candidate(source=str(n))], "quick")) for n, c in enumerate(clients)
+    ]
     prepare = _Job(clients[5], ("prepare", None))
     server._waiting = deque([profiles[0], profiles[1], prepare])
     assert server._next() == [prepare]  # two of six, and there is something else to do

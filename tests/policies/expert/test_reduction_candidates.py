@@ -150,6 +150,21 @@ def test_both_sides_of_a_boundary_are_read_in_packs(judge: Judge) -> None:
     assert isinstance(outcome, Verification), outcome
 
 
+def test_short_rows_are_done_by_a_few_lanes_each(judge: Judge) -> None:
+    """54 small rows of 8 lanes: half of the last warp has none, and what remains may not wait for it."""
+    task = load_task("core/level2/rmsnorm_rotary")
+    plan = rewritten(initial_plan(capture(task)), *["kernel_fusion"] * 20, *ROWS, "thread_coarsening")
+    schedule = plan.kernels[0].schedule
+    assert (schedule.lanes, schedule.kept, schedule.rows_together) == (8, 16, 32)
+    source = emit(plan)
+    assert "warp_reduce<THREADS>(total_so_far, Sum(), members)" in source
+    assert "const float out_fixed0 = rsqrtf(" in source  # needed on both sides of the boundary
+    outcome = judge.check(task, Candidate(source=source)).outcome
+    assert isinstance(outcome, Verification), outcome
+    long = rewritten(initial_plan(capture(load_task("core/level1/layer_norm"))), *ROWS)
+    assert list(load_techniques()["thread_coarsening"](long)) == []
+
+
 def test_a_row_that_a_warp_cannot_keep_is_kept_by_a_block() -> None:
     plan = initial_plan(capture(load_task("core/level2/scale_mask_softmax")))
     kernel = rewritten(plan, *["kernel_fusion"] * 20, *ROWS).kernels[0]

@@ -7,7 +7,7 @@ TAKEN = frozenset(
         *("all", "at", "base", "batch", "best", "block", "block_column", "block_columns", "block_row"),
         *("begin", "block_rows", "blocks", "column", "count", "e", "first", "group", "group_rows", "head"),
         *("i", "inner", "inside", "inverse", "j", "k", "kept", "lane", "largest"),
-        *("line", "memory", "part", "parts", "piece", "pipeline", "place", "processors"),
+        *("line", "members", "memory", "part", "parts", "piece", "pipeline", "place", "processors"),
         *("r", "rank", "rest", "row", "row_scale", "row_start", "scaled", "slab", "slabs", "spread"),
         *("stage", "step", "stream", "sums", "tail", "term", "tile", "tile_count", "tiles"),
         *("to", "total", "value", "warp"),

@@ -132,7 +132,8 @@ class Schedule:
     """How a kernel is laid out on the GPU; techniques change it.
 
     `workers` says who does a reduction: one thread, a warp, or the threads of a block together; with
-    `tile`, the warps of a block share neighbouring columns. `accumulate` is the type of running sums.
+    `tile`, the warps of a block share neighbouring columns. A row of a warp's has so many of its `lanes`;
+    with fewer than all, the warp does several rows. `accumulate` is the type of running sums.
     `shuffles` combines within warps by shuffles, `kept` elements of a row stay in the registers of each
     thread between passes, loops are unrolled `unroll` times, a thread of a pointwise kernel does
     `coarsening` packs, `streaming` marks what is touched once, and `staged` turns tiles in shared memory.
@@ -142,6 +143,7 @@ class Schedule:
 
     threads: int = 256
     workers: Literal["thread", "warp", "block", "tile"] = "thread"
+    lanes: int = 32
     accumulate: Literal["float", "double"] = "float"
     vector_width: int = 1
     shuffles: bool = False
@@ -153,6 +155,16 @@ class Schedule:
     cluster: int = 1
     held: int = 0
     tile: Tile | TensorTile | None = None
+
+    @property
+    def row_threads(self) -> int:
+        """Threads of a block that share a row."""
+        return self.lanes if self.workers == "warp" else self.threads
+
+    @property
+    def rows_together(self) -> int:
+        """Rows that a block does at once."""
+        return self.threads // self.row_threads
 
 
 @dataclass(frozen=True)

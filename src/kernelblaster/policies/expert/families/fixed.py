@@ -32,18 +32,18 @@ def fixed(
     return lines, [_with(expression, names) for expression in expressions]
 
 
-def _fixed(expression: Expression, moving: set[str]) -> Iterator[Expression]:
-    """The largest parts that are worth a name. What is read only under a condition stays there."""
+def _fixed(expression: Expression, moving: set[str], *, sure: bool = True) -> Iterator[Expression]:
+    """The largest parts that are worth a name. What is read only under a condition, where it is not `sure`,
+    stays there."""
     if not used_names([expression], []) & moving:
         gathered = any(isinstance(part, Gather) for part in walk(expression))
-        if isinstance(expression, Load | Operation) and not gathered:
+        there = sure or not loads(expression)
+        if isinstance(expression, Load | Operation) and not gathered and there:
             yield expression
-        return
-    sure = children(expression)
-    if isinstance(expression, Operation) and expression.name == "where":
-        sure = tuple(part for place, part in enumerate(sure) if place == 0 or not loads(part))
-    for part in sure:
-        yield from _fixed(part, moving)
+            return
+    chooses = isinstance(expression, Operation) and expression.name == "where"
+    for place, part in enumerate(children(expression)):
+        yield from _fixed(part, moving, sure=sure and not (chooses and place > 0))
 
 
 def _with(expression: Expression, names: dict[Expression, Reduced]) -> Expression:

@@ -107,7 +107,7 @@ def keeps_all(kernel: Kernel, plan: Plan) -> bool:
 def kept_elements(kernel: Kernel) -> int:
     """How many elements of a row the threads keep together."""
     chosen = kernel.schedule
-    return (chosen.kept + chosen.held) * (32 if chosen.workers == "warp" else chosen.threads) * chosen.cluster
+    return (chosen.kept + chosen.held) * chosen.row_threads * chosen.cluster
 
 
 def element_bytes(found: Iterable[Load | Gather], plan: Plan) -> int:

@@ -47,12 +47,14 @@ from kernelblaster.policies.expert.families.row_packs import (
 from kernelblaster.policies.expert.index import text
 from kernelblaster.policies.expert.plan import Kernel, Plan, Stage
 
+WARP = 32
+
 
 def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
     rows = rows_of(kernel, plan)
     schedule = rows.kernel.schedule
     lines = [
-        f"constexpr int THREADS = {32 if schedule.workers == 'warp' else schedule.threads};",
+        f"constexpr int THREADS = {schedule.row_threads};",
         *_row(rows),
         *divider(rows),
         *pack_range(rows),
@@ -64,7 +66,7 @@ def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
         *_row_stores(rows),
     ]
     total = emitting.count([axis.extent for axis in rows.kernel.axes])
-    together = schedule.threads // 32 if schedule.workers == "warp" else 1
+    together = schedule.rows_together
     blocks = f"({total} + {together - 1}) / {together}" if together > 1 else total
     blocks = f"({total}) * {rows.cluster}" if rows.cluster > 1 else blocks
     each_bytes = element_bytes(rows.kept, plan)
@@ -109,12 +111,17 @@ def _row(rows: Rows) -> list[str]:
     if rows.cluster > 1:
         lines += across.head(rows.kernel.schedule)
     if rows.kernel.schedule.workers == "warp":
-        together = rows.kernel.schedule.threads // 32
+        together = rows.kernel.schedule.rows_together
         lines = [
-            "const int thread = threadIdx.x % 32;",
-            f"const {kind} {name} = blockIdx.x * ({kind}){together} + threadIdx.x / 32;",
+            "const int thread = threadIdx.x % THREADS;",
+            f"const {kind} {name} = blockIdx.x * ({kind}){together} + threadIdx.x / THREADS;",
             f"if ({name} >= {text(total)}) return;",
         ]
+        if rows.kernel.schedule.row_threads < WARP:
+            one_row = "0xffffffffu >> (32 - THREADS)"
+            lines.append(
+                f"const unsigned members = ({one_row}) << (threadIdx.x % 32 - thread);  // of the row"
+            )
     elif axes:
         lines.append(f"const {kind} {name} = blockIdx.x{' / BLOCKS' if rows.cluster > 1 else ''};")
     return lines if one else [*lines, *declared("row", axes, {axis.name for axis in axes}, narrow=narrow)]
@@ -186,10 +193,13 @@ def _combined(rows: Rows, found: list[Accumulator]) -> list[str]:
     """Combines what the threads of a row have found."""
     if rows.cluster > 1:
         return across.met({rows.found.index(a): a for a in found})
-    reduce = "block_shuffle_reduce<THREADS>" if rows.kernel.schedule.shuffles else "block_reduce"
-    if rows.kernel.schedule.workers == "warp":
-        reduce = "warp_reduce"
-    return [f"{a.name} = {reduce}({a.name}, {a.functor}());" for a in found]
+    schedule = rows.kernel.schedule
+    reduce = "block_shuffle_reduce<THREADS>" if schedule.shuffles else "block_reduce"
+    few = schedule.row_threads < WARP
+    if schedule.workers == "warp":
+        reduce = "warp_reduce<THREADS>" if few else "warp_reduce"
+    members = ", members" if few else ""
+    return [f"{a.name} = {reduce}({a.name}, {a.functor}(){members});" for a in found]
 
 
 def _element_stores(rows: Rows) -> list[str]:

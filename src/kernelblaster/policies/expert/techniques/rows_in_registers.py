@@ -38,14 +38,14 @@ def _kept(kernel: Kernel, plan: Plan, most: int) -> Kernel | None:
     length = plan.elements(kernel.reduced)
     if room == 0:
         return None
-    if chosen.workers == "warp" and _share(length, 32, grain) <= room:
-        return replace(kernel, schedule=replace(chosen, kept=_share(length, 32, grain)))
-    threads = next((t for t in THREADS if _share(length, t, grain) <= room), THREADS[-1])
-    kept = min(room, _share(length, threads, grain))
+    if chosen.workers == "warp" and share(length, chosen.lanes, grain) <= room:
+        return replace(kernel, schedule=replace(chosen, kept=share(length, chosen.lanes, grain)))
+    threads = next((t for t in THREADS if share(length, t, grain) <= room), THREADS[-1])
+    kept = min(room, share(length, threads, grain))
     schedule = replace(chosen, kept=kept, threads=threads, workers="block")
     return replace(kernel, schedule=schedule)
 
 
-def _share(length: int, threads: int, grain: int) -> int:
+def share(length: int, threads: int, grain: int) -> int:
     """Elements of a row that each thread has, as whole packs."""
     return -(-length // (threads * grain)) * grain

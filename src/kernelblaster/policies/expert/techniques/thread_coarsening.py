@@ -1,15 +1,21 @@
-"""Thread coarsening: a thread of a pointwise kernel does several packs, whose loads are all on their way
-before the first is used."""
+"""Thread coarsening: a thread has more of the work, so that addresses are found less often.
+
+A thread of a pointwise kernel does several packs, whose loads are all on their way before the first is
+used. Of short rows, a warp does several: each has fewer of its lanes, and a lane more of its packs.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+from kernelblaster.policies.expert.families.reduction import FAMILIES
+from kernelblaster.policies.expert.families.row_kernel import rows_of
 from kernelblaster.policies.expert.plan import Kernel, Plan
 from kernelblaster.policies.expert.rewriting import everywhere
+from kernelblaster.policies.expert.techniques.rows_in_registers import share
 
 PACKS = (4, 2, 8)
-MANY = 1 << 20  # elements from which the GPU is full with fewer threads too
+MANY = 1 << 20  # elements, or lanes with a row's packs, from which the GPU is full with fewer threads too
 
 
 def apply(plan: Plan) -> Iterator[Plan]:
@@ -18,8 +24,21 @@ def apply(plan: Plan) -> Iterator[Plan]:
 
 def _coarser(kernel: Kernel, plan: Plan, packs: int) -> Kernel | None:
     schedule = kernel.schedule
+    if kernel.family in FAMILIES and schedule.workers == "warp":
+        return _fewer_lanes(kernel, plan, packs)
     if kernel.family != "pointwise" or schedule.workers != "thread" or schedule.vector_width == 1:
         return None
     if schedule.coarsening == packs or plan.elements(kernel.axes) < MANY:
         return None
     return replace(kernel, schedule=replace(schedule, coarsening=packs))
+
+
+def _fewer_lanes(kernel: Kernel, plan: Plan, packs: int) -> Kernel | None:
+    schedule = kernel.schedule
+    length, rows = plan.elements(kernel.reduced), plan.elements(kernel.axes)
+    grain = rows_of(kernel, plan).near.width(plan)
+    lanes = 1 << max(1, (-(-length // (grain * packs)) - 1).bit_length())
+    if lanes >= schedule.lanes or rows * lanes < MANY:
+        return None
+    kept = share(length, lanes, grain) if schedule.kept else 0
+    return replace(kernel, schedule=replace(schedule, lanes=lanes, kept=kept))
