@@ -5,7 +5,7 @@ import torch
 
 from kernelblaster.devices.device import CandidateDied, CandidateHung
 from kernelblaster.judge.precision import Comparison
-from kernelblaster.judge.verify import Stop, Verifier, _Sample, plan
+from kernelblaster.judge.verify import Stop, Verifier, _Sample, doubtful, plan
 from kernelblaster.records import Incorrect, Rejected, RuntimeFailed, Task, TimedOut, Verification
 from kernelblaster.records.evaluation import Errors
 from kernelblaster.testing.fake_device import Call
@@ -234,10 +234,12 @@ def sample(task: Task, used: float, count: int = 3) -> _Sample:
     ("drawn", "passes", "draws"),
     [
         ([0.4], True, 1),
-        ([0.9, 0.3, 0.3, 0.3, 0.3, 0.3], True, 6),  # and not by luck
-        ([1.5, 0.3, 0.3, 0.3, 0.3, 0.3], True, 6),  # bad luck
-        ([0.9, 1.5, 1.5, 1.5, 1.5, 1.5], False, 6),  # good luck
-        ([5.0], False, 1),
+        ([0.9, *[0.3] * 5], True, 6),  # and not by luck
+        ([1.5, *[0.3] * 5], True, 6),  # bad luck
+        ([0.9, *[1.8] * 5], False, 6),  # good luck
+        ([0.9, *[1.0] * 5, *[0.6] * 5], True, 11),  # by and by it is told apart
+        ([0.7, *[1.1] * 20], False, 21),  # and where it is not, the limit is the limit
+        ([6.0], False, 1),
     ],
 )
 def test_near_the_limit_more_draws_decide(  # type: ignore[no-untyped-def]
@@ -253,19 +255,24 @@ def test_near_the_limit_more_draws_decide(  # type: ignore[no-untyped-def]
         with pytest.raises(Stop) as stopped:
             verifier._check(case)
         told = str(stopped.value.outcome.evidence)  # type: ignore[union-attr]
-        assert ("over 6 draws" in told) == (draws == 6)
+        assert (f"over {draws} draws" in told) == (draws > 1)
     assert left == [] and verifier.results[-1].passed == passes
 
 
 def test_many_numbers_need_no_second_draw(task: Task) -> None:
-    assert sample(task, 0.9).doubtful and not sample(task, 0.9, count=1 << 20).doubtful
-    assert not sample(task, 0.4).doubtful and not sample(task, 4.5).doubtful
+    assert doubtful([sample(task, 0.9)]) and not doubtful([sample(task, 0.9, count=1 << 20)])
+    assert not doubtful([sample(task, 0.4)]) and not doubtful([sample(task, 6.0)])
+
+
+def test_a_single_number_says_little(task: Task) -> None:
+    assert doubtful([sample(task, 0.3, count=1)]) and not doubtful([sample(task, 0.3, count=4)])
+    assert not doubtful([sample(task, 0.3, count=1)] * 6)
 
 
 def test_many_numbers_must_be_right_in_every_draw(bench, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     """Also where more is drawn because of another output."""
     verifier = Verifier(bench.device, bench.task, bench.baseline, None, 0)  # type: ignore[arg-type]
-    many = iter([0.4, 0.4, 1.5, 0.4, 0.4, 0.4])
+    many = iter([0.4, 0.4, 1.5, *[0.4] * 18])
     drawn = lambda case, runs: [sample(bench.task, 0.9), sample(bench.task, next(many), count=1 << 20)]  # noqa: E731
     monkeypatch.setattr(verifier, "_draw", drawn)
     with pytest.raises(Stop):

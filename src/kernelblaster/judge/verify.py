@@ -52,8 +52,8 @@ SCRATCH_POISONS = (0xFF, 0x3E, 0x00)
 SMALL_OUTPUT = 1 << 16
 FOCUS_STRENGTH = 4.0
 FEW = 1 << 12  # numbers, of which one draw may be lucky
-NEAR, FAR = 0.5, 4.0  # of what is allowed: between them more is drawn
-MORE_DRAWS = 5
+ALIKE = 4  # numbers of one draw that luck treats alike: more of them say no more
+MORE_DRAWS, MOST_DRAWS = 5, 21
 ROW = 1024  # words in a row of the table that checksums are taken of
 
 
@@ -142,15 +142,21 @@ class _Sample:
         """Whether one draw of so few floating numbers may be lucky."""
         return self.tensor.floating and self.own is not None and self.count <= FEW
 
-    @property
-    def doubtful(self) -> bool:
-        """Few numbers, whose errors are near what is allowed."""
-        errors = self.errors
-        return self.few and errors is not None and NEAR < share_of(errors, _allowed([self])) < FAR
-
 
 def _worst(found: Sequence[Comparison]) -> Comparison:
     return max(found, key=lambda one: one.errors.rms if one.errors else float("inf"))
+
+
+def doubtful(samples: Sequence[_Sample]) -> bool:
+    """Whether luck may decide: few numbers, whose errors in all draws together are near what is allowed. The
+    more is drawn, the nearer is near: from 0.2 to 25 times for one number that was drawn once, 0.5 to 4
+    times for several, 0.84 to 1.4 times for one that was drawn 21 times."""
+    errors = [one.errors for one in samples if one.errors is not None]
+    if not samples[0].few or len(errors) < len(samples):
+        return False
+    numbers = len(samples) * min(samples[0].count, ALIKE)
+    near = numbers / (numbers + ALIKE)
+    return near < share_of(pooled(errors), _allowed(samples)) < near**-2
 
 
 def _allowed(samples: Sequence[_Sample]) -> Errors:
@@ -215,7 +221,7 @@ class Verifier:
         luck makes them: where these are neither plainly apart nor plainly near, more are drawn, and all
         draws together decide. Outputs of many numbers must be right in every draw."""
         drawn = [self._draw(case, case.runs)]
-        if any(one.doubtful for one in drawn[0]):
+        while len(drawn) < MOST_DRAWS and any(doubtful(samples) for samples in zip(*drawn, strict=True)):
             drawn += [self._draw(case, 1) for _ in range(MORE_DRAWS)]
         for samples in zip(*drawn, strict=True):
             for together in [samples] if samples[0].few else [[one] for one in samples]:
