@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from kernelblaster.bench.tables import times
 from kernelblaster.knowledge import KnowledgeBase, Provenance, plant
 from kernelblaster.report.chart import Axis, Bar, Bars, Line, Lines, shown
 from kernelblaster.report.contents import Contents, told
@@ -107,6 +108,8 @@ def test_axes() -> None:
     assert Axis("", 1, 100, log=True).place(10) == pytest.approx(0.5)
     assert Axis("", 0, 1).place(7) == 1.0
     assert (shown(0.25, "percent"), shown(1.5, "times"), shown(2_500_000, "si")) == ("25%", "1.5x", "2.5M")
+    assert shown(1000, "times") == "1000x"
+    assert [times(x) for x in (1350.4, 81.23, 1.5)] == ["1350x", "81.2x", "1.50x"]
 
 
 def test_an_empty_line_and_many_bars_are_drawn() -> None:

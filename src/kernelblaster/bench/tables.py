@@ -72,6 +72,8 @@ def cells(summary: Summary) -> list[str]:
 def times(speedup: float | None) -> str:
     if speedup is None:
         return ""
+    if speedup >= 999.5:
+        return f"{speedup:.0f}x"
     return f"{speedup:.3g}x" if speedup < 0.995 or speedup >= 9.995 else f"{speedup:.2f}x"
 
 
