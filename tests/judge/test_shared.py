@@ -106,6 +106,9 @@ def test_profiles_wait_for_each_other(server: JudgeServer) -> None:
     assert server._next() == profiles[:2]
     server._waiting = deque([prepare, *profiles[:4]])
     assert server._next() == profiles[:4]
+    detailed = _Job(clients[5], ("profile", None, [Candidate(source="5")], "detailed"))
+    server._waiting = deque([*profiles[:3], detailed])
+    assert server._next() == profiles[:3]  # of one depth
     server._answer_all(profiles[:4])
     assert [client.told for client in clients[:4]] == [[[f"{number}, quick"]] for number in range(4)]
 

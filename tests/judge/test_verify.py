@@ -269,6 +269,20 @@ def test_a_single_number_says_little(task: Task) -> None:
     assert not doubtful([sample(task, 0.3, count=1)] * 6)
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_what_is_plainly_wrong_once_is_not_excused_by_other_draws(  # type: ignore[no-untyped-def]
+    bench, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    """Nor by those that are made because of another output."""
+    verifier = Verifier(bench.device, bench.task, bench.baseline, None, 0)  # type: ignore[arg-type]
+    used = iter([0.05, 6.0, *[0.05] * 19] if late else [6.0, *[0.05] * 20])
+    drawn = lambda case, runs: [sample(bench.task, next(used)), sample(bench.task, 0.95)]  # noqa: E731
+    monkeypatch.setattr(verifier, "_draw", drawn)
+    with pytest.raises(Stop):
+        verifier._check(plan(bench.task)[0])
+    assert len(list(used)) == (15 if late else 20)
+
+
 def test_many_numbers_must_be_right_in_every_draw(bench, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     """Also where more is drawn because of another output."""
     verifier = Verifier(bench.device, bench.task, bench.baseline, None, 0)  # type: ignore[arg-type]

@@ -77,6 +77,7 @@ def profile(
     assert tool is not None
     command = [tool, "--profile-from-start", "off", "--clock-control", "none", "--csv"]
     depth = jobs[0].depth
+    assert all(job.depth == depth for job in jobs)
     metrics, sections = _counted(depth)
     command += ["--page", "details", "--metrics", ",".join(metrics)]
     for section in sections:

@@ -147,16 +147,33 @@ def _worst(found: Sequence[Comparison]) -> Comparison:
     return max(found, key=lambda one: one.errors.rms if one.errors else float("inf"))
 
 
+def _near(numbers: int) -> float:
+    """The share of what is allowed from which so many numbers are near it; beyond its inverse square they
+    are no more. From 0.2 to 25 for one number, from 0.5 to 4 for four, from 0.8 to 1.6 for sixteen."""
+    return numbers / (numbers + ALIKE)
+
+
+def _share(samples: Sequence[_Sample]) -> float:
+    """How much of what is allowed all draws together use up; where one is not finite, that is infinite."""
+    errors = [one.errors for one in samples if one.errors is not None]
+    return share_of(pooled(errors), _allowed(samples)) if len(errors) == len(samples) else float("inf")
+
+
 def doubtful(samples: Sequence[_Sample]) -> bool:
     """Whether luck may decide: few numbers, whose errors in all draws together are near what is allowed. The
-    more is drawn, the nearer is near: from 0.2 to 25 times for one number that was drawn once, 0.5 to 4
-    times for several, 0.84 to 1.4 times for one that was drawn 21 times."""
-    errors = [one.errors for one in samples if one.errors is not None]
-    if not samples[0].few or len(errors) < len(samples):
+    more is drawn, the nearer is near."""
+    samples = [one for one in samples if not one.overflows]
+    if not samples or not samples[0].few:
         return False
-    numbers = len(samples) * min(samples[0].count, ALIKE)
-    near = numbers / (numbers + ALIKE)
-    return near < share_of(pooled(errors), _allowed(samples)) < near**-2
+    near = _near(len(samples) * min(samples[0].count, ALIKE))
+    return near < _share(samples) < near**-2
+
+
+def _plainly_wrong(sample: _Sample) -> bool:
+    """Whether one draw alone says so."""
+    if sample.overflows or not sample.few:
+        return False
+    return _share([sample]) >= _near(min(sample.count, ALIKE)) ** -2
 
 
 def _allowed(samples: Sequence[_Sample]) -> Errors:
@@ -218,14 +235,26 @@ class Verifier:
 
     def _check(self, case: Case) -> None:
         """On values that are drawn once. Of a few numbers, PyTorch's error and the candidate's own are what
-        luck makes them: where these are neither plainly apart nor plainly near, more are drawn, and all
-        draws together decide. Outputs of many numbers must be right in every draw."""
-        drawn = [self._draw(case, case.runs)]
-        while len(drawn) < MOST_DRAWS and any(doubtful(samples) for samples in zip(*drawn, strict=True)):
-            drawn += [self._draw(case, 1) for _ in range(MORE_DRAWS)]
-        for samples in zip(*drawn, strict=True):
-            for together in [samples] if samples[0].few else [[one] for one in samples]:
-                self._judge(case, together)
+        luck makes them: where these are neither plainly apart nor plainly near, more are drawn until they
+        are, and all draws together decide; but none may be plainly wrong. Outputs of many numbers must be
+        right in every draw."""
+        fresh = [self._draw(case, case.runs)]
+        drawn: list[list[_Sample]] = [[] for _ in fresh[0]]
+        undecided = set(range(len(drawn)))
+        while True:
+            for position, samples in enumerate(drawn):
+                new = [one[position] for one in fresh]
+                samples.extend(new)
+                for one in new:
+                    if not one.few or _plainly_wrong(one):
+                        self._judge(case, [one])
+                if position in undecided and (len(samples) >= MOST_DRAWS or not doubtful(samples)):
+                    undecided.remove(position)
+                    if samples[0].few:
+                        self._judge(case, samples)
+            if not undecided:
+                return
+            fresh = [self._draw(case, 1) for _ in range(MORE_DRAWS)]
 
     def _draw(self, case: Case, runs: int) -> "list[_Sample]":
         """Fresh values, and what the candidate and PyTorch make of them, for each output."""

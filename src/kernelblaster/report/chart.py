@@ -109,7 +109,7 @@ def shown(value: float, format_: Format) -> str:
     if format_ == "percent":
         return f"{100 * value:.3g}%"
     if format_ == "times":
-        return f"{value:.3g}x" if value < 1000 else f"{value:.0f}x"
+        return f"{value:.3g}x" if value < 999.5 else f"{value:.0f}x"
     if format_ == "si" and abs(value) >= 1000:
         for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
             if abs(value) >= unit:

@@ -13,6 +13,7 @@ METRICS = {
     "Duration": "us",
     "DRAM Throughput": "dram",
     "Compute (SM) Throughput": "compute",
+    "Issue Slots Busy": "issue",
     "L1/TEX Cache Throughput": "l1",
     "L2 Cache Throughput": "l2",
     "Achieved Occupancy": "occupancy",

@@ -88,7 +88,8 @@ class Session(Protocol):
         ...
 
     def profile(self, candidates: Sequence[Candidate], depth: Depth = "usual") -> list[Profile | None]:
-        """Profiles of candidates that were found correct, together; None where profiling failed."""
+        """Profiles of candidates that were found correct, together; None where profiling failed. What was
+        profiled once is not profiled again, at whatever depth."""
         ...
 
     def options(

@@ -4,6 +4,7 @@ The shipped tasks' small sizes are odd, so that packs are never aligned there; t
 that are.
 """
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.splitting import split
 from kernelblaster.policies.expert.techniques import load_techniques
 from kernelblaster.records import Candidate, Verification
+from kernelblaster.records.signature import Dtype
 from kernelblaster.tasks.catalog import suites_folder
 
 ROWS = ("warp_shuffle_reduction", "vectorized_memory_access", "rows_in_registers")
@@ -28,6 +30,7 @@ ALIGNED = {
     "argmax_columns": ('"cols": 29', '"cols": 32', ("vectorized_memory_access", "unrolling")),
     "broadcast_affine": ('"length": 47', '"length": 48', ("vectorized_memory_access", "cache_hints")),
 }
+SHORT_ROWS = 'batch = 600000\ndim = 51\nSMALL = {"batch": 5, "dim": 51}'
 PARTS = {"sum_all": 1000, "max_with_index": 24, "log_softmax": 100, "mean_variance": 80, "sum_columns": 16}
 
 
@@ -163,6 +166,32 @@ def test_short_rows_are_done_by_a_few_lanes_each(judge: Judge) -> None:
     assert isinstance(outcome, Verification), outcome
     long = rewritten(initial_plan(capture(load_task("core/level1/layer_norm"))), *ROWS)
     assert list(load_techniques()["thread_coarsening"](long)) == []
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("order", [(*ROWS, "thread_coarsening"), (ROWS[0], "thread_coarsening", *ROWS[1:])])
+def test_few_lanes_take_all_of_a_row_that_begins_anywhere(
+    judge: Judge, tmp_path: Path, order: tuple[str, ...], dtype: Dtype
+) -> None:
+    """Rows of 51: three elements behind the packs of four, or seven around those of eight, for two lanes."""
+    file = tmp_path / "short_softmax.py"
+    source = (suites_folder() / "core" / "level1" / "softmax.py").read_text()
+    file.write_text(re.sub(r"batch = .*\ndim = .*\nSMALL = .*", SHORT_ROWS, source))
+    task = load_task(str(file), dtype=dtype)
+    plan = initial_plan(capture(task))
+    for name in order:
+        found = list(load_techniques()[name](plan))
+        plan = min(found, key=lambda p: p.kernels[0].schedule.lanes)
+    assert plan.kernels[0].schedule.lanes <= 4
+    outcome = judge.check(task, Candidate(source=emit(plan))).outcome
+    assert isinstance(outcome, Verification), outcome
+
+
+def test_every_technique_can_be_asked_about_rows_with_nothing_side_by_side() -> None:
+    plan = initial_plan(capture(load_task("core/level2/bmm_trace_tanh")))
+    plan = rewritten(plan, "algebraic_simplification", *["kernel_fusion"] * 20, "warp_shuffle_reduction")
+    for technique in load_techniques().values():
+        assert all(emit(found) for found in technique(plan))
 
 
 def test_a_row_that_a_warp_cannot_keep_is_kept_by_a_block() -> None:

@@ -123,7 +123,7 @@ def _partial_kernel(splitting: Splitting, stages: Sequence[Stage]) -> Kernel:
         Store(splitting.partial(s.name, _kind(s)).buffer, splitting.position(), Reduced(s.name, _kind(s)))
         for s in stages
     )
-    schedule = replace(kernel.schedule, workers="tile" if splitting.across else "block", kept=0)
+    schedule = replace(kernel.schedule, workers="tile" if splitting.across else "block", lanes=32, kept=0)
     return replace(
         kernel,
         name=f"{splitting.stem}_parts_kernel",

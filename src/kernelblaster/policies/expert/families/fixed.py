@@ -12,7 +12,6 @@ from kernelblaster.policies.expert.expression import (
     Load,
     Operation,
     Reduced,
-    children,
     loads,
     walk,
 )
@@ -41,9 +40,9 @@ def _fixed(expression: Expression, moving: set[str], *, sure: bool = True) -> It
         if isinstance(expression, Load | Operation) and not gathered and there:
             yield expression
             return
-    chooses = isinstance(expression, Operation) and expression.name == "where"
-    for place, part in enumerate(children(expression)):
-        yield from _fixed(part, moving, sure=sure and not (chooses and place > 0))
+    if isinstance(expression, Operation):
+        for place, part in enumerate(expression.operands):
+            yield from _fixed(part, moving, sure=sure and not (expression.name == "where" and place > 0))
 
 
 def _with(expression: Expression, names: dict[Expression, Reduced]) -> Expression:

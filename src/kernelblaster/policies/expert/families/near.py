@@ -51,9 +51,10 @@ class Near:
         return all(plan.extent(divisor) % width == 0 for divisor in self.divisors)
 
     def width(self, plan: Plan) -> int:
-        """Elements of the widest type in 16 bytes."""
+        """Elements of the widest type in 16 bytes; one where nothing lies side by side."""
         names = [load.buffer for load in self.reads] + [store.buffer for store in self.writes]
-        return VECTOR_BYTES // max(DTYPE_BYTES[plan.buffers[name].dtype] for name in names)
+        widest = max((DTYPE_BYTES[plan.buffers[name].dtype] for name in names), default=VECTOR_BYTES)
+        return VECTOR_BYTES // widest
 
 
 def near(kernel: Kernel, plan: Plan, along: Axis, *, sides: bool = False) -> Near:

@@ -8,7 +8,7 @@ from kernelblaster.policies.expert.address import separate
 from kernelblaster.policies.expert.expression import Load
 from kernelblaster.policies.expert.families.near import Near
 from kernelblaster.policies.expert.index import Index, row_major, text, variable
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.plan import Kernel, Plan, Schedule
 from kernelblaster.policies.expert.render import Renderer
 
 LANES = "LANES"  # elements of the pack that a pass is given
@@ -46,10 +46,16 @@ def ends(start: Index, length: Index, plan: Plan) -> list[str]:
     ]
 
 
-def single(place: str, which: str, names: list[str], across: bool) -> str:
-    """Gives a pass the element of this thread before or behind the packs."""
+def single(which: str, names: list[str], schedule: Schedule) -> str:
+    """Gives a pass the element of this thread before or behind the packs (`head`, `tail`); of a few lanes,
+    each may have several."""
+    few = schedule.row_threads < LINE
+    element = "e" if few else "thread"
+    place = f"(int64_t){element}" if which == "head" else f"row_length - tail + {element}"
     reads = ", ".join([place, *(f"one_{name}({place})" for name in names)])
-    return f"if ({'rank == 0 && ' if across else ''}thread < {which}) take({reads});"
+    if few:
+        return f"for (int e = thread; e < {which}; e += THREADS) take({reads});"
+    return f"if ({'rank == 0 && ' if schedule.cluster > 1 else ''}thread < {which}) take({reads});"
 
 
 def lanes(name: str) -> str:

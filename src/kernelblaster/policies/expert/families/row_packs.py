@@ -160,11 +160,11 @@ def each(rows: Rows) -> list[str]:
     again = ", ".join([at, *(f"read_{name}(at)" for name in names)])
     lines = ["auto each = [&](auto take) {"]
     if ends:
-        lines.append(f"  {peeled.single('(int64_t)thread', 'head', names, rows.cluster > 1)}")
+        lines.append(f"  {peeled.single('head', names, rows.kernel.schedule)}")
     kept, start = _kept_packs(rows, names, at)
     lines += indented([*kept, *_rest(rows, start, again)])
     if ends:
-        lines.append(f"  {peeled.single('row_length - tail + thread', 'tail', names, rows.cluster > 1)}")
+        lines.append(f"  {peeled.single('tail', names, rows.kernel.schedule)}")
     return [*lines, "};"]
 
 

@@ -118,9 +118,9 @@ def _row(rows: Rows) -> list[str]:
             f"if ({name} >= {text(total)}) return;",
         ]
         if rows.kernel.schedule.row_threads < WARP:
-            one_row = "0xffffffffu >> (32 - THREADS)"
+            one_row = f"0xffffffffu >> ({WARP} - THREADS)"
             lines.append(
-                f"const unsigned members = ({one_row}) << (threadIdx.x % 32 - thread);  // of the row"
+                f"const unsigned members = ({one_row}) << (threadIdx.x % {WARP} - thread);  // of the row"
             )
     elif axes:
         lines.append(f"const {kind} {name} = blockIdx.x{' / BLOCKS' if rows.cluster > 1 else ''};")

@@ -2,7 +2,8 @@
 
 The blocks of a cluster read it once and tell each other their partial results. Several blocks should fit
 on a processor, so that some load while others store: what shared memory has no room for then is held in
-registers. Clusters are of architecture sm_90a.
+registers. Mean and variance are found in one pass, so that the blocks meet once. Clusters are of
+architecture sm_90a.
 """
 
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from kernelblaster.policies.expert.families.reduction import FAMILIES
 from kernelblaster.policies.expert.families.row_kernel import element_bytes, needed_again, rows_of
 from kernelblaster.policies.expert.plan import Kernel, Plan, Schedule
 from kernelblaster.policies.expert.rewriting import MOST, everywhere
+from kernelblaster.policies.expert.techniques.online_reduction import single_pass
 
 ARCHITECTURE = "sm_90a"
 CLUSTERS = (2, 4, 8, 16)
@@ -33,6 +35,9 @@ def apply(plan: Plan) -> Iterator[Plan]:
 
 
 def _across(kernel: Kernel, plan: Plan, choice: int) -> Kernel | None:
+    online = single_pass(kernel, plan)
+    if online is not None and any(stage.combine == "variation" for stage in online.stages):
+        kernel = online
     found = _schedules(kernel, plan)
     return replace(kernel, schedule=found[choice]) if choice < len(found) else None
 

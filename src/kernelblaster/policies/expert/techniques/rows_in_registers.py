@@ -10,12 +10,12 @@ from dataclasses import replace
 from functools import partial
 
 from kernelblaster.policies.expert.families.reduction import FAMILIES
-from kernelblaster.policies.expert.families.row_kernel import needed_again, rows_of
+from kernelblaster.policies.expert.families.row_kernel import element_bytes, needed_again, rows_of
 from kernelblaster.policies.expert.plan import Kernel, Plan
 from kernelblaster.policies.expert.rewriting import everywhere
-from kernelblaster.records.signature import DTYPE_BYTES
 
 MOST_BYTES = (128, 64)  # of registers that a thread keeps; with fewer, more threads share a row
+LANES = (2, 4, 8, 16, 32)
 THREADS = (64, 128, 256, 512, 1024)
 
 
@@ -34,15 +34,17 @@ def _kept(kernel: Kernel, plan: Plan, most: int) -> Kernel | None:
     if not again:
         return None
     grain = rows.near.width(plan)
-    room = most // sum(DTYPE_BYTES[plan.buffers[load.buffer].dtype] for load in again) // grain * grain
+    room = most // element_bytes(again, plan) // grain * grain
     length = plan.elements(kernel.reduced)
     if room == 0:
         return None
-    if chosen.workers == "warp" and share(length, chosen.lanes, grain) <= room:
-        return replace(kernel, schedule=replace(chosen, kept=share(length, chosen.lanes, grain)))
+    if chosen.workers == "warp":
+        lanes = next((n for n in LANES if n >= chosen.lanes and share(length, n, grain) <= room), None)
+        if lanes is not None:
+            return replace(kernel, schedule=replace(chosen, lanes=lanes, kept=share(length, lanes, grain)))
     threads = next((t for t in THREADS if share(length, t, grain) <= room), THREADS[-1])
     kept = min(room, share(length, threads, grain))
-    schedule = replace(chosen, kept=kept, threads=threads, workers="block")
+    schedule = replace(chosen, kept=kept, threads=threads, workers="block", lanes=LANES[-1])
     return replace(kernel, schedule=schedule)
 
 

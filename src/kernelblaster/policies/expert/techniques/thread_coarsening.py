@@ -9,10 +9,10 @@ from dataclasses import replace
 from functools import partial
 
 from kernelblaster.policies.expert.families.reduction import FAMILIES
-from kernelblaster.policies.expert.families.row_kernel import rows_of
+from kernelblaster.policies.expert.families.row_kernel import element_bytes, rows_of
 from kernelblaster.policies.expert.plan import Kernel, Plan
 from kernelblaster.policies.expert.rewriting import everywhere
-from kernelblaster.policies.expert.techniques.rows_in_registers import share
+from kernelblaster.policies.expert.techniques.rows_in_registers import LANES, MOST_BYTES, share
 
 PACKS = (4, 2, 8)
 MANY = 1 << 20  # elements, or lanes with a row's packs, from which the GPU is full with fewer threads too
@@ -35,10 +35,12 @@ def _coarser(kernel: Kernel, plan: Plan, packs: int) -> Kernel | None:
 
 def _fewer_lanes(kernel: Kernel, plan: Plan, packs: int) -> Kernel | None:
     schedule = kernel.schedule
-    length, rows = plan.elements(kernel.reduced), plan.elements(kernel.axes)
-    grain = rows_of(kernel, plan).near.width(plan)
-    lanes = 1 << max(1, (-(-length // (grain * packs)) - 1).bit_length())
-    if lanes >= schedule.lanes or rows * lanes < MANY:
+    rows = rows_of(kernel, plan)
+    length, grain = plan.elements(kernel.reduced), rows.near.width(plan)
+    lanes = next((n for n in LANES if share(length, n, grain) <= grain * packs), schedule.lanes)
+    if lanes >= schedule.lanes or plan.elements(kernel.axes) * lanes < MANY:
         return None
     kept = share(length, lanes, grain) if schedule.kept else 0
+    if kept * element_bytes(rows.kept, plan) > MOST_BYTES[0]:
+        return None
     return replace(kernel, schedule=replace(schedule, lanes=lanes, kept=kept))
