@@ -153,6 +153,16 @@ def test_both_sides_of_a_boundary_are_read_in_packs(judge: Judge) -> None:
     assert isinstance(outcome, Verification), outcome
 
 
+def test_rows_that_are_taken_together_are_added_in_double_once(judge: Judge) -> None:
+    task = load_task("core/level1/sum_columns")
+    plan = rewritten(initial_plan(capture(task)), "vectorized_memory_access", "unrolling")
+    source = emit(plan)
+    assert "total_here[lane] += x_at.at[lane];" in source
+    assert source.count("total_so_far[lane] += ") == 2  # of four rows, and of those that are left
+    outcome = judge.check(task, Candidate(source=source)).outcome
+    assert isinstance(outcome, Verification), outcome
+
+
 def test_short_rows_are_done_by_a_few_lanes_each(judge: Judge) -> None:
     """54 small rows of 8 lanes: half of the last warp has none, and what remains may not wait for it."""
     task = load_task("core/level2/rmsnorm_rotary")

@@ -10,7 +10,7 @@ TAKEN = frozenset(
         *("line", "members", "memory", "part", "parts", "piece", "pipeline", "place", "processors"),
         *("r", "rank", "rest", "row", "row_scale", "row_start", "scaled", "slab", "slabs", "spread"),
         *("stage", "step", "stream", "sums", "tail", "term", "tile", "tile_count", "tiles"),
-        *("to", "total", "value", "warp"),
+        *("to", "total", "turn", "value", "warp"),
     )
 )
 LOOPS = re.compile(r"[ijr]\d+")

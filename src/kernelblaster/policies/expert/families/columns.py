@@ -99,14 +99,49 @@ def _place(columns: Columns) -> list[str]:
     ]
 
 
-def _over_rows(columns: Columns, expressions: list[Expression], lines: list[str]) -> list[str]:
-    """The loop over this warp's rows: their packs, then what is done with them."""
-    kernel = columns.kernel
+def _over_rows(
+    columns: Columns, expressions: list[Expression], lines: list[str], short: "Short | None" = None
+) -> list[str]:
+    """The loop over this warp's rows: their packs, then what is done with them. With `short`, several rows
+    are summed up shortly first."""
+    unroll = columns.kernel.schedule.unroll
     early, packs = _packs(columns, expressions)
-    head, inside = _row_loop(columns)
-    unroll = [f"#pragma unroll {kernel.schedule.unroll}"] if kernel.schedule.unroll > 1 else []
-    loop = [*early, *unroll, head, *indented([*inside, *packs, *lines]), "}"]
+    rows = _row_loop(columns)
+    if short is None:
+        pragma = [f"#pragma unroll {unroll}"] if unroll > 1 else []
+        head = f"for (int64_t {rows.name} = {rows.first}; {rows.name} < {rows.end}; {rows.name} += WARPS) {{"
+        loop = [*early, *pragma, head, *indented([*rows.inside, *packs, *lines]), "}"]
+        return ["if (inside) {", *indented(loop), "}"]
+    together = [
+        *short.before,
+        "#pragma unroll",
+        f"for (int turn = 0; turn < {unroll}; ++turn) {{",
+        f"  const int64_t {rows.name} = row + turn * WARPS;",
+        *indented([*rows.inside, *packs, *short.lines]),
+        "}",
+        *short.after,
+    ]
+    loop = [
+        *early,
+        f"int64_t row = {rows.first};",
+        f"for (; row + {unroll - 1} * WARPS < {rows.end}; row += {unroll} * WARPS) {{",
+        *indented(together),
+        "}",
+        f"for (; row < {rows.end}; row += WARPS) {{",
+        *indented([f"const int64_t {rows.name} = row;", *rows.inside, *packs, *lines]),
+        "}",
+    ]
     return ["if (inside) {", *indented(loop), "}"]
+
+
+@dataclass(frozen=True)
+class Short:
+    """Sums of a few rows in the elements' own type: where they begin, the taking, and how they are added to
+    the long ones, which are kept in double."""
+
+    before: list[str]
+    lines: list[str]
+    after: list[str]
 
 
 def _packs(columns: Columns, expressions: list[Expression]) -> tuple[list[str], list[str]]:
@@ -127,8 +162,17 @@ def _packs(columns: Columns, expressions: list[Expression]) -> tuple[list[str], 
     return early, packs
 
 
-def _row_loop(columns: Columns) -> tuple[str, list[str]]:
-    """The head of the loop over rows, and the declarations of the reduced axes' variables in it."""
+@dataclass(frozen=True)
+class RowLoop:
+    """The loop over rows: its variable, from where to where, and the reduced axes' variables in it."""
+
+    name: str
+    first: str
+    end: str
+    inside: list[str]
+
+
+def _row_loop(columns: Columns) -> RowLoop:
     reduced = columns.kernel.reduced
     if len(reduced) == 1:
         axis = reduced[0]
@@ -140,7 +184,7 @@ def _row_loop(columns: Columns) -> tuple[str, list[str]]:
         narrow = fits(columns.plan, indices.multiply(outer.extent, step))
         inside = declared("(unsigned)r" if narrow else "r", reduced, {a.name for a in reduced}, narrow=narrow)
     first = "threadIdx.x / 32" if indices.is_number(start, 0) else f"{text(start)} + threadIdx.x / 32"
-    return f"for (int64_t {name} = {first}; {name} < {end}; {name} += WARPS) {{", inside
+    return RowLoop(name, first, end, inside)
 
 
 def _lanes(columns: Columns, expressions: list[Expression], lines: list[str]) -> list[str]:
@@ -165,9 +209,24 @@ def _pass(columns: Columns, group: list[Stage]) -> list[str]:
     return [
         *(f"{a.type} {a.name}[WIDTH];" for a in found),
         *_lanes(columns, [], starts),
-        *_over_rows(columns, bodies, _lanes(columns, bodies, lane)),
+        *_over_rows(columns, bodies, _lanes(columns, bodies, lane), _short(columns, found, bodies)),
         *_lanes(columns, [], combined),
     ]
+
+
+def _short(columns: Columns, found: Sequence[Accumulator], bodies: list[Expression]) -> Short | None:
+    """Adding in double takes longer than reading: of rows that are taken together, it is done once."""
+    exact = [a for a in found if a.exact]
+    if columns.kernel.schedule.unroll == 1 or not exact:
+        return None
+    lane, after = [], []
+    for a in found:
+        here = f"{a.stage.name}_here[lane]" if a.exact else f"{a.name}[lane]"
+        lane += a.take(here, columns.render.expression(a.stage.body))
+    for a in exact:
+        after.append(f"{a.name}[lane] += {a.stage.name}_here[lane];")
+    before = [f"{a.kind} {a.stage.name}_here[WIDTH] = {{}};" for a in exact]
+    return Short(before, _lanes(columns, bodies, lane), _lanes(columns, [], after))
 
 
 def _element_stores(columns: Columns) -> list[str]:
