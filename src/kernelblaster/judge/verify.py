@@ -53,6 +53,7 @@ SMALL_OUTPUT = 1 << 16
 FOCUS_STRENGTH = 4.0
 FEW = 1 << 12  # numbers, of which one draw may be lucky
 ALIKE = 4  # numbers of one draw that luck treats alike: more of them say no more
+FAR = 4.0  # times what is allowed: one draw is enough
 MORE_DRAWS, MOST_DRAWS = 5, 21
 ROW = 1024  # words in a row of the table that checksums are taken of
 
@@ -147,12 +148,6 @@ def _worst(found: Sequence[Comparison]) -> Comparison:
     return max(found, key=lambda one: one.errors.rms if one.errors else float("inf"))
 
 
-def _near(numbers: int) -> float:
-    """The share of what is allowed from which so many numbers are near it; beyond its inverse square they
-    are no more. From 0.2 to 25 for one number, from 0.5 to 4 for four, from 0.8 to 1.6 for sixteen."""
-    return numbers / (numbers + ALIKE)
-
-
 def _share(samples: Sequence[_Sample]) -> float:
     """How much of what is allowed all draws together use up; where one is not finite, that is infinite."""
     errors = [one.errors for one in samples if one.errors is not None]
@@ -161,19 +156,14 @@ def _share(samples: Sequence[_Sample]) -> float:
 
 def doubtful(samples: Sequence[_Sample]) -> bool:
     """Whether luck may decide: few numbers, whose errors in all draws together are near what is allowed. The
-    more is drawn, the nearer is near."""
+    more is drawn, the nearer is near: from 0.2 to 4 times for one number, from 0.5 to 4 for four, from 0.8 to
+    1.6 for sixteen."""
     samples = [one for one in samples if not one.overflows]
     if not samples or not samples[0].few:
         return False
-    near = _near(len(samples) * min(samples[0].count, ALIKE))
-    return near < _share(samples) < near**-2
-
-
-def _plainly_wrong(sample: _Sample) -> bool:
-    """Whether one draw alone says so."""
-    if sample.overflows or not sample.few:
-        return False
-    return _share([sample]) >= _near(min(sample.count, ALIKE)) ** -2
+    numbers = len(samples) * min(samples[0].count, ALIKE)
+    near = numbers / (numbers + ALIKE)
+    return near < _share(samples) < min(FAR, near**-2)
 
 
 def _allowed(samples: Sequence[_Sample]) -> Errors:
@@ -246,7 +236,7 @@ class Verifier:
                 new = [one[position] for one in fresh]
                 samples.extend(new)
                 for one in new:
-                    if not one.few or _plainly_wrong(one):
+                    if not one.few or _share([one]) >= FAR:
                         self._judge(case, [one])
                 if position in undecided and (len(samples) >= MOST_DRAWS or not doubtful(samples)):
                     undecided.remove(position)

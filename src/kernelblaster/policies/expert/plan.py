@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Literal
 
+from kernelblaster.devices.occupancy import WARP
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.expression import Expression, Gather, Load, loads
 from kernelblaster.policies.expert.graph import Graph
@@ -143,7 +144,7 @@ class Schedule:
 
     threads: int = 256
     workers: Literal["thread", "warp", "block", "tile"] = "thread"
-    lanes: int = 32
+    lanes: int = WARP
     accumulate: Literal["float", "double"] = "float"
     vector_width: int = 1
     shuffles: bool = False

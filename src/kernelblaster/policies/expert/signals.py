@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil
 
-from kernelblaster.devices.occupancy import limits_of
+from kernelblaster.devices.occupancy import WARP, limits_of
 from kernelblaster.devices.specs import GpuSpec, gpu_specs
 from kernelblaster.records import Advice, KernelProfile, Profile
 
-WARP = 32
 SECTOR_BYTES = 32
 WIDEST_BYTES = 16  # of one lane's access; a request of 32 lanes touches as many sectors as a lane has bytes
 WORD_BYTES = 4

@@ -6,6 +6,7 @@ Stages must not need each other. Parts are combined in their order, so that ever
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from kernelblaster.devices.occupancy import WARP
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.expression import (
     Counted,
@@ -123,7 +124,7 @@ def _partial_kernel(splitting: Splitting, stages: Sequence[Stage]) -> Kernel:
         Store(splitting.partial(s.name, _kind(s)).buffer, splitting.position(), Reduced(s.name, _kind(s)))
         for s in stages
     )
-    schedule = replace(kernel.schedule, workers="tile" if splitting.across else "block", lanes=32, kept=0)
+    schedule = replace(kernel.schedule, workers="tile" if splitting.across else "block", lanes=WARP, kept=0)
     return replace(
         kernel,
         name=f"{splitting.stem}_parts_kernel",

@@ -201,32 +201,35 @@ def _pass(columns: Columns, group: list[Stage]) -> list[str]:
     """One pass for stages that do not need each other, and their results for every thread."""
     found = [accumulator for accumulator in columns.found if accumulator.stage in group]
     bodies = [stage.body for stage in group]
-    starts, lane, combined = [], [], []
+    starts, combined = [], []
     for a in found:
         starts.append(f"{a.name}[lane] = {a.start};")
-        lane += a.take(f"{a.name}[lane]", columns.render.expression(a.stage.body))
         combined.append(f"{a.name}[lane] = column_reduce<WARPS>({a.name}[lane], {a.functor}());")
     return [
         *(f"{a.type} {a.name}[WIDTH];" for a in found),
         *_lanes(columns, [], starts),
-        *_over_rows(columns, bodies, _lanes(columns, bodies, lane), _short(columns, found, bodies)),
+        *_over_rows(columns, bodies, _taken(columns, found), _short(columns, found)),
         *_lanes(columns, [], combined),
     ]
 
 
-def _short(columns: Columns, found: Sequence[Accumulator], bodies: list[Expression]) -> Short | None:
+def _taken(columns: Columns, found: Sequence[Accumulator], short: Sequence[Accumulator] = ()) -> list[str]:
+    """What is done with the packs of a row; some sums are `short` ones."""
+    lane = []
+    for a in found:
+        name = f"{a.stage.name}_here" if a in short else a.name
+        lane += a.take(f"{name}[lane]", columns.render.expression(a.stage.body))
+    return _lanes(columns, [a.stage.body for a in found], lane)
+
+
+def _short(columns: Columns, found: Sequence[Accumulator]) -> Short | None:
     """Adding in double takes longer than reading: of rows that are taken together, it is done once."""
     exact = [a for a in found if a.exact]
     if columns.kernel.schedule.unroll == 1 or not exact:
         return None
-    lane, after = [], []
-    for a in found:
-        here = f"{a.stage.name}_here[lane]" if a.exact else f"{a.name}[lane]"
-        lane += a.take(here, columns.render.expression(a.stage.body))
-    for a in exact:
-        after.append(f"{a.name}[lane] += {a.stage.name}_here[lane];")
     before = [f"{a.kind} {a.stage.name}_here[WIDTH] = {{}};" for a in exact]
-    return Short(before, _lanes(columns, bodies, lane), _lanes(columns, [], after))
+    after = [f"{a.name}[lane] += {a.stage.name}_here[lane];" for a in exact]
+    return Short(before, _taken(columns, found, exact), _lanes(columns, [], after))
 
 
 def _element_stores(columns: Columns) -> list[str]:

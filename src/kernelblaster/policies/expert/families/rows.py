@@ -8,6 +8,7 @@ them. Several blocks may share a long row (across.py). A pointwise kernel is row
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from kernelblaster.devices.occupancy import WARP
 from kernelblaster.policies.expert import emit as emitting
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.device_code import device_code
@@ -46,8 +47,6 @@ from kernelblaster.policies.expert.families.row_packs import (
 )
 from kernelblaster.policies.expert.index import text
 from kernelblaster.policies.expert.plan import Kernel, Plan, Stage
-
-WARP = 32
 
 
 def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
