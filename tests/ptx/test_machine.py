@@ -47,6 +47,13 @@ extern "C" __global__ void lonely_barrier(int* out) {
   else while (atomicAdd(out, 0) == 0) __nanosleep(20);
 }
 extern "C" __global__ void scratch_reader(float* out, const float* s) { out[threadIdx.x] = s[threadIdx.x]; }
+extern "C" __global__ void waiting(long long* out) {
+  const long long begin = clock64();
+  const unsigned first = (unsigned)clock();
+  while (clock64() - begin < 1000000) {}
+  out[0] = clock64() - begin;
+  out[1] = (unsigned)clock() - first;
+}
 extern "C" __global__ void stop() { __trap(); }
 """
 
@@ -156,6 +163,13 @@ def test_endless_loops_end(machine: Machine, module: Module) -> None:
     assert only(report)[0] == "runaway"
     report = module.launch("lonely_barrier", (1, 1, 1), (64, 1, 1), arguments, budget=100_000)
     assert only(report)[0] in ("runaway", "deadlock")
+
+
+def test_waiting_by_the_clock_ends(machine: Machine, module: Module) -> None:
+    out = torch.zeros(2, dtype=torch.int64)
+    report = module.launch("waiting", (1, 1, 1), (32, 1, 1), [pointer(machine, out)])
+    assert not report.findings
+    assert out.min() >= 1_000_000
 
 
 def test_use_after_free(machine: Machine, module: Module) -> None:

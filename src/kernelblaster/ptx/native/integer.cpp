@@ -362,6 +362,21 @@ bool bind_vector_move(const Parsed& p, Inst& inst) {
   return false;
 }
 
+// The clocks count what a warp has run, and a thousand cycles for each instruction: they go forward, so that
+// waiting by them ends, and soon.
+template <class T>
+void read_clock(Warp& w, const Inst& inst) {
+  const T now = (T)(w.counts.total_warp_instructions * 1000);
+  assign<T>(w, inst.dst[0], [=](int) { return now; });
+}
+
+Handler clock_of(const Parsed& p) {
+  if (p.op() != "mov" || p.operands.size() != 2 || p.operands[1].kind != Operand::Register) return nullptr;
+  const int slot = p.operands[1].slot;
+  if (slot == Clock) return read_clock<uint32_t>;
+  return slot == Clock64 || slot == GlobalTimer ? read_clock<uint64_t> : nullptr;
+}
+
 }  // namespace
 
 bool bind_integer(const Parsed& p, Inst& inst) {
@@ -376,7 +391,8 @@ bool bind_integer(const Parsed& p, Inst& inst) {
   const auto found = table.entries.find(p.name());
   if (found == table.entries.end()) return false;
   const Entry& e = found->second;
-  inst.run = e.run;
+  const Handler clock = clock_of(p);
+  inst.run = clock ? clock : e.run;
   inst.klass = e.klass;
   inst.flag[0] = e.flag;
   inst.imm[0] = e.imm;

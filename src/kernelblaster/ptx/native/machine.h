@@ -285,7 +285,7 @@ void execute(Launch& launch, int threads);
 void run_blocks(Launch& launch, uint64_t first, struct BlockTiming* timings);
 void on_threads(int threads, const std::function<void()>& work);
 
-// Slots that every function has, filled in before a warp starts: special registers.
+// Slots that every function has: special registers, filled in before a warp starts (clocks: when read).
 enum Special : int { TidX, TidY, TidZ, NtidX, NtidY, NtidZ, CtaidX, CtaidY, CtaidZ, NctaidX, NctaidY, NctaidZ,
   LaneId, WarpId, NWarpId, SmId, NSmId, GridId, LaneMaskEq, LaneMaskLe, LaneMaskLt, LaneMaskGe, LaneMaskGt,
   Clock, Clock64, GlobalTimer, DynamicSmem, TotalSmem, ClusterRank, ClusterBlocks, ClusterX, ClustersX,
