@@ -62,6 +62,13 @@ def test_a_full_reduction_is_split_and_combined() -> None:
     assert plan.elements(parts.axes) > 500
 
 
+def test_columns_are_split_for_the_packs_that_they_are_read_in_later() -> None:
+    """Else a vectorized kernel had a quarter of the blocks that were meant."""
+    order = ("two_level_reduction", "vectorized_memory_access")
+    first, last = (after("core/level1/sum_columns", *way).kernels[0] for way in (order, order[::-1]))
+    assert first.reduced[0].part == last.reduced[0].part
+
+
 def test_splitting_a_normalization_leaves_a_pointwise_kernel() -> None:
     plan = after(
         "core/level1/batch_norm", "warp_shuffle_reduction", "online_reduction", "two_level_reduction"

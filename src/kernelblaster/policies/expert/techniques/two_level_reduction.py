@@ -6,6 +6,8 @@ other; `online_reduction` makes them so.
 
 from collections.abc import Iterator
 
+from kernelblaster.devices.occupancy import WARP
+from kernelblaster.policies.expert.families.columns import columns_of
 from kernelblaster.policies.expert.families.reduction import FAMILIES
 from kernelblaster.policies.expert.families.row_kernel import passes
 from kernelblaster.policies.expert.flatten import flattened
@@ -34,7 +36,7 @@ def _split(plan: Plan, kernel: Kernel, blocks: int) -> Plan | None:
     if any(axis.part is not None for axis in flat.reduced):
         return None
     across = flat.family == "column_reduction"
-    wide = 32 * flat.schedule.vector_width if across else 1
+    wide = WARP * _width(kernel, plan) if across else 1
     working = -(-plan.elements(flat.axes) // wide)
     parts = min(blocks // working, plan.elements(flat.reduced) * wide // SHORTEST)
     if parts < 2:
@@ -43,3 +45,9 @@ def _split(plan: Plan, kernel: Kernel, blocks: int) -> Plan | None:
     extent = plan.extent(cut.extent)
     length = -(-extent // (parts * grain)) * grain
     return split(plan, kernel, flat, length) if length < extent else None
+
+
+def _width(kernel: Kernel, plan: Plan) -> int:
+    """Neighbouring columns that a thread has, or will have when access is vectorized."""
+    found = columns_of(kernel, plan).near
+    return max(kernel.schedule.vector_width, found.width(plan) if found.reads else 1)
