@@ -13,6 +13,17 @@ __device__ void copy_async(P* to, const P* from) {
   }
 }
 
-__device__ void wait_for_copies() {
-  asm volatile("cp.async.wait_all;" ::: "memory");
+// Closes a batch of copies.
+__device__ void close_copies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Waits for all but the last few batches of copies.
+__device__ void wait_for_copies(int but = 0) {
+  switch (but) {
+    case 3: asm volatile("cp.async.wait_group 3;" ::: "memory"); break;
+    case 2: asm volatile("cp.async.wait_group 2;" ::: "memory"); break;
+    case 1: asm volatile("cp.async.wait_group 1;" ::: "memory"); break;
+    default: asm volatile("cp.async.wait_group 0;" ::: "memory");
+  }
 }

@@ -36,6 +36,17 @@ struct Placed {
 
 
 @dataclass(frozen=True)
+class Taken:
+    """How a pack of elements is taken: statements before and after them. An element is taken into the result
+    named `running`, or by the statement `element`, which has a place for it."""
+
+    before: Sequence[str] = ()
+    running: str = ""
+    element: str = ""
+    after: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class Accumulator:
     """A stage's running result in C. `kind` is the type of its elements, `place` the number of an element
     within the reduction, `count` how many there are. An `exact` sum is kept in double."""
@@ -100,6 +111,23 @@ class Accumulator:
         if self.stage.combine == "exponentials":
             return [f"{running}.take({value});"]
         return [f"{running} = {self.functor}()({running}, ({self.type})({value}));"]
+
+    def by_packs(self, width: str) -> "Taken":
+        """How a thread of a row takes packs of elements: more cheaply than one by one, where that can be."""
+        own = f"{self.stage.name}_here"
+        if self.exact:  # a pack is summed up shortly first
+            return Taken(
+                before=[f"{self.kind} {own} = 0;"],
+                running=own,
+                after=[f"{self.name} += {own};"],
+            )
+        if self.stage.combine == "exponentials":
+            return Taken(
+                before=[f"{self.kind} {own}[{width}];"],
+                element=f"{own}[lane] = {{0}};",
+                after=[f"{self.name}.take({own});"],
+            )
+        return Taken(running=self.name)
 
     def given(self, stage: Stage) -> str | None:
         """Another stage's running result where this one has it anyway."""

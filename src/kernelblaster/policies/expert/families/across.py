@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from kernelblaster.policies.expert.device_code import device_code
 from kernelblaster.policies.expert.families.accumulators import Accumulator
 from kernelblaster.policies.expert.families.loops import indented
+from kernelblaster.policies.expert.families.peeled import LINE
 from kernelblaster.policies.expert.plan import Schedule
 
-HELPERS = ("copy_async", "cluster_reduce")
+HELPERS = ("start_in_turn", "copy_async", "cluster_reduce")
+TOGETHER = {2: 66, 4: 31, 8: 15, 16: 7}  # clusters of so many blocks that an H200 has room for side by side
 PROCESSOR = 227 << 10  # bytes of shared memory that the blocks on one processor may have together
 RESERVED = 2 << 10  # of these for each block: by the system, and for reductions
 REGISTERS = 64 << 10  # that they may have together
@@ -36,20 +38,23 @@ def blocks_per_processor(schedule: Schedule, each: int) -> int:
     return min(by_memory, REGISTERS // (schedule.threads * registers(schedule, each)))
 
 
-def head(schedule: Schedule) -> list[str]:
+def head(schedule: Schedule, each: int) -> list[str]:
+    together = TOGETHER[schedule.cluster] * blocks_per_processor(schedule, each)
     return [
         f"constexpr int BLOCKS = {schedule.cluster};  // of a cluster: they share a row",
         "__cluster_barrier_arrive_relaxed();",
         "const int rank = blockIdx.x % BLOCKS;",
+        f"start_in_turn<{together}>(blockIdx.x / BLOCKS, gridDim.x / BLOCKS);",
     ]
 
 
 def part(kind: str, all_packs: str) -> list[str]:
-    """The packs of this block."""
+    """The packs of this block: whole lines of memory."""
     return [
+        f"constexpr int LINE = {LINE} / WIDTH;",
         f"const {kind} row_packs = ({all_packs}) / WIDTH;",
-        f"const {kind} begin = rank * ((row_packs + BLOCKS - 1) / BLOCKS);",
-        f"const {kind} packs = min(row_packs, begin + (row_packs + BLOCKS - 1) / BLOCKS);",
+        f"const {kind} share = (row_packs + BLOCKS * LINE - 1) / (BLOCKS * LINE) * LINE;",
+        f"const {kind} begin = rank * share, packs = min(row_packs, begin + share);",
     ]
 
 
@@ -70,9 +75,11 @@ def kept(kind: str, schedule: Schedule, packs: Mapping[str, str]) -> list[str]:
             f"constexpr int KEPT = {schedule.kept} / WIDTH;  // packs of each thread in shared memory"
         )
         lines += _places(packs)
+        lines.append("constexpr int BATCH = (KEPT + 15) / 16 * 4;  // packs that are waited for together")
         copies = [
             f"if (at < packs) copy_async({name}_kept + k * THREADS, place_{name}(at));" for name in packs
         ]
+        copies.append("if ((k + 1) % BATCH == 0 || k + 1 == KEPT) close_copies();")
         lines += unrolled(kind, "KEPT", start, copies)
     return [*lines, "__cluster_barrier_wait();  // the other blocks have begun: there is their memory"]
 
@@ -84,21 +91,29 @@ def over_held(kind: str, start: str, take: str) -> list[str]:
 
 
 def over_kept(kind: str, start: str, take: str) -> list[str]:
-    """The loops over packs in shared memory: first those that all threads have."""
+    """The loops over packs in shared memory: what has come is taken while the rest is under way; of each
+    batch, first the packs that all threads have."""
     before = start.removeprefix("begin + thread")
     at = f"  const {kind} at = {start} + k * THREADS;"
-    return [
-        "wait_for_copies();",
-        f"const int all = min(({kind})KEPT, (packs - begin{before.replace('+', '-')}) / THREADS);",
+    batch = [
+        "wait_for_copies((KEPT - 1 - batch) / BATCH);",
+        "const int end = min(batch + BATCH, KEPT), sure = max(batch, min(all, end));",
         "#pragma unroll 4",
-        "for (int k = 0; k < all; ++k) {",
+        "for (int k = batch; k < sure; ++k) {",
         at,
         f"  {take}",
         "}",
         "#pragma unroll 1",
-        "for (int k = max(all, 0); k < KEPT; ++k) {",
+        "for (int k = sure; k < end; ++k) {",
         at,
         f"  if (at < packs) {take}",
+        "}",
+    ]
+    return [
+        f"const int all = min(({kind})KEPT, (packs - begin{before.replace('+', '-')}) / THREADS);",
+        "#pragma unroll 1",
+        "for (int batch = 0; batch < KEPT; batch += BATCH) {",
+        *indented(batch),
         "}",
     ]
 

@@ -4,6 +4,8 @@ before and behind them, one element each.
 That is possible where all that a row reads and writes side by side lies equally far from alignment.
 """
 
+from collections.abc import Collection, Mapping, Sequence
+
 from kernelblaster.policies.expert.address import separate
 from kernelblaster.policies.expert.expression import Load
 from kernelblaster.policies.expert.families.near import Near
@@ -13,6 +15,7 @@ from kernelblaster.policies.expert.render import Renderer
 
 LANES = "LANES"  # elements of the pack that a pass is given
 LINE = 32  # elements: in long rows packs begin at a whole line of memory
+ENDS = ("head", "tail")
 LONG = 1024  # elements of such a row
 
 
@@ -46,16 +49,41 @@ def ends(start: Index, length: Index, plan: Plan) -> list[str]:
     ]
 
 
-def single(which: str, names: list[str], schedule: Schedule) -> str:
-    """Gives a pass the element of this thread before or behind the packs (`head`, `tail`); of a few lanes,
-    each may have several."""
-    few = schedule.row_threads < LINE
-    element = "e" if few else "thread"
-    place = f"(int64_t){element}" if which == "head" else f"row_length - tail + {element}"
-    reads = ", ".join([place, *(f"one_{name}({place})" for name in names)])
-    if few:
+def kept(packs: Mapping[str, str], schedule: Schedule) -> list[str]:
+    """Reads this thread's elements before and behind the packs of each name, whose single elements have the
+    given types."""
+    if _several(schedule):
+        return []
+    lines = []
+    for which in ENDS:
+        lines += [f"{pack} {name}_{which};" for name, pack in packs.items()]
+        reads = " ".join(f"{name}_{which} = one_{name}({_place(which, 'thread')});" for name in packs)
+        lines.append(f"if ({_has(which, schedule)}) {{ {reads} }}")
+    return lines
+
+
+def single(which: str, names: Sequence[str], held: Collection[str], schedule: Schedule) -> str:
+    """Gives a pass the element of this thread before or behind the packs (`head`, `tail`); those of some
+    names are `held` since they were read. Of a few lanes, each may have several, which are read again."""
+    if _several(schedule):
+        place = _place(which, "e")
+        reads = ", ".join([place, *(f"one_{name}({place})" for name in names)])
         return f"for (int e = thread; e < {which}; e += THREADS) take({reads});"
-    return f"if ({'rank == 0 && ' if schedule.cluster > 1 else ''}thread < {which}) take({reads});"
+    place = _place(which, "thread")
+    known = (f"{name}_{which}" if name in held else f"one_{name}({place})" for name in names)
+    return f"if ({_has(which, schedule)}) take({', '.join([place, *known])});"
+
+
+def _several(schedule: Schedule) -> bool:
+    return schedule.row_threads < LINE
+
+
+def _place(which: str, element: str) -> str:
+    return f"(int64_t){element}" if which == "head" else f"row_length - tail + {element}"
+
+
+def _has(which: str, schedule: Schedule) -> str:
+    return f"{'rank == 0 && ' if schedule.cluster > 1 else ''}thread < {which}"
 
 
 def lanes(name: str) -> str:

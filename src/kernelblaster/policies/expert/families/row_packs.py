@@ -13,6 +13,8 @@ from kernelblaster.policies.expert.families.row_kernel import RUNNING, Rows, kee
 from kernelblaster.policies.expert.index import text
 from kernelblaster.policies.expert.plan import Store
 
+UNROLL = 4  # packs that are read again across blocks: as many at a time
+
 
 def pack_range(rows: Rows) -> list[str]:
     """The packs of the row: all of them, or those of this part."""
@@ -115,12 +117,17 @@ def _moves(rows: Rows, load: Load | Gather) -> bool:
 
 
 def keeping(rows: Rows) -> list[str]:
+    """Reads what later passes need again."""
+    lines = []
+    if rows.start is not None:
+        single = {name: pack_type(rows.plan.buffers[load.buffer], "1") for load, name in rows.kept.items()}
+        lines += peeled.kept(single, rows.kernel.schedule)
     if rows.cluster > 1:
         packs = {name: pack_type(rows.plan.buffers[load.buffer]) for load, name in rows.kept.items()}
-        return across.kept(rows.number, rows.kernel.schedule, packs)
+        return [*lines, *across.kept(rows.number, rows.kernel.schedule, packs)]
     if not rows.kept:
         return []
-    lines = [
+    lines += [
         f"constexpr int KEPT = {rows.kernel.schedule.kept} / WIDTH;  // packs in each thread's registers"
     ]
     for load, name in rows.kept.items():
@@ -160,17 +167,18 @@ def each(rows: Rows) -> list[str]:
     again = ", ".join([at, *(f"read_{name}(at)" for name in names)])
     lines = ["auto each = [&](auto take) {"]
     if ends:
-        lines.append(f"  {peeled.single('head', names, rows.kernel.schedule)}")
+        held = rows.kept.values()
+        lines += [f"  {peeled.single(end, names, held, rows.kernel.schedule)}" for end in peeled.ENDS]
     kept, start = _kept_packs(rows, names, at)
-    lines += indented([*kept, *_rest(rows, start, again)])
-    if ends:
-        lines.append(f"  {peeled.single('tail', names, rows.kernel.schedule)}")
+    rest = _rest(rows, start, again)
+    # across blocks, kept packs are still on their way when the first pass begins
+    lines += indented([*rest, *kept] if rows.cluster > 1 else [*kept, *rest])
     return [*lines, "};"]
 
 
 def _rest(rows: Rows, start: str, arguments: str) -> list[str]:
     """The loop over the packs that are not kept."""
-    unroll = rows.kernel.schedule.unroll
+    unroll = rows.kernel.schedule.unroll if rows.cluster == 1 else max(UNROLL, rows.kernel.schedule.unroll)
     loop = [f"#pragma unroll {unroll}"] if unroll > 1 else []
     loop.append(f"for ({rows.number} at = {start}; at < packs; at += THREADS) take({arguments});")
     return ["if constexpr (REST) {", *indented(loop), "}"] if rows.kept else loop

@@ -108,7 +108,7 @@ def _row(rows: Rows) -> list[str]:
     kind = "int64_t" if one else kind
     lines = ["const int thread = threadIdx.x;"]
     if rows.cluster > 1:
-        lines += across.head(rows.kernel.schedule)
+        lines += across.head(rows.kernel.schedule, element_bytes(rows.kept, rows.plan))
     if rows.kernel.schedule.workers == "warp":
         together = rows.kernel.schedule.rows_together
         lines = [
@@ -175,16 +175,17 @@ def _pass(rows: Rows, group: list[Stage]) -> list[str]:
     given = {a: part for a in all_found for other in all_found if (part := other.given(a.stage))}
     found = [a for a in all_found if a not in given]
     lines, bodies = _once(rows, [a.stage.body for a in found], group[0].name)
+    lines += [f"{a.type} {a.name} = {a.start};" for a in found]
     taking = Taking(bodies)
     for a, body in zip(found, bodies, strict=True):
         value = rows.render.expression(body)
-        if a.exact:
-            taking.before.append(f"{a.kind} {a.stage.name}_here = 0;")
-            taking.after.append(f"{a.name} += {a.stage.name}_here;")
-        taking.element += a.take(f"{a.stage.name}_here" if a.exact else a.name, value)
+        way = a.by_packs(_lanes(rows))
+        taking.before += way.before
+        taking.element += [way.element.format(value)] if way.element else a.take(way.running, value)
+        taking.after += way.after
         if a.stage.combine in ("argmax", "argmin"):
             taking.places |= {axis.name for axis in rows.kernel.reduced}
-    lines += [f"{a.type} {a.name} = {a.start};" for a in found] + _over_packs(rows, taking)
+    lines += _over_packs(rows, taking)
     return [*lines, *_combined(rows, found), *(a.result(given.get(a, a.name)) for a in all_found)]
 
 

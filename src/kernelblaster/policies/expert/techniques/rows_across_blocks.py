@@ -2,7 +2,7 @@
 
 The blocks of a cluster read it once and tell each other their partial results. Several blocks should fit
 on a processor, so that some load while others store: what shared memory has no room for then is held in
-registers. Mean and variance are found in one pass, so that the blocks meet once. Clusters are of
+registers. Statistics are found in one pass where they can be, so that the blocks meet once. Clusters are of
 architecture sm_90a.
 """
 
@@ -25,8 +25,10 @@ ENOUGH = 0.5  # of a row: what must be kept at least
 THREADS = (128, 256, 512, 1024)
 TOGETHER = (512, 1024)  # threads on a processor
 BLOCKS = (6, 5, 4, 3, 2, 1)  # on a processor
-MANY = 2  # blocks that are enough for some to load while others store
-USED = {2: 1.0, 4: 0.91, 8: 0.91, 16: 0.85}  # share of an H200's processors that such clusters find room on
+MANY = 2  # blocks with which a part of each row may be read twice
+WORTH = (1, 1.1, 1.13, 1.16, 1.21)  # of so many blocks on a processor: some load while others store
+PROCESSORS = 132  # of an H200
+SUFFICIENT = 256 << 10  # bytes that are kept on a processor; more helps little
 PLAIN = 3  # choices without registers
 
 
@@ -36,7 +38,7 @@ def apply(plan: Plan) -> Iterator[Plan]:
 
 def _across(kernel: Kernel, plan: Plan, choice: int) -> Kernel | None:
     online = single_pass(kernel, plan)
-    if online is not None and any(stage.combine == "variation" for stage in online.stages):
+    if online is not None:
         kernel = online
     found = _schedules(kernel, plan)
     return replace(kernel, schedule=found[choice]) if choice < len(found) else None
@@ -44,7 +46,7 @@ def _across(kernel: Kernel, plan: Plan, choice: int) -> Kernel | None:
 
 def _schedules(kernel: Kernel, plan: Plan) -> list[Schedule]:
     """The most promising first."""
-    chosen = kernel.schedule
+    chosen = replace(kernel.schedule, streaming=False)  # cache hints cost more here than they bring
     if kernel.family not in FAMILIES or chosen.cluster > 1 or chosen.workers != "block":
         return []
     rows = rows_of(replace(kernel, schedule=replace(chosen, cluster=CLUSTERS[0])), plan)
@@ -75,10 +77,11 @@ def _schedules(kernel: Kernel, plan: Plan) -> list[Schedule]:
 
 
 def _promise(schedule: Schedule, each: int) -> float:
-    """How much the blocks on all processors keep together; less if they are too few on one."""
+    """How well memory is kept busy: by enough on every processor, of several blocks; as measured."""
     blocks = across.blocks_per_processor(schedule, each)
-    kept = blocks * (schedule.kept + schedule.held) * schedule.threads
-    return kept * min(1, blocks / MANY) * USED[schedule.cluster]
+    kept = blocks * (schedule.kept + schedule.held) * schedule.threads * each
+    used = across.TOGETHER[schedule.cluster] * schedule.cluster / PROCESSORS
+    return (min(1, kept / SUFFICIENT) + kept / (1 << 30)) * WORTH[min(blocks, len(WORTH)) - 1] * used
 
 
 def _split(shape: Schedule, share: int, each: int, grain: int, blocks: int) -> Schedule:
