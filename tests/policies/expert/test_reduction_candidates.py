@@ -36,15 +36,17 @@ PARTS = {"sum_all": 1000, "max_with_index": 24, "log_softmax": 100, "mean_varian
 
 @dataclass(frozen=True)
 class Across:
-    """A small row across four blocks: whether its statistics are found in one pass, and how many elements
-    each thread has in shared memory and in registers."""
+    """A small row across blocks: whether its statistics are found in one pass, how many elements each thread
+    has in shared memory and in registers, and whether the blocks go on to further rows."""
 
     name: str
     online: bool = False
     vectors: bool = True
+    cluster: int = 4
     threads: int = 64
     kept: int = 0
     held: int = 0
+    stays: bool = False
 
 
 ACROSS = (
@@ -55,6 +57,9 @@ ACROSS = (
     Across("log_softmax", threads=32, held=4),  # not all of a row
     Across("batch_norm", online=True, vectors=False, kept=1, held=1),  # nor here
     Across("max_with_index", kept=8),  # which one pass does not use
+    # 24 and 10 rows for seven clusters, of which one block takes more than half of a processor's memory
+    Across("group_norm", cluster=16, threads=256, kept=112, held=4, stays=True),
+    Across("instance_norm", vectors=False, online=True, cluster=16, threads=256, kept=112, stays=True),
 )
 
 
@@ -99,8 +104,8 @@ def test_rows_across_blocks_are_right(judge: Judge, case: Across) -> None:
     plan = rewritten(initial_plan(capture(task)), "kernel_fusion", "warp_shuffle_reduction")
     plan = rewritten(plan, *filter(None, techniques))
     kernel = plan.kernels[0]
-    schedule = replace(kernel.schedule, workers="block", shuffles=True, cluster=4)
-    schedule = replace(schedule, threads=case.threads, kept=case.kept, held=case.held)
+    schedule = replace(kernel.schedule, workers="block", shuffles=True, cluster=case.cluster)
+    schedule = replace(schedule, threads=case.threads, kept=case.kept, held=case.held, stays=case.stays)
     plan = plan.with_kernel(kernel, replace(kernel, schedule=schedule))
     outcome = judge.check(task, Candidate(source=emit(plan))).outcome
     assert isinstance(outcome, Verification), outcome
@@ -126,6 +131,7 @@ def test_a_row_that_shared_memory_has_no_room_for_is_held_in_registers_too() -> 
     assert blocks_per_processor(found[0], 4) == 1  # with all of it; with two, the rest is read twice
     assert (found[0].kept + found[0].held) * found[0].threads * found[0].cluster >= 1 << 20
     assert any(blocks_per_processor(schedule, 4) == 2 for schedule in found)
+    assert found[0].stays and not any(s.stays for s in found if blocks_per_processor(s, 4) > 1)
 
 
 def test_what_is_the_same_for_a_row_is_found_once() -> None:

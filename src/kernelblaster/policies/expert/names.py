@@ -5,11 +5,12 @@ import re
 TAKEN = frozenset(
     (
         *("all", "at", "base", "batch", "best", "block", "block_column", "block_columns", "block_row"),
-        *("begin", "block_rows", "blocks", "column", "count", "e", "first", "group", "group_rows", "head"),
-        *("i", "inner", "inside", "inverse", "j", "k", "kept", "lane", "largest"),
-        *("line", "members", "memory", "part", "parts", "piece", "pipeline", "place", "processors"),
-        *("r", "rank", "rest", "row", "row_scale", "row_start", "scaled", "slab", "slabs", "spread"),
-        *("stage", "step", "stream", "sums", "tail", "term", "tile", "tile_count", "tiles"),
+        *("begin", "block_rows", "blocks", "column", "count", "e", "each", "end", "first", "group"),
+        *("group_rows", "head", "i", "inner", "inside", "inverse", "j", "k", "kept", "lane", "largest"),
+        *("last", "line", "members", "memory", "more", "next", "packs", "part", "parts", "piece"),
+        *("pipeline", "place", "processors", "r", "rank", "rest", "row", "row_length", "row_packs"),
+        *("row_scale", "row_start", "scaled", "share", "slab", "slabs", "spread", "stage", "step"),
+        *("stream", "sums", "sure", "tail", "take", "term", "thread", "tile", "tile_count", "tiles"),
         *("to", "total", "turn", "value", "warp"),
     )
 )

@@ -139,7 +139,7 @@ class Schedule:
     thread between passes, loops are unrolled `unroll` times, a thread of a pointwise kernel does
     `coarsening` packs, `streaming` marks what is touched once, and `staged` turns tiles in shared memory.
     So many blocks of a `cluster` share a row; what is kept of it is then in their shared memory, and
-    each thread has `held` more elements in registers.
+    each thread has `held` more elements in registers. A cluster that `stays` goes on to further rows.
     """
 
     threads: int = 256
@@ -155,6 +155,7 @@ class Schedule:
     staged: bool = False
     cluster: int = 1
     held: int = 0
+    stays: bool = False
     tile: Tile | TensorTile | None = None
 
     @property

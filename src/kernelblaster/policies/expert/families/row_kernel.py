@@ -54,6 +54,14 @@ class Rows:
         return self.kernel.schedule.cluster
 
     @property
+    def row(self) -> tuple[str, str]:
+        """The type and name of a row's number: a single axis is that itself."""
+        if len(self.kernel.axes) == 1:
+            return "int64_t", self.kernel.axes[0].name
+        total = indices.product(axis.extent for axis in self.kernel.axes)
+        return "unsigned" if fits(self.plan, total) else "int64_t", "row"
+
+    @property
     def kept(self) -> dict[Load | Gather, str]:
         """Packs that stay in registers or shared memory: those that more than one pass needs."""
         if not (self.kernel.schedule.kept or self.kernel.schedule.held):

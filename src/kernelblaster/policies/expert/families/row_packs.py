@@ -80,6 +80,34 @@ def straightened(rows: Rows, moved: Moved) -> tuple[Moved, set[str]]:
     return moved, {FIRST} | (indices.names(address) & loops)
 
 
+def axes(rows: Rows, names: set[str] | None = None) -> list[str]:
+    """The variables of a row's axes: all of them, or those of some names."""
+    kind, name = rows.row
+    found = rows.kernel.axes
+    wanted = {axis.name for axis in found} if names is None else names
+    return [] if len(found) == 1 else declared(name, found, wanted, narrow=kind == "unsigned")
+
+
+def places(rows: Rows) -> list[str]:
+    """Across blocks, a function for each tensor that is kept: where the pack of a number is."""
+    lines = []
+    stays = rows.kernel.schedule.stays
+    row = f"{' '.join(rows.row)}, " if stays else ""
+    for load, name in rows.kept.items() if rows.cluster > 1 else ():
+        moved, names = straightened(rows, load)
+        inside = axes(rows, indices.names(rows.render.address(moved))) if stays else []
+        place = pointer_text(moved, rows.render, rows.near.along)
+        inside += [*position(rows, names), f"return {place};"]
+        lines += [f"auto place_{name} = [&]({row}{rows.number} at) {{", *indented(inside), "};"]
+    return lines
+
+
+def _place(rows: Rows, name: str, row: str = "") -> str:
+    """Where a pack of this row, or of another one, is."""
+    row = f"{row or rows.row[1]}, " if rows.kernel.schedule.stays else ""
+    return f"place_{name}({row}at)"
+
+
 def readers(rows: Rows) -> list[str]:
     """A function for each tensor that gives the pack of a number."""
     lines = []
@@ -88,6 +116,9 @@ def readers(rows: Rows) -> list[str]:
         if rows.start is not None:
             place = pointer_text(load, rows.render, rows.near.along, "1")
             lines.append(f"auto one_{name} = [&](int64_t {FIRST}) {{ return *{place}; }};")
+        if rows.cluster > 1 and load in rows.kept:
+            lines.append(f"auto read_{name} = [&]({rows.number} at) {{ return *{_place(rows, name)}; }};")
+            continue
         once = streaming and _moves(rows, load) and _read_once(rows, load)
         moved, names = straightened(rows, load)
         before = indented(position(rows, names))
@@ -95,11 +126,6 @@ def readers(rows: Rows) -> list[str]:
             fails = " || ".join(guard.fails(FIRST) for guard in rows.near.guards[load])
             before.append(f"  if ({fails}) return {pack_type(rows.plan.buffers[load.buffer])}{{}};")
         value = read_text(moved, rows.render, rows.near.along, once=once)
-        if rows.cluster > 1 and load in rows.kept:
-            place = pointer_text(moved, rows.render, rows.near.along)
-            lines += [f"auto place_{name} = [&]({rows.number} at) {{", *before, f"  return {place};", "};"]
-            lines.append(f"auto read_{name} = [&]({rows.number} at) {{ return *place_{name}(at); }};")
-            continue
         lines.append(f"auto read_{name} = [&]({rows.number} at) {{")
         lines += [*before, f"  return {value};", "};"]
     return lines
@@ -124,7 +150,8 @@ def keeping(rows: Rows) -> list[str]:
         lines += peeled.kept(single, rows.kernel.schedule)
     if rows.cluster > 1:
         packs = {name: pack_type(rows.plan.buffers[load.buffer]) for load, name in rows.kept.items()}
-        return [*lines, *across.kept(rows.number, rows.kernel.schedule, packs)]
+        kept = {name: across.Kept(pack, _place(rows, name)) for name, pack in packs.items()}
+        return [*lines, *across.kept(rows.number, rows.kernel.schedule, kept)]
     if not rows.kept:
         return []
     lines += [
@@ -136,8 +163,9 @@ def keeping(rows: Rows) -> list[str]:
     return [*lines, *unrolled(rows.number, "KEPT", _start(rows), reads)]
 
 
-def _kept_packs(rows: Rows, names: list[str], at: str) -> tuple[list[str], str]:
-    """Loops over packs that need not be read again, and where the others start."""
+def _kept_packs(rows: Rows, names: list[str], at: str, *, last: bool) -> tuple[list[str], str]:
+    """Loops over packs that need not be read again, and where the others start. The last pass reads the next
+    row's in their places."""
     chosen, start = rows.kernel.schedule, _start(rows)
     if not rows.kept:
         return [], start
@@ -149,27 +177,37 @@ def _kept_packs(rows: Rows, names: list[str], at: str) -> tuple[list[str], str]:
     if rows.cluster == 1:
         here = f"if (at < packs) {take('kept[k]')}"
         return unrolled(rows.number, "KEPT", start, [here]), f"{start} + KEPT * THREADS"
+    following = {name: _place(rows, name, across.NEXT) for name in rows.kept.values()} if last else {}
     lines = []
     if chosen.held:
-        lines += across.over_held(rows.number, start, take("held[k]"))
+        lines += across.over_held(rows.number, start, take("held[k]"), following)
         start += " + HELD * THREADS"
     if chosen.kept:
-        lines += across.over_kept(rows.number, start, take("kept[k * THREADS]"))
+        lines += across.over_kept(rows.number, start, take("kept[k * THREADS]"), following)
         start += " + KEPT * THREADS"
     return lines, start
 
 
 def each(rows: Rows) -> list[str]:
     """A function that gives all packs of this thread to another one."""
+    return _each(rows, "each")
+
+
+def last(rows: Rows) -> list[str]:
+    """The same, which begins to read the next row."""
+    return _each(rows, "last", last=True)
+
+
+def _each(rows: Rows, name: str, *, last: bool = False) -> list[str]:
     names = list(rows.near.reads.values())
     ends = rows.start is not None
     at = "head + (int64_t)at * WIDTH" if ends else "at"
     again = ", ".join([at, *(f"read_{name}(at)" for name in names)])
-    lines = ["auto each = [&](auto take) {"]
+    lines = [f"auto {name} = [&](auto take) {{"]
     if ends:
         held = rows.kept.values()
         lines += [f"  {peeled.single(end, names, held, rows.kernel.schedule)}" for end in peeled.ENDS]
-    kept, start = _kept_packs(rows, names, at)
+    kept, start = _kept_packs(rows, names, at, last=last)
     rest = _rest(rows, start, again)
     # across blocks, kept packs are still on their way when the first pass begins
     lines += indented([*rest, *kept] if rows.cluster > 1 else [*kept, *rest])

@@ -20,8 +20,6 @@ from kernelblaster.policies.expert.families.fixed import fixed
 from kernelblaster.policies.expert.families.loops import indented
 from kernelblaster.policies.expert.families.near import (
     FIRST,
-    declared,
-    fits,
     mentioned,
     pack_type,
     write_text,
@@ -36,11 +34,14 @@ from kernelblaster.policies.expert.families.row_kernel import (
     rows_of,
 )
 from kernelblaster.policies.expert.families.row_packs import (
+    axes,
     divider,
     divides,
     each,
     keeping,
+    last,
     pack_range,
+    places,
     position,
     readers,
     straightened,
@@ -52,23 +53,22 @@ from kernelblaster.policies.expert.plan import Kernel, Plan, Stage
 def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
     rows = rows_of(kernel, plan)
     schedule = rows.kernel.schedule
-    lines = [
-        f"constexpr int THREADS = {schedule.row_threads};",
-        *_row(rows),
-        *divider(rows),
-        *pack_range(rows),
-        *readers(rows),
-        *keeping(rows),
-        *each(rows),
-        *(line for group in passes(rows.kernel) for line in _pass(rows, group)),
-        *_element_stores(rows),
-        *_row_stores(rows),
-    ]
+    found = [line for group in passes(rows.kernel) for line in _pass(rows, group)]
+    lines = [f"constexpr int THREADS = {schedule.row_threads};", *_row(rows)]
+    if schedule.stays:
+        lines += [*divider(rows), *pack_range(rows), *places(rows), *keeping(rows), "for (;;) {"]
+        more = [*axes(rows), *readers(rows), *each(rows), *found, *across.onward(*rows.row, _count(rows))]
+        more += [*last(rows), *_element_stores(rows), *_row_stores(rows), *across.upon(rows.row[1])]
+        lines += [*indented(more), "}"]
+    else:
+        lines += [*axes(rows), *divider(rows), *pack_range(rows), *places(rows), *readers(rows)]
+        lines += [*keeping(rows), *each(rows), *found, *_element_stores(rows), *_row_stores(rows)]
+    each_bytes = element_bytes(rows.kept, plan)
     total = emitting.count([axis.extent for axis in rows.kernel.axes])
     together = schedule.rows_together
     blocks = f"({total} + {together - 1}) / {together}" if together > 1 else total
-    blocks = f"({total}) * {rows.cluster}" if rows.cluster > 1 else blocks
-    each_bytes = element_bytes(rows.kept, plan)
+    if rows.cluster > 1:
+        blocks = across.blocks(schedule, each_bytes, total)
     shared = across.shared_bytes(schedule, each_bytes) if rows.cluster > 1 else 0
     return emitting.Emitted(
         body=lines,
@@ -97,33 +97,33 @@ def _variants(rows: Rows, blocks: str) -> Iterator[emitting.Variant]:
         yield emitting.Variant(f"1{rest}", "", blocks)
 
 
+def _count(rows: Rows) -> str:
+    """How many rows there are."""
+    return text(indices.product(axis.extent for axis in rows.kernel.axes))
+
+
 def _row(rows: Rows) -> list[str]:
-    """Which row this is, and the variables of its axes."""
-    axes = rows.kernel.axes
-    total = indices.product(axis.extent for axis in axes)
-    narrow = fits(rows.plan, total)
-    kind = "unsigned" if narrow else "int64_t"
-    one = len(axes) == 1
-    name = axes[0].name if one else "row"
-    kind = "int64_t" if one else kind
+    """Which row this is."""
+    kind, name = rows.row
     lines = ["const int thread = threadIdx.x;"]
     if rows.cluster > 1:
-        lines += across.head(rows.kernel.schedule, element_bytes(rows.kept, rows.plan))
+        lines += across.head(rows.kernel.schedule, element_bytes(rows.kept, rows.plan), _count(rows))
     if rows.kernel.schedule.workers == "warp":
         together = rows.kernel.schedule.rows_together
         lines = [
             "const int thread = threadIdx.x % THREADS;",
             f"const {kind} {name} = blockIdx.x * ({kind}){together} + threadIdx.x / THREADS;",
-            f"if ({name} >= {text(total)}) return;",
+            f"if ({name} >= {_count(rows)}) return;",
         ]
         if rows.kernel.schedule.row_threads < WARP:
             one_row = f"0xffffffffu >> ({WARP} - THREADS)"
             lines.append(
                 f"const unsigned members = ({one_row}) << (threadIdx.x % {WARP} - thread);  // of the row"
             )
-    elif axes:
-        lines.append(f"const {kind} {name} = blockIdx.x{' / BLOCKS' if rows.cluster > 1 else ''};")
-    return lines if one else [*lines, *declared("row", axes, {axis.name for axis in axes}, narrow=narrow)]
+    elif rows.kernel.axes:
+        kind = kind if rows.kernel.schedule.stays else f"const {kind}"
+        lines.append(f"{kind} {name} = blockIdx.x{' / BLOCKS' if rows.cluster > 1 else ''};")
+    return lines
 
 
 @dataclass
@@ -138,7 +138,7 @@ class Taking:
     places: set[str] = field(default_factory=set)
 
 
-def _over_packs(rows: Rows, taking: Taking) -> list[str]:
+def _over_packs(rows: Rows, taking: Taking, giving: str = "each") -> list[str]:
     ends = rows.start is not None
     arguments = [f"int64_t {FIRST}" if ends else f"{rows.number} at"]
     for load, name in rows.near.reads.items():
@@ -152,7 +152,7 @@ def _over_packs(rows: Rows, taking: Taking) -> list[str]:
         names = names - {inner} | {FIRST}
         element = [f"const int64_t {inner} = {FIRST} + lane;", *element]
     return [
-        f"each([&]({', '.join(arguments)}) {{",
+        f"{giving}([&]({', '.join(arguments)}) {{",
         *indented([peeled.lanes(next(iter(rows.near.reads.values())))] if ends else position(rows, names)),
         *indented(taking.before),
         "  #pragma unroll",
@@ -219,7 +219,7 @@ def _element_stores(rows: Rows) -> list[str]:
             taking.after.append(write_text(place, name, rows.render, rows.near.along, once=once, width=width))
         taking.places |= names
         taking.element.append(assign(replace(store, value=value), rows.plan, rows.render))
-    return lines + _over_packs(rows, taking)
+    return lines + _over_packs(rows, taking, "last" if rows.kernel.schedule.stays else "each")
 
 
 def _once(rows: Rows, values: list[Expression], prefix: str) -> tuple[list[str], list[Expression]]:

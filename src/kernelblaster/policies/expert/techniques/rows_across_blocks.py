@@ -2,8 +2,8 @@
 
 The blocks of a cluster read it once and tell each other their partial results. Several blocks should fit
 on a processor, so that some load while others store: what shared memory has no room for then is held in
-registers. Statistics are found in one pass where they can be, so that the blocks meet once. Clusters are of
-architecture sm_90a.
+registers. Where but one fits, it stays, and reads its next row while it stores this one. Statistics are
+found in one pass where they can be, so that the blocks meet once. Clusters are of architecture sm_90a.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from itertools import product
 
 from kernelblaster.policies.expert.families import across
 from kernelblaster.policies.expert.families.reduction import FAMILIES
-from kernelblaster.policies.expert.families.row_kernel import element_bytes, needed_again, rows_of
+from kernelblaster.policies.expert.families.row_kernel import Rows, element_bytes, needed_again, rows_of
 from kernelblaster.policies.expert.plan import Kernel, Plan, Schedule
 from kernelblaster.policies.expert.rewriting import MOST, everywhere
 from kernelblaster.policies.expert.techniques.online_reduction import single_pass
@@ -30,6 +30,8 @@ WORTH = (1, 1.1, 1.13, 1.16, 1.21)  # of so many blocks on a processor: some loa
 PROCESSORS = 132  # of an H200
 SUFFICIENT = 256 << 10  # bytes that are kept on a processor; more helps little
 PLAIN = 3  # choices without registers
+HELD = 32  # elements: with more, a block that stays has too few registers for the rest
+STAYING = 1.1  # what that is worth
 
 
 def apply(plan: Plan) -> Iterator[Plan]:
@@ -67,7 +69,8 @@ def _schedules(kernel: Kernel, plan: Plan) -> list[Schedule]:
             for schedule in (split, replace(split, held=0)):
                 kept = (schedule.kept + schedule.held) / share
                 if kept == 1:
-                    found[schedule] = _promise(schedule, each)
+                    whole = replace(schedule, stays=_stays(rows, schedule, each))
+                    found[whole] = _promise(whole, each)
                 elif kept >= ENOUGH and blocks <= MANY and blocks * threads == TOGETHER[1]:
                     found[schedule] = _promise(schedule, each) * 2 / (3 - kept)  # the rest is read twice
     ordered = sorted(found, key=found.__getitem__, reverse=True)
@@ -76,12 +79,21 @@ def _schedules(kernel: Kernel, plan: Plan) -> list[Schedule]:
     return first + plain
 
 
+def _stays(rows: Rows, schedule: Schedule, each: int) -> bool:
+    """Whether a cluster should go on to further rows, which must be alike and as many."""
+    if across.blocks_per_processor(schedule, each) > 1 or schedule.held > HELD or rows.start is not None:
+        return False
+    many = rows.plan.elements(rows.kernel.axes) >= 2 * across.together(schedule, each)
+    return many and any(store.each for store in rows.kernel.stores)
+
+
 def _promise(schedule: Schedule, each: int) -> float:
     """How well memory is kept busy: by enough on every processor, of several blocks; as measured."""
     blocks = across.blocks_per_processor(schedule, each)
     kept = blocks * (schedule.kept + schedule.held) * schedule.threads * each
     used = across.TOGETHER[schedule.cluster] * schedule.cluster / PROCESSORS
-    return (min(1, kept / SUFFICIENT) + kept / (1 << 30)) * WORTH[min(blocks, len(WORTH)) - 1] * used
+    worth = STAYING if schedule.stays else WORTH[min(blocks, len(WORTH)) - 1]
+    return (min(1, kept / SUFFICIENT) + kept / (1 << 30)) * worth * used
 
 
 def _split(shape: Schedule, share: int, each: int, grain: int, blocks: int) -> Schedule:
