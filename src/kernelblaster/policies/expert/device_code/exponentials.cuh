@@ -1,16 +1,10 @@
-// exp(value - largest), also where both are infinite.
-template <typename T>
-__device__ T relative(T value, T largest) {
-  return value == largest ? (T)1 : exp(value - largest);
-}
-
 // The largest value so far, and the sum of exponentials of the differences from it.
 template <typename T>
 struct Exponentials {
   T largest, sum;
 
   __device__ void take(T value) {
-    const T scale = value == largest ? (T)1 : exp(-fabs(value - largest));
+    const T scale = exp(-fabs(value - largest));
     if (value > largest) {
       sum = sum * scale + 1;
       largest = value;
@@ -32,7 +26,7 @@ struct Exponentials {
     const T from = largest == -INFINITY ? (T)0 : largest;
     T more = 0;
     #pragma unroll
-    for (int k = 0; k < N; ++k) more += relative(values[k], from);
+    for (int k = 0; k < N; ++k) more += exp(values[k] - from);
     sum += more;
   }
 };
@@ -42,6 +36,6 @@ struct JoinExponentials {
   __device__ Exponentials<T> operator()(Exponentials<T> a, Exponentials<T> b) const {
     const T largest = b.largest > a.largest ? b.largest : a.largest;
     if (largest == -INFINITY) return {largest, a.sum + b.sum};
-    return {largest, a.sum * relative(a.largest, largest) + b.sum * relative(b.largest, largest)};
+    return {largest, a.sum * exp(a.largest - largest) + b.sum * exp(b.largest - largest)};
   }
 };

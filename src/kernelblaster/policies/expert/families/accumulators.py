@@ -37,13 +37,16 @@ struct Placed {
 
 @dataclass(frozen=True)
 class Taken:
-    """How a pack of elements is taken: statements before and after them. An element is taken into the result
-    named `running`, or by the statement `element`, which has a place for it."""
+    """How elements are taken in packs: statements before all packs, before and after those of each, and after
+    all. An element is taken into the result named `running`, or by the statement `element`, which has a place
+    for it."""
 
+    first: Sequence[str] = ()
     before: Sequence[str] = ()
     running: str = ""
     element: str = ""
     after: Sequence[str] = ()
+    last: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -116,18 +119,17 @@ class Accumulator:
         """How a thread of a row takes packs of elements: more cheaply than one by one, where that can be."""
         own = f"{self.stage.name}_here"
         if self.exact:  # a pack is summed up shortly first
-            return Taken(
-                before=[f"{self.kind} {own} = 0;"],
-                running=own,
-                after=[f"{self.name} += {own};"],
-            )
-        if self.stage.combine == "exponentials":
-            return Taken(
-                before=[f"{self.kind} {own}[{width}];"],
-                element=f"{own}[lane] = {{0}};",
-                after=[f"{self.name}.take({own});"],
-            )
-        return Taken(running=self.name)
+            before = [f"{self.kind} {own} = 0;"]
+            return Taken(before=before, running=own, after=[f"{self.name} += {own};"])
+        if self.stage.combine not in ("exponentials", "variation"):
+            return Taken(running=self.name)
+        running, first, last = self.name, [], []
+        if self.stage.combine == "variation":
+            running = f"{self.stage.name}_found"
+            first = [f"Differences<{self.kind}> {running};"]
+            last = [f"{self.name} = {running}.moments();"]
+        pack, element = [f"{self.kind} {own}[{width}];"], f"{own}[lane] = {{0}};"
+        return Taken(first, pack, element=element, after=[f"{running}.take({own});"], last=last)
 
     def given(self, stage: Stage) -> str | None:
         """Another stage's running result where this one has it anyway."""

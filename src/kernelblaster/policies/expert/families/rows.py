@@ -176,16 +176,19 @@ def _pass(rows: Rows, group: list[Stage]) -> list[str]:
     found = [a for a in all_found if a not in given]
     lines, bodies = _once(rows, [a.stage.body for a in found], group[0].name)
     lines += [f"{a.type} {a.name} = {a.start};" for a in found]
+    closing: list[str] = []
     taking = Taking(bodies)
     for a, body in zip(found, bodies, strict=True):
         value = rows.render.expression(body)
         way = a.by_packs(_lanes(rows))
+        lines += way.first
+        closing += way.last
         taking.before += way.before
         taking.element += [way.element.format(value)] if way.element else a.take(way.running, value)
         taking.after += way.after
         if a.stage.combine in ("argmax", "argmin"):
             taking.places |= {axis.name for axis in rows.kernel.reduced}
-    lines += _over_packs(rows, taking)
+    lines += [*_over_packs(rows, taking), *closing]
     return [*lines, *_combined(rows, found), *(a.result(given.get(a, a.name)) for a in all_found)]
 
 
