@@ -76,7 +76,7 @@ def served(server: JudgeServer, *processes: Any) -> None:
 def test_every_process_gets_its_own_answers_in_order(server: JudgeServer) -> None:
     said = context.Queue()
     served(server, *(context.Process(target=ask, args=(server.connect(), mark, said)) for mark in "ab"))
-    found = [said.get() for _ in range(6)]
+    found = [said.get(timeout=60) for _ in range(6)]
     for mark in "ab":
         evaluated, profiled, refused = [row for row in found if row[0] == mark]
         assert evaluated[1] == [f"{mark}{number}" for number in range(5)]

@@ -60,6 +60,9 @@ ACROSS = (
     # 24 and 10 rows for seven clusters, of which one block takes more than half of a processor's memory
     Across("group_norm", cluster=16, threads=256, kept=112, held=4, stays=True),
     Across("instance_norm", vectors=False, online=True, cluster=16, threads=256, kept=112, stays=True),
+    Across(
+        "log_softmax", online=True, cluster=16, threads=256, kept=112, stays=True
+    ),  # but rows begin anywhere
 )
 
 

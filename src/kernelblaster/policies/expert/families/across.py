@@ -104,11 +104,9 @@ def kept(kind: str, schedule: Schedule, packs: Mapping[str, Kept]) -> list[str]:
     start = "begin + thread"
     if packs and schedule.held:
         lines.append(f"constexpr int HELD = {schedule.held} / WIDTH;  // packs in each thread's registers")
-        lines += [f"{kept.pack} {name}_held[HELD];" for name, kept in packs.items()]
+        lines += [f"{one.pack} {name}_held[HELD];" for name, one in packs.items()]
         read = "read_once({0})" if schedule.streaming else "*{0}"
-        reads = [
-            f"if (at < packs) {name}_held[k] = {read.format(kept.place)};" for name, kept in packs.items()
-        ]
+        reads = [f"if (at < packs) {name}_held[k] = {read.format(one.place)};" for name, one in packs.items()]
         lines += unrolled(kind, "HELD", start, reads)
         start += " + HELD * THREADS"
     if packs and schedule.kept:
@@ -118,8 +116,8 @@ def kept(kind: str, schedule: Schedule, packs: Mapping[str, Kept]) -> list[str]:
         lines += _places(packs)
         lines.append("constexpr int BATCH = (KEPT + 15) / 16 * 4;  // packs that are waited for together")
         copies = [
-            f"if (at < packs) copy_async({name}_kept + k * THREADS, {kept.place});"
-            for name, kept in packs.items()
+            f"if (at < packs) copy_async({name}_kept + k * THREADS, {one.place});"
+            for name, one in packs.items()
         ]
         copies.append("if ((k + 1) % BATCH == 0 || k + 1 == KEPT) close_copies();")
         lines += unrolled(kind, "KEPT", start, copies)
@@ -187,8 +185,8 @@ def _places(packs: Mapping[str, Kept]) -> list[str]:
     """Where the thread's packs are in shared memory."""
     lines = ["extern __shared__ uint4 kept[];"]
     start = "kept"
-    for name, kept in packs.items():
-        lines.append(f"auto* {name}_kept = reinterpret_cast<{kept.pack}*>({start}) + thread;")
+    for name, one in packs.items():
+        lines.append(f"auto* {name}_kept = reinterpret_cast<{one.pack}*>({start}) + thread;")
         start = f"{name}_kept - thread + KEPT * THREADS"
     return lines
 

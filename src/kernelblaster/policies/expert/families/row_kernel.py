@@ -81,7 +81,15 @@ def rows_of(kernel: Kernel, plan: Plan) -> Rows:
     kernel = as_rows(flattened(kernel, plan))
     found = near(kernel, plan, kernel.reduced[-1], sides=True)
     render = near_renderer(emitting.renderer(plan), found)
-    return Rows(kernel, plan, found, render, accumulators(kernel, plan))
+    rows = Rows(kernel, plan, found, render, accumulators(kernel, plan))
+    if kernel.schedule.stays and not may_stay(rows):
+        rows = replace(rows, kernel=replace(kernel, schedule=replace(kernel.schedule, stays=False)))
+    return rows
+
+
+def may_stay(rows: Rows) -> bool:
+    """Whether a cluster can go on to further rows: all begin alike, and a last pass goes over each."""
+    return bool(rows.kernel.axes) and rows.start is None and any(store.each for store in rows.kernel.stores)
 
 
 def passes(kernel: Kernel) -> list[list[Stage]]:

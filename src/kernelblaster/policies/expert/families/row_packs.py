@@ -149,9 +149,11 @@ def keeping(rows: Rows) -> list[str]:
         single = {name: pack_type(rows.plan.buffers[load.buffer], "1") for load, name in rows.kept.items()}
         lines += peeled.kept(single, rows.kernel.schedule)
     if rows.cluster > 1:
-        packs = {name: pack_type(rows.plan.buffers[load.buffer]) for load, name in rows.kept.items()}
-        kept = {name: across.Kept(pack, _place(rows, name)) for name, pack in packs.items()}
-        return [*lines, *across.kept(rows.number, rows.kernel.schedule, kept)]
+        packs = {
+            name: across.Kept(pack_type(rows.plan.buffers[load.buffer]), _place(rows, name))
+            for load, name in rows.kept.items()
+        }
+        return [*lines, *across.kept(rows.number, rows.kernel.schedule, packs)]
     if not rows.kept:
         return []
     lines += [

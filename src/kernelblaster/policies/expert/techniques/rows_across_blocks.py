@@ -13,7 +13,13 @@ from itertools import product
 
 from kernelblaster.policies.expert.families import across
 from kernelblaster.policies.expert.families.reduction import FAMILIES
-from kernelblaster.policies.expert.families.row_kernel import Rows, element_bytes, needed_again, rows_of
+from kernelblaster.policies.expert.families.row_kernel import (
+    Rows,
+    element_bytes,
+    may_stay,
+    needed_again,
+    rows_of,
+)
 from kernelblaster.policies.expert.plan import Kernel, Plan, Schedule
 from kernelblaster.policies.expert.rewriting import MOST, everywhere
 from kernelblaster.policies.expert.techniques.online_reduction import single_pass
@@ -80,11 +86,10 @@ def _schedules(kernel: Kernel, plan: Plan) -> list[Schedule]:
 
 
 def _stays(rows: Rows, schedule: Schedule, each: int) -> bool:
-    """Whether a cluster should go on to further rows, which must be alike and as many."""
-    if across.blocks_per_processor(schedule, each) > 1 or schedule.held > HELD or rows.start is not None:
-        return False
+    """Whether a cluster should go on to further rows."""
+    alone = across.blocks_per_processor(schedule, each) == 1 and schedule.held <= HELD
     many = rows.plan.elements(rows.kernel.axes) >= 2 * across.together(schedule, each)
-    return many and any(store.each for store in rows.kernel.stores)
+    return alone and many and may_stay(rows)
 
 
 def _promise(schedule: Schedule, each: int) -> float:
