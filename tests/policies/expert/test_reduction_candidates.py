@@ -164,6 +164,22 @@ def test_both_sides_of_a_boundary_are_read_in_packs(judge: Judge) -> None:
     assert isinstance(outcome, Verification), outcome
 
 
+def test_sizes_as_constants(judge: Judge, tmp_path: Path) -> None:
+    """The sizes that all checks use are the constants here; others, and any number of rows, are right too."""
+    source = (suites_folder() / "core" / "level2" / "rmsnorm_rotary.py").read_text()
+    source = source.replace("length = 2048", "length = 9").replace("heads = 32", "heads = 3")
+    file = tmp_path / "task.py"
+    file.write_text(source.replace("head_dim = 128", "head_dim = 28"))
+    task = load_task(str(file))
+    plan = rewritten(initial_plan(capture(task)), *["kernel_fusion"] * 20, *ROWS, "index_simplification")
+    source = emit(plan)
+    assert "const int64_t cos_1 = SIZED ? 14 : any_cos_1;" in source
+    assert "if (x_1 == 9 && x_2 == 3 && x_3 == 28 && cos_1 == 14 &&" in source  # and any x_0
+    outcome = judge.check(task, Candidate(source=source)).outcome
+    assert isinstance(outcome, Verification), outcome
+    assert list(load_techniques()["index_simplification"](plan)) == []
+
+
 def test_rows_that_are_taken_together_are_added_in_double_once(judge: Judge) -> None:
     task = load_task("core/level1/sum_columns")
     plan = rewritten(initial_plan(capture(task)), "vectorized_memory_access", "unrolling")

@@ -2,7 +2,8 @@
 
 import importlib
 import pkgutil
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from types import ModuleType
 
 from kernelblaster.policies.expert import families
@@ -63,6 +64,8 @@ def emit(plan: Plan) -> str:
         emitted = known[kernel.family].emit(kernel, plan)
         helpers |= dict.fromkeys(emitted.helpers)
         typed, plain = _arguments(kernel, plan)
+        if kernel.schedule.sized:
+            emitted, typed = _sized(emitted, typed, known_sizes(kernel, plan))
         fit = f", {emitted.per_processor}" if emitted.per_processor else ""
         bound = f"__launch_bounds__({emitted.threads}{fit})"
         template = f"{emitted.template}\n" if emitted.template else ""
@@ -71,6 +74,39 @@ def emit(plan: Plan) -> str:
         kernels.append("\n".join([head, *indented(emitted.body), "}"]))
         launches.append(_launch(kernel.name, emitted, plain))
     return "\n\n".join([*helpers, *kernels, _launch_function(plan, launches)]) + "\n"
+
+
+def known_sizes(kernel: Kernel, plan: Plan) -> dict[str, int]:
+    """The primary workload's sizes that addresses and loops of the kernel depend on: not how many rows or
+    images there are."""
+    shapes = [plan.buffers[name].shape for name in (*kernel.reads, *kernel.writes)]
+    inner = [index for shape in shapes for index in shape[1:]]
+    inner += [axis.extent for axis in (*kernel.axes[1:], *kernel.reduced)]
+    used = used_names([], inner)
+    return {name: value for name, value in plan.sizes[0].items() if name in used}
+
+
+def _sized(emitted: Emitted, typed: list[str], sizes: Mapping[str, int]) -> tuple[Emitted, list[str]]:
+    """The kernel with one more variant, in which sizes are constants; and its parameters."""
+    here = {name: value for name, value in sizes.items() if f"int64_t {name}" in typed}
+    typed = [f"int64_t any_{part.split()[1]}" if part.split()[1] in here else part for part in typed]
+    lines = [f"const int64_t {name} = SIZED ? {value} : any_{name};" for name, value in here.items()]
+    others = emitted.template.removeprefix("template <").removesuffix(">")
+
+    def flagged(flag: str, variant: Variant) -> Variant:
+        return replace(variant, arguments=", ".join(filter(None, (flag, variant.arguments))))
+
+    variants = emitted.variants or (Variant("", "", emitted.blocks),)
+    equal = [f"{name} == {value}" for name, value in here.items()]
+    condition = " && ".join(filter(None, (*equal, variants[0].condition)))
+    first = replace(flagged("true", variants[0]), condition=condition)
+    emitted = replace(
+        emitted,
+        body=[*lines, *emitted.body],
+        template=f"template <{', '.join(filter(None, ('bool SIZED', others)))}>",
+        variants=(first, *(flagged("false", variant) for variant in variants)),
+    )
+    return emitted, typed
 
 
 def _launch(name: str, emitted: Emitted, arguments: list[str]) -> str:

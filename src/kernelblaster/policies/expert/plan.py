@@ -140,6 +140,7 @@ class Schedule:
     `coarsening` packs, `streaming` marks what is touched once, and `staged` turns tiles in shared memory.
     So many blocks of a `cluster` share a row; what is kept of it is then in their shared memory, and
     each thread has `held` more elements in registers. A cluster that `stays` goes on to further rows.
+    A kernel that is `sized` has the primary workload's sizes as constants in a variant for them.
     """
 
     threads: int = 256
@@ -156,6 +157,7 @@ class Schedule:
     cluster: int = 1
     held: int = 0
     stays: bool = False
+    sized: bool = False
     tile: Tile | TensorTile | None = None
 
     @property

@@ -24,6 +24,7 @@ TURNS = (
     "thread_coarsening",
     "unrolling",
     "block_shape",
+    "index_simplification",
     "cache_hints",
     "fast_math",
 )
