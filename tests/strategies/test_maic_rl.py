@@ -1,6 +1,7 @@
 """How the search goes about it: batches, retries, budgets; the world's own truth plays no part here."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from kernelblaster.knowledge import Content, KnowledgeBase
 from kernelblaster.optimize import Progress, optimize
 from kernelblaster.policies.policy import Attempt, Discrepancy, Sample, Target
 from kernelblaster.records import Candidate, Evaluation, Task, Unsupported
-from kernelblaster.store.run import create_run
+from kernelblaster.store.run import create_run, open_run
 from kernelblaster.strategies.search import Search
 from tests.strategies.world import World, attempt_of, solve, task_named
 
@@ -62,6 +63,40 @@ def test_the_order_in_which_verdicts_arrive_does_not_matter(tmp_path: Path) -> N
         found = solve(kb, tmp_path / type(world).__name__, world, rollouts=3)
         kept.append((found.candidate, found.steps, kb.content().entries))
     assert kept[0] == kept[1]
+
+
+@dataclass
+class Looking(World):
+    """Offers the same in another order where the knowledge base knows the state, as a policy may that looks
+    there; and is cut off after so many moves."""
+
+    knowledge: KnowledgeBase = field(default_factory=lambda: KnowledgeBase("sqlite://"))
+    moves_left: int = 1000
+
+    def proposals(self, attempt: Attempt, target: Target) -> Sequence[str]:
+        found = super().proposals(attempt, target)
+        return found[::-1] if self.knowledge.content().entries.get(target.state.name) else found
+
+    def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
+        self.moves_left -= 1
+        if self.moves_left < 0:
+            raise KeyboardInterrupt
+        return super().moves(attempt, technique, target)
+
+
+def test_a_draw_that_was_cut_off_is_drawn_from_the_same_offer(tmp_path: Path) -> None:
+    search = Search(evaluations=6, rollouts=1, choices=1, iterations=2, seed=3)
+    ways = []
+    for folder, cuts in (("whole", ()), ("cut", range(30))):
+        knowledge, task = KnowledgeBase("sqlite://"), task_named("t")
+        with create_run(tmp_path / folder) as run:
+            name = run.name
+        for moves in (*cuts, 1000):
+            world = Looking(knowledge=knowledge, moves_left=moves)
+            with open_run(tmp_path / folder, name, writing=True) as run, suppress(KeyboardInterrupt):
+                found = optimize(task, world, knowledge, run, search, world)  # type: ignore[arg-type]
+        ways.append([(step.technique, step.child) for step in found.steps])
+    assert ways[0] == ways[1] and ways[0]
 
 
 @dataclass

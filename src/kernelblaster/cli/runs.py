@@ -131,6 +131,8 @@ def _told(kind: str, data: dict[str, Any]) -> str:
             verdict = data["evaluation"]
             timing = f", {verdict['timing']['candidate_us']:.1f} us" if verdict["timing"] else ""
             return f"{verdict['outcome']['kind']}{timing}"
+        case "proposals":
+            return f"{len(data['techniques'])} techniques on offer"
         case "choice":
             techniques = ", ".join(option["technique"] for option in data["options"])
             return f"{data['state']}: {techniques or 'nothing applies'}"

@@ -238,7 +238,7 @@ class MaicRl:
         place, random = rollout.place, Random(f"{self._seed}/{key}")
         by_chance = random.random() < BY_CHANCE
         for number, target in enumerate(targets):
-            proposals = self._policy.proposals(place.attempt, target)
+            proposals = self._proposals(place, target, f"{key}/{number}")
             state, found = self._session.options(theta, target, proposals, place.applied, place.evaluation)
             known = [o for o in found if self._unsupported.isdisjoint(parts(o.optimization.technique))]
             options: list[dict[str, object]] = []
@@ -264,6 +264,15 @@ class MaicRl:
                 about = {"state": state, "target": number, "by_chance": by_chance}
                 return {**about, "options": options}
         return {"state": "", "options": []}
+
+    def _proposals(self, place: Place, target: Target, key: str) -> list[str]:
+        """What is on offer. It is recorded before anything is done with it: what is new goes to the knowledge
+        base, and a policy that looks there would offer something else after a crash."""
+        found = list(self._policy.proposals(place.attempt, target))
+        recorded: list[str] = self._session.once("proposals", key, lambda: {"techniques": found})[
+            "techniques"
+        ]
+        return recorded
 
     def _ordered(self, known: Sequence[Scored], random: Random, by_chance: bool) -> list[Scored]:
         """All of them in the order in which they are to be tried: now and then by chance alone, so that
