@@ -269,10 +269,7 @@ class MaicRl:
         """What is on offer. It is recorded before anything is done with it: what is new goes to the knowledge
         base, and a policy that looks there would offer something else after a crash."""
         found = list(self._policy.proposals(place.attempt, target))
-        recorded: list[str] = self._session.once("proposals", key, lambda: {"techniques": found})[
-            "techniques"
-        ]
-        return recorded
+        return list(self._session.once("proposals", key, lambda: {"techniques": found})["techniques"])
 
     def _ordered(self, known: Sequence[Scored], random: Random, by_chance: bool) -> list[Scored]:
         """All of them in the order in which they are to be tried: now and then by chance alone, so that

@@ -88,16 +88,15 @@ def known_sizes(kernel: Kernel, plan: Plan) -> dict[str, int]:
 
 def _sized(emitted: Emitted, typed: list[str], sizes: Mapping[str, int]) -> tuple[Emitted, list[str]]:
     """The kernel with one more variant, in which sizes are constants; and its parameters."""
-    here = {name: value for name, value in sizes.items() if f"int64_t {name}" in typed}
-    typed = [f"int64_t any_{part.split()[1]}" if part.split()[1] in here else part for part in typed]
-    lines = [f"const int64_t {name} = SIZED ? {value} : any_{name};" for name, value in here.items()]
+    renamed = {f"int64_t {name}": f"int64_t any_{name}" for name in sizes}
+    lines = [f"const int64_t {name} = SIZED ? {value} : any_{name};" for name, value in sizes.items()]
     others = emitted.template.removeprefix("template <").removesuffix(">")
 
     def flagged(flag: str, variant: Variant) -> Variant:
         return replace(variant, arguments=", ".join(filter(None, (flag, variant.arguments))))
 
     variants = emitted.variants or (Variant("", "", emitted.blocks),)
-    equal = [f"{name} == {value}" for name, value in here.items()]
+    equal = [f"{name} == {value}" for name, value in sizes.items()]
     condition = " && ".join(filter(None, (*equal, variants[0].condition)))
     first = replace(flagged("true", variants[0]), condition=condition)
     emitted = replace(
@@ -106,7 +105,7 @@ def _sized(emitted: Emitted, typed: list[str], sizes: Mapping[str, int]) -> tupl
         template=f"template <{', '.join(filter(None, ('bool SIZED', others)))}>",
         variants=(first, *(flagged("false", variant) for variant in variants)),
     )
-    return emitted, typed
+    return emitted, [renamed.get(part, part) for part in typed]
 
 
 def _launch(name: str, emitted: Emitted, arguments: list[str]) -> str:

@@ -19,7 +19,7 @@ __device__ void close_copies() {
 }
 
 // Waits for all but the last few batches of copies.
-__device__ void wait_for_copies(int but = 0) {
+__device__ void wait_for_copies(int but) {
   switch (but) {
     case 3: asm volatile("cp.async.wait_group 3;" ::: "memory"); break;
     case 2: asm volatile("cp.async.wait_group 2;" ::: "memory"); break;

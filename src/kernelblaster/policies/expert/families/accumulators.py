@@ -115,7 +115,7 @@ class Accumulator:
             return [f"{running}.take({value});"]
         return [f"{running} = {self.functor}()({running}, ({self.type})({value}));"]
 
-    def by_packs(self, width: str) -> "Taken":
+    def by_packs(self, width: str) -> Taken:
         """How a thread of a row takes packs of elements: more cheaply than one by one, where that can be."""
         own = f"{self.stage.name}_here"
         if self.exact:  # a pack is summed up shortly first

@@ -190,22 +190,14 @@ def _kept_packs(rows: Rows, names: list[str], at: str, *, last: bool) -> tuple[l
     return lines, start
 
 
-def each(rows: Rows) -> list[str]:
-    """A function that gives all packs of this thread to another one."""
-    return _each(rows, "each")
-
-
-def last(rows: Rows) -> list[str]:
-    """The same, which begins to read the next row."""
-    return _each(rows, "last", last=True)
-
-
-def _each(rows: Rows, name: str, *, last: bool = False) -> list[str]:
+def each(rows: Rows, *, last: bool = False) -> list[str]:
+    """A function that gives all packs of this thread to another one; that of the last pass begins to read the
+    next row."""
     names = list(rows.near.reads.values())
     ends = rows.start is not None
     at = "head + (int64_t)at * WIDTH" if ends else "at"
     again = ", ".join([at, *(f"read_{name}(at)" for name in names)])
-    lines = [f"auto {name} = [&](auto take) {{"]
+    lines = [f"auto {'last' if last else 'each'} = [&](auto take) {{"]
     if ends:
         held = rows.kept.values()
         lines += [f"  {peeled.single(end, names, held, rows.kernel.schedule)}" for end in peeled.ENDS]

@@ -39,7 +39,6 @@ from kernelblaster.policies.expert.families.row_packs import (
     divides,
     each,
     keeping,
-    last,
     pack_range,
     places,
     position,
@@ -58,13 +57,18 @@ def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
     if schedule.stays:
         lines += [*divider(rows), *pack_range(rows), *places(rows), *keeping(rows), "for (;;) {"]
         more = [*axes(rows), *readers(rows), *each(rows), *found, *across.onward(*rows.row, _count(rows))]
-        more += [*last(rows), *_element_stores(rows), *_row_stores(rows), *across.upon(rows.row[1])]
+        more += [
+            *each(rows, last=True),
+            *_element_stores(rows),
+            *_row_stores(rows),
+            *across.upon(rows.row[1]),
+        ]
         lines += [*indented(more), "}"]
     else:
         lines += [*axes(rows), *divider(rows), *pack_range(rows), *places(rows), *readers(rows)]
         lines += [*keeping(rows), *each(rows), *found, *_element_stores(rows), *_row_stores(rows)]
     each_bytes = element_bytes(rows.kept, plan)
-    total = emitting.count([axis.extent for axis in rows.kernel.axes])
+    total = _count(rows)
     together = schedule.rows_together
     blocks = f"({total} + {together - 1}) / {together}" if together > 1 else total
     if rows.cluster > 1:
@@ -99,7 +103,7 @@ def _variants(rows: Rows, blocks: str) -> Iterator[emitting.Variant]:
 
 def _count(rows: Rows) -> str:
     """How many rows there are."""
-    return text(indices.product(axis.extent for axis in rows.kernel.axes))
+    return emitting.count([axis.extent for axis in rows.kernel.axes])
 
 
 def _row(rows: Rows) -> list[str]:

@@ -33,7 +33,6 @@ TOGETHER = (512, 1024)  # threads on a processor
 BLOCKS = (6, 5, 4, 3, 2, 1)  # on a processor
 MANY = 2  # blocks with which a part of each row may be read twice
 WORTH = (1, 1.1, 1.13, 1.16, 1.21)  # of so many blocks on a processor: some load while others store
-PROCESSORS = 132  # of an H200
 SUFFICIENT = 256 << 10  # bytes that are kept on a processor; more helps little
 PLAIN = 3  # choices without registers
 HELD = 32  # elements: with more, a block that stays has too few registers for the rest
@@ -96,7 +95,7 @@ def _promise(schedule: Schedule, each: int) -> float:
     """How well memory is kept busy: by enough on every processor, of several blocks; as measured."""
     blocks = across.blocks_per_processor(schedule, each)
     kept = blocks * (schedule.kept + schedule.held) * schedule.threads * each
-    used = across.TOGETHER[schedule.cluster] * schedule.cluster / PROCESSORS
+    used = across.TOGETHER[schedule.cluster] * schedule.cluster  # processors
     worth = STAYING if schedule.stays else WORTH[min(blocks, len(WORTH)) - 1]
     return (min(1, kept / SUFFICIENT) + kept / (1 << 30)) * worth * used
 
