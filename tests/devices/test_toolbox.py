@@ -1,46 +1,57 @@
-"""The toolbox with a stand-in for the worker, under a tool that only runs it."""
+"""The toolbox with a stand-in for the launcher, under a tool that only runs it."""
 
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
-import pytest
-
-from kernelblaster.devices.device import ProfileJob
+from kernelblaster.devices.device import CallReport, ProfileJob
+from kernelblaster.devices.player_process import PlayerProcess
 from kernelblaster.devices.toolbox import Toolbox
-from kernelblaster.errors import DeviceLost
 
 TOOL = ["/usr/bin/env"]
-WORKER = """#!{python}
-import json, os, sys, time
-commands, replies, owner = sys.argv[3:6]
-out = open(replies, "w", buffering=1)
+LAUNCHER = """#!{python}
+import os, socket, sys, time
+channel = socket.socket(socket.AF_UNIX)
+channel.connect(sys.argv[2])
 time.sleep(0.3)
-print(json.dumps({{"ready": True}}), file=out)
+channel.sendall(b'{{"ready": true}}\\n')
 with open("{folder}/started", "a") as file:
     print(os.getpid(), file=file)
-while not os.path.exists(commands):
-    if not os.path.exists(os.path.dirname(commands)):
-        sys.exit()
-    time.sleep(0.005)
-for line in open(commands):
-    if line.startswith("profile"):
-        print(json.dumps({fault}), file=out)
+for line in channel.makefile():
+    channel.sendall(b'{answer}\\n')
 print("the tool's words")
 """
 
 
-def toolbox(folder: Path, fault: str = '{"work": []}') -> Toolbox:
-    worker = folder / "worker"
-    worker.write_text(WORKER.format(python=sys.executable, folder=folder, fault=fault))
-    worker.chmod(0o755)
-    return Toolbox(worker, {"PATH": os.environ["PATH"]})
+class Loaded:
+    """What the toolbox needs of a runner."""
+
+    def __init__(self, player: PlayerProcess) -> None:
+        self._player = player
+
+    def ask(self, command: str) -> dict[str, Any]:
+        return self._player.command(command, 5.0)
+
+    def profile(self, arguments: object, limit_s: float) -> CallReport:
+        return CallReport(str(self.ask("profile").get("error", "")), (), 0, ())
+
+    def drop_all(self) -> None:
+        pass
+
+
+def toolbox(folder: Path, answer: str = '{"ok": true}') -> Toolbox:
+    launcher = folder / "launcher"
+    launcher.write_text(LAUNCHER.format(python=sys.executable, folder=folder, answer=answer))
+    launcher.chmod(0o755)
+    load: Any = lambda player, _: Loaded(player)  # noqa: E731
+    return Toolbox(launcher, {"PATH": os.environ["PATH"]}, load)
 
 
 def job(folder: Path) -> ProfileJob:
-    return ProfileJob(folder / "candidate.so", [], "primary", 64)
+    return ProfileJob(folder / "candidate.so", (), "primary")
 
 
 def started(folder: Path) -> list[int]:
@@ -57,25 +68,25 @@ def gone(process: int) -> bool:
 
 
 def test_each_job_is_answered(tmp_path: Path) -> None:
-    output, answers = toolbox(tmp_path).run(TOOL, "ab", [job(tmp_path), job(tmp_path)])
-    assert answers == [{"work": []}] * 2
+    output, reports = toolbox(tmp_path).run(TOOL, [job(tmp_path), job(tmp_path)])
+    assert len(reports) == 2
     assert "the tool's words" in output
     assert len(started(tmp_path)) == 1
 
 
 def test_what_is_wanted_again_is_started_ahead(tmp_path: Path) -> None:
     tools = toolbox(tmp_path)
-    tools.run(TOOL, "ab", [job(tmp_path)], again=True)
+    tools.run(TOOL, [job(tmp_path)], again=True)
     tools.settle()
     first, ahead = started(tmp_path)
-    tools.run(TOOL, "cd", [job(tmp_path)])
+    tools.run(TOOL, [job(tmp_path)])
     assert started(tmp_path) == [first, ahead]
     tools.close()
 
 
 def test_what_was_started_ahead_ends_with_the_toolbox(tmp_path: Path) -> None:
     tools = toolbox(tmp_path)
-    tools.run(TOOL, "ab", [job(tmp_path)], again=True)
+    tools.run(TOOL, [job(tmp_path)], again=True)
     tools.settle()
     tools.close()
     assert all(gone(process) for process in started(tmp_path))
@@ -83,13 +94,17 @@ def test_what_was_started_ahead_ends_with_the_toolbox(tmp_path: Path) -> None:
 
 def test_what_died_while_it_waited_is_started_anew(tmp_path: Path) -> None:
     tools = toolbox(tmp_path)
-    tools.run(TOOL, "ab", [job(tmp_path)], again=True)
+    tools.run(TOOL, [job(tmp_path)], again=True)
     tools.settle()
     subprocess.run(["kill", "-9", str(started(tmp_path)[-1])], check=True)
     time.sleep(0.2)
-    assert tools.run(TOOL, "ab", [job(tmp_path)])[1] == [{"work": []}]
+    assert len(tools.run(TOOL, [job(tmp_path)])[1]) == 1
 
 
-def test_a_fault_under_a_tool(tmp_path: Path) -> None:
-    with pytest.raises(DeviceLost, match="under /usr/bin/env: out of memory"):
-        toolbox(tmp_path, '{"fault": "out of memory"}').run(TOOL, "ab", [job(tmp_path)], again=True)
+def test_a_launcher_that_dies_under_a_tool_leaves_its_output(tmp_path: Path) -> None:
+    tools = toolbox(tmp_path)
+    launcher = tmp_path / "launcher"
+    dying = "print('hit an error', flush=True)\nos._exit(3)\nfor line in channel"
+    launcher.write_text(launcher.read_text().replace("for line in channel", dying))
+    output, reports = tools.run(TOOL, [job(tmp_path)])
+    assert reports == [] and "hit an error" in output

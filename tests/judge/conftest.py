@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernelblaster.judge.baseline import ModuleBaseline
-from kernelblaster.judge.layout import arena_bytes
+from kernelblaster.judge.layout import slot_bytes, spare_bytes
 from kernelblaster.judge.timing import Timer, conclude
 from kernelblaster.judge.verify import Verifier
 from kernelblaster.records import Outcome, Task, Timing, Verification
@@ -66,7 +66,8 @@ class Bench:
         self.task = task
         self.seed = seed
         self.device = FakeDevice(task.signature, seed=seed)
-        self.device.arena(max(arena_bytes(task.signature, w) for w in task.workloads))
+        sizes = slot_bytes(task.signature, task.workloads)
+        self.device.arena(sizes, spare_bytes(task.signature, task.workloads))
         self.baseline = ModuleBaseline(task, self.device)
 
     def verify(self, body: Body) -> Verification | Outcome:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernelblaster.judge import precision, verify
+from kernelblaster.judge import memory_check, precision
 from kernelblaster.tasks import values
 
 
@@ -63,8 +63,33 @@ def test_filling_keeps_nothing_but_its_piece(monkeypatch: pytest.MonkeyPatch) ->
         assert live.peak < FEW
 
 
-def test_checksums_need_little() -> None:
+def test_hashes_need_nothing_but_their_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_check, "PIECE", PIECE)
     raw = torch.randint(0, 255, (1 << 22,), dtype=torch.uint8)
     with LiveBytes(raw) as live:
-        verify.checksum(raw)
-    assert live.peak < raw.nbytes / 16
+        memory_check.keyed_hash(raw, 7)
+    assert live.peak < raw.nbytes / 8
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 9, 4096, 4099])
+def test_every_change_changes_the_hash(length: int) -> None:
+    generator = torch.Generator().manual_seed(length)
+    raw = torch.randint(0, 255, (length,), dtype=torch.uint8, generator=generator)
+    before = memory_check.keyed_hash(raw, 7)
+    assert torch.equal(before, memory_check.keyed_hash(raw.clone(), 7))
+    assert not torch.equal(before, memory_check.keyed_hash(raw, 8))
+    for place in {0, length // 2, length - 1}:
+        changed = raw.clone()
+        changed[place] ^= 1
+        assert not torch.equal(before, memory_check.keyed_hash(changed, 7))
+
+
+def test_a_change_that_keeps_all_sums_is_seen() -> None:
+    words = torch.arange(4096, dtype=torch.int64)
+    before = memory_check.keyed_hash(words.view(torch.uint8), 7)
+    square = words.clone().view(64, 64)
+    square[3, 5] += 9
+    square[3, 6] -= 9
+    square[4, 5] -= 9
+    square[4, 6] += 9
+    assert not torch.equal(before, memory_check.keyed_hash(square.view(-1).view(torch.uint8), 7))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kernelblaster.devices.device import Pointer, ProfileJob
-from kernelblaster.devices.emulated import REPEATED_BYTES, EmulatedDevice
+from kernelblaster.devices.emulated import PAGE, REPEATED_BYTES, EmulatedDevice
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.judge import Judge, Options
 from kernelblaster.judge.modelled import MODEL_ERROR, ModelledTimer, modelled_speedup, total_us
@@ -153,10 +153,10 @@ def test_only_the_beginnings_of_the_primary_workload_are_filled(device: Numbered
     judge.close()
     job = device.jobs[0]
     _, x, weight = (a for a in job.arguments if isinstance(a, Pointer))
-    arena = device.arena(0)
+    arena = device.arena().memory
     values = arena[x.offset : x.offset + x.bytes].view(torch.float32)
-    filled = REPEATED_BYTES // 4
-    assert job.workload == "primary" and x.bytes == 4 * 8 * 3000000 and job.extent > 2 * x.bytes
+    filled = (REPEATED_BYTES + PAGE) // 4
+    assert job.workload == "primary" and x.bytes == 4 * 8 * 3000000
     assert (values[:filled] != 0).float().mean() > 0.99 and values[filled:].count_nonzero() == 0
     assert (arena[weight.offset : weight.offset + weight.bytes].view(torch.float32) > 0).all()
 
@@ -165,7 +165,7 @@ def timed(device: Numbered, certain_bytes: int) -> Timing | Rejected | RuntimeFa
     task, _ = relu()
     judge = Judge(device)
     timer = ModelledTimer(device, task, judge._baseline(task))
-    profile = device.profile([ProfileJob(Path("x"), (), "primary", 0)])[0]
+    profile = device.profile([ProfileJob(Path("x"), (), "primary")])[0]
     return timer.time(profile, Floor(bytes=certain_bytes, certain_bytes=certain_bytes, operations=0))
 
 
@@ -189,7 +189,7 @@ def test_a_grid_that_no_gpu_launches_is_refused(device: Numbered) -> None:
 
 def test_kernels_add_up(device: Numbered) -> None:
     device.durations_us = (10.0, 32.0)
-    assert total_us(device.profile([ProfileJob(Path("x"), (), "primary", 0)])[0]) == 42.0
+    assert total_us(device.profile([ProfileJob(Path("x"), (), "primary")])[0]) == 42.0
 
 
 def test_compiled_baselines_are_not_modelled(device: Numbered) -> None:

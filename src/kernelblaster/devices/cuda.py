@@ -1,8 +1,8 @@
 """A real GPU. The process that opens it owns it: others wait, so that nothing disturbs a timing."""
 
 import contextlib
-import ctypes
 import fcntl
+import itertools
 import os
 import sys
 import tempfile
@@ -13,13 +13,16 @@ from pathlib import Path
 import torch
 
 from kernelblaster.devices import activity, ncu, sanitizer
-from kernelblaster.devices.cuda_memory import SharedMemory
-from kernelblaster.devices.device import CandidateDied, CandidateHung, ProfileJob
+from kernelblaster.devices.cuda_memory import SharedSlots
+from kernelblaster.devices.device import Arena, CandidateDied, CandidateHung, ProfileJob, Slot
+from kernelblaster.devices.device_code import CUBIN
+from kernelblaster.devices.native_build import launcher_executable
+from kernelblaster.devices.player_process import PlayerPool, PlayerProcess, start_player
+from kernelblaster.devices.recorder import GpuFacts, Recorder
+from kernelblaster.devices.replay import ReplayRunner
 from kernelblaster.devices.specs import GpuSpec, spec_named
 from kernelblaster.devices.toolbox import Toolbox
-from kernelblaster.devices.toolchain import toolchain
-from kernelblaster.devices.worker_build import worker_executable
-from kernelblaster.devices.worker_process import WorkerPool, WorkerRunner
+from kernelblaster.devices.window import rounded
 from kernelblaster.errors import DeviceLost, NoDevice
 from kernelblaster.records import Profile
 from kernelblaster.settings import library_path, settings, visible_device
@@ -39,9 +42,10 @@ def why_no_gpu() -> str | None:
 
 
 class CudaDevice:
-    """GPU 0 of this process. `spares` workers are kept started."""
+    """GPU 0 of this process. `spares` launchers are kept started."""
 
     modelled = False
+    protects_inputs = True
 
     def __init__(self, spares: int = 2) -> None:
         reason = why_no_gpu()
@@ -55,21 +59,17 @@ class CudaDevice:
         self._lock = _own(str(self._properties.uuid))
         torch.zeros(1, device=self.torch_device)
         self.spec = self._spec()
-        runtime = toolchain().runtime
-        if runtime is None:
-            raise NoDevice("libcudart was not found beside nvcc; install the CUDA runtime.")
-        self._runtime = ctypes.CDLL(_loaded_runtime() or runtime)
         environment = {
-            "KERNELBLASTER_CUDART": runtime,
             "CUDA_VISIBLE_DEVICES": visible_device(),
             "LD_LIBRARY_PATH": library_path(),
             "PATH": "/usr/bin:/bin",
         }
-        executable = worker_executable(self.spec.architecture)
-        self._pool = WorkerPool(executable, FLUSH_BYTES, environment, spares)
-        self._toolbox = Toolbox(executable, environment)
-        self._memory: SharedMemory | None = None
-        self._tensor: torch.Tensor | None = None
+        executable = launcher_executable(self.spec.architecture)
+        self._recorder = Recorder()
+        self._pool = PlayerPool(lambda: start_player(executable, [str(FLUSH_BYTES)], environment), spares)
+        self._toolbox = Toolbox(executable, environment, self._loaded)
+        self._memory: SharedSlots | None = None
+        self._arena: Arena | None = None
         self._flush = torch.zeros(FLUSH_BYTES // 4, device=self.torch_device)
         self._events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]  # type: ignore[no-untyped-call]
 
@@ -78,38 +78,57 @@ class CudaDevice:
         return str(self._properties.name)
 
     def sandbox_gaps(self) -> str:
-        """What the workers' sandbox lacks on this system, in words."""
-        worker = self._pool.take()
-        gaps = worker.wait_ready()
-        self._pool.retire(worker)
-        return gaps
+        """What the recorder's sandbox lacks on this system, in words."""
+        return self._recorder.gaps()
 
-    def arena(self, size: int) -> torch.Tensor:
-        if self._memory is None or self._memory.size < size:
-            self._tensor = None
+    def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
+        wanted = [rounded(size) for size in sizes]
+        have = self._memory.sizes if self._memory else []
+        fits = len(have) > len(wanted) and all(h >= w for h, w in zip(have, wanted, strict=False))
+        # Slots far larger than asked for would have to be checked for stray writes in full, every time.
+        fits = fits and sum(have) <= 2 * (sum(wanted) + rounded(spare)) and have[-1] >= spare
+        if sizes and not fits:
+            self._arena = None
             if self._memory is not None:
                 self._memory.free()
                 self._memory = None
             torch.cuda.empty_cache()
-            self._memory = SharedMemory(self._runtime, size)
-            self._tensor = self._memory.tensor()
-        assert self._tensor is not None
-        return self._tensor
+            self._memory = SharedSlots([*sizes, spare])
+            starts = itertools.accumulate(self._memory.sizes, initial=0)
+            slots = [Slot(start, size) for start, size in zip(starts, self._memory.sizes, strict=False)]
+            self._arena = Arena(self._memory.tensor(), tuple(slots[:-1]))
+        assert self._arena is not None, "the first call gives sizes"
+        return self._arena
 
-    def start(self, binary: Path) -> WorkerRunner:
-        assert self._memory is not None, "arena() comes first"
-        worker = self._pool.take()
-        runner = _Runner(worker, self._pool)
+    def start(self, binary: Path) -> ReplayRunner:
+        player = self._pool.take()
         try:
-            runner.prepare(f"arena {self._memory.handle} {self._memory.size}")
-        except (CandidateDied, CandidateHung) as error:
-            runner.close()
-            raise DeviceLost(f"a worker could not map the judge's memory: {error}") from error
-        try:
-            runner.prepare(f"load {binary}")
+            return self._loaded(player, binary, retire=self._pool.retire)
         except (CandidateDied, CandidateHung):
-            runner.close()
+            self._pool.retire(player)
             raise
+
+    def _loaded(
+        self, player: PlayerProcess, binary: Path, retire: Callable[[PlayerProcess], None] | None = None
+    ) -> ReplayRunner:
+        assert self._memory is not None, "arena() comes first"
+        told = player.wait_ready()
+        attributes = {int(number): int(value) for number, value in told["attributes"].items()}
+        gpu = GpuFacts(str(told["name"]), int(told["memory"]), attributes)
+        limit_s = settings().call_limit_s
+
+        def answer(question: str) -> int:
+            return int(runner.ask(f"fact {question}")["value"])
+
+        runner = _Runner(player, self._recorder, binary, gpu, self.arena(), answer, limit_s)
+        runner.retire = retire
+        try:
+            player.share(self._memory.descriptors)
+            sizes = " ".join(str(size) for size in self._memory.sizes)
+            runner.ask(f"slots {len(self._memory.sizes)} {sizes}")
+        except (CandidateDied, CandidateHung) as error:
+            raise DeviceLost(f"a launcher could not map the judge's memory: {error}") from error
+        runner.load(binary.parent / CUBIN)
         return runner
 
     def settle(self) -> None:
@@ -128,23 +147,22 @@ class CudaDevice:
         return float(begin.elapsed_time(end)) * 1e3
 
     def profile(self, jobs: Sequence[ProfileJob]) -> list[Profile]:
-        assert self._memory is not None
         torch.cuda.synchronize()
         if settings().ncu is not None:
-            profiles = ncu.profile(self._toolbox, self._memory.handle, jobs, self.name)
+            profiles = ncu.profile(self._toolbox, jobs, self.name)
             if profiles is not None:
                 return profiles
         return [activity.profile(self.start(job.binary), job, self.name) for job in jobs]
 
     def findings(self, job: ProfileJob) -> list[str]:
-        assert self._memory is not None
         torch.cuda.synchronize()
-        return sanitizer.findings(self._toolbox, self._memory.handle, job)
+        return sanitizer.findings(self._toolbox, job)
 
     def close(self) -> None:
         self._pool.close()
         self._toolbox.close()
-        self._tensor = None
+        self._recorder.close()
+        self._arena = None
         if self._memory is not None:
             self._memory.free()
             self._memory = None
@@ -176,23 +194,14 @@ class CudaDevice:
         return known.model_copy(update=actual)
 
 
-class _Runner(WorkerRunner):
-    def __init__(self, worker, pool: WorkerPool) -> None:  # type: ignore[no-untyped-def]
-        super().__init__(worker, settings().call_limit_s)
-        self._pool = pool
+class _Runner(ReplayRunner):
+    """Its player is one of a pool, or runs under a tool and ends with that."""
+
+    retire: Callable[[PlayerProcess], None] | None = None
 
     def close(self) -> None:
-        self._pool.retire(self._worker)
-
-
-def _loaded_runtime() -> str | None:
-    """The CUDA runtime that torch has loaded: the arena must come from the same one."""
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/maps").read_text().splitlines():
-            path = line.rpartition(" ")[2]
-            if "libcudart.so" in path:
-                return path
-    return None
+        if self.retire is not None:
+            self.retire(self._player)
 
 
 def _own(uuid: str):  # type: ignore[no-untyped-def]

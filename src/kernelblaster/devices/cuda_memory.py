@@ -1,53 +1,119 @@
-"""Device memory that other processes can map: the arena that judge and candidates share."""
+"""Device memory in slots that other processes can map where they like: the arena on a GPU.
 
+Each slot is physical memory of its own (`cuMemCreate`) with a descriptor that travels to players over a
+local socket. The judge maps all slots one after the other, writable; a player maps each at the address
+that a layout says, read-only unless it is an output.
+"""
+
+import contextlib
 import ctypes
+import os
+from collections.abc import Sequence
 
 import torch
 
+from kernelblaster.devices.window import rounded
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 
-HANDLE_BYTES = 64
-# Memory of another size is mapped by other processes in small pages: the same kernel then took up
-# to 1.9 times as long there as in the process that allocated it (benchmarks/placement.py).
-PAGE_BYTES = 2 << 20
+PINNED, ON_DEVICE, FILE_DESCRIPTOR, READ_WRITE = 1, 1, 1, 3
 
 
-class _Handle(ctypes.Structure):
-    _fields_ = [("reserved", ctypes.c_char * HANDLE_BYTES)]
+class _Location(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
 
 
-class SharedMemory:
-    """One allocation made by the CUDA runtime itself (not by torch), with its process-wide handle."""
+class _Properties(ctypes.Structure):
+    _fields_ = [
+        ("type", ctypes.c_int),
+        ("handle_types", ctypes.c_int),
+        ("location", _Location),
+        ("unused", ctypes.c_void_p),
+        ("flags", ctypes.c_ubyte * 8),
+    ]
 
-    def __init__(self, runtime: ctypes.CDLL, size: int) -> None:
-        self._runtime = runtime
-        self.size = size = -(-size // PAGE_BYTES) * PAGE_BYTES
-        self._pointer = ctypes.c_void_p()
-        status = runtime.cudaMalloc(ctypes.byref(self._pointer), ctypes.c_size_t(size))
-        if status != 0:
-            runtime.cudaGetLastError()
-            free = torch.cuda.mem_get_info()[0]
-            raise KernelBlasterError(
-                f"the task does not fit: {size / 1e9:.2f} GB of device memory are needed for its "
-                f"tensors, {free / 1e9:.2f} GB are free."
-            )
-        handle = _Handle()
-        runtime.cudaIpcGetMemHandle.argtypes = [ctypes.POINTER(_Handle), ctypes.c_void_p]
-        if runtime.cudaIpcGetMemHandle(ctypes.byref(handle), self._pointer) != 0:
-            raise DeviceLost("this system does not let processes share device memory (CUDA IPC).")
-        self.handle = bytes(ctypes.string_at(ctypes.addressof(handle), HANDLE_BYTES)).hex()
+
+class _Access(ctypes.Structure):
+    _fields_ = [("location", _Location), ("flags", ctypes.c_int)]
+
+
+class SharedSlots:
+    """Physical memory for each size, mapped side by side in this process."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.sizes = [rounded(size) for size in sizes]
+        self.descriptors: list[int] = []
+        self._driver = ctypes.CDLL("libcuda.so.1")
+        self._handles: list[ctypes.c_uint64] = []
+        self._base = ctypes.c_uint64()
+        self._mapped = 0
+        total = sum(self.sizes)
+        self._check(
+            self._driver.cuMemAddressReserve(
+                ctypes.byref(self._base), _size(total), _size(0), ctypes.c_uint64(0), ctypes.c_uint64(0)
+            ),
+            "addresses for the arena",
+        )
+        try:
+            for size in self.sizes:
+                self._add(size)
+            access = _Access(_Location(ON_DEVICE, 0), READ_WRITE)
+            code = self._driver.cuMemSetAccess(self._base, _size(total), ctypes.byref(access), _size(1))
+            self._check(code, "access to the arena")
+        except BaseException:
+            self.free()
+            raise
+
+    def tensor(self) -> torch.Tensor:
+        """All slots as one tensor of bytes."""
+        return torch.as_tensor(self, device="cuda")
 
     @property
     def __cuda_array_interface__(self) -> dict[str, object]:
         return {
-            "shape": (self.size,),
+            "shape": (sum(self.sizes),),
             "typestr": "|u1",
-            "data": (self._pointer.value, False),
+            "data": (self._base.value, False),
             "version": 3,
         }
 
-    def tensor(self) -> torch.Tensor:
-        return torch.as_tensor(self, device="cuda")
-
     def free(self) -> None:
-        self._runtime.cudaFree(self._pointer)
+        """Give all of it back; players that have it mapped keep it until they end."""
+        if self._mapped:
+            self._driver.cuMemUnmap(self._base, _size(self._mapped))
+        for handle in self._handles:
+            self._driver.cuMemRelease(handle)
+        for descriptor in self.descriptors:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+        self._driver.cuMemAddressFree(self._base, _size(sum(self.sizes)))
+        self._handles, self.descriptors, self._mapped = [], [], 0
+
+    def _add(self, size: int) -> None:
+        handle = ctypes.c_uint64()
+        wanted = _Properties(type=PINNED, handle_types=FILE_DESCRIPTOR, location=_Location(ON_DEVICE, 0))
+        nothing = ctypes.c_uint64(0)
+        code = self._driver.cuMemCreate(ctypes.byref(handle), _size(size), ctypes.byref(wanted), nothing)
+        if code != 0:
+            free = torch.cuda.mem_get_info()[0]
+            raise KernelBlasterError(
+                f"the task does not fit: {sum(self.sizes) / 1e9:.2f} GB of device memory are needed for its "
+                f"tensors, {free / 1e9:.2f} GB are free."
+            )
+        self._handles.append(handle)
+        place = ctypes.c_uint64(self._base.value + self._mapped)
+        self._check(self._driver.cuMemMap(place, _size(size), _size(0), handle, nothing), "mapping memory")
+        self._mapped += size
+        descriptor = ctypes.c_int(-1)
+        code = self._driver.cuMemExportToShareableHandle(
+            ctypes.byref(descriptor), handle, ctypes.c_int(FILE_DESCRIPTOR), nothing
+        )
+        self._check(code, "sharing memory with other processes")
+        self.descriptors.append(descriptor.value)
+
+    def _check(self, code: int, what: str) -> None:
+        if code != 0:
+            raise DeviceLost(f"the CUDA driver refused {what} (error {code}).")
+
+
+def _size(value: int) -> ctypes.c_size_t:
+    return ctypes.c_size_t(value)

@@ -1,7 +1,8 @@
 """What the judge asks of a device. Two kinds exist: a real GPU, and the PTX machine.
 
-A device owns an `Arena`: memory that the judge sees as a torch tensor and that a candidate's
-process works on. Candidates run in a `Runner`, a process of their own that may die at any time.
+A device owns an `Arena`: memory that the judge sees as a torch tensor and that a candidate's kernels
+work on. A `Runner` records what a candidate's host code asks for, in a process without a GPU, and
+replays it in another one that holds nothing else of the candidate but its device code.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,13 +18,33 @@ from kernelblaster.records.profile import Depth
 
 
 @dataclass(frozen=True)
-class Pointer:
-    """An argument: an address, as an offset into the arena, with how many bytes from there belong to
-    the tensor of that name. Only a device that checks accesses needs to know."""
+class Slot:
+    """A part of the arena with a mapping of its own: one tensor lies in it at a time."""
 
+    start: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Arena:
+    """Memory that the judge sees as one tensor (uint8) of `slots` one after the other. What lies behind the
+    last of them is the judge's alone."""
+
+    memory: torch.Tensor
+    slots: tuple[Slot, ...]
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A tensor argument: `bytes` of a slot, from `offset` in the arena on. `address` is what the candidate
+    is given for it, and `written` says that it is an output; all others are mapped read-only."""
+
+    slot: int
     offset: int
-    bytes: int | None = None
-    name: str = ""
+    bytes: int
+    name: str
+    address: int
+    written: bool = False
 
 
 Argument = Pointer | int | float | bool
@@ -60,9 +81,9 @@ class CallReport:
 @dataclass(frozen=True)
 class TimeReport:
     """One timed call on a cold cache. `event_us` spans the candidate's work alone, `span_us` that
-    and the flushing before it, `wall_us` the same by the worker's clock, and `owner_us` by the
-    judge's own clock, outside the candidate's process. `flush_us` is what the flushing usually
-    takes, measured before the candidate was loaded."""
+    and the flushing before it, `wall_us` the same by the launcher's clock, and `owner_us` by the
+    judge's own clock. `flush_us` is what the flushing usually takes, measured before the candidate
+    was loaded."""
 
     call: CallReport
     event_us: float
@@ -79,7 +100,11 @@ def synchronize(device: torch.device) -> None:
 
 
 class CandidateDied(Exception):
-    """The candidate's process ended; the message says how."""
+    """A process that ran the candidate ended; the message says how."""
+
+
+class Nondeterministic(CandidateDied):
+    """Two recordings of one call differ: the host code depends on more than that call's arguments."""
 
 
 class CandidateHung(Exception):
@@ -92,7 +117,11 @@ class CandidateHung(Exception):
 
 @runtime_checkable
 class Runner(Protocol):
-    """A candidate, loaded in a process of its own."""
+    """A candidate: its host code is recorded for given arguments, its launches replayed."""
+
+    def record(self, calls: "Sequence[Sequence[Argument]]") -> None:
+        """Record these calls together, ahead of time; each is recorded when it is needed otherwise."""
+        ...
 
     def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport: ...
 
@@ -117,12 +146,18 @@ class Device(Protocol):
     @property
     def modelled(self) -> bool: ...
 
-    def arena(self, size: int) -> torch.Tensor:
-        """At least `size` bytes of memory (uint8) that runners started later will share."""
+    @property
+    def protects_inputs(self) -> bool:
+        """Whether a candidate that writes to an input is ended at once."""
+        ...
+
+    def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
+        """A slot for each size (in bytes, rounded up to what can be mapped), and `spare` bytes beside them,
+        for runners that are started later. Without sizes: the arena that is there."""
         ...
 
     def start(self, binary: Path) -> Runner:
-        """Load a compiled candidate into a fresh process that shares the current arena."""
+        """A compiled candidate, in fresh processes that share the current arena."""
         ...
 
     def settle(self) -> None:
@@ -146,12 +181,10 @@ class Device(Protocol):
 
 @dataclass(frozen=True)
 class ProfileJob:
-    """A verified candidate with arguments that point into the first `extent` bytes of the arena.
-    `depth` is how much is counted."""
+    """A verified candidate with arguments that point into the arena. `depth` is how much is counted."""
 
     binary: Path
     arguments: tuple[Argument, ...]
     workload: str
-    extent: int
     depth: Depth = "detailed"
     limit_s: float = 30.0

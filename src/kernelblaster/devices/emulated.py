@@ -1,8 +1,9 @@
-"""The emulated device: no GPU, the same candidates. Their host code runs unmodified in a worker whose
-CUDA runtime is the PTX machine; every access is checked, every instruction counted. Time is
+"""The emulated device: no GPU, the same candidates. Their host code is recorded as for a GPU, and the
+launches are replayed on the PTX machine; every access is checked, every instruction counted. Time is
 modelled, from what some blocks of each launch cost."""
 
-import tempfile
+import itertools
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,19 +12,24 @@ from typing import Any
 import torch
 
 from kernelblaster.devices.device import (
+    Arena,
     Argument,
     CallReport,
     CandidateDied,
-    CandidateHung,
-    Pointer,
     ProfileJob,
+    Slot,
     TimeReport,
 )
+from kernelblaster.devices.device_code import PTX, device_code
+from kernelblaster.devices.launch_list import LaunchList
 from kernelblaster.devices.modelled_profile import modelled_profile
-from kernelblaster.devices.occupancy import capability, limits_of
+from kernelblaster.devices.native_build import emulating_player
+from kernelblaster.devices.occupancy import blocks_per_multiprocessor, capability, limits_of
+from kernelblaster.devices.player_process import PlayerProcess, start_player
+from kernelblaster.devices.recorder import GpuFacts, Recorder
+from kernelblaster.devices.replay import ReplayRunner
 from kernelblaster.devices.specs import GpuSpec, gpu_specs
-from kernelblaster.devices.worker_build import emulated_worker
-from kernelblaster.devices.worker_process import WorkerProcess, WorkerRunner, call_report, encode
+from kernelblaster.devices.window import rounded
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.ptx.machine import NotEmulated
 from kernelblaster.records import Profile
@@ -31,52 +37,75 @@ from kernelblaster.settings import settings
 
 DEFAULT_GPU = "h200"
 REPEATED_BYTES = 16 << 20  # of each tensor: what a caller of `profile` fills; the rest repeats it
+PAGE = 4096  # slots of the arena are multiples of this: the machine knows every tensor's own bounds
+MODELLED_MEMORY = 80 << 30
+PORTABLE_CLUSTER = 8
+CLUSTERS_SINCE = 9  # compute capability
 
 
 class EmulatedDevice:
     """The PTX machine as a device. `gpu` is the one it stands for: a name, or a specification."""
 
     modelled = True
+    protects_inputs = False
     torch_device = torch.device("cpu")
 
     def __init__(self, gpu: str | GpuSpec = DEFAULT_GPU) -> None:
         if isinstance(gpu, str) and gpu not in gpu_specs():
             raise KernelBlasterError(f"GPU {gpu} is not one of {', '.join(gpu_specs())}.")
         self.spec: GpuSpec = gpu_specs()[gpu] if isinstance(gpu, str) else gpu
-        self._executable = emulated_worker()
-        self._folder = tempfile.TemporaryDirectory(prefix="kernelblaster-arena-", dir=_shared_folder())
-        self._arena: torch.Tensor | None = None
+        self._executable = emulating_player()
+        self._recorder = Recorder()
+        self._gpu = _facts(self.spec)
+        self._memory: int | None = None  # descriptor of the file behind the arena
+        self._arena: Arena | None = None
 
     @property
     def name(self) -> str:
         return f"PTX machine ({self.spec.title})"
 
-    def arena(self, size: int) -> torch.Tensor:
+    def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
         """As large as asked for, no larger: a new, sparse file costs nothing, and the one before stays
         mapped in the runners that have it."""
-        if self._arena is None or (size and self._arena.numel() != size):
-            path = Path(self._folder.name) / "arena"
-            path.unlink(missing_ok=True)
-            with path.open("wb") as file:
-                file.truncate(size)
-            self._arena = torch.from_file(str(path), shared=True, size=size, dtype=torch.uint8)
+        pages = [rounded(size, PAGE) for size in sizes]
+        extra = rounded(spare, PAGE) if spare else 0
+        known = [slot.bytes for slot in self._arena.slots] if self._arena else None
+        if self._arena is None or (
+            sizes and (known != pages or self._arena.memory.numel() != sum(pages) + extra)
+        ):
+            self._forget()
+            total = sum(pages) + extra
+            self._memory = os.memfd_create("kernelblaster-arena")
+            os.ftruncate(self._memory, total)
+            path = f"/proc/self/fd/{self._memory}"
+            memory = torch.from_file(path, shared=True, size=total, dtype=torch.uint8)
+            starts = itertools.accumulate(pages, initial=0)
+            slots = tuple(Slot(start, size) for start, size in zip(starts, pages, strict=False))
+            self._arena = Arena(memory, slots)
+        assert self._arena is not None, "the first call gives sizes"
         return self._arena
 
     def start(self, binary: Path) -> "EmulatedRunner":
-        assert self._arena is not None, "arena() comes first"
-        code = device_code(binary)
-        worker = WorkerProcess(self._executable, 0, {})
-        runner = EmulatedRunner(worker, lambda arguments: self.profile([_job(binary, arguments)])[0])
+        arena = self.arena()
+        assert self._memory is not None
+        player = start_player(self._executable, [], {})
         try:
-            worker.tell(f"arena {self._folder.name}/arena {self._arena.numel()}")
-        except CandidateDied as error:
-            raise DeviceLost(f"the emulator did not start: {error}") from error
-        worker.wait_ready()
-        try:
-            runner.prepare(_description(self.spec))
-            runner.prepare(f"load {binary} {code}")
-        except (CandidateDied, CandidateHung):
-            runner.close()
+            runner = EmulatedRunner(
+                player,
+                self._recorder,
+                binary,
+                self._gpu,
+                arena,
+                lambda question: _answer(self.spec, binary, question),
+                lambda arguments: self.profile([ProfileJob(binary, tuple(arguments), "primary")])[0],
+            )
+            player.wait_ready()
+            player.share([self._memory])
+            slots = " ".join(f"{slot.start} {slot.bytes}" for slot in arena.slots)
+            runner.ask(f"slots {len(arena.slots)} {slots}")
+            runner.load(binary.parent / PTX)
+        except BaseException:
+            player.kill()
             raise
         return runner
 
@@ -93,7 +122,6 @@ class EmulatedDevice:
     def _profile(self, job: ProfileJob) -> Profile:
         runner = self.start(job.binary)
         try:
-            runner.prepare(f"tensors {_tensors(job.arguments)}")
             return modelled_profile(runner, self.spec, self.name, job, REPEATED_BYTES)
         finally:
             runner.close()
@@ -106,25 +134,36 @@ class EmulatedDevice:
             runner.close()
 
     def close(self) -> None:
+        self._recorder.close()
+        self._forget()
+
+    def _forget(self) -> None:
         self._arena = None
-        self._folder.cleanup()
+        if self._memory is not None:
+            os.close(self._memory)
+            self._memory = None
 
 
-class EmulatedRunner(WorkerRunner):
-    """A candidate in an emulating worker. `model` says how long its kernels would take."""
+class EmulatedRunner(ReplayRunner):
+    """A candidate on the PTX machine. `model` says how long its kernels would take."""
 
-    def __init__(self, worker: WorkerProcess, model: Callable[[Sequence[Argument]], Profile]) -> None:
-        super().__init__(worker, 6 * settings().call_limit_s)
+    def __init__(
+        self,
+        player: PlayerProcess,
+        recorder: Recorder,
+        binary: Path,
+        gpu: GpuFacts,
+        arena: Arena,
+        answer: Callable[[str], int],
+        model: Callable[[Sequence[Argument]], Profile],
+    ) -> None:
+        super().__init__(player, recorder, binary, gpu, arena, answer, settings().call_limit_s)
         self._model = model
 
-    @property
-    def pid(self) -> int:
-        """The worker's process, to look at what it uses."""
-        return self._worker.pid
-
-    def ask(self, command: str) -> dict[str, Any]:
-        """As for any worker; what the machine does not know is said by name."""
-        answer = super().ask(command)
+    def ask(self, command: str, limit_s: float | None = None) -> dict[str, Any]:
+        """As of any player, with the time that an emulator takes; what the machine does not know is said by
+        name."""
+        answer = super().ask(command, limit_s or 6 * self._limit_s)
         for work in answer.get("work", []):
             report = work.get("report", {})
             if "unsupported" in report:
@@ -135,14 +174,24 @@ class EmulatedRunner(WorkerRunner):
             raise NotEmulated(str(answer["error"]))
         return answer
 
-    def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport:
-        self.prepare(f"tensors {_tensors(arguments)}")
-        answer = self.ask(f"call {scratch_poison} {int(accounting)} {encode(arguments)}")
-        called = call_report(answer)
-        pairs = zip(called.work, answer["work"], strict=True)
-        called = replace(
-            called, work=tuple(replace(w, counts=a.get("report", {}).get("counts")) for w, a in pairs)
+    def report(self, found: LaunchList, answer: dict[str, Any]) -> CallReport:
+        """With what the machine counted and found."""
+        report = super().report(found, answer)
+        told = [work.get("report", {}) for work in answer.get("work", [])]
+        findings = [finding for one in told for finding in one.get("findings", [])]
+        work = zip(report.work, told, strict=True)
+        return replace(
+            report,
+            work=tuple(replace(one, counts=of.get("counts")) for one, of in work),
+            findings=tuple(
+                f"{f['kind']} in {f['kernel']}, line {f['line']}, block {f['block']}, thread {f['thread']}: "
+                f"{f['detail']}"
+                for f in findings
+            ),
         )
+
+    def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport:
+        called = super().call(arguments, scratch_poison=scratch_poison, accounting=accounting)
         return self._with_durations(called, arguments) if accounting else called
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
@@ -156,32 +205,50 @@ class EmulatedRunner(WorkerRunner):
         return replace(called, work=tuple(replace(w, duration_us=k.duration_us) for w, k in pairs))
 
 
-def _job(binary: Path, arguments: Sequence[Argument]) -> ProfileJob:
-    ends = [p.offset + p.bytes for p in arguments if isinstance(p, Pointer) and p.bytes]
-    return ProfileJob(binary, tuple(arguments), "primary", max(ends, default=0))
-
-
-def _description(spec: GpuSpec) -> str:
-    """What the stand-in runtime tells a candidate that asks about its GPU."""
+def _facts(spec: GpuSpec) -> GpuFacts:
+    """What host code is told about a GPU that is only modelled, by `cudaDeviceAttr`."""
     limits = limits_of(spec.architecture)
     major, minor = divmod(capability(spec.architecture), 10)
-    return f"gpu {spec.multiprocessors} {limits.threads} {limits.shared_bytes} {major} {minor}"
+    attributes = {
+        1: 1024,  # threads of a block
+        2: 1024, 3: 1024, 4: 64, 5: 2**31 - 1, 6: 65535, 7: 65535,  # extents of blocks and grids
+        8: 48 << 10,  # shared memory of a block, by default
+        9: 65536,  # constant memory
+        10: 32,  # threads of a warp
+        12: limits.registers,  # registers of a block
+        16: spec.multiprocessors,
+        31: 1,  # concurrent kernels
+        38: int(spec.l2_mb * 1e6),
+        39: limits.threads,  # of a multiprocessor
+        75: major,
+        76: minor,
+        81: limits.shared_bytes,  # of a multiprocessor
+        82: limits.registers,  # of a multiprocessor
+        95: 1,  # cooperative launches
+        97: limits.shared_bytes - limits.reserved_shared_bytes,  # of a block that asks for it
+        106: limits.blocks,  # of a multiprocessor
+        108: int(spec.l2_mb * 0.6e6),  # L2 that may persist
+        111: limits.reserved_shared_bytes,
+        115: 1,  # stream-ordered allocation
+        120: int(major >= CLUSTERS_SINCE),
+    }  # fmt: skip
+    return GpuFacts(spec.title, MODELLED_MEMORY, attributes)
 
 
-def _tensors(arguments: Sequence[Argument]) -> str:
-    """Where each tensor lies, so that an access beside it is out of bounds."""
-    pointers = [a for a in arguments if isinstance(a, Pointer) and a.bytes]
-    return " ".join([str(len(pointers)), *(f"{p.offset} {p.bytes} {p.name}" for p in pointers)])
-
-
-def device_code(binary: Path) -> Path:
-    """The candidate's PTX, which lies beside its shared object."""
-    target = binary.parent / "candidate.ptx"
-    if not target.is_file():
-        raise CandidateDied(f"load: there is no {target}")
-    return target
-
-
-def _shared_folder() -> str | None:
-    """Memory rather than disk, where the system offers it."""
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None
+def _answer(spec: GpuSpec, binary: Path, question: str) -> int:
+    """What the runtime's occupancy functions say, from ptxas' report."""
+    kind, kernel, threads, other, *rest = question.split(" ")
+    found = device_code(binary.parent).kernels.get(kernel)
+    resources = found.resources if found else None
+    registers, static = (resources.registers, resources.shared_bytes) if resources else (32, 0)
+    limits = limits_of(spec.architecture)
+    if kind == "shared":
+        return limits.shared_bytes // max(1, int(other)) - limits.reserved_shared_bytes - static
+    blocks = blocks_per_multiprocessor(spec.architecture, int(threads), registers, static + int(other))
+    if kind == "blocks":
+        return blocks
+    if kind == "clusters":
+        return max(1, blocks) * spec.multiprocessors // max(1, int(rest[0]))
+    if kind == "cluster_size":
+        return PORTABLE_CLUSTER
+    raise CandidateDied(f"a question about the GPU that nobody can answer: {kind}")

@@ -1,18 +1,17 @@
 """How long a candidate would take: some blocks of each of its launches are run on the PTX machine, and
 the GPU model makes a time of what they cost."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from kernelblaster.devices.device import CandidateDied, Pointer, ProfileJob
+from kernelblaster.devices.device_code import resources_in
 from kernelblaster.devices.gpu_model import copy_us, kernel_time, model_values, residency_of
 from kernelblaster.devices.modelled_metrics import copy_profile, kernel_profile
+from kernelblaster.devices.replay import ReplayRunner
 from kernelblaster.devices.specs import GpuSpec
-from kernelblaster.devices.worker_process import WorkerRunner, encode
 from kernelblaster.ptx.machine import NotEmulated
 from kernelblaster.records import KernelProfile, Profile, Resources
-from kernelblaster.records.evaluation import Compilation
 
 MOST_BLOCKS = 64
 MOST_INSTRUCTIONS = 20_000_000  # of warps, in one launch: no further block is begun after so many
@@ -22,29 +21,31 @@ UNKNOWN = dict.fromkeys(
 
 
 def modelled_profile(
-    runner: WorkerRunner, spec: GpuSpec, device: str, job: ProfileJob, period: int
+    runner: ReplayRunner, spec: GpuSpec, device: str, job: ProfileJob, period: int
 ) -> Profile:
     """The kernels of one call in launch order, with modelled durations. Of each tensor the first `period`
     bytes are read over and over."""
+    plan = runner.recorded(job.arguments)
+    if plan.errors or plan.violations:
+        raise CandidateDied((*plan.errors, *plan.violations)[0])
+    number = runner.mapped(job.arguments)
     for pointer in job.arguments:
-        if isinstance(pointer, Pointer) and (pointer.bytes or 0) > 2 * period:
-            runner.prepare(f"repeat {pointer.offset} {pointer.bytes} {period}")
-    arguments = encode(job.arguments)
-    plan = runner.ask(f"plan {arguments}")
-    if plan["error"]:
-        raise CandidateDied(plan["error"])
-    resources = _resources(job.binary)
-    kernels = [w for w in plan["work"] if not w["name"].startswith("[")]
+        if isinstance(pointer, Pointer) and pointer.bytes > 2 * period:
+            runner.ask(f"repeat {pointer.address} {pointer.bytes} {period}")
+    resources = resources_in(job.binary.parent)
 
     def count(in_order: bool) -> dict[str, Any]:
         values: list[float] = []
-        for work in kernels:
-            residency = residency_of(spec, work, _of(resources, work["name"]))
+        for launch in plan.launches:
+            work = {"grid": launch.grid, "block": launch.block, "shared_bytes": launch.shared_bytes}
+            residency = residency_of(spec, work, _of(resources, launch.kernel))
             values += model_values(spec, residency, MOST_BLOCKS, MOST_INSTRUCTIONS, in_order)
         words = " ".join(f"{value:.17g}" for value in values)
-        return runner.ask(f"count {len(kernels)} {words} {arguments}")
+        return runner.ask(f"count {number} {len(plan.launches)} {words}")
 
     answer = count(in_order=False)
+    if answer["error"] and not answer["work"]:
+        raise CandidateDied(answer["error"])
     if any(work.get("report", {}).get("stopped") for work in answer["work"]):
         # Blocks may wait for those before them, or use what those left: then the first ones, in order.
         answer = count(in_order=True)
@@ -52,7 +53,7 @@ def modelled_profile(
     return Profile(device=device, tier="modelled", workload=job.workload, kernels=tuple(done))
 
 
-def _profile_of(spec: GpuSpec, work: Mapping[str, Any], resources: Sequence[Resources]) -> KernelProfile:
+def _profile_of(spec: GpuSpec, work: Mapping[str, Any], resources: Mapping[str, Resources]) -> KernelProfile:
     if work["name"].startswith("["):
         return copy_profile(work, copy_us(spec, work["bytes"]))
     report = work["report"]
@@ -68,12 +69,5 @@ def _profile_of(spec: GpuSpec, work: Mapping[str, Any], resources: Sequence[Reso
     return kernel_profile(spec, work, mine, report, kernel_time(spec, work, mine, report))
 
 
-def _resources(binary: Path) -> Sequence[Resources]:
-    """What ptxas said when the candidate was compiled; it lies beside the binary."""
-    path = binary.parent / "compilation.json"
-    return Compilation.model_validate_json(path.read_text()).resources if path.is_file() else ()
-
-
-def _of(resources: Sequence[Resources], kernel: str) -> Resources:
-    found = next((r for r in resources if r.kernel == kernel), None)
-    return found or Resources(kernel=kernel, registers=32, **UNKNOWN)
+def _of(resources: Mapping[str, Resources], kernel: str) -> Resources:
+    return resources.get(kernel) or Resources(kernel=kernel, registers=32, **UNKNOWN)

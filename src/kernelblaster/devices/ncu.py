@@ -68,9 +68,7 @@ QUICK_METRICS = {
 }
 
 
-def profile(
-    toolbox: Toolbox, arena_handle: str, jobs: Sequence[ProfileJob], device: str
-) -> list[Profile] | None:
+def profile(toolbox: Toolbox, jobs: Sequence[ProfileJob], device: str) -> list[Profile] | None:
     """One profile for each job, all of the depth of the first, or None where counters are forbidden on this
     machine."""
     tool = settings().ncu
@@ -85,11 +83,11 @@ def profile(
     if depth == "quick":
         command += ["--apply-rules", "no"]
     searching = depth != "detailed"  # and will profile again soon
-    output, answers = toolbox.run(command, arena_handle, jobs, again=searching)
+    output, answers = toolbox.run(command, jobs, again=searching)
     if "ERR_NVGPUCTRPERM" in output or "LibraryNotLoaded" in output:
         return None
     kernels = parse(output)
-    counts = [sum(not work["name"].startswith("[") for work in a["work"]) for a in answers]
+    counts = [sum(not work.name.startswith("[") for work in report.work) for report in answers]
     if len(counts) != len(jobs) or sum(counts) != len(kernels):
         raise DeviceLost(f"ncu reported {len(kernels)} kernels where {counts} ran: {output[-400:].strip()}")
     profiles = []

@@ -1,60 +1,66 @@
-"""Running the worker under one of NVIDIA's tools, which read and write pipes of their own: the worker
-takes its commands from a file there, works on a private copy of the arena, and is not sandboxed, so
-only candidates that passed verification get here."""
+"""The launcher under one of NVIDIA's tools. It holds no host code of a candidate, so it needs no other
+precautions there than elsewhere; only its socket has a name, since tools pass nothing else on."""
 
 import contextlib
-import json
-import os
+import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from kernelblaster.devices.device import ProfileJob
-from kernelblaster.devices.worker_process import HOST_MEMORY_BYTES, encode
+from kernelblaster.devices.device import CallReport, CandidateDied, CandidateHung, ProfileJob
+from kernelblaster.devices.player_process import PlayerProcess
+from kernelblaster.devices.replay import ReplayRunner
 from kernelblaster.errors import DeviceLost
 
 FLUSH_BYTES = 1 << 20
 TOOL_START_S = 60.0
 PAUSE_S = 0.005
+Load = Callable[[PlayerProcess, Path], ReplayRunner]
 
 
 class Toolbox:
-    """The worker under tools. A tool that will be wanted `again` is started ahead of that: it takes a
-    second or two to get to the worker's first command."""
+    """The launcher under tools. A tool that will be wanted `again` is started ahead of that: it takes a
+    second or two to get to the launcher's first command. `load` makes a runner of a started launcher and a
+    candidate."""
 
-    def __init__(self, executable: Path, environment: dict[str, str]) -> None:
+    def __init__(self, executable: Path, environment: dict[str, str], load: Load) -> None:
         self._executable = executable
         self._environment = environment
+        self._load = load
         self._ahead: dict[tuple[str, ...], _Started] = {}
 
     def run(
-        self, tool: list[str], arena_handle: str, jobs: Sequence[ProfileJob], *, again: bool = False
-    ) -> tuple[str, list[dict[str, Any]]]:
-        """The tool's output, and the worker's answer for each job that was reached."""
+        self, tool: list[str], jobs: Sequence[ProfileJob], *, again: bool = False
+    ) -> tuple[str, list[CallReport]]:
+        """The tool's output, and what the launcher reports of each job that was reached."""
         started = self._ahead.pop(tuple(tool), None)
         if started is None or started.ended:
+            if started is not None:
+                started.close()
             started = self._start(tool)
-        lines = [f"arena {arena_handle} {max(job.extent for job in jobs)}", "copy"]
-        for job in jobs:
-            lines += [f"load {job.binary}", f"profile {encode(job.arguments)}", "unload"]
+        reports: list[CallReport] = []
         try:
-            output, answers = started.work(lines, TOOL_START_S + sum(job.limit_s for job in jobs))
+            player = started.player()
+            for job in jobs:
+                runner = self._load(player, job.binary)
+                reports.append(runner.profile(job.arguments, TOOL_START_S + job.limit_s))
+                runner.drop_all()
+                runner.ask("unload")
+        except (CandidateDied, CandidateHung):
+            pass  # the tool's own output says what it found, and fewer reports than jobs tell the rest
         finally:
-            started.close()
-        for answer in answers:
-            if "fault" in answer:
-                raise DeviceLost(f"under {tool[0]}: {answer['fault']}")
+            output = started.finish()
         if again:
             self._ahead[tuple(tool)] = self._start(tool)
-        return output, [answer for answer in answers if "work" in answer]
+        return output, reports
 
     def settle(self) -> None:
         """Wait until what was started ahead does nothing but wait."""
         for started in self._ahead.values():
-            started.settle()
+            with contextlib.suppress(DeviceLost):
+                started.player()
 
     def close(self) -> None:
         for started in self._ahead.values():
@@ -66,23 +72,23 @@ class Toolbox:
 
 
 class _Started:
-    """A tool that has been started, with the worker under it."""
+    """A tool that has been started, with the launcher under it."""
 
     def __init__(self, tool: list[str], executable: Path, environment: dict[str, str]) -> None:
         self._tool = tool[0]
         self._folder = tempfile.TemporaryDirectory(prefix="kernelblaster-tool-", ignore_cleanup_errors=True)
         name = self._folder.name
-        self._commands = Path(name) / "commands"
-        self._replies = Path(name) / "replies"
-        command = [*tool, str(executable), str(FLUSH_BYTES), str(HOST_MEMORY_BYTES)]
-        command += [str(self._commands), str(self._replies), str(os.getpid())]
+        path = f"{name}/socket"
+        self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listening.bind(path)
+        self._listening.listen(1)
+        self._player: PlayerProcess | None = None
+        self._output = (Path(name) / "output").open("w+b")
         self._process = subprocess.Popen(
-            command,
+            [*tool, str(executable), str(FLUSH_BYTES), path],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
             env=environment | {"HOME": name, "TMPDIR": name},
         )
 
@@ -90,27 +96,46 @@ class _Started:
     def ended(self) -> bool:
         return self._process.poll() is not None
 
-    def work(self, lines: Sequence[str], limit_s: float) -> tuple[str, list[dict[str, Any]]]:
-        """Its output and the worker's answers; it then has ended."""
-        scratch = self._commands.with_suffix(".new")
-        scratch.write_text("\n".join(lines) + "\n")
-        scratch.rename(self._commands)
-        try:
-            output, errors = self._process.communicate(timeout=limit_s)
-        except subprocess.TimeoutExpired as error:
-            raise DeviceLost(f"{self._tool} did not finish within {limit_s:g} s") from error
-        return output + errors, [json.loads(line) for line in self._answered()]
+    def player(self) -> PlayerProcess:
+        """The launcher, when it is ready."""
+        if self._player is None:
+            self._listening.settimeout(PAUSE_S * 20)
+            until = time.monotonic() + TOOL_START_S
+            while True:
+                try:
+                    channel, _ = self._listening.accept()
+                    break
+                except TimeoutError as error:
+                    if self.ended or time.monotonic() > until:
+                        raise DeviceLost(f"{self._tool} did not start: {self._text()[-400:]}") from error
+            channel.setblocking(True)
+            self._player = PlayerProcess(self._process, channel)
+        self._player.wait_ready()
+        return self._player
 
-    def settle(self) -> None:
-        until = time.monotonic() + TOOL_START_S
-        while not self._answered() and not self.ended and time.monotonic() < until:
-            time.sleep(PAUSE_S)
+    def finish(self) -> str:
+        """Let the launcher end, and with it the tool; what that printed."""
+        if self._player is not None:
+            self._player.end()
+        try:
+            self._process.wait(TOOL_START_S)
+        except subprocess.TimeoutExpired as error:
+            raise DeviceLost(f"{self._tool} did not finish") from error
+        finally:
+            text = self._text()
+            self.close()
+        return text
 
     def close(self) -> None:
         self._process.kill()
-        self._folder.cleanup()  # without which no worker waits
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.communicate(timeout=5)
+            self._process.wait(5)
+        self._listening.close()
+        self._output.close()
+        self._folder.cleanup()
 
-    def _answered(self) -> list[str]:
-        return self._replies.read_text().splitlines() if self._replies.is_file() else []
+    def _text(self) -> str:
+        if self._output.closed:
+            return ""
+        self._output.seek(0)
+        return self._output.read().decode(errors="replace")

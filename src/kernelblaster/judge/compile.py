@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelblaster import cache
+from kernelblaster.devices.device_code import CUBIN, OBJECT, PTX
 from kernelblaster.devices.toolchain import toolchain
 from kernelblaster.judge.screen_binary import screen_binary
 from kernelblaster.judge.screen_source import Finding, screen_source
@@ -32,8 +33,8 @@ from kernelblaster.tasks.header import judge_header
 
 COMPILER_MEMORY_BYTES = 24 << 30
 LOG_CHARACTERS = 4000
-KEPT = ("header.h", "candidate.cu", "candidate.ptx", "candidate.so")
-FORMAT = 3  # of a cache entry: what its folder holds
+KEPT = ("header.h", "candidate.cu", PTX, CUBIN, OBJECT)
+FORMAT = 4  # of a cache entry: what its folder holds
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,12 @@ def _build(
     if report.is_file():
         compilation = Compilation.model_validate_json(report.read_text())
         cached = compilation.model_copy(update={"cached": True})
-        return Binary(target / "candidate.so", cached)
+        return Binary(target / OBJECT, cached)
     with cache.filling(target) as folder:
         (folder / "header.h").write_text(header)
         (folder / "candidate.cu").write_text(candidate.source)
         command = [tools.nvcc, *options, "--keep", "-include", "header.h", "candidate.cu"]
-        command += ["-o", "candidate.so"]
+        command += ["-o", OBJECT]
         start = time.perf_counter()
         limit_s = settings().compile_limit_s
         code, log = _run(command, folder, limit_s)
@@ -97,9 +98,13 @@ def _build(
         if code != 0:
             _raise_if_disk_full(log, folder)
             return CompileFailed(reason=_first_error(log), log=log[:LOG_CHARACTERS])
+        for file in folder.glob("*.cubin"):
+            file.rename(folder / CUBIN)
         for file in folder.iterdir():
             if file.name not in KEPT:
                 file.unlink()
+        folder.chmod(0o755)  # the recorder's child is another user
+        (folder / OBJECT).chmod(0o755)
         compilation = Compilation(
             seconds=time.perf_counter() - start,
             cached=False,
@@ -108,7 +113,7 @@ def _build(
             resources=tuple(parse_resources(log)),
         )
         (folder / "compilation.json").write_text(compilation.model_dump_json())
-    return Binary(target / "candidate.so", compilation)
+    return Binary(target / OBJECT, compilation)
 
 
 def _run(command: list[str], folder: Path, limit_s: float) -> tuple[int | None, str]:

@@ -23,9 +23,10 @@ from kernelblaster.errors import BadTask, KernelBlasterError
 from kernelblaster.judge.baseline import Baseline, BaselineName, KernelBaseline, ModuleBaseline
 from kernelblaster.judge.compile import Binary, compile_candidate
 from kernelblaster.judge.emulate import counters, emulated_cases, small_workload
-from kernelblaster.judge.layout import arena_bytes
+from kernelblaster.judge.layout import slot_bytes, spare_bytes
 from kernelblaster.judge.modelled import ModelledTimer
 from kernelblaster.judge.profile import Profiled, filled_layout, profile_candidates
+from kernelblaster.judge.stop import failure
 from kernelblaster.judge.sweep import variants
 from kernelblaster.judge.timing import Timer, conclude
 from kernelblaster.judge.verify import Verifier, plan
@@ -38,9 +39,7 @@ from kernelblaster.records import (
     Outcome,
     Profile,
     Rejected,
-    RuntimeFailed,
     Task,
-    TimedOut,
     Timing,
     Unsupported,
     Verification,
@@ -78,7 +77,8 @@ class _Prepared:
     baseline: Baseline
     fitness: Fitness
     floor: Floor
-    arena_bytes: int
+    slots: list[int]
+    spare: int
     modelled: ModelledTimer | None
 
 
@@ -229,7 +229,8 @@ class Judge:
             baseline=baseline,
             fitness=fitness,
             floor=floor_of(task, fitness),
-            arena_bytes=max(arena_bytes(task.signature, w) for w in workloads),
+            slots=slot_bytes(task.signature, workloads),
+            spare=spare_bytes(task.signature, workloads),
             modelled=ModelledTimer(self.device, task, baseline) if modelled else None,
         )
         self._prepared[task.digest] = prepared
@@ -274,15 +275,13 @@ class Judge:
         """The candidate in a process of its own, with the task's memory in place; an outcome
         where loading it already failed."""
         baseline = prepared.baseline
-        self.device.arena(prepared.arena_bytes)
+        self.device.arena(prepared.slots, prepared.spare)
         if isinstance(baseline, KernelBaseline):
             baseline.start()
         try:
             runner: Runner | Outcome = self.device.start(binary.path)
-        except CandidateDied as error:
-            runner = RuntimeFailed(reason=str(error), evidence="while being loaded")
-        except CandidateHung as error:
-            runner = TimedOut(stage="verify", limit_s=error.limit_s)
+        except (CandidateDied, CandidateHung) as error:
+            runner = failure(error, "verify", "while being loaded")
         try:
             yield runner
         finally:
@@ -351,10 +350,8 @@ class Judge:
         self.options.progress("modelling time")
         try:
             profile = timer.profiles([binary])[0]
-        except CandidateDied as error:
-            return fields | {"outcome": RuntimeFailed(reason=str(error), evidence="primary workload")}
-        except CandidateHung as error:
-            return fields | {"outcome": TimedOut(stage="time", limit_s=error.limit_s)}
+        except (CandidateDied, CandidateHung) as error:
+            return fields | {"outcome": failure(error, "time", "primary workload")}
         except NotEmulated as error:
             return fields | {"outcome": Unsupported(reason=str(error))}
         timing = timer.time(profile, prepared.floor)
@@ -406,7 +403,7 @@ class Judge:
         workload = task.smallest
         layout = filled_layout(self.device, task, prepared.baseline, workload)
         arguments = layout.arguments(task.signature, prepared.baseline.at(workload).scalars)
-        job = ProfileJob(binary.path, arguments, workload.name, layout.extent)
+        job = ProfileJob(binary.path, arguments, workload.name)
         return self.device.findings(job)
 
 

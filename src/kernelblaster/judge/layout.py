@@ -1,118 +1,117 @@
-"""Where a workload's tensors lie in the arena: apart from each other, never at the same place
-twice, with guard zones in between that nobody may touch."""
+"""Where a workload's tensors lie: each in a slot of the arena, which is a mapping of its own with nothing
+mapped beside it, at the slot's begin or its end, and at addresses that are never the same twice."""
 
 import random
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
 import torch
 
-from kernelblaster.devices.device import Argument, Pointer
+from kernelblaster.devices import window
+from kernelblaster.devices.device import Arena, Argument, Pointer
 from kernelblaster.records import Scalar, Signature, Tensor, Workload
 from kernelblaster.records.signature import DTYPE_BYTES
 
-ALIGNMENT = 512
-GUARD_BYTES = 4096
-TAIL_GUARD_BYTES = 64 << 20
-SHIFTS = 8
+ALIGNMENT = 256  # of every tensor, as docs/candidates.md promises
 GUARD_BYTE = 0xA5
+GUARD_WORD = int.from_bytes(bytes([GUARD_BYTE] * 8), "little", signed=True)
+PIECE = 1 << 28  # bytes that are looked at together
 
 
-def arena_bytes(signature: Signature, workload: Workload) -> int:
-    """Enough for any layout of the tensors, and for inputs and parameters in float64."""
-    tensors = signature.tensors
-    plain = sum(_rounded(workload.bytes(t)) + GUARD_BYTES + SHIFTS * ALIGNMENT for t in tensors)
-    wide = sum(
-        _rounded(workload.elements(t) * (8 if t.floating else DTYPE_BYTES[t.dtype]))
-        for t in signature.read_tensors
+def slot_bytes(signature: Signature, workloads: Iterable[Workload]) -> list[int]:
+    """For each tensor of the signature the bytes that hold it at every workload."""
+    known = list(workloads)
+    return [max(_rounded(workload.bytes(tensor)) for workload in known) for tensor in signature.tensors]
+
+
+def spare_bytes(signature: Signature, workloads: Iterable[Workload]) -> int:
+    """What the arena must hold beyond its slots: inputs and parameters in float64 take more room."""
+    known = list(workloads)
+    wide = max(
+        sum(
+            _rounded(workload.elements(t) * (8 if t.floating else DTYPE_BYTES[t.dtype]))
+            for t in signature.read_tensors
+        )
+        for workload in known
     )
-    return max(plain + GUARD_BYTES, wide)
+    return max(0, wide - sum(slot_bytes(signature, known)))
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Tensors of one workload at chosen offsets; views are made on demand."""
+    """Tensors of one workload in their slots; views are made on demand. `guards` are what is left of the
+    slots that a candidate may write to, as (begin, end) in the arena."""
 
-    arena: torch.Tensor
+    arena: Arena
     workload: Workload
-    offsets: dict[str, int]
+    pointers: dict[str, Pointer]
     guards: tuple[tuple[int, int], ...]
 
-    @property
-    def extent(self) -> int:
-        """How much of the arena the tensors take, from its start."""
-        return self.guards[-1][0] + min(GUARD_BYTES, self.guards[-1][1] - self.guards[-1][0])
+    def raw(self, tensor: Tensor) -> torch.Tensor:
+        pointer = self.pointers[tensor.name]
+        return self.arena.memory[pointer.offset : pointer.offset + pointer.bytes]
 
     def view(self, tensor: Tensor) -> torch.Tensor:
-        start = self.offsets[tensor.name]
-        raw = self.arena[start : start + self.workload.bytes(tensor)]
-        return raw.view(getattr(torch, tensor.dtype)).view(self.workload.shape(tensor))
-
-    def raw(self, tensor: Tensor) -> torch.Tensor:
-        start = self.offsets[tensor.name]
-        return self.arena[start : start + self.workload.bytes(tensor)]
+        return self.raw(tensor).view(getattr(torch, tensor.dtype)).view(self.workload.shape(tensor))
 
     def set_guards(self) -> None:
         for start, end in self.guards:
-            self.arena[start:end].fill_(GUARD_BYTE)
+            self.arena.memory[start:end].fill_(GUARD_BYTE)
 
     def broken_guard(self) -> int | None:
         """Offset of the first guard byte that was changed, if any."""
-        zones = torch.cat([self.arena[start:end] for start, end in self.guards])
-        wrong = zones != GUARD_BYTE
-        if not bool(wrong.any()):
-            return None
-        position = int(wrong.nonzero()[0])
-        for start, end in self.guards:
-            if position < end - start:
-                return start + position
-            position -= end - start
-        raise AssertionError
+        for begin, end in self.guards:
+            for start in range(begin, end, PIECE):
+                zone = self.arena.memory[start : min(end, start + PIECE)]
+                whole = zone.numel() // 8 * 8
+                aligned = start % 8 == 0
+                words = zone[:whole].view(torch.int64) if aligned else zone
+                wrong = words != (GUARD_WORD if aligned else GUARD_BYTE)
+                tail = zone[whole:] != GUARD_BYTE
+                if bool(wrong.any()) or bool(tail.any()):
+                    return start + int((zone != GUARD_BYTE).nonzero()[0])
+        return None
 
     def neighbour(self, offset: int) -> str:
         """Which tensor lies next to an offset, in words."""
-        name, start = min(self.offsets.items(), key=lambda item: abs(item[1] - offset))
-        return f"{abs(offset - start)} bytes {'before' if offset < start else 'after'} the start of {name}"
+        near = min(self.pointers.values(), key=lambda p: abs(p.offset - offset))
+        side = "before" if offset < near.offset else "after"
+        return f"{abs(offset - near.offset)} bytes {side} the start of {near.name}"
 
-    def arguments(self, signature: Signature, scalars: list[object]) -> tuple[Argument, ...]:
+    def arguments(self, signature: Signature, scalars: Sequence[object]) -> tuple[Argument, ...]:
         """Outputs, inputs, parameters and sizes, as the launch function takes them."""
         numbers = iter(scalars)
-        result: list[Argument] = [self._pointer(t) for t in signature.outputs]
+        result: list[Argument] = [self.pointers[t.name] for t in signature.outputs]
         for item in signature.inputs:
-            if isinstance(item, Scalar):
-                result.append(next(numbers))  # type: ignore[arg-type]
-            else:
-                result.append(self._pointer(item))
-        result += [self._pointer(t) for t in signature.parameters]
+            result.append(next(numbers) if isinstance(item, Scalar) else self.pointers[item.name])  # type: ignore[arg-type]
+        result += [self.pointers[t.name] for t in signature.parameters]
         result += [self.workload.sizes[size.name] for size in signature.sizes]
         return tuple(result)
 
-    def _pointer(self, tensor: Tensor) -> Pointer:
-        return Pointer(self.offsets[tensor.name], self.workload.bytes(tensor), tensor.name)
-
 
 def lay_out(
-    arena: torch.Tensor, signature: Signature, workload: Workload, rng: random.Random, first: int = 0
+    arena: Arena, signature: Signature, workload: Workload, rng: random.Random, first: int = 0
 ) -> Layout:
-    """A fresh arrangement from the byte `first` on: shuffled order, shifted starts."""
-    tensors = list(signature.tensors)
-    rng.shuffle(tensors)
-    offsets: dict[str, int] = {}
-    guards = []
-    position = first
-    for tensor in tensors:
-        start = position + GUARD_BYTES + rng.randrange(SHIFTS) * ALIGNMENT
-        end = start + workload.bytes(tensor)
-        guards.append((position, start))
-        offsets[tensor.name] = start
-        position = start + _rounded(workload.bytes(tensor))
-        if end < position:
-            guards.append((end, position))
-    guards.append((position, min(arena.numel(), position + TAIL_GUARD_BYTES)))
-    return Layout(arena, workload, offsets, tuple(guards))
+    """A fresh arrangement in the slots from number `first` on."""
+    tensors = signature.tensors
+    slots = arena.slots[first : first + len(tensors)]
+    addresses = window.draw_mappings([slot.bytes for slot in slots], rng)
+    pointers: dict[str, Pointer] = {}
+    guards: list[tuple[int, int]] = []
+    for number, (tensor, slot, address) in enumerate(zip(tensors, slots, addresses, strict=True), first):
+        size = workload.bytes(tensor)
+        inside = (slot.bytes - size) // ALIGNMENT * ALIGNMENT if rng.random() < 0.5 else 0
+        begin = slot.start + inside
+        written = tensor.role == "output"
+        pointers[tensor.name] = Pointer(number, begin, size, tensor.name, address + inside, written)
+        if written:
+            rest = ((slot.start, begin), (begin + size, slot.start + slot.bytes))
+            guards += [zone for zone in rest if zone[0] < zone[1]]
+    return Layout(arena, workload, pointers, tuple(guards))
 
 
-def float64_views(arena: torch.Tensor, tensors: list[Tensor], workload: Workload) -> list[torch.Tensor]:
+def float64_views(arena: Arena, tensors: list[Tensor], workload: Workload) -> list[torch.Tensor]:
     """The same tensors with floating types widened, packed over the arena (which loses its
     contents): the float64 reference then needs no further memory for its arguments."""
     views = []
@@ -121,10 +120,10 @@ def float64_views(arena: torch.Tensor, tensors: list[Tensor], workload: Workload
         dtype = torch.float64 if tensor.floating else getattr(torch, tensor.dtype)
         shape = workload.shape(tensor)
         size = prod(shape) * dtype.itemsize
-        views.append(arena[position : position + size].view(dtype).view(shape))
+        views.append(arena.memory[position : position + size].view(dtype).view(shape))
         position += _rounded(size)
     return views
 
 
 def _rounded(size: int) -> int:
-    return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+    return window.rounded(size, ALIGNMENT)

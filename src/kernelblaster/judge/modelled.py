@@ -12,12 +12,12 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from kernelblaster.devices.device import Argument, Device, ProfileJob
-from kernelblaster.devices.emulated import REPEATED_BYTES
+from kernelblaster.devices.emulated import PAGE, REPEATED_BYTES
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.baseline import Baseline, KernelBaseline
 from kernelblaster.judge.compile import Binary
 from kernelblaster.judge.emulate import small_workload
-from kernelblaster.judge.layout import Layout, arena_bytes, lay_out
+from kernelblaster.judge.layout import Layout, lay_out, slot_bytes
 from kernelblaster.judge.profile import with_resources
 from kernelblaster.judge.timing import floor_us
 from kernelblaster.records import Floor, Profile, Rejected, RuntimeFailed, Task, Timing
@@ -92,17 +92,18 @@ class ModelledTimer:
     def _jobs(self, paths: Sequence[Any]) -> list[ProfileJob]:
         layout = self._layout()
         arguments: tuple[Argument, ...] = layout.arguments(self._task.signature, self._scalars)
-        return [ProfileJob(path, arguments, self._task.primary.name, layout.extent) for path in paths]
+        return [ProfileJob(path, arguments, self._task.primary.name) for path in paths]
 
     def _layout(self) -> Layout:
         """The primary workload in a sparse arena: of every tensor that is read, the first REPEATED_BYTES
         hold the task's own kind of values."""
         signature, workload = self._task.signature, self._task.primary
-        arena = self._device.arena(arena_bytes(signature, workload))
+        arena = self._device.arena(slot_bytes(signature, [workload]))
         layout = lay_out(arena, signature, workload, random.Random(0))
         pools = zip(signature.read_tensors, self._pools, strict=True)
         for position, (tensor, pool) in enumerate(pools):
-            beginning = layout.raw(tensor)[:REPEATED_BYTES].view(getattr(torch, tensor.dtype))
+            # From the first whole page on, which is what is shown over and over.
+            beginning = layout.raw(tensor)[: REPEATED_BYTES + PAGE].view(getattr(torch, tensor.dtype))
             fill(beginning, pool, "written", workload, position)
         return layout
 

@@ -9,7 +9,7 @@ from kernelblaster.devices.device import Device, ProfileJob
 from kernelblaster.devices.occupancy import occupancy_percent
 from kernelblaster.judge.baseline import Baseline
 from kernelblaster.judge.compile import Binary
-from kernelblaster.judge.layout import Layout, arena_bytes, lay_out
+from kernelblaster.judge.layout import Layout, lay_out, slot_bytes
 from kernelblaster.records import KernelProfile, Metric, Profile, Resources, Task, Workload
 from kernelblaster.records.kernel_name import source_name
 from kernelblaster.records.profile import Depth
@@ -27,16 +27,17 @@ class Profiled:
     binaries: Sequence[Binary]
 
     @property
-    def bytes(self) -> int:
-        return arena_bytes(self.task.signature, self.task.primary)
+    def slots(self) -> list[int]:
+        """Bytes of each tensor at the primary workload."""
+        return slot_bytes(self.task.signature, [self.task.primary])
 
 
 def filled_layout(
     device: Device, task: Task, baseline: Baseline, workload: Workload, first: int = 0
 ) -> Layout:
-    """The workload in the arena, from the byte `first` on, with the file's own kind of values."""
+    """The workload in the arena's slots from number `first` on, with the file's own kind of values."""
     baseline = baseline.at(workload)
-    layout = lay_out(device.arena(0), task.signature, workload, random.Random(0), first)
+    layout = lay_out(device.arena(), task.signature, workload, random.Random(0), first)
     for position, tensor in enumerate(task.signature.input_tensors):
         fill(layout.view(tensor), baseline.pools[position], "written", workload, position)
     for tensor, original in zip(task.signature.parameters, baseline.parameters, strict=True):
@@ -50,15 +51,15 @@ def profile_candidates(
     """For each task one profile for each binary, on the primary workload. As many tasks as the arena may
     hold lie in it side by side, under one start of the profiler."""
     for group in _together(wanted):
-        device.arena(sum(one.bytes for one in group))
+        device.arena([size for one in group for size in one.slots])
         jobs: list[ProfileJob] = []
         position = 0
         for one in group:
             primary = one.task.primary
             layout = filled_layout(device, one.task, one.baseline, primary, position)
             arguments = layout.arguments(one.task.signature, one.baseline.scalars)
-            jobs += [ProfileJob(b.path, arguments, primary.name, layout.extent, depth) for b in one.binaries]
-            position += one.bytes
+            jobs += [ProfileJob(b.path, arguments, primary.name, depth) for b in one.binaries]
+            position += len(one.slots)
         profiles = iter(device.profile(jobs))
         for one in group:
             yield [
@@ -70,7 +71,7 @@ def profile_candidates(
 def _together(wanted: Sequence[Profiled]) -> Iterator[list[Profiled]]:
     group: list[Profiled] = []
     for one in wanted:
-        if group and sum(o.bytes for o in group) + one.bytes > TOGETHER_BYTES:
+        if group and sum(sum(o.slots) for o in (*group, one)) > TOGETHER_BYTES:
             yield group
             group = []
         group.append(one)

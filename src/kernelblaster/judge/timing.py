@@ -9,6 +9,7 @@ import time
 import torch
 
 from kernelblaster.devices.device import (
+    Argument,
     CandidateDied,
     CandidateHung,
     Device,
@@ -18,9 +19,10 @@ from kernelblaster.devices.device import (
 )
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.judge.baseline import Baseline
-from kernelblaster.judge.layout import lay_out
+from kernelblaster.judge.layout import Layout, lay_out
+from kernelblaster.judge.memory_check import MemoryCheck
 from kernelblaster.judge.precision import both, compare, exceeded, plainly_apart
-from kernelblaster.judge.verify import Failure, Stop, checksums, stop_on_memory, stop_on_report
+from kernelblaster.judge.stop import Failure, Stop, failure, stop_on_report
 from kernelblaster.records import (
     Accepted,
     Floor,
@@ -28,10 +30,8 @@ from kernelblaster.records import (
     Incorrect,
     Outcome,
     Rejected,
-    RuntimeFailed,
     Slower,
     Task,
-    TimedOut,
     Timing,
 )
 from kernelblaster.records.evaluation import Errors
@@ -45,6 +45,7 @@ FEWEST = 8  # samples that a verdict needs; only what is hopelessly slow is know
 HOPELESS = 0.25
 ENOUGH = 0.005  # half-width of the interval, in log speedup, at which sampling stops
 WARM_UP = 3
+LAYOUTS = 4  # among which every timed call chooses: no address says that it is timed
 LONG_US = 20_000.0  # a call that takes so long has warmed up by itself
 HIDDEN_US = 75.0  # on the wall beside the timed work; about 15 is usual
 BUDGET_S = 4.0
@@ -78,8 +79,9 @@ class Timer:
         self._runner = runner
         self._rng = random.Random(seed)
         self._allowed = allowed
-        self._layout = lay_out(device.arena(0), task.signature, task.primary, self._rng)
-        self._arguments = self._layout.arguments(task.signature, baseline.scalars)
+        self._key = self._rng.getrandbits(62)
+        layouts = [lay_out(device.arena(), task.signature, task.primary, self._rng) for _ in range(LAYOUTS)]
+        self._layouts = [(one, one.arguments(task.signature, baseline.scalars)) for one in layouts]
         self._parameters = [p.to(device.torch_device) for p in baseline.parameters]
 
     def time(self, floor: Floor) -> Timing | Failure:
@@ -92,14 +94,12 @@ class Timer:
                 return self._time(floor)
         except Stop as stop:
             return stop.outcome
-        except CandidateDied as error:
-            return RuntimeFailed(reason=str(error), evidence="while being timed")
-        except CandidateHung as error:
-            return TimedOut(stage="time", limit_s=error.limit_s)
+        except (CandidateDied, CandidateHung) as error:
+            return failure(error, "time", "while being timed")
 
     def _time(self, floor: Floor) -> Timing:
         start = time.perf_counter()
-        self._layout.set_guards()
+        self._runner.record([arguments for _, arguments in self._layouts])
         self._device.settle()
         for _ in range(WARM_UP):
             if self._round()[1].event_us > LONG_US:
@@ -139,48 +139,48 @@ class Timer:
             seconds=time.perf_counter() - start,
         )
 
-    def _fill(self) -> None:
+    def _fill(self, layout: Layout) -> None:
         """Fresh inputs, and parameters that differ a little from round to round: nothing that was
         computed in one call is of use in the next."""
         signature = self._task.signature
         seed = self._rng.getrandbits(48)
         for position, tensor in enumerate(signature.input_tensors):
-            view = self._layout.view(tensor)
+            view = layout.view(tensor)
             fill(view, self._baseline.pools[position], "written", self._task.primary, seed + position)
         generator = torch.Generator(self._device.torch_device).manual_seed(seed)
         for tensor, original in zip(signature.parameters, self._parameters, strict=True):
-            target = self._layout.view(tensor)
+            target = layout.view(tensor)
             target.copy_(original)
             if tensor.floating:
                 target.mul_(1 + JITTER * torch.rand(target.shape, generator=generator, device=target.device))
-        self._baseline.adopt(self._layout)
+        self._baseline.adopt(layout)
 
     def _round(self) -> tuple[float, TimeReport]:
         """One sample of each, on the same fresh values, in random order; both outputs compared."""
         signature = self._task.signature
-        self._fill()
-        for tensor in signature.outputs:
-            self._layout.raw(tensor).fill_(0xFF)
+        layout, arguments = self._rng.choice(self._layouts)
+        self._fill(layout)
         if self._rng.random() < 0.5:
-            baseline_us, right = self._baseline.timed(self._layout)
-            for tensor in signature.outputs:
-                self._layout.raw(tensor).fill_(0xFF)
-            report = self._sample()
-            mine = [self._layout.view(t) for t in signature.outputs]
+            baseline_us, right = self._baseline.timed(layout)
+            report = self._sample(layout, arguments)
+            mine = [layout.view(t) for t in signature.outputs]
         else:
-            report = self._sample()
-            mine = [self._layout.view(t).clone() for t in signature.outputs]
-            baseline_us, right = self._baseline.timed(self._layout)
+            report = self._sample(layout, arguments)
+            mine = [layout.view(t).clone() for t in signature.outputs]
+            baseline_us, right = self._baseline.timed(layout)
         self._check_outputs(mine, right)
         return baseline_us, report
 
-    def _sample(self) -> TimeReport:
+    def _sample(self, layout: Layout, arguments: tuple[Argument, ...]) -> TimeReport:
         signature = self._task.signature
-        sums = checksums(self._layout, signature)
+        for tensor in signature.outputs:
+            layout.raw(tensor).fill_(0xFF)
+        layout.set_guards()
+        check = MemoryCheck(layout, signature, self._key, protected=self._device.protects_inputs)
         synchronize(self._device.torch_device)
-        report = self._runner.time(self._arguments)
+        report = self._runner.time(arguments)
         stop_on_report(report.call, "while being timed")
-        stop_on_memory(self._layout, signature, sums)
+        check.stop_if_touched()
         if not report.call.work:
             raise Stop(Rejected(reason="no-work", evidence="a timed call put nothing on the device"))
         return report
@@ -219,7 +219,7 @@ class Timer:
         outside_us = min(r.owner_us - r.span_us for r in reports)
         if outside_us > 0.25 * candidate_us + 2000:
             raise ClocksDisagree(f"the judge's own clock saw {outside_us:.0f} us more than was reported")
-        account = self._runner.call(self._arguments, scratch_poison=-1, accounting=True)
+        account = self._runner.call(self._layouts[0][1], scratch_poison=-1, accounting=True)
         activity_us = sum(work.duration_us or 0.0 for work in account.work)
         if activity_us > 2 * candidate_us + 20 * len(account.work) + 50:
             raise ClocksDisagree(

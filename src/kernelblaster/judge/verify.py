@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 
 from kernelblaster.devices.device import (
-    CallReport,
+    Argument,
     CandidateDied,
     CandidateHung,
     Device,
@@ -20,6 +20,7 @@ from kernelblaster.devices.device import (
 )
 from kernelblaster.judge.baseline import Baseline
 from kernelblaster.judge.layout import Layout, float64_views, lay_out
+from kernelblaster.judge.memory_check import MemoryCheck
 from kernelblaster.judge.precision import (
     MEASURES,
     PIECE,
@@ -32,21 +33,17 @@ from kernelblaster.judge.precision import (
     pooled,
     share_of,
 )
+from kernelblaster.judge.stop import Failure, Stop, failure, stop_on_report
 from kernelblaster.records import (
     Incorrect,
-    Rejected,
-    RuntimeFailed,
-    Signature,
     Task,
     Tensor,
-    TimedOut,
     Verification,
     Workload,
 )
 from kernelblaster.records.evaluation import CaseResult, Errors
 from kernelblaster.tasks.values import Distribution, fill, perturb
 
-Failure = Incorrect | Rejected | RuntimeFailed | TimedOut
 OUTPUT_POISONS = (0xFF, 0x7F, 0xC1)
 SCRATCH_POISONS = (0xFF, 0x3E, 0x00)
 SMALL_OUTPUT = 1 << 16
@@ -55,15 +52,6 @@ FEW = 1 << 12  # numbers, of which one draw may be lucky
 ALIKE = 4  # numbers of one draw that luck treats alike: more of them say no more
 FAR = 4.0  # times what is allowed: one draw is enough
 MORE_DRAWS, MOST_DRAWS = 5, 21
-ROW = 1024  # words in a row of the table that checksums are taken of
-
-
-class Stop(Exception):
-    """The candidate failed: carries the outcome."""
-
-    def __init__(self, outcome: Failure) -> None:
-        super().__init__(outcome.kind)
-        self.outcome = outcome
 
 
 @dataclass(frozen=True)
@@ -193,7 +181,9 @@ class Verifier:
         self._rng = random.Random(seed)
         self._place = self._rng.getrandbits(48)
         self._cases = plan(task) if cases is None else cases
-        self._arena = device.arena(0)
+        self._arena = device.arena()
+        self._key = self._rng.getrandbits(62)
+        self._layouts: dict[int, Layout] = {}
         self._calls = 0
         self._deterministic = True
         self._notes: list[str] = []
@@ -203,10 +193,13 @@ class Verifier:
     def verify(self) -> Verification | Failure:
         start = time.perf_counter()
         try:
-            for case in self._cases:
-                self._check(case)
+            self._record()
+            for number, case in enumerate(self._cases):
+                self._check(case, self._layouts.pop(number))
         except Stop as stop:
             return stop.outcome
+        except (CandidateDied, CandidateHung) as error:
+            return failure(error, "verify", "while its launches were recorded")
         return Verification(
             cases=tuple(self.results),
             calls=self._calls,
@@ -223,12 +216,27 @@ class Verifier:
             if r.workload == "primary" and r.distribution == "written"
         }
 
-    def _check(self, case: Case) -> None:
+    def _record(self) -> None:
+        """Draw a layout for every case, and have the launches of all of them recorded together."""
+        calls = []
+        for number, case in enumerate(self._cases):
+            layout = self._layouts[number] = self._lay_out(case)
+            calls.append(self._arguments(case, layout))
+        self._runner.record(calls)
+
+    def _lay_out(self, case: Case) -> Layout:
+        rng = random.Random(self._place) if case.stays else self._rng
+        return lay_out(self._arena, self._task.signature, case.workload, rng)
+
+    def _arguments(self, case: Case, layout: Layout) -> tuple[Argument, ...]:
+        return layout.arguments(self._task.signature, self._baseline.at(case.workload).scalars)
+
+    def _check(self, case: Case, layout: Layout) -> None:
         """On values that are drawn once. Of a few numbers, PyTorch's error and the candidate's own are what
         luck makes them: where these are neither plainly apart nor plainly near, more are drawn until they
         are, and all draws together decide; but none may be plainly wrong. Outputs of many numbers must be
         right in every draw."""
-        fresh = [self._draw(case, case.runs)]
+        fresh = [self._draw(case, case.runs, layout)]
         drawn: list[list[_Sample]] = [[] for _ in fresh[0]]
         undecided = set(range(len(drawn)))
         while True:
@@ -244,21 +252,19 @@ class Verifier:
                         self._judge(case, samples)
             if not undecided:
                 return
-            fresh = [self._draw(case, 1) for _ in range(MORE_DRAWS)]
+            fresh = [self._draw(case, 1, self._lay_out(case)) for _ in range(MORE_DRAWS)]
 
-    def _draw(self, case: Case, runs: int) -> "list[_Sample]":
+    def _draw(self, case: Case, runs: int, layout: Layout) -> "list[_Sample]":
         """Fresh values, and what the candidate and PyTorch make of them, for each output."""
         signature = self._task.signature
-        rng = random.Random(self._place) if case.stays else self._rng
-        layout = lay_out(self._arena, signature, case.workload, rng)
         seed = self._rng.getrandbits(48)
         inputs = [layout.view(t) for t in signature.input_tensors]
         parameters = [layout.view(t) for t in signature.parameters]
         self._fill(case, seed, inputs, parameters)
-        sums = checksums(layout, signature)
+        check = MemoryCheck(layout, signature, self._key, protected=self._device.protects_inputs)
         baseline = self._baseline.at(case.workload)
         right = self._stash(baseline.outputs(layout))
-        outputs = [self._stash(self._run(case, layout, sums, repeat)) for repeat in range(runs)]
+        outputs = [self._stash(self._run(case, layout, check, repeat)) for repeat in range(runs)]
         for repeated in outputs[1:]:
             if not all(_same_bits(a, b) for a, b in zip(outputs[0], repeated, strict=True)):
                 self._deterministic = False
@@ -282,7 +288,7 @@ class Verifier:
             else:
                 parameters[position].copy_(original)
 
-    def _run(self, case: Case, layout: Layout, sums: list[torch.Tensor], repeat: int) -> list[torch.Tensor]:
+    def _run(self, case: Case, layout: Layout, check: MemoryCheck, repeat: int) -> list[torch.Tensor]:
         signature = self._task.signature
         poison = OUTPUT_POISONS[repeat % len(OUTPUT_POISONS)]
         for tensor in signature.outputs:
@@ -290,21 +296,17 @@ class Verifier:
         layout.set_guards()
         synchronize(self._device.torch_device)
         scratch = SCRATCH_POISONS[(self._calls + repeat) % len(SCRATCH_POISONS)]
+        where = f"{case.workload.name} workload {case.workload.sizes}"
         try:
             report = self._runner.call(
-                layout.arguments(signature, self._baseline.at(case.workload).scalars),
-                scratch_poison=scratch,
-                accounting=False,
+                self._arguments(case, layout), scratch_poison=scratch, accounting=False
             )
-        except CandidateDied as error:
-            where = f"{case.workload.name} workload {case.workload.sizes}"
-            raise Stop(RuntimeFailed(reason=str(error), evidence=where)) from error
-        except CandidateHung as error:
-            raise Stop(TimedOut(stage="verify", limit_s=error.limit_s)) from error
+        except (CandidateDied, CandidateHung) as error:
+            raise Stop(failure(error, "verify", where)) from error
         self._calls += 1
         self.work = report.work
-        stop_on_report(report, f"{case.workload.name} workload {case.workload.sizes}")
-        stop_on_memory(layout, signature, sums)
+        stop_on_report(report, where)
+        check.stop_if_touched()
         return [layout.view(t).clone() for t in signature.outputs]
 
     def _compare(
@@ -404,64 +406,6 @@ class Verifier:
         free = torch.cuda.mem_get_info()[0]
         size = sum(t.numel() * t.element_size() for t in tensors)
         return tensors if free > 8 * size + (1 << 30) else [_on_host(t) for t in tensors]
-
-
-def stop_on_report(report: CallReport, where: str) -> None:
-    """Raise Stop where the report alone condemns the candidate."""
-    if report.violations:
-        raise Stop(Rejected(reason="contract", evidence="; ".join(report.violations)))
-    if report.findings:
-        kind = report.findings[0].split(" ")[0]
-        raise Stop(Rejected(reason=kind, evidence="\n".join((where, *report.findings[:5]))))
-    if report.error:
-        raise Stop(RuntimeFailed(reason=report.error, evidence=where))
-    if report.live_bytes:
-        raise Stop(
-            Rejected(
-                reason="memory-not-returned",
-                evidence="\n".join(
-                    (
-                        f"{report.live_bytes} bytes of scratch memory were still held after the call; "
-                        "give them back with cudaFreeAsync before returning",
-                        *report.leaks[:5],
-                    )
-                ),
-            )
-        )
-
-
-def checksums(layout: Layout, signature: Signature) -> list[torch.Tensor]:
-    """One checksum for each input and parameter."""
-    return [checksum(layout.raw(t)) for t in signature.read_tensors]
-
-
-def stop_on_memory(layout: Layout, signature: Signature, before: list[torch.Tensor]) -> None:
-    """Raise Stop where a guard zone was touched, or an input or parameter written to."""
-    offset = layout.broken_guard()
-    if offset is not None:
-        raise Stop(
-            Rejected(
-                reason="out-of-bounds-write",
-                evidence=f"a byte outside every tensor was changed, {layout.neighbour(offset)}",
-            )
-        )
-    tensors = signature.read_tensors
-    for tensor, old, new in zip(tensors, before, checksums(layout, signature), strict=True):
-        if not torch.equal(old, new):
-            raise Stop(Rejected(reason="input-modified", evidence=f"{tensor.name} was written to"))
-
-
-def checksum(raw: torch.Tensor) -> torch.Tensor:
-    """Sums of the memory as a table of words, by row and by column: moving or changing a value
-    changes it. Two passes at memory speed, no scratch memory to speak of."""
-    whole = raw.numel() // (8 * ROW) * (8 * ROW)
-    table = raw[:whole].view(torch.int64).view(-1, ROW)
-    rest = raw[whole:].long()
-    weights = torch.arange(1, 1 + rest.numel(), device=raw.device)
-    rows = table.sum(1)
-    places = torch.arange(1, 1 + rows.numel(), device=raw.device)
-    tail = torch.stack([(rows * places).sum(), (rest * weights).sum()])
-    return torch.cat([table.sum(0), tail])
 
 
 def scattered(values: torch.Tensor, seed: int) -> torch.Tensor:

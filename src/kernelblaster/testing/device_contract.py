@@ -5,14 +5,16 @@ behaviours are named below and are the same on every device: each is a candidate
 `out[n] = 2 * x[n]`.
 """
 
+import random
 from pathlib import Path
 
 import pytest
 import torch
 
-from kernelblaster.devices.device import CandidateDied, CandidateHung, Device, Pointer, ProfileJob
+from kernelblaster.devices.device import CandidateDied, CandidateHung, Device, ProfileJob
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.compile import Binary, compile_candidate
+from kernelblaster.judge.layout import lay_out
 from kernelblaster.records import Candidate, Signature, Size, Task, Tensor, Workload
 
 SIGNATURE = Signature(
@@ -22,8 +24,6 @@ SIGNATURE = Signature(
     sizes=(Size(name="n", kind="free"),),
 )
 COUNT = 1000
-OUT, X, END = 0, 8192, 16384
-ARGUMENTS = (Pointer(OUT, 4 * COUNT, "out"), Pointer(X, 4 * COUNT, "x"), COUNT)
 TASK = Task(
     name="double",
     kind="cuda",
@@ -65,9 +65,10 @@ class DeviceContract:
         return built.path
 
     def prepare(self, device: Device) -> tuple[torch.Tensor, torch.Tensor]:
-        arena = device.arena(END)
-        out = arena[OUT : OUT + 4 * COUNT].view(torch.float32)
-        x = arena[X : X + 4 * COUNT].view(torch.float32)
+        arena = device.arena([4 * COUNT, 4 * COUNT])
+        self.layout = lay_out(arena, SIGNATURE, TASK.primary, random.Random(1))
+        self.arguments = self.layout.arguments(SIGNATURE, [])
+        out, x = (self.layout.view(tensor) for tensor in SIGNATURE.tensors)
         out.fill_(-1.0)
         x.copy_(torch.arange(COUNT, dtype=torch.float32))
         device.settle()
@@ -76,7 +77,7 @@ class DeviceContract:
     def test_judge_and_candidate_share_memory(self, device: Device) -> None:
         out, x = self.prepare(device)
         runner = device.start(self.binary(device, "double"))
-        report = runner.call(ARGUMENTS, scratch_poison=255, accounting=False)
+        report = runner.call(self.arguments, scratch_poison=255, accounting=False)
         runner.close()
         assert report.error == "" and report.violations == () and report.live_bytes == 0
         assert len(report.work) == 1
@@ -85,14 +86,14 @@ class DeviceContract:
     def test_times_are_consistent(self, device: Device) -> None:
         self.prepare(device)
         runner = device.start(self.binary(device, "double"))
-        report = runner.time(ARGUMENTS)
+        report = runner.time(self.arguments)
         runner.close()
         assert 0 < report.event_us <= report.span_us <= report.wall_us <= report.owner_us
 
     def test_every_launch_is_accounted_for(self, device: Device) -> None:
         self.prepare(device)
         runner = device.start(self.binary(device, "twice"))
-        report = runner.call(ARGUMENTS, scratch_poison=-1, accounting=True)
+        report = runner.call(self.arguments, scratch_poison=-1, accounting=True)
         runner.close()
         assert len(report.work) == 2
         assert all(work.duration_us is not None and work.duration_us > 0 for work in report.work)
@@ -100,19 +101,18 @@ class DeviceContract:
     def test_scratch_that_is_kept_is_counted(self, device: Device) -> None:
         self.prepare(device)
         runner = device.start(self.binary(device, "scratch"))
-        first = runner.call(ARGUMENTS, scratch_poison=-1, accounting=False)
-        second = runner.call(ARGUMENTS, scratch_poison=-1, accounting=False)
+        report = runner.call(self.arguments, scratch_poison=-1, accounting=False)
         runner.close()
-        assert second.live_bytes > first.live_bytes > 0
+        assert report.live_bytes > 0
 
     def test_a_dead_candidate_does_not_hurt_the_next(self, device: Device) -> None:
         out, x = self.prepare(device)
         runner = device.start(self.binary(device, "dies"))
         with pytest.raises(CandidateDied):
-            runner.call(ARGUMENTS, scratch_poison=-1, accounting=False)
+            runner.call(self.arguments, scratch_poison=-1, accounting=False)
         runner.close()
         runner = device.start(self.binary(device, "double"))
-        runner.call(ARGUMENTS, scratch_poison=-1, accounting=False)
+        runner.call(self.arguments, scratch_poison=-1, accounting=False)
         runner.close()
         assert torch.equal(out, 2 * x)
 
@@ -120,7 +120,7 @@ class DeviceContract:
         self.prepare(device)
         runner = device.start(self.binary(device, "hangs"))
         with pytest.raises(CandidateHung):
-            runner.call(ARGUMENTS, scratch_poison=-1, accounting=False)
+            runner.call(self.arguments, scratch_poison=-1, accounting=False)
         runner.close()
 
     def test_what_cannot_be_loaded_says_so(self, device: Device) -> None:
@@ -131,7 +131,7 @@ class DeviceContract:
     def test_profiles_list_kernels_in_launch_order(self, device: Device) -> None:
         self.prepare(device)
         jobs = [
-            ProfileJob(self.binary(device, behaviour), ARGUMENTS, "primary", END)
+            ProfileJob(self.binary(device, behaviour), self.arguments, "primary")
             for behaviour in ("double", "twice")
         ]
         one, two = device.profile(jobs)

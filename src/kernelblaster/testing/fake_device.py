@@ -4,6 +4,7 @@ It lets every rule of the judge be tried without a compiler and without a GPU. I
 CUDA: that is what the real devices and their contract suite are for.
 """
 
+import itertools
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,17 +13,21 @@ import torch
 
 from kernelblaster.devices import activity
 from kernelblaster.devices.device import (
+    Arena,
     Argument,
     CallReport,
     CandidateDied,
     Pointer,
     ProfileJob,
+    Slot,
     TimeReport,
     Work,
 )
 from kernelblaster.devices.specs import GpuSpec, gpu_specs
+from kernelblaster.devices.window import rounded
 from kernelblaster.records import Profile, Scalar, Signature, Tensor
 
+PAGE = 4096
 Body = Callable[["Call"], None]
 
 
@@ -73,6 +78,9 @@ class FakeRunner:
         self._live_bytes = 0
         self.closed = False
 
+    def record(self, calls: Sequence[Sequence[Argument]]) -> None:
+        pass
+
     def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport:
         return self._run(arguments, scratch_poison, timed=False)[0]
 
@@ -102,12 +110,14 @@ class FakeDevice:
 
     name = "fake"
     modelled = False
+    protects_inputs = False
     torch_device = torch.device("cpu")
 
     def __init__(self, signature: Signature, reference_us: float = 100.0, seed: int = 0) -> None:
         self.signature = signature
         self.reference_us = reference_us
         self.memory = torch.zeros(0, dtype=torch.uint8)
+        self._pages: list[int] = []
         self._bodies: dict[Path, tuple[Body, float]] = {}
         self._rng = random.Random(seed)
         self.specification = gpu_specs()["h200"]
@@ -124,10 +134,13 @@ class FakeDevice:
     def noise(self) -> float:
         return 1.0 + 0.01 * (self._rng.random() - 0.5)
 
-    def arena(self, size: int) -> torch.Tensor:
-        if self.memory.numel() < size:
-            self.memory = torch.zeros(size, dtype=torch.uint8)
-        return self.memory
+    def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
+        pages = [rounded(size, PAGE) for size in sizes]
+        if sizes and (self._pages != pages or self.memory.numel() < sum(pages) + spare):
+            self.memory = torch.zeros(sum(pages) + spare, dtype=torch.uint8)
+            self._pages = pages
+        starts = itertools.accumulate(self._pages, initial=0)
+        return Arena(self.memory, tuple(Slot(s, b) for s, b in zip(starts, self._pages, strict=False)))
 
     def start(self, binary: Path) -> FakeRunner:
         if binary not in self._bodies:

@@ -1,180 +1,315 @@
-// The worker of the emulated device: the same candidate, the same commands as worker.cpp, but the CUDA
-// runtime that its shims offer is the PTX machine. It tells no time, but counts what a model of time needs.
+// The player without a GPU: launch lists run on the PTX machine, at the addresses that they were recorded for. It tells
+// no time, but finds what is wrong and counts what a model of time needs. Commands as in launcher.cpp, and:
 //
-//   arena PATH BYTES        the first line: map the judge's memory, a file; the answer is "ready"
-//   gpu SMS THREADS SHARED MAJOR MINOR    what the runtime says of the GPU: per multiprocessor
-//   load SO PTX             load a candidate: its host code and its device code
-//   tensors N OFFSET BYTES NAME ...    what the candidate may touch in the arena from now on
-//   call POISON ACCOUNT N A1 ... AN    as in worker.cpp; the answer also has findings and counts
-//   repeat OFFSET BYTES PERIOD         let these bytes of the arena show their first PERIOD over and over
-//   plan N A1 ... AN                   call it, but only list what it launches
-//   count M V1 ... V11 ... N A1 ... AN call it; of launch k, run some blocks for GPU model k of M, record costs
-#include <dlfcn.h>
-#include <fcntl.h>
+//   slots N (START BYTES)...           one descriptor came along: a file that holds the judge's memory
+//   module PATH                        the candidate's PTX
+//   repeat ADDRESS BYTES PERIOD        let these bytes show their first PERIOD over and over
+//   count ID M V1 ... V11 ...          replay it; of launch k, run some blocks for GPU model k of M, record costs
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <fstream>
-#include <sstream>
+#include <set>
 #include <thread>
 
-#include "emulated.h"
+#include "operations.h"
 #include "protocol.h"
-#include "worker.h"
+#include "recording.h"
 
-using namespace emulated;
+extern "C" {
+struct Machine;
+struct Loaded;
+Machine* ptx_machine_new();
+void ptx_memory_add(Machine*, uint64_t start, uint64_t bytes, const char* name, int tracked);
+int ptx_memory_remove(Machine*, uint64_t start);
+void ptx_memory_written(Machine*, uint64_t start, uint64_t bytes);
+const char* ptx_load(Machine*, const char* text, uint64_t length, Loaded** handle);
+void ptx_model(Machine*, const double* values, int count);
+const char* ptx_launch(Machine*, Loaded*, const char* kernel, const uint32_t* grid, const uint32_t* block,
+                       uint64_t dynamic_shared, const uint8_t* parameters, uint64_t parameter_bytes, uint64_t budget,
+                       int threads);
+}
 
 namespace {
 
-void (*candidate)(void* const*, cudaStream_t);
-std::vector<uint64_t> tensors;
+constexpr size_t kModelValues = 11;
+constexpr uint64_t kBudget = 50'000'000;   // warp instructions of one warp
 
-bool map_arena(std::istringstream& words) {
-  std::string command, path;
-  words >> command >> path >> arena_bytes;
-  int file = open(path.c_str(), O_RDWR);
-  if (command != "arena" || file < 0) return false;
-  void* mapped = mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  close(file);
-  arena = (char*)mapped;
-  return mapped != MAP_FAILED;
+Channel channel;
+Machine* machine;
+Loaded* loaded;
+std::string description;                   // of the module, by the machine
+int threads = 1;
+int memory_file = -1;
+std::vector<std::pair<uint64_t, uint64_t>> slots;   // where each begins in the file, and its bytes
+std::vector<Moved> globals;
+std::vector<std::vector<uint8_t>> pristine;
+
+struct Range { uint64_t address, bytes; bool writable; };
+struct Mapped { std::vector<Range> pages, tensors; };
+std::map<int, Mapped> mapped;
+std::map<int, std::vector<Operation>> lists;
+
+// What the replay that is under way did.
+struct Replay {
+  bool execute = true;
+  int poison = 0xa5;
+  std::vector<double> models;
+  std::map<uint64_t, uint64_t> scratch;    // held: address to bytes
+  std::vector<Range> pages;
+  size_t launched = 0;
+  std::string work, error;
+};
+
+char* at(uint64_t address) { return (char*)(uintptr_t)address; }
+
+// The whole pages around [address, address + bytes).
+Range pages_around(uint64_t address, uint64_t bytes) {
+  uint64_t begin = address / recording::kPage * recording::kPage;
+  return {begin, (address + bytes - begin + recording::kPage - 1) / recording::kPage * recording::kPage, true};
 }
 
-void do_gpu(std::istringstream& words) {
-  words >> gpu.multiprocessors >> gpu.threads >> gpu.shared_bytes >> gpu.major >> gpu.minor;
-  answer("\"ok\": true");
+void do_slots(std::istringstream& words) {
+  size_t count = 0;
+  words >> count;
+  slots.assign(count, {0, 0});
+  for (auto& [start, bytes] : slots) words >> start >> bytes;
+  if (channel.descriptors.empty()) return channel.fail("slots: no descriptor");
+  if (memory_file >= 0) close(memory_file);
+  memory_file = channel.descriptors.front();
+  channel.descriptors.pop_front();
+  channel.ok();
 }
 
-void do_load(std::istringstream& words) {
-  std::string object, device_code;
-  words >> object >> device_code;
-  std::ifstream file(device_code);
+void do_module(std::istringstream& words) {
+  std::string path;
+  std::getline(words >> std::ws, path);
+  std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
-  description = ptx_load(machine, text.str().data(), text.str().size(), &module);
-  if (!module) return fail("load: " + description);
-  void* library = dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) return fail(std::string("load: ") + dlerror());
-  candidate = (void (*)(void* const*, cudaStream_t))dlsym(library, "kernelblaster_call");
-  if (!candidate) return fail(std::string("load: ") + dlerror());
-  answer("\"ok\": true");
+  description = ptx_load(machine, text.str().data(), text.str().size(), &loaded);
+  if (!loaded) return channel.fail("load: " + description);
+  channel.ok();
 }
 
-void do_tensors(std::istringstream& words) {
-  for (uint64_t start : tensors) ptx_memory_remove(machine, start);
-  tensors.clear();
+void do_globals(std::istringstream& words) {
   size_t count = 0;
   words >> count;
   for (size_t i = 0; i < count; ++i) {
-    uint64_t offset = 0, bytes = 0;
     std::string name;
-    words >> offset >> bytes >> name;
-    if (!bytes || offset + bytes > arena_bytes) continue;
-    uint64_t start = (uint64_t)(uintptr_t)(arena + offset);
-    ptx_memory_add(machine, start, bytes, name.c_str(), 0);
-    tensors.push_back(start);
+    uint64_t address = 0, bytes = 0;
+    words >> name >> address >> bytes;
+    std::string key = "\"" + name + "\": [";
+    size_t found = description.find(key, description.find("\"globals\""));
+    if (found == std::string::npos) continue;
+    uint64_t real = 0, size = 0;
+    sscanf(description.c_str() + found + key.size(), "%lu, %lu", &real, &size);
+    globals.push_back({address, size, real});
+    pristine.emplace_back(at(real), at(real) + size);
   }
-  answer("\"ok\": true");
+  channel.ok();
+}
+
+void do_map(std::istringstream& words) {
+  int id = 0;
+  size_t count = 0;
+  words >> id >> count;
+  Mapped& here = mapped[id];
+  for (size_t i = 0; i < count; ++i) {
+    size_t slot = 0;
+    uint64_t where = 0, address = 0, bytes = 0;
+    int writable = 0;
+    std::string name;
+    words >> slot >> where >> writable >> address >> bytes >> name;
+    if (slot >= slots.size()) return channel.fail("map: no such slot");
+    void* got = mmap(at(where), slots[slot].second, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
+                     memory_file, (off_t)slots[slot].first);
+    if (got != at(where)) return channel.fail("map " + name + ": the addresses are taken");
+    here.pages.push_back({where, slots[slot].second, writable != 0});
+    here.tensors.push_back({address, bytes, writable != 0});
+    if (bytes) ptx_memory_add(machine, address, bytes, name.c_str(), 0);
+  }
+  channel.ok();
+}
+
+void do_list(std::istringstream& words) {
+  int id = 0;
+  size_t count = 0;
+  words >> id >> count;
+  std::vector<Operation>& list = lists[id];
+  std::string line;
+  bool readable = true;
+  for (size_t i = 0; i < count && channel.line(&line); ++i) {
+    Operation o;
+    readable = read_operation(line, &o) && readable;
+    move_globals(&o, globals);
+    list.push_back(std::move(o));
+  }
+  readable ? channel.ok() : channel.fail("an operation that cannot be read");
+}
+
+void do_drop(std::istringstream& words) {
+  int id = 0;
+  words >> id;
+  for (const Range& tensor : mapped[id].tensors)
+    if (tensor.bytes) ptx_memory_remove(machine, tensor.address);
+  for (const Range& pages : mapped[id].pages) munmap(at(pages.address), pages.bytes);
+  mapped.erase(id);
+  lists.erase(id);
+  channel.ok();
 }
 
 void do_repeat(std::istringstream& words) {
-  size_t offset = 0, bytes = 0, period = 0, page = (size_t)sysconf(_SC_PAGESIZE);
-  words >> offset >> bytes >> period;
-  size_t first = (offset + page - 1) / page * page, end = (offset + bytes) / page * page;
-  if (!period || period % page || offset + bytes > arena_bytes) return fail("repeat: not a period");
-  for (size_t at = first + period; at < end; at += period) {
+  size_t address = 0, bytes = 0, period = 0, page = (size_t)sysconf(_SC_PAGESIZE);
+  words >> address >> bytes >> period;
+  size_t first = (address + page - 1) / page * page, end = (address + bytes) / page * page;
+  if (!period || period % page) return channel.fail("repeat: not a period");
+  for (size_t where = first + period; where < end; where += period) {
     // A shared mapping whose old size is zero is not moved but mapped a second time.
-    void* again = mremap(arena + first, 0, std::min(period, end - at), MREMAP_MAYMOVE | MREMAP_FIXED, arena + at);
-    if (again == MAP_FAILED) return fail("repeat: the arena cannot be mapped again");
+    void* again = mremap(at(first), 0, std::min(period, end - where), MREMAP_MAYMOVE | MREMAP_FIXED, at(where));
+    if (again == MAP_FAILED) return channel.fail("repeat: the memory cannot be mapped again");
   }
-  answer("\"ok\": true");
+  channel.ok();
 }
 
-void run_candidate(std::istringstream& words);
+// --- one operation after the other ------------------------------------------------------------------
+bool held(uint64_t address, uint64_t bytes, bool writing, const Mapped& mine, const Replay& replay) {
+  auto inside = [&](uint64_t start, uint64_t size) { return address >= start && address - start + bytes <= size; };
+  for (const Range& tensor : mine.tensors)
+    if (inside(tensor.address, tensor.bytes)) return tensor.writable || !writing;
+  for (auto [start, size] : replay.scratch)
+    if (inside(start, size)) return true;
+  for (const Moved& global : globals)
+    if (inside(global.real, global.bytes)) return true;
+  return false;
+}
+
+void enter(Replay* replay, const std::string& fields) { replay->work += (replay->work.empty() ? "{" : ", {") + fields + "}"; }
+
+std::string run_copy(const Operation& o, const Mapped& mine, Replay* replay) {
+  for (uint64_t row = 0; row < o.height; ++row) {
+    uint64_t target = o.target + row * o.target_pitch, source = o.source + row * o.source_pitch;
+    if (!held(target, o.width, true, mine, *replay)) return std::string(o.title()) + ": outside what may be written";
+    if (o.kind == Operation::Copy && !held(source, o.width, false, mine, *replay))
+      return std::string(o.title()) + ": outside device memory";
+    if (!replay->execute) continue;
+    if (o.kind == Operation::Fill) memset(at(target), o.value, o.width);
+    else if (o.kind == Operation::Copy) memmove(at(target), at(source), o.width);
+    else memcpy(at(target), o.bytes.data(), o.width);
+    ptx_memory_written(machine, target, o.width);
+  }
+  enter(replay, "\"name\": \"" + std::string(o.title()) +
+                    "\", \"grid\": [1, 1, 1], \"block\": [1, 1, 1], \"shared_bytes\": 0, \"bytes\": " +
+                    std::to_string(o.width * o.height));
+  return "";
+}
+
+std::string run_alloc(const Operation& o, Replay* replay) {
+  Range pages = pages_around(o.target, o.width);
+  void* got = mmap(at(pages.address), pages.bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (got != at(pages.address)) return "cudaMallocAsync: out of memory";
+  replay->pages.push_back(pages);
+  if (replay->execute || o.width < 1 << 20) memset(at(o.target), replay->poison, o.width);
+  replay->scratch[o.target] = o.width;
+  ptx_memory_add(machine, o.target, o.width, "scratch", replay->execute);
+  return "";
+}
+
+std::string run_launch(const Operation& o, Replay* replay) {
+  if (o.cooperative) return o.kernel + ": cooperative launches are not emulated";
+  if (o.cluster[0] > 1 || o.cluster[1] > 1 || o.cluster[2] > 1) return o.kernel + ": block clusters are not emulated";
+  if (!replay->execute) {
+    size_t first = replay->launched++ * kModelValues;
+    if (first + kModelValues > replay->models.size()) return "it launched more than was planned";
+    ptx_model(machine, &replay->models[first], (int)kModelValues);
+  }
+  std::vector<uint8_t> parameters = o.bytes;
+  parameters.resize(std::max<size_t>(parameters.size(), 64));
+  std::string report = ptx_launch(machine, loaded, o.kernel.c_str(), o.grid, o.block, o.shared, parameters.data(),
+                                  parameters.size(), kBudget, threads);
+  std::ostringstream fields;
+  fields << "\"name\": " << quoted(o.kernel) << ", \"grid\": [" << o.grid[0] << ", " << o.grid[1] << ", " << o.grid[2]
+         << "], \"block\": [" << o.block[0] << ", " << o.block[1] << ", " << o.block[2] << "], \"shared_bytes\": "
+         << o.shared << ", \"report\": " << report;
+  enter(replay, fields.str());
+  if (report.compare(0, 11, "{\"invalid\":") == 0) return o.kernel + ": invalid configuration";
+  if (report.compare(0, 9, "{\"error\":") == 0 || report.compare(0, 15, "{\"unsupported\":") == 0)
+    return o.kernel + ": " + report;
+  if (report.find("\"stopped\": true") != std::string::npos) return o.kernel + ": stopped by a finding";
+  return "";
+}
+
+std::string run_operation(const Operation& o, const Mapped& mine, Replay* replay) {
+  switch (o.kind) {
+    case Operation::Alloc: return run_alloc(o, replay);
+    case Operation::Free:
+      ptx_memory_remove(machine, o.target);
+      replay->scratch.erase(o.target);
+      return "";
+    case Operation::Map: return "tensor maps are not emulated";
+    case Operation::Launch: return run_launch(o, replay);
+    case Operation::Attribute: return "";
+    default: return run_copy(o, mine, replay);
+  }
+}
+
+void run(int id, Replay replay) {
+  auto found = lists.find(id);
+  if (found == lists.end()) return channel.fail("there is no list " + std::to_string(id));
+  for (size_t i = 0; i < globals.size(); ++i) memcpy(at(globals[i].real), pristine[i].data(), pristine[i].size());
+  if (replay.execute) ptx_model(machine, nullptr, 0);
+  for (const Operation& o : found->second) {
+    replay.error = run_operation(o, mapped[id], &replay);
+    if (!replay.error.empty()) break;
+  }
+  for (auto [address, bytes] : replay.scratch) ptx_memory_remove(machine, address);
+  for (const Range& pages : replay.pages) munmap(at(pages.address), pages.bytes);
+  channel.answer("\"error\": " + quoted(replay.error) + ", \"work\": [" + replay.work + "]");
+}
 
 void do_call(std::istringstream& words) {
-  int accounting = 0;
-  words >> poison >> accounting;
-  mode = Execute;
-  ptx_model(machine, nullptr, 0);
-  run_candidate(words);
-}
-
-void do_plan(std::istringstream& words) {
-  mode = Plan;
-  run_candidate(words);
+  int id = 0, poison = -1;
+  words >> id >> poison;
+  Replay replay;
+  if (poison >= 0) replay.poison = poison;
+  run(id, std::move(replay));
 }
 
 void do_count(std::istringstream& words) {
+  int id = 0;
   size_t count = 0;
-  words >> count;
-  models.assign(count * kModelValues, 0);
-  for (double& value : models) words >> value;
-  mode = Count;
-  run_candidate(words);
-}
-
-void run_candidate(std::istringstream& words) {
-  Arguments arguments(words, arena);
-  begin_call();
-  candidate(arguments.pointers.data(), given);
-  size_t live = 0;
-  std::string leaks;
-  for (auto& [pointer, held] : scratch) {
-    live += held.bytes;
-    leaks += (leaks.empty() ? "" : ", ") + quoted("leak: " + std::to_string(held.bytes) + " bytes of cudaMallocAsync number " +
-                                                  std::to_string(held.number) + " of the call are still held");
-  }
-  std::ostringstream out;
-  out << "\"error\": " << quoted(error_text) << ", \"live_bytes\": " << live << ", \"leaks\": [" << leaks
-      << "], \"violations\": [";
-  for (size_t i = 0; i < violations.size(); ++i) out << (i ? ", " : "") << quoted(violations[i]);
-  out << "], \"work\": [" << launches << "]";
-  answer(out.str());
+  words >> id >> count;
+  Replay replay;
+  replay.execute = false;
+  replay.models.assign(count * kModelValues, 0);
+  for (double& value : replay.models) words >> value;
+  run(id, std::move(replay));
 }
 
 }  // namespace
 
-// What the shared sandbox code needs from a worker; the real runtime is never looked up here.
-void* real_symbol(const char*) { abort(); }
-
-int main(int argc, char** argv) {
+int main() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (argc < 3) return 2;
-  replies = fdopen(dup(STDOUT_FILENO), "w");
-  int nowhere = open("/dev/null", O_RDWR);
-  dup2(nowhere, STDOUT_FILENO);
-  leave_network();
   machine = ptx_machine_new();
   threads = std::max(1u, std::thread::hardware_concurrency());
-  char* line = nullptr;
-  size_t capacity = 0;
-  // The arena comes first, before the sandbox closes: it is the one file that is opened for writing.
-  if (getline(&line, &capacity, stdin) <= 0) return 2;
-  std::istringstream first(line);
-  if (!map_arena(first)) {
-    fail("the arena cannot be mapped");
-    return 4;
-  }
-  std::string gaps = close_sandbox(strtoull(argv[2], nullptr, 10), true);
-  answer("\"ready\": true, \"flush_us\": 0, \"sandbox_gaps\": " + quoted(gaps));
-  while (getline(&line, &capacity, stdin) > 0) {
+  channel.answer("\"ready\": true");
+  for (std::string line; channel.line(&line);) {
     std::istringstream words(line);
     std::string command;
     words >> command;
-    if (command == "gpu") do_gpu(words);
-    else if (command == "load") do_load(words);
-    else if (command == "tensors") do_tensors(words);
+    if (command == "slots") do_slots(words);
+    else if (command == "module") do_module(words);
+    else if (command == "globals") do_globals(words);
+    else if (command == "map") do_map(words);
+    else if (command == "list") do_list(words);
+    else if (command == "drop") do_drop(words);
     else if (command == "call") do_call(words);
     else if (command == "repeat") do_repeat(words);
-    else if (command == "plan") do_plan(words);
     else if (command == "count") do_count(words);
-    else if (!command.empty()) fail("unknown command " + command);
+    else if (!command.empty()) channel.fail("unknown command " + command);
   }
-  _Exit(0);
+  _exit(0);
 }

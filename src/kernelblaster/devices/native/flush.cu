@@ -1,5 +1,5 @@
 // Emptying the L2 cache by reading: unlike a memset, it leaves no lines to be written back later.
-#include "worker.h"
+#include "launcher.h"
 
 namespace {
 

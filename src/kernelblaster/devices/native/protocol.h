@@ -1,9 +1,15 @@
-// How judge and workers talk: commands are words on a line, answers are lines of JSON.
+// How the judge talks to a player, the process that replays launch lists: commands are lines of words, answers are lines
+// of JSON, both over one local socket, which also carries descriptors of shared memory.
 #pragma once
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -17,35 +23,69 @@ inline std::string quoted(const std::string& text) {
   return result + "\"";
 }
 
-inline FILE* replies;   // where answers go
-
-inline void answer(const std::string& fields) {
-  fprintf(replies, "{%s}\n", fields.c_str());
-  fflush(replies);
-}
-
-inline void fail(const std::string& what) { answer("\"fault\": " + quoted(what)); }
-
-// Arguments as the candidate's trampoline takes them: the address of each value. A word is p<offset from
-// `base`>, i<whole number>, d<number> or b<0 or 1>; their count comes first.
-struct Arguments {
-  std::vector<uint64_t> values;
-  std::vector<void*> pointers;
-
-  Arguments(std::istringstream& words, const char* base) {
-    size_t count = 0;
-    words >> count;
-    for (std::string word; values.size() < count && words >> word;) {
-      uint64_t value = 0;
-      if (word[0] == 'd') {
-        double number = strtod(word.c_str() + 1, nullptr);
-        memcpy(&value, &number, 8);
-      } else {
-        value = (uint64_t)strtoll(word.c_str() + 1, nullptr, 10);
-        if (word[0] == 'p') value += (uint64_t)(uintptr_t)base;
-      }
-      values.push_back(value);
-    }
-    for (auto& value : values) pointers.push_back(&value);
+// The socket: standard input, or the one at `path` for players that are started by a tool.
+class Channel {
+ public:
+  bool open_at(const char* path) {
+    if (!path) return true;
+    fd_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    return connect(fd_, (sockaddr*)&address, sizeof address) == 0;
   }
+  // The next line; false at the end. Descriptors that came along wait in `descriptors`.
+  bool line(std::string* text) {
+    for (;;) {
+      size_t end = buffer_.find('\n', searched_);
+      if (end != std::string::npos) {
+        *text = buffer_.substr(0, end);
+        buffer_.erase(0, end + 1);
+        searched_ = 0;
+        return true;
+      }
+      searched_ = buffer_.size();
+      if (!more()) return false;
+    }
+  }
+  void answer(const std::string& fields) {
+    std::string text = "{" + fields + "}\n";
+    for (size_t at = 0; at < text.size();) {
+      ssize_t done = send(fd_, text.data() + at, text.size() - at, MSG_NOSIGNAL);
+      if (done <= 0) _exit(0);
+      at += (size_t)done;
+    }
+  }
+  void fail(const std::string& what) { answer("\"fault\": " + quoted(what)); }
+  void ok() { answer("\"ok\": true"); }
+
+  std::deque<int> descriptors;
+
+ private:
+  bool more() {
+    char piece[1 << 16];
+    alignas(cmsghdr) char control[CMSG_SPACE(256 * sizeof(int))];
+    iovec data{piece, sizeof piece};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    ssize_t got = recvmsg(fd_, &message, MSG_CMSG_CLOEXEC);
+    if (got <= 0) return false;
+    for (cmsghdr* c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c)) {
+      if (c->cmsg_type != SCM_RIGHTS) continue;
+      size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (size_t i = 0; i < count; ++i) {
+        int fd;
+        memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof fd);
+        descriptors.push_back(fd);
+      }
+    }
+    buffer_.append(piece, (size_t)got);
+    return true;
+  }
+  int fd_ = 0;
+  size_t searched_ = 0;
+  std::string buffer_;
 };

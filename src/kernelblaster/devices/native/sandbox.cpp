@@ -1,24 +1,28 @@
-// A candidate is native code in this process, so what this process may ask of the kernel is cut
-// down to what the CUDA driver still needs: no files for writing, no programs, no threads, no
-// sockets, no look into other processes. Source and symbol screening come before; this is the net.
+// What a process with a candidate's host code in it may ask of the system: an allow-list, in two steps. While the
+// candidate is loaded it may open files for reading, in a root folder that holds the candidate alone (as another user
+// where this one is root); afterwards it may compute, ask for memory and write to what is open. Whatever cannot be
+// put in place is said, and then nothing is loaded.
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/audit.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
-#include <signal.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
-#include "worker.h"
+#include "recording.h"
 
 #if defined(__x86_64__)
 #define THIS_ARCHITECTURE AUDIT_ARCH_X86_64
@@ -28,105 +32,125 @@
 
 namespace {
 
-const int kForbidden[] = {
-    SYS_execve,       SYS_execveat,     SYS_clone,      SYS_socket,          SYS_socketpair,
-    SYS_connect,      SYS_bind,         SYS_listen,     SYS_accept,          SYS_accept4,
-    SYS_sendto,       SYS_sendmsg,      SYS_ptrace,     SYS_process_vm_readv, SYS_process_vm_writev,
-    SYS_kill,         SYS_tkill,        SYS_unlinkat,   SYS_renameat2,       SYS_mkdirat,
-    SYS_linkat,       SYS_symlinkat,    SYS_fchmod,     SYS_fchmodat,        SYS_fchownat,
-    SYS_truncate,     SYS_ftruncate,    SYS_mount,      SYS_umount2,         SYS_chroot,
-    SYS_prlimit64,    SYS_setrlimit,    SYS_bpf,        SYS_perf_event_open, SYS_userfaultfd,
-    SYS_setns,        SYS_unshare,      SYS_pivot_root, SYS_keyctl,          SYS_add_key,
-    SYS_io_setup,     SYS_timer_create, SYS_setpriority,
-#ifdef SYS_io_uring_setup
-    SYS_io_uring_setup,
-#endif
-#ifdef SYS_openat2
-    SYS_openat2,
-#endif
-#ifdef SYS_pidfd_open
-    SYS_pidfd_open,   SYS_pidfd_getfd,
-#endif
-#ifdef SYS_fork
-    SYS_fork,         SYS_vfork,        SYS_unlink,     SYS_rename,          SYS_mkdir,
-    SYS_rmdir,        SYS_link,         SYS_symlink,    SYS_chmod,           SYS_chown,
-    SYS_creat,        SYS_renameat,
-#endif
-};
+constexpr uid_t kNobody = 65534;
 
-void add(std::vector<sock_filter>& program, sock_filter instruction) { program.push_back(instruction); }
-
-std::vector<sock_filter> filter(bool threads) {
-  std::vector<sock_filter> program;
-  auto load = [&](size_t offset) { add(program, BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offset)); };
-  auto refuse = [&](int error) { add(program, BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)error)); };
-  load(offsetof(seccomp_data, arch));
-  add(program, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCHITECTURE, 1, 0));
-  add(program, BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
-  load(offsetof(seccomp_data, nr));
-  for (int call : kForbidden) {
-    if (threads && call == SYS_clone) continue;
-    add(program, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 1));
-    refuse(EPERM);
-  }
-#ifdef SYS_clone3
-  // The C library falls back to clone, whose flags are in a register, when clone3 does not exist.
-  add(program, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1));
-  refuse(threads ? ENOSYS : EPERM);
-#endif
-  if (threads) {
-    add(program, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3));
-    load(offsetof(seccomp_data, args[0]));
-    add(program, BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 1, 0));
-    refuse(EPERM);
+// A filter over the number and the arguments of a system call; what no rule allows is refused with EPERM.
+class Filter {
+ public:
+  Filter() {
+    load(offsetof(seccomp_data, arch));
+    add(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCHITECTURE, 1, 0));
+    add(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
     load(offsetof(seccomp_data, nr));
   }
-  // Opening is allowed for reading only; the driver's own devices are open already.
-  const unsigned writing = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND;
-  add(program, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3));
-  load(offsetof(seccomp_data, args[2]));
-  add(program, BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, writing, 0, 1));
-  refuse(EACCES);
-  load(offsetof(seccomp_data, nr));
-#ifdef SYS_open
-  add(program, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_open, 0, 3));
-  load(offsetof(seccomp_data, args[1]));
-  add(program, BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, writing, 0, 1));
-  refuse(EACCES);
-#endif
-  add(program, BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-  return program;
-}
+  void allow(int call) {
+    add(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 1));
+    add(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  }
+  // Allows a call unless one of `bits` is set in the low half of an argument.
+  void allow_without(int call, int argument, unsigned bits) {
+    add(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 4));
+    load(offsetof(seccomp_data, args) + 8 * (size_t)argument);
+    add(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 1, 0));
+    add(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+    add(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+  }
+  // mmap of memory that is neither a file's nor executable.
+  void allow_plain_memory() {
+    add(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 6));
+    load(offsetof(seccomp_data, args) + 8 * 2);
+    add(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 2, 0));
+    load(offsetof(seccomp_data, args) + 8 * 3);
+    add(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_ANONYMOUS, 1, 0));
+    add(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+    add(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  }
+  std::string install() {
+    add(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+    sock_fprog description{(unsigned short)program_.size(), program_.data()};
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &description, 0, 0) == 0) return "";
+    return std::string("system calls cannot be filtered (seccomp: ") + strerror(errno) + ")";
+  }
+
+ private:
+  void add(sock_filter instruction) { program_.push_back(instruction); }
+  void load(size_t offset) { add(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offset)); }
+  std::vector<sock_filter> program_;
+};
+
+const int kComputing[] = {
+    SYS_brk,     SYS_munmap, SYS_mremap,     SYS_madvise,      SYS_futex,     SYS_write,       SYS_exit,
+    SYS_exit_group, SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_getrandom, SYS_sched_yield, SYS_gettid, SYS_getpid,
+};
+const int kLoading[] = {SYS_read, SYS_pread64, SYS_fstat, SYS_newfstatat, SYS_close, SYS_lseek, SYS_mmap,
+                        SYS_mprotect, SYS_prctl, SYS_seccomp};
 
 void limit(int resource, rlim_t value) {
   rlimit bound{value, value};
   setrlimit((__rlimit_resource)resource, &bound);
 }
 
-size_t data_bytes() {
-  unsigned long pages[6] = {0};
-  if (FILE* file = fopen("/proc/self/statm", "r")) {
-    if (fscanf(file, "%lu %lu %lu %lu %lu %lu", &pages[0], &pages[1], &pages[2], &pages[3], &pages[4], &pages[5]) != 6)
-      pages[5] = 0;
-    fclose(file);
-  }
-  return pages[5] * (size_t)sysconf(_SC_PAGESIZE);
+#ifndef SYS_landlock_create_ruleset
+#define SYS_landlock_create_ruleset 444
+#define SYS_landlock_add_rule 445
+#define SYS_landlock_restrict_self 446
+#endif
+
+// Landlock: of the whole file system, only files below `folder` may be opened, for reading.
+bool only_reads_below(const char* folder) {
+  struct { uint64_t handled_access_fs; } rules{(1ull << 13) - 1};
+  struct __attribute__((packed)) { uint64_t allowed_access; int32_t parent; } below{(1ull << 2) | (1ull << 3), -1};
+  int set = (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
+  if (set < 0) return false;
+  below.parent = open(folder, O_PATH | O_CLOEXEC);
+  bool done = below.parent >= 0 && syscall(SYS_landlock_add_rule, set, 1, &below, 0) == 0 &&
+              syscall(SYS_landlock_restrict_self, set, 0) == 0;
+  close(below.parent);
+  close(set);
+  return done;
+}
+
+bool lock_in(const char* folder) {
+  if (geteuid() == 0 || unshare(CLONE_NEWUSER) == 0)
+    if (chroot(folder) == 0) return chdir("/") == 0;
+  return only_reads_below(folder);
 }
 
 }  // namespace
 
-void leave_network() { (void)unshare(CLONE_NEWNET); }  // where permitted; the filter forbids sockets anyway
-
-std::string close_sandbox(size_t limit_bytes, bool threads) {
-  signal(SIGXFSZ, SIG_IGN);
+std::string confine(const char* folder, uint64_t memory_bytes, int seconds) {
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_FSIZE, 0);
-  limit(RLIMIT_NOFILE, 512);
-  limit(RLIMIT_DATA, data_bytes() + limit_bytes);
+  limit(RLIMIT_NOFILE, 16);
+  limit(RLIMIT_AS, memory_bytes);
+  limit(RLIMIT_CPU, (rlim_t)seconds);
+  limit(RLIMIT_MEMLOCK, 0);
+  limit(RLIMIT_MSGQUEUE, 0);
+  bool root = geteuid() == 0;
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return std::string("no_new_privs: ") + strerror(errno);
-  auto program = filter(threads);
-  sock_fprog description{(unsigned short)program.size(), program.data()};
-  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &description, 0, 0) != 0)
-    return std::string("seccomp: ") + strerror(errno);
-  return "";
+  if (!lock_in(folder)) return "files cannot be kept from host code (no chroot, no user namespaces, no Landlock)";
+  if (root && (setgroups(0, nullptr) != 0 || setresgid(kNobody, kNobody, kNobody) != 0 ||
+               setresuid(kNobody, kNobody, kNobody) != 0))
+    return std::string("host code would run as root: ") + strerror(errno);
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct none[2] = {};
+  syscall(SYS_capset, &header, none);
+  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  Filter filter;
+  for (int call : kComputing) filter.allow(call);
+  for (int call : kLoading) filter.allow(call);
+  const unsigned writing = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND;
+  filter.allow_without(SYS_openat, 2, writing);
+#ifdef SYS_open
+  filter.allow_without(SYS_open, 1, writing);
+#endif
+  return filter.install();
+}
+
+std::string close_sandbox() {
+  Filter filter;
+  for (int call : kComputing) filter.allow(call);
+  filter.allow_plain_memory();
+  filter.allow_without(SYS_mprotect, 2, PROT_EXEC);
+  return filter.install();
 }

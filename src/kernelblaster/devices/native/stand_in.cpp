@@ -1,128 +1,228 @@
-// The CUDA runtime that a candidate sees on the emulated device: kernels go to the PTX machine, memory is the host's,
-// streams are one, and whatever breaks the contract is written down.
-#include "emulated.h"
-
+// The CUDA runtime as a candidate sees it: nothing runs, everything is written down. A candidate is linked against no
+// runtime at all, so these functions are all that it can reach. Device addresses are numbers without memory behind them
+// here: host code that follows one ends its process.
 #include <algorithm>
-#include <cstdlib>
+#include <cstdio>
 #include <cstring>
 #include <sstream>
+#include <unistd.h>
 
-#include "protocol.h"
+#include "recording.h"
 
-namespace emulated {
+namespace recording {
 
-Machine* machine;
-Loaded* module;
-std::string description;
-Gpu gpu = {132, 2048, 228 << 10, 9, 0};
-char* arena;
-size_t arena_bytes;
-int threads = 1;
-cudaStream_t given = (cudaStream_t)(uintptr_t)0x5bd1e995;
-Mode mode = Execute;
-std::vector<double> models;
-int poison = -1;
-std::map<void*, Scratch> scratch;
-std::string launches;
-std::string error_text;
-std::vector<std::string> violations;
-
-}  // namespace emulated
-
-using namespace emulated;
+Request request;
 
 namespace {
 
-constexpr uint64_t kBudget = 50'000'000;   // warp instructions of one warp
-constexpr int kReservedShared = 1 << 10;   // of each block's, for the driver
-std::map<const void*, Kernel> kernels;
-std::map<const void*, std::string> variables;
-int allocated = 0;                         // by this call
-size_t launched = 0;
-cudaError_t last_error = cudaSuccess;
+std::string list;
+size_t operations = 0;
 
-void violation(const std::string& what) {
-  if (violations.size() < 16) violations.push_back(what);
-}
-
-cudaError_t failed(cudaError_t error, const std::string& what) {
-  if (error_text.empty()) error_text = what;
-  return last_error = error;
-}
-
-void check_stream(cudaStream_t stream, const char* what) {
-  if (stream != given) violation(std::string(what) + " on another stream than the given one");
-}
-
-// The offsets and sizes of a kernel's parameters, from the description that the machine gave.
-std::vector<std::pair<uint64_t, uint64_t>> parameters_of(const std::string& name) {
-  std::vector<std::pair<uint64_t, uint64_t>> result;
-  size_t at = description.find("\"name\": \"" + name + "\"");
-  if (at == std::string::npos) return result;
-  at = description.find("\"parameters\": [", at) + strlen("\"parameters\": [");
-  while (description[at] == '[') {
-    uint64_t offset = 0, bytes = 0;
-    sscanf(description.c_str() + at, "[%lu, %lu]", &offset, &bytes);
-    result.push_back({offset, bytes});
-    at = description.find(']', at) + 1;
-    while (description[at] == ',' || description[at] == ' ') ++at;
+void write_all(const std::string& text) {
+  for (size_t at = 0; at < text.size();) {
+    ssize_t done = write(3, text.data() + at, text.size() - at);
+    if (done <= 0) _exit(9);
+    at += (size_t)done;
   }
-  return result;
-}
-
-cudaError_t launch(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream) {
-  Kernel& kernel = kernels[function];
-  check_stream(stream, kernel.name.c_str());
-  if (kernel.parameters.empty()) kernel.parameters = parameters_of(kernel.name);
-  std::vector<uint8_t> packed(64);
-  for (size_t i = 0; i < kernel.parameters.size(); ++i) {
-    auto [offset, bytes] = kernel.parameters[i];
-    if (packed.size() < offset + bytes) packed.resize(offset + bytes);
-    memcpy(&packed[offset], arguments[i], bytes);
-  }
-  uint32_t g[3] = {grid.x, grid.y, grid.z}, b[3] = {block.x, block.y, block.z};
-  if (mode == Count) {
-    size_t first = launched++ * kModelValues;
-    if (first + kModelValues > models.size()) return failed(cudaErrorUnknown, "it launched more than was planned");
-    ptx_model(machine, &models[first], (int)kModelValues);
-  }
-  std::string report = mode == Plan ? "{}" :
-      ptx_launch(machine, module, kernel.name.c_str(), g, b, shared, packed.data(), packed.size(), kBudget, threads);
-  std::ostringstream entry;
-  entry << "{\"name\": " << quoted(kernel.name) << ", \"grid\": [" << g[0] << ", " << g[1] << ", " << g[2]
-        << "], \"block\": [" << b[0] << ", " << b[1] << ", " << b[2] << "], \"shared_bytes\": " << shared
-        << ", \"report\": " << report << "}";
-  launches += (launches.empty() ? "" : ", ") + entry.str();
-  if (report.compare(0, 11, "{\"invalid\":") == 0)
-    return failed(cudaErrorInvalidConfiguration, kernel.name + ": invalid configuration");
-  if (report.compare(0, 9, "{\"error\":") == 0 || report.compare(0, 15, "{\"unsupported\":") == 0)
-    return failed(cudaErrorNotSupported, kernel.name + ": " + report);
-  if (report.find("\"stopped\": true") != std::string::npos)
-    return failed(cudaErrorLaunchFailure, kernel.name + ": stopped by a finding");
-  return cudaSuccess;
 }
 
 }  // namespace
 
-void emulated::begin_call() {
-  launches.clear();
-  error_text.clear();
-  violations.clear();
-  allocated = 0;
-  launched = 0;
+void put(const std::string& line) {
+  if (++operations > kMostOperations || list.size() + line.size() > kMostBytes) {
+    write_all("violation a launch list of more than " + std::to_string(kMostOperations) + " operations or " +
+              std::to_string(kMostBytes >> 20) + " MB\nend\n");
+    _exit(0);
+  }
+  list += line;
+  list += '\n';
+}
+
+void hand_over() {
+  write_all(list);
+  list.clear();
+}
+
+}  // namespace recording
+
+using namespace recording;
+
+namespace {
+
+std::map<const void*, std::string> kernel_names, global_names;
+std::map<uint64_t, uint64_t> scratch;   // held: address to bytes
+uint64_t next_scratch = 0;
+int allocated = 0;
+unsigned maps = 0;
+cudaError_t last_error = cudaSuccess;
+
+int violations = 0, errors = 0;
+
+std::string plain(std::string text) {
+  for (char& c : text)
+    if ((unsigned char)c < 32) c = ' ';
+  return text.substr(0, 400);
+}
+
+void violation(const std::string& what) {
+  if (++violations <= 16) put("violation " + plain(what));
+}
+
+cudaError_t failed(cudaError_t error, const std::string& what) {
+  if (++errors <= 16) put("error " + plain(what));
+  return last_error = error;
+}
+
+void check_stream(cudaStream_t stream, const std::string& what) {
+  if ((uint64_t)(uintptr_t)stream != request.stream) violation(what + " on another stream than the given one");
+}
+
+bool on_device(const void* pointer) {
+  uint64_t address = (uint64_t)(uintptr_t)pointer;
+  return address >= request.window && address - request.window < request.window_bytes;
+}
+
+std::string hex(const void* data, size_t bytes) {
+  static const char digits[] = "0123456789abcdef";
+  std::string text = bytes ? std::string(2 * bytes, '0') : "-";
+  for (size_t i = 0; i < bytes; ++i) {
+    text[2 * i] = digits[((const unsigned char*)data)[i] >> 4];
+    text[2 * i + 1] = digits[((const unsigned char*)data)[i] & 15];
+  }
+  return text;
+}
+
+Kernel* kernel_of(const void* function, std::string* name) {
+  auto named = kernel_names.find(function);
+  if (named == kernel_names.end()) return nullptr;
+  auto found = request.kernels.find(named->second);
+  *name = named->second;
+  return found == request.kernels.end() ? nullptr : &found->second;
+}
+
+int attribute(cudaDeviceAttr which, int otherwise) {
+  auto found = request.attributes.find((int)which);
+  return found == request.attributes.end() ? otherwise : found->second;
+}
+
+// The answer to a question about the GPU. Where nobody has answered it yet, it is handed over with what was recorded so
+// far, and the recording starts afresh once it is known.
+int64_t fact(const std::string& question) {
+  auto known = request.facts.find(question);
+  if (known != request.facts.end()) return known->second;
+  put("ask " + question);
+  hand_over();
+  _exit(0);
+}
+
+struct Configuration {
+  dim3 grid, block;
+  size_t shared = 0;
+  unsigned cluster[3] = {0, 0, 0};
+  int cooperative = 0, dependent = 0, scheduling = 0;
+};
+
+// What a GPU would refuse at once, so that host code with a second plan finds it out here too.
+const char* refused(const Kernel& kernel, const Configuration& c) {
+  uint64_t threads = (uint64_t)c.block.x * c.block.y * c.block.z;
+  if (!threads || threads > (uint64_t)std::min(kernel.max_threads, attribute(cudaDevAttrMaxThreadsPerBlock, 1024)))
+    return "invalid configuration: block size";
+  if (!c.grid.x || !c.grid.y || !c.grid.z || c.grid.x > 0x7fffffffu || c.grid.y > 65535 || c.grid.z > 65535)
+    return "invalid configuration: grid size";
+  if (c.block.z > 64) return "invalid configuration: block size";
+  if (c.shared + (size_t)kernel.static_shared > (size_t)std::max(kernel.dynamic_limit + kernel.static_shared, 48 << 10))
+    return "invalid argument: more dynamic shared memory than cudaFuncSetAttribute allowed";
+  const unsigned grid[3] = {c.grid.x, c.grid.y, c.grid.z};
+  for (int d = 0; d < 3; ++d)
+    if (c.cluster[d] && grid[d] % c.cluster[d]) return "invalid configuration: the grid is no multiple of the cluster";
+  return nullptr;
+}
+
+cudaError_t launch(const void* function, const Configuration& c, void** arguments, cudaStream_t stream) {
+  std::string name;
+  Kernel* kernel = kernel_of(function, &name);
+  if (!kernel) return failed(cudaErrorInvalidDeviceFunction, "a launch of something that is no kernel of this file");
+  check_stream(stream, name);
+  if (const char* why = refused(*kernel, c)) return failed(cudaErrorInvalidConfiguration, name + ": " + why);
+  size_t bytes = 0;
+  for (auto [offset, size] : kernel->parameters) bytes = std::max<size_t>(bytes, offset + size);
+  std::string buffer(bytes, '\0');
+  for (size_t i = 0; i < kernel->parameters.size(); ++i)
+    memcpy(&buffer[kernel->parameters[i].first], arguments[i], kernel->parameters[i].second);
+  std::ostringstream line;
+  line << "launch " << name << ' ' << c.grid.x << ' ' << c.grid.y << ' ' << c.grid.z << ' ' << c.block.x << ' '
+       << c.block.y << ' ' << c.block.z << ' ' << c.shared << ' ' << (c.cooperative | c.dependent << 1) << ' '
+       << c.cluster[0] << ' ' << c.cluster[1] << ' ' << c.cluster[2] << ' ' << c.scheduling << ' '
+       << hex(buffer.data(), buffer.size());
+  put(line.str());
+  return cudaSuccess;
+}
+
+std::string shape_of(const cudaLaunchConfig_t* config) {
+  std::ostringstream text;
+  text << (uint64_t)config->blockDim.x * config->blockDim.y * config->blockDim.z << ' ' << config->dynamicSmemBytes;
+  return text.str();
+}
+
+cudaError_t copied(void* target, size_t target_pitch, const void* source, size_t source_pitch, size_t width,
+                   size_t height, cudaStream_t stream) {
+  check_stream(stream, "[memcpy]");
+  if (!on_device(target)) {
+    violation("a copy to the host");
+    return failed(cudaErrorInvalidValue, "[memcpy]: not to device memory");
+  }
+  if (on_device(source)) {
+    std::ostringstream line;
+    line << "copy " << (uint64_t)(uintptr_t)target << ' ' << target_pitch << ' ' << (uint64_t)(uintptr_t)source << ' '
+         << source_pitch << ' ' << width << ' ' << height;
+    put(line.str());
+    return cudaSuccess;
+  }
+  for (size_t row = 0; row < height; ++row) {
+    if (width > kMostBytes / 2) violation("a copy of " + std::to_string(width) + " bytes from the host"), _exit(9);
+    put("upload " + std::to_string((uint64_t)(uintptr_t)target + row * target_pitch) + " " +
+        hex((const char*)source + row * source_pitch, width));
+  }
+  return cudaSuccess;
+}
+
+CUresult encoded(CUtensorMap* map, const std::string& what) {
+  uint64_t words[16] = {kMark[0], kMark[1], maps};
+  memcpy(map, words, sizeof words);
+  put("tensormap " + std::to_string(maps++) + " " + what);
+  return CUDA_SUCCESS;
+}
+
+template <typename Number>
+std::string joined(const Number* numbers, unsigned count) {
+  std::string text;
+  for (unsigned i = 0; i < count; ++i) text += " " + std::to_string(numbers[i]);
+  return text;
+}
+
+}  // namespace
+
+void recording::begin_call() {
+  list.clear();
+  operations = 0;
+  scratch.clear();
+  next_scratch = 0;
+  allocated = violations = errors = 0;
+  maps = 0;
   last_error = cudaSuccess;
 }
 
 extern "C" {
 
+// --- registration ---------------------------------------------------------------------------------
 void** __cudaRegisterFatBinary(void*) { static void* handle; return &handle; }
 void __cudaRegisterFatBinaryEnd(void**) {}
 void __cudaUnregisterFatBinary(void**) {}
 char __cudaInitModule(void**) { return 1; }
 void __cudaRegisterFunction(void**, const char* host, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*, int*) {
-  kernels[host].name = name;
+  kernel_names[host] = name;
 }
-void __cudaRegisterVar(void**, char* host, char*, const char* name, int, size_t, int, int) { variables[host] = name; }
+void __cudaRegisterVar(void**, char* host, char*, const char* name, int, size_t, int, int) { global_names[host] = name; }
 
 static struct { dim3 grid, block; size_t shared; void* stream; } pushed;
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, void* stream) {
@@ -136,119 +236,144 @@ cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, 
   *(void**)stream = pushed.stream;
   return cudaSuccess;
 }
+
+// --- launches -------------------------------------------------------------------------------------
 cudaError_t cudaLaunchKernel(const void* f, dim3 grid, dim3 block, void** a, size_t shared, cudaStream_t stream) {
-  return launch(f, grid, block, a, shared, stream);
+  return launch(f, {grid, block, shared}, a, stream);
 }
-cudaError_t cudaLaunchCooperativeKernel(const void* f, dim3, dim3, void**, size_t, cudaStream_t) {
-  return failed(cudaErrorNotSupported, kernels[f].name + ": cooperative launches are not emulated");
+cudaError_t cudaLaunchCooperativeKernel(const void* f, dim3 grid, dim3 block, void** a, size_t shared, cudaStream_t s) {
+  Configuration c{grid, block, shared};
+  c.cooperative = 1;
+  return launch(f, c, a, s);
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* f, void** a) {
+  Configuration c{config->gridDim, config->blockDim, config->dynamicSmemBytes};
   for (unsigned i = 0; i < config->numAttrs; ++i) {
-    if (config->attrs[i].id == cudaLaunchAttributeAccessPolicyWindow)
-      violation("a launch attribute that keeps data in the L2 cache");
-    if (config->attrs[i].id == cudaLaunchAttributeClusterDimension)
-      return failed(cudaErrorNotSupported, kernels[f].name + ": block clusters are not emulated");
+    const cudaLaunchAttribute& attribute = config->attrs[i];
+    switch (attribute.id) {
+      case cudaLaunchAttributeIgnore:
+      case cudaLaunchAttributePriority: break;
+      case cudaLaunchAttributeCooperative: c.cooperative = attribute.val.cooperative != 0; break;
+      case cudaLaunchAttributeProgrammaticStreamSerialization:
+        c.dependent = attribute.val.programmaticStreamSerializationAllowed != 0;
+        break;
+      case cudaLaunchAttributeClusterDimension:
+        c.cluster[0] = attribute.val.clusterDim.x;
+        c.cluster[1] = attribute.val.clusterDim.y;
+        c.cluster[2] = attribute.val.clusterDim.z;
+        break;
+      case cudaLaunchAttributeClusterSchedulingPolicyPreference:
+        c.scheduling = (int)attribute.val.clusterSchedulingPolicyPreference;
+        break;
+      case cudaLaunchAttributeAccessPolicyWindow:
+        violation("a launch attribute that keeps data in the L2 cache");
+        break;
+      case cudaLaunchAttributeProgrammaticEvent:
+      case cudaLaunchAttributeLaunchCompletionEvent:
+        violation("a launch attribute that records an event");
+        break;
+      default: violation("launch attribute " + std::to_string((int)attribute.id)); break;
+    }
   }
-  return launch(f, config->gridDim, config->blockDim, a, config->dynamicSmemBytes, config->stream);
+  return launch(f, c, a, config->stream);
 }
 
+// --- memory ---------------------------------------------------------------------------------------
+// Each block has a mapping of its own with unmapped neighbours, and lies at its begin or its end in turn.
 cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t stream) {
   check_stream(stream, "cudaMallocAsync");
-  size_t rounded = (bytes + 511) / 256 * 256;
-  *pointer = aligned_alloc(256, rounded);
-  if (!*pointer) return failed(cudaErrorMemoryAllocation, "cudaMallocAsync: out of memory");
-  if (mode == Execute || rounded < 1 << 20) memset(*pointer, poison >= 0 ? poison : 0, rounded);
-  scratch[*pointer] = {bytes, ++allocated};
-  ptx_memory_add(machine, (uint64_t)(uintptr_t)*pointer, bytes, "scratch", mode == Execute);
+  *pointer = nullptr;
+  if (!bytes) return cudaSuccess;
+  uint64_t span = (bytes + kPage - 1) / kPage * kPage;
+  if (!next_scratch) next_scratch = request.scratch;
+  if (bytes > request.device_memory || next_scratch + span + kPage > request.window + request.window_bytes)
+    return failed(cudaErrorMemoryAllocation, "cudaMallocAsync: out of memory");
+  bool at_end = (allocated++ % 2 == 0) == request.scratch_at_end;
+  uint64_t address = next_scratch + (at_end ? (span - bytes) / 256 * 256 : 0);
+  next_scratch += span + kPage;
+  scratch[address] = bytes;
+  *pointer = (void*)(uintptr_t)address;
+  put("alloc " + std::to_string(address) + " " + std::to_string(bytes));
   return cudaSuccess;
 }
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
   check_stream(stream, "cudaFreeAsync");
-  if (!scratch.erase(pointer)) {
+  if (!pointer) return cudaSuccess;
+  if (!scratch.erase((uint64_t)(uintptr_t)pointer)) {
     violation("cudaFreeAsync of memory that cudaMallocAsync did not give");
     return failed(cudaErrorInvalidValue, "cudaFreeAsync: not from cudaMallocAsync");
   }
-  ptx_memory_remove(machine, (uint64_t)(uintptr_t)pointer);
-  free(pointer);
+  put("free " + std::to_string((uint64_t)(uintptr_t)pointer));
   return cudaSuccess;
-}
-
-static bool inside(const void* pointer, size_t bytes) {
-  const char* p = (const char*)pointer;
-  if (p >= arena && p + bytes <= arena + arena_bytes) return true;
-  for (auto& [start, held] : scratch)
-    if (p >= (char*)start && p + bytes <= (char*)start + held.bytes) return true;
-  return false;
-}
-static void wrote(void* pointer, size_t bytes) { ptx_memory_written(machine, (uint64_t)(uintptr_t)pointer, bytes); }
-// Work that is no kernel. It has not happened where costs are counted: only its size matters there.
-static void entry(const char* name, size_t bytes) {
-  launches += std::string(launches.empty() ? "" : ", ") + "{\"name\": \"" + name +
-              "\", \"grid\": [1, 1, 1], \"block\": [1, 1, 1], \"shared_bytes\": 0, \"bytes\": " +
-              std::to_string(bytes) + "}";
-}
-cudaError_t cudaMemsetAsync(void* pointer, int value, size_t bytes, cudaStream_t stream) {
-  check_stream(stream, "[memset]");
-  if (!inside(pointer, bytes)) return failed(cudaErrorInvalidValue, "[memset]: outside device memory");
-  if (mode == Execute) memset(pointer, value, bytes), wrote(pointer, bytes);
-  return entry("[memset]", bytes), cudaSuccess;
 }
 cudaError_t cudaMemset2DAsync(void* pointer, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream) {
-  for (size_t y = 0; y < height; ++y)
-    if (cudaMemsetAsync((char*)pointer + y * pitch, value, width, stream) != cudaSuccess) return last_error;
+  check_stream(stream, "[memset]");
+  if (!on_device(pointer)) return failed(cudaErrorInvalidValue, "[memset]: not of device memory");
+  std::ostringstream line;
+  line << "fill " << (uint64_t)(uintptr_t)pointer << ' ' << pitch << ' ' << (value & 255) << ' ' << width << ' ' << height;
+  put(line.str());
   return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* pointer, int value, size_t bytes, cudaStream_t stream) {
+  return cudaMemset2DAsync(pointer, bytes, value, bytes, 1, stream);
 }
 cudaError_t cudaMemcpyAsync(void* target, const void* source, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
-  check_stream(stream, "[memcpy]");
-  if (!inside(target, bytes)) {
-    violation("a copy to the host");
-    return failed(cudaErrorInvalidValue, "[memcpy]: outside device memory");
-  }
-  if (mode == Execute) memmove(target, source, bytes), wrote(target, bytes);
-  return entry("[memcpy]", bytes), cudaSuccess;
+  return copied(target, bytes, source, bytes, bytes, 1, stream);
 }
 cudaError_t cudaMemcpy2DAsync(void* target, size_t tp, const void* source, size_t sp, size_t width, size_t height,
-                              cudaMemcpyKind kind, cudaStream_t stream) {
-  for (size_t y = 0; y < height; ++y)
-    if (cudaMemcpyAsync((char*)target + y * tp, (const char*)source + y * sp, width, kind, stream) != cudaSuccess)
-      return last_error;
-  return cudaSuccess;
+                              cudaMemcpyKind, cudaStream_t stream) {
+  return copied(target, tp, source, sp, width, height, stream);
 }
 cudaError_t cudaGetSymbolAddress(void** pointer, const void* symbol) {
-  std::string key = "\"" + variables[symbol] + "\": [";
-  size_t at = description.find(key, description.find("\"globals\""));
-  if (at == std::string::npos) return failed(cudaErrorInvalidSymbol, "unknown symbol");
-  *pointer = (void*)strtoull(description.c_str() + at + key.size(), nullptr, 10);
+  auto name = global_names.find(symbol);
+  auto global = name == global_names.end() ? request.globals.end() : request.globals.find(name->second);
+  if (global == request.globals.end()) return failed(cudaErrorInvalidSymbol, "unknown symbol");
+  *pointer = (void*)(uintptr_t)global->second.address;
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* source, size_t bytes, size_t offset, cudaMemcpyKind,
                                     cudaStream_t stream) {
-  check_stream(stream, "[memcpy]");
   void* pointer = nullptr;
   if (cudaGetSymbolAddress(&pointer, symbol) != cudaSuccess) return last_error;
-  memcpy((char*)pointer + offset, source, bytes);
-  return entry("[memcpy]", bytes), cudaSuccess;
+  return copied((char*)pointer + offset, bytes, source, bytes, bytes, 1, stream);
 }
 
-cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* a, const void*) { memset(a, 0, sizeof *a); a->maxThreadsPerBlock = 1024; return cudaSuccess; }
+// --- questions ------------------------------------------------------------------------------------
+cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute which, int value) {
+  std::string name;
+  Kernel* kernel = kernel_of(function, &name);
+  if (!kernel) return failed(cudaErrorInvalidDeviceFunction, "cudaFuncSetAttribute: no kernel of this file");
+  if (which == cudaFuncAttributeMaxDynamicSharedMemorySize) {
+    if (value < 0 || value > attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, 48 << 10) - kernel->static_shared)
+      return failed(cudaErrorInvalidValue, name + ": cudaFuncSetAttribute: more shared memory than a block may have");
+    kernel->dynamic_limit = value;
+  }
+  put("attribute " + name + " " + std::to_string((int)which) + " " + std::to_string(value));
+  return cudaSuccess;
+}
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* a, const void* function) {
+  std::string name;
+  Kernel* kernel = kernel_of(function, &name);
+  memset(a, 0, sizeof *a);
+  if (!kernel) return failed(cudaErrorInvalidDeviceFunction, "cudaFuncGetAttributes: no kernel of this file");
+  a->sharedSizeBytes = (size_t)kernel->static_shared;
+  a->constSizeBytes = (size_t)kernel->constant_bytes;
+  a->localSizeBytes = (size_t)kernel->local_bytes;
+  a->maxThreadsPerBlock = kernel->max_threads;
+  a->numRegs = kernel->registers;
+  a->ptxVersion = a->binaryVersion =
+      10 * attribute(cudaDevAttrComputeCapabilityMajor, 9) + attribute(cudaDevAttrComputeCapabilityMinor, 0);
+  a->maxDynamicSharedSizeBytes = kernel->dynamic_limit;
+  return cudaSuccess;
+}
 cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSuccess; }
 cudaError_t cudaGetDevice(int* device) { *device = 0; return cudaSuccess; }
 cudaError_t cudaGetDeviceCount(int* count) { *count = 1; return cudaSuccess; }
 cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  switch (attribute) {
-    case cudaDevAttrMultiProcessorCount: *value = gpu.multiprocessors; break;
-    case cudaDevAttrMaxThreadsPerBlock: *value = 1024; break;
-    case cudaDevAttrMaxThreadsPerMultiProcessor: *value = gpu.threads; break;
-    case cudaDevAttrMaxSharedMemoryPerBlock: *value = 48 << 10; break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = gpu.shared_bytes - kReservedShared; break;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = gpu.shared_bytes; break;
-    case cudaDevAttrWarpSize: *value = 32; break;
-    case cudaDevAttrComputeCapabilityMajor: *value = gpu.major; break;
-    case cudaDevAttrComputeCapabilityMinor: *value = gpu.minor; break;
-    default: return failed(cudaErrorNotSupported, "an attribute that is not emulated");
-  }
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
+  if (!request.attributes.count((int)which))
+    return failed(cudaErrorNotSupported, "cudaDeviceGetAttribute: attribute " + std::to_string((int)which) + " is not known");
+  *value = attribute(which, 0);
   return cudaSuccess;
 }
 #if CUDART_VERSION >= 13000
@@ -258,42 +383,97 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) {
 cudaError_t cudaGetDeviceProperties_v2(cudaDeviceProp* p, int) {
 #endif
   memset(p, 0, sizeof *p);
-  p->multiProcessorCount = gpu.multiprocessors;
-  p->maxThreadsPerBlock = 1024;
-  p->maxThreadsPerMultiProcessor = gpu.threads;
-  p->sharedMemPerBlock = 48 << 10;
-  p->sharedMemPerBlockOptin = gpu.shared_bytes - kReservedShared;
-  p->sharedMemPerMultiprocessor = gpu.shared_bytes;
-  p->warpSize = 32;
-  p->major = gpu.major;
-  p->minor = gpu.minor;
-  p->regsPerBlock = 65536;
+  snprintf(p->name, sizeof p->name, "%s", request.gpu_name.c_str());
+  p->totalGlobalMem = request.device_memory;
+  p->multiProcessorCount = attribute(cudaDevAttrMultiProcessorCount, 1);
+  p->maxThreadsPerBlock = attribute(cudaDevAttrMaxThreadsPerBlock, 1024);
+  p->maxThreadsPerMultiProcessor = attribute(cudaDevAttrMaxThreadsPerMultiProcessor, 2048);
+  p->maxBlocksPerMultiProcessor = attribute(cudaDevAttrMaxBlocksPerMultiprocessor, 32);
+  p->sharedMemPerBlock = (size_t)attribute(cudaDevAttrMaxSharedMemoryPerBlock, 48 << 10);
+  p->sharedMemPerBlockOptin = (size_t)attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, 48 << 10);
+  p->sharedMemPerMultiprocessor = (size_t)attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, 48 << 10);
+  p->reservedSharedMemPerBlock = (size_t)attribute(cudaDevAttrReservedSharedMemoryPerBlock, 1 << 10);
+  p->warpSize = attribute(cudaDevAttrWarpSize, 32);
+  p->major = attribute(cudaDevAttrComputeCapabilityMajor, 9);
+  p->minor = attribute(cudaDevAttrComputeCapabilityMinor, 0);
+  p->regsPerBlock = attribute(cudaDevAttrMaxRegistersPerBlock, 65536);
+  p->regsPerMultiprocessor = attribute(cudaDevAttrMaxRegistersPerMultiprocessor, 65536);
+  p->l2CacheSize = attribute(cudaDevAttrL2CacheSize, 0);
+  p->persistingL2CacheMaxSize = attribute(cudaDevAttrMaxPersistingL2CacheSize, 0);
+  p->memoryBusWidth = attribute(cudaDevAttrGlobalMemoryBusWidth, 0);
+  p->totalConstMem = (size_t)attribute(cudaDevAttrTotalConstantMemory, 65536);
+  p->cooperativeLaunch = attribute(cudaDevAttrCooperativeLaunch, 1);
+  p->concurrentKernels = attribute(cudaDevAttrConcurrentKernels, 1);
+  p->clusterLaunch = attribute(cudaDevAttrClusterLaunch, 0);
+  const int threads[3] = {1024, 1024, 64}, grid[3] = {0x7fffffff, 65535, 65535};
+  memcpy(p->maxThreadsDim, threads, sizeof threads);
+  memcpy(p->maxGridSize, grid, sizeof grid);
   return cudaSuccess;
 }
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int block, size_t shared) {
-  int by_shared = shared ? gpu.shared_bytes / (int)(shared + kReservedShared) : 32;
-  *blocks = std::max(1, std::min({32, gpu.threads / std::max(block, 1), by_shared}));
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads, size_t shared) {
+  std::string name;
+  if (!kernel_of(function, &name)) return failed(cudaErrorInvalidDeviceFunction, "occupancy: no kernel of this file");
+  *blocks = (int)fact("blocks " + name + " " + std::to_string(threads) + " " + std::to_string(shared));
   return cudaSuccess;
 }
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* f, int block, size_t shared, unsigned) {
-  return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, f, block, shared);
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* f, int threads, size_t shared,
+                                                                   unsigned) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, f, threads, shared);
 }
-cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void*, int blocks, int) {
-  *bytes = (size_t)(gpu.shared_bytes / std::max(blocks, 1) - kReservedShared);
+cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void* function, int blocks, int threads) {
+  std::string name;
+  if (!kernel_of(function, &name)) return failed(cudaErrorInvalidDeviceFunction, "occupancy: no kernel of this file");
+  *bytes = (size_t)fact("shared " + name + " " + std::to_string(threads) + " " + std::to_string(blocks));
   return cudaSuccess;
 }
-cudaError_t cudaOccupancyMaxActiveClusters(int*, const void*, const cudaLaunchConfig_t*) { return failed(cudaErrorNotSupported, "block clusters are not emulated"); }
-cudaError_t cudaOccupancyMaxPotentialClusterSize(int*, const void*, const cudaLaunchConfig_t*) { return failed(cudaErrorNotSupported, "block clusters are not emulated"); }
+cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* function, const cudaLaunchConfig_t* config) {
+  std::string name;
+  if (!kernel_of(function, &name)) return failed(cudaErrorInvalidDeviceFunction, "occupancy: no kernel of this file");
+  uint64_t size = 1;
+  for (unsigned i = 0; i < config->numAttrs; ++i)
+    if (config->attrs[i].id == cudaLaunchAttributeClusterDimension) {
+      const auto& d = config->attrs[i].val.clusterDim;
+      size = (uint64_t)d.x * d.y * d.z;
+    }
+  *clusters = (int)fact("clusters " + name + " " + shape_of(config) + " " + std::to_string(size));
+  return cudaSuccess;
+}
+cudaError_t cudaOccupancyMaxPotentialClusterSize(int* size, const void* function, const cudaLaunchConfig_t* config) {
+  std::string name;
+  if (!kernel_of(function, &name)) return failed(cudaErrorInvalidDeviceFunction, "occupancy: no kernel of this file");
+  *size = (int)fact("cluster_size " + name + " " + shape_of(config));
+  return cudaSuccess;
+}
 cudaError_t cudaGetLastError() { cudaError_t error = last_error; last_error = cudaSuccess; return error; }
 cudaError_t cudaPeekAtLastError() { return last_error; }
-const char* cudaGetErrorString(cudaError_t error) { return error == cudaSuccess ? "no error" : "an error of the emulated device"; }
+const char* cudaGetErrorString(cudaError_t error) { return error == cudaSuccess ? "no error" : "a CUDA call failed"; }
 const char* cudaGetErrorName(cudaError_t error) { return error == cudaSuccess ? "cudaSuccess" : "cudaError"; }
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) { check_stream(stream, "cudaStreamSynchronize"); return last_error; }
-cudaError_t cudaDeviceSynchronize() { return last_error; }
-CUresult cuTensorMapEncodeTiled(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*,
-                                const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
-                                CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
-  return CUDA_ERROR_NOT_SUPPORTED;
+// Nothing has run yet, so there is nothing to wait for.
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) { check_stream(stream, "cudaStreamSynchronize"); return cudaSuccess; }
+cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+
+CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
+                                const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
+                                const cuuint32_t* steps, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+  if (rank < 1 || rank > 5) return CUDA_ERROR_INVALID_VALUE;
+  std::ostringstream text;
+  text << "tiled " << (int)type << ' ' << rank << ' ' << (uint64_t)(uintptr_t)address << ' ' << (int)interleave << ' '
+       << (int)swizzle << ' ' << (int)promotion << ' ' << (int)fill << joined(dims, rank) << joined(strides, rank - 1)
+       << joined(box, rank) << joined(steps, rank);
+  return encoded(map, text.str());
+}
+CUresult cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
+                                 const cuuint64_t* dims, const cuuint64_t* strides, const int* lower, const int* upper,
+                                 cuuint32_t channels, cuuint32_t pixels, const cuuint32_t* steps,
+                                 CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                 CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+  if (rank < 3 || rank > 5) return CUDA_ERROR_INVALID_VALUE;
+  std::ostringstream text;
+  text << "im2col " << (int)type << ' ' << rank << ' ' << (uint64_t)(uintptr_t)address << ' ' << (int)interleave << ' '
+       << (int)swizzle << ' ' << (int)promotion << ' ' << (int)fill << joined(dims, rank) << joined(strides, rank - 1)
+       << joined(lower, rank - 2) << joined(upper, rank - 2) << ' ' << channels << ' ' << pixels << joined(steps, rank);
+  return encoded(map, text.str());
 }
 
 }  // extern "C"

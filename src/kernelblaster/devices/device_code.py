@@ -1,0 +1,107 @@
+"""What a candidate's device code declares: its kernels with the layout of their parameters, and its
+global variables. Read from the PTX that lies beside the shared object."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from kernelblaster.devices.device import CandidateDied
+from kernelblaster.records import Resources
+from kernelblaster.records.evaluation import Compilation
+
+ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*(?:\(([^)]*)\))?([^{;]*)\{")
+PARAMETER = re.compile(
+    r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+(?:\.ptr\S*\s+|\.\w+\s+|\.align\s+\d+\s+)*[\w$]+(?:\[(\d+)\])?"
+)
+THREADS = re.compile(r"\.(?:maxntid|reqntid)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
+GLOBAL = re.compile(
+    r"^\s*(?:\.(?:visible|weak|common)\s+)*\.(?:global|const)\s+(?:\.attribute\([^)]*\)\s*)?"
+    r"(?:\.align\s+\d+\s+)?\.(\w+)\s+([\w$]+)((?:\[\d+\])*)",
+    re.MULTILINE,
+)
+PTX, CUBIN, OBJECT = "candidate.ptx", "candidate.cubin", "candidate.so"
+MOST_THREADS = 1024
+REGISTERS = 65536
+
+
+@dataclass(frozen=True)
+class DeviceKernel:
+    """`parameters` are (offset, bytes) in the parameter buffer; `max_threads` what a block may have."""
+
+    parameters: tuple[tuple[int, int], ...]
+    resources: Resources | None
+    max_threads: int
+
+
+@dataclass(frozen=True)
+class DeviceCode:
+    """Kernels by their linker's names, and the bytes of each global variable."""
+
+    kernels: Mapping[str, DeviceKernel]
+    globals: Mapping[str, int]
+
+
+@lru_cache(maxsize=256)
+def device_code(folder: Path) -> DeviceCode:
+    """What the candidate that was compiled into `folder` declares; CandidateDied if it is not there."""
+    path = folder / PTX
+    if not path.is_file():
+        raise CandidateDied(f"load: there is no {path}")
+    return parse(path.read_text(), resources_in(folder))
+
+
+def resources_in(folder: Path) -> dict[str, Resources]:
+    """What ptxas said of each kernel when the candidate in `folder` was compiled."""
+    report = folder / "compilation.json"
+    if not report.is_file():
+        return {}
+    return {r.kernel: r for r in Compilation.model_validate_json(report.read_text()).resources}
+
+
+def parse(text: str, resources: Mapping[str, Resources] | None = None) -> DeviceCode:
+    """The declarations in a PTX text."""
+    known = resources or {}
+    kernels = {}
+    for name, parameters, directives in ENTRY.findall(text):
+        kernels[name] = DeviceKernel(
+            tuple(_offsets(parameters)), known.get(name), _max_threads(directives, known.get(name))
+        )
+    variables = {name: _size(kind) * _count(dims) for kind, name, dims in GLOBAL.findall(text)}
+    return DeviceCode(kernels, variables)
+
+
+def _offsets(parameters: str):  # type: ignore[no-untyped-def]
+    position = 0
+    for align, kind, count in PARAMETER.findall(parameters):
+        size = _size(kind)
+        unit = int(align) if align else size
+        position = -(-position // unit) * unit
+        size *= int(count) if count else 1
+        yield position, size
+        position += size
+
+
+def _max_threads(directives: str, resources: Resources | None) -> int:
+    declared = THREADS.search(directives)
+    most = MOST_THREADS
+    if declared:
+        x, y, z = (int(extent or 1) for extent in declared.groups())
+        most = min(most, x * y * z)
+    if resources and resources.registers:
+        per_warp = -(-resources.registers * 32 // 256) * 256
+        most = min(most, REGISTERS // per_warp * 32)
+    return most
+
+
+def _size(kind: str) -> int:
+    bits = re.search(r"\d+", kind)
+    return int(bits[0]) // 8 if bits else 1
+
+
+def _count(dims: str) -> int:
+    count = 1
+    for extent in re.findall(r"\d+", dims):
+        count *= int(extent)
+    return count

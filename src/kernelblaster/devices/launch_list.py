@@ -1,0 +1,126 @@
+"""What a candidate's host code asked of the GPU, as data: the operations of one call, in stream order.
+
+It comes from a process that runs untrusted code, so every line is checked for its form before anything
+is done with it (native/recording.h says what the lines mean). A list says nothing that a player would
+not do: what it may touch is decided by what is mapped when it is replayed.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+MOST_SHOWN = 16
+
+_NUMBER = r"\d{1,20}"
+_NAME = r"[A-Za-z_$][\w$]{0,2000}"
+_HEX = r"(?:-|(?:[0-9a-f]{2})+)"
+_FORMS = {
+    "attribute": rf"{_NAME} \d{{1,3}} -?\d{{1,10}}",
+    "alloc": rf"{_NUMBER} {_NUMBER}",
+    "free": _NUMBER,
+    "tensormap": rf"\d{{1,6}} (?:tiled|im2col)(?: -?{_NUMBER}){{1,48}}",
+    "launch": rf"{_NAME}(?: \d{{1,10}}){{6}} \d{{1,10}} [0-3](?: \d{{1,5}}){{3}} \d{{1,2}} {_HEX}",
+    "fill": rf"{_NUMBER} {_NUMBER} \d{{1,3}} {_NUMBER} {_NUMBER}",
+    "copy": " ".join([_NUMBER] * 6),
+    "upload": rf"{_NUMBER} {_HEX}",
+}
+_FORM = {kind: re.compile(form, re.ASCII) for kind, form in _FORMS.items()}
+_KEPT = ("attribute ", "tensormap ")
+_TOLD = ("error", "violation", "ask", "unloadable", "broken")
+
+
+class Unreadable(ValueError):
+    """The text is no launch list."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch; `dependent` may overlap with the launch before (programmatic dependent launch)."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    cooperative: bool
+    dependent: bool
+    cluster: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class LaunchList:
+    """`operations` are lines as they are replayed. `errors` are what CUDA calls returned, `violations` what
+    the contract forbids; `question` is a fact about the GPU that the host code asked for and that nobody
+    knew: then the list ends there."""
+
+    operations: tuple[str, ...]
+    errors: tuple[str, ...] = ()
+    violations: tuple[str, ...] = ()
+    question: str | None = None
+    unloadable: str | None = None
+
+    @property
+    def scratch(self) -> dict[int, int]:
+        """Bytes of each block of scratch memory, by its address, in order of allocation."""
+        return {int(w[1]): int(w[2]) for w in self._words("alloc")}
+
+    @property
+    def kept_scratch(self) -> list[tuple[int, int]]:
+        """(number of the allocation, bytes) of what was not given back."""
+        freed = {int(words[1]) for words in self._words("free")}
+        blocks = enumerate(self.scratch.items(), 1)
+        return [(number, size) for number, (address, size) in blocks if address not in freed]
+
+    @cached_property
+    def launches(self) -> tuple[Launch, ...]:
+        """Its kernel launches, in order."""
+        return tuple(_launch(words) for words in self._words("launch"))
+
+    @property
+    def works(self) -> int:
+        """How many operations give the stream something to do."""
+        return sum(op.split(" ", 1)[0] in ("launch", "fill", "copy", "upload") for op in self.operations)
+
+    def does_as(self, other: "LaunchList") -> bool:
+        """Whether both put the same work on the stream. What a process may set up once and keep (attributes
+        of kernels, encoded tensor maps) may be missing."""
+        mine, theirs = ([op for op in one.operations if not op.startswith(_KEPT)] for one in (self, other))
+        return mine == theirs and self.errors == other.errors and self.violations == other.violations
+
+    def _words(self, kind: str) -> list[list[str]]:
+        return [op.split(" ") for op in self.operations if op.startswith(kind + " ")]
+
+
+def parse(text: str) -> LaunchList:
+    """The list that a recorder's child handed over; Unreadable where any line has another form."""
+    operations: list[str] = []
+    told: dict[str, list[str]] = {kind: [] for kind in _TOLD}
+    lines = text.split("\n")
+    if not lines or lines.pop() != "":
+        raise Unreadable("it ends in the middle of a line")
+    ended = bool(lines) and lines[-1] == "end"
+    for line in lines[:-1] if ended else lines:
+        kind, _, rest = line.partition(" ")
+        form = _FORM.get(kind)
+        if form is not None and form.fullmatch(rest):
+            operations.append(line)
+        elif kind in told and len(told[kind]) < MOST_SHOWN:
+            told[kind].append("".join(c if c.isprintable() else " " for c in rest[:400]))
+        else:
+            raise Unreadable(f"a line that is no operation: {line[:80]!r}")
+    if told["broken"]:
+        raise Unreadable(told["broken"][0])
+    if not ended and not told["ask"] and not told["unloadable"]:
+        raise Unreadable("it does not end")
+    return LaunchList(
+        operations=tuple(operations),
+        errors=tuple(told["error"]),
+        violations=tuple(dict.fromkeys(told["violation"])),
+        question=told["ask"][0] if told["ask"] else None,
+        unloadable=told["unloadable"][0] if told["unloadable"] else None,
+    )
+
+
+def _launch(words: list[str]) -> Launch:
+    numbers = [int(word) for word in words[2:13]]
+    x, y, z, bx, by, bz, shared, flags, cx, cy, cz = numbers
+    return Launch(words[1], (x, y, z), (bx, by, bz), shared, bool(flags & 1), bool(flags & 2), (cx, cy, cz))

@@ -1,0 +1,267 @@
+// The recorder. It never loads a candidate itself: for each recording it forks a child, which confines itself, loads
+// the candidate, calls it once behind the stand-in runtime and hands over its launch list. What a child says travels
+// through a pipe of its own; the recorder passes it on with its length and how the child ended.
+//
+//   request on standard input:   BYTES LIMIT_S JOBS\n, then BYTES of text: the common lines, a line "jobs", and a line
+//                                for each job: a call, or several of which the last is recorded
+//   first on standard output:    ready GAPS\n, where GAPS says what of the sandbox is not to be had here
+//   answer on standard output:   for each job, in order: STATUS BYTES\n and the list. STATUS is what waitpid told, or
+//                                "late" where the limit had passed.
+// Common lines: folder PATH / object NAME / memory BYTES / gpu MEMORY NAME / attribute NUMBER VALUE / window BEGIN BYTES /
+// kernel NAME REGISTERS SHARED LOCAL CONSTANT THREADS (OFFSET BYTES)... / global NAME ADDRESS BYTES / fact VALUE QUESTION.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
+#include "recording.h"
+
+using namespace recording;
+
+namespace {
+
+constexpr size_t kMostAnswer = kMostBytes + (1 << 20);
+
+double now_s() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+struct Common {
+  std::string folder, object = "candidate.so";
+  uint64_t memory_bytes = 4ull << 30;
+};
+
+Common read_common(const char* text, size_t bytes) {
+  Common common;
+  std::istringstream lines(std::string(text, bytes));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string kind, name;
+    words >> kind;
+    if (kind == "folder") std::getline(words >> std::ws, common.folder);
+    else if (kind == "object") words >> common.object;
+    else if (kind == "memory") words >> common.memory_bytes;
+    else if (kind == "gpu") { words >> request.device_memory; std::getline(words >> std::ws, request.gpu_name); }
+    else if (kind == "attribute") { int which = 0; words >> which >> request.attributes[which]; }
+    else if (kind == "window") words >> request.window >> request.window_bytes;
+    else if (kind == "global") { Global g; words >> name >> g.address >> g.bytes; request.globals[name] = g; }
+    else if (kind == "fact") { int64_t value; words >> value; std::getline(words >> std::ws, name); request.facts[name] = value; }
+    else if (kind == "kernel") {
+      Kernel k;
+      words >> name >> k.registers >> k.static_shared >> k.local_bytes >> k.constant_bytes >> k.max_threads;
+      for (uint64_t offset, size; words >> offset >> size;) k.parameters.push_back({offset, size});
+      request.kernels[name] = k;
+    }
+  }
+  return common;
+}
+
+// A job: SCRATCH AT_END STREAM (TIMES N A1 ... AN)..., how often and with which arguments to call, one after the other,
+// where an argument is i<whole number> (pointers too), d<number> or b<0 or 1>.
+void read_job(const std::string& line) {
+  std::istringstream words(line);
+  int at_end = 0;
+  words >> request.scratch >> at_end >> request.stream;
+  request.scratch_at_end = at_end != 0;
+  for (size_t times, count; words >> times >> count;) {
+    std::vector<uint64_t> values;
+    for (std::string word; values.size() < count && words >> word;) {
+      uint64_t value = 0;
+      if (word[0] == 'd') {
+        double number = strtod(word.c_str() + 1, nullptr);
+        memcpy(&value, &number, 8);
+      } else if (word[1] == '-') {
+        value = (uint64_t)strtoll(word.c_str() + 1, nullptr, 10);
+      } else {
+        value = strtoull(word.c_str() + 1, nullptr, 10);
+      }
+      values.push_back(value);
+    }
+    request.calls.push_back({times, values});
+  }
+}
+
+// What earlier calls left on the stack ends up in the padding of structures: it is the same before every call.
+__attribute__((noinline)) void clear_stack() {
+  volatile char below[1 << 18];
+  for (size_t i = 0; i < sizeof below; ++i) below[i] = 0;
+}
+
+[[noreturn]] void leave(const std::string& why) {
+  put("broken " + why);
+  hand_over();
+  _exit(1);
+}
+
+// The child: everything that it must not see is gone before the candidate is loaded.
+[[noreturn]] void record(char* text, size_t common_bytes, const std::string& line, size_t bytes, int out, int seconds) {
+  signal(SIGPIPE, SIG_DFL);
+  int nowhere = open("/dev/null", O_RDWR);
+  int held = fcntl(out, F_DUPFD, 10);
+  for (int fd = 0; fd < 3; ++fd) dup2(nowhere, fd);
+  dup2(held, 3);
+  syscall(SYS_close_range, 4u, ~0u, 0u);
+  mallopt(M_PERTURB, 0xa5);   // likewise for memory from malloc
+  Common common = read_common(text, common_bytes);
+  read_job(line);
+  memset(text, 0, bytes);
+  std::string gaps = confine(common.folder.c_str(), common.memory_bytes, seconds);
+  if (!gaps.empty()) leave(gaps);
+  void* library = dlopen(("/" + common.object).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) library = dlopen((common.folder + "/" + common.object).c_str(), RTLD_NOW | RTLD_LOCAL);
+  auto call = library ? (void (*)(void* const*, cudaStream_t))dlsym(library, "kernelblaster_call") : nullptr;
+  if (!call) {
+    const char* why = dlerror();
+    put(std::string("unloadable ") + (why ? why : "it has no kernelblaster_call"));
+    hand_over();
+    _exit(0);
+  }
+  gaps = close_sandbox();
+  if (!gaps.empty()) leave(gaps);
+  for (auto& [times, values] : request.calls)
+    for (size_t i = 0; i < times; ++i) {
+      begin_call();
+      clear_stack();
+      std::vector<uint64_t> own = values;
+      std::vector<void*> pointers;
+      for (uint64_t& value : own) pointers.push_back(&value);
+      call(pointers.data(), (cudaStream_t)(uintptr_t)request.stream);
+    }
+  put("end");
+  hand_over();
+  _exit(0);
+}
+
+struct Job {
+  pid_t pid = -1;
+  int from = -1;
+  double deadline = 0;
+  std::string list, status;
+};
+
+void finish(Job& job, bool late) {
+  close(job.from);
+  job.from = -1;
+  if (late) kill(job.pid, SIGKILL);
+  int status = 0;
+  waitpid(job.pid, &status, 0);
+  job.status = late ? "late" : std::to_string(status);
+}
+
+void serve(char* text, size_t bytes, double limit_s, size_t count) {
+  const char* mark = (const char*)memmem(text, bytes, "\njobs\n", 6);
+  if (!mark) _exit(2);
+  size_t common_bytes = (size_t)(mark - text);
+  std::istringstream lines(std::string(mark + 6, (size_t)(text + bytes - mark - 6)));
+  std::vector<std::string> wanted;
+  for (std::string line; wanted.size() < count && std::getline(lines, line);) wanted.push_back(line);
+  lines.str("");
+  std::vector<Job> jobs(wanted.size());
+  size_t started = 0, done = 0, side_by_side = (size_t)std::max(2l, sysconf(_SC_NPROCESSORS_ONLN));
+  while (done < jobs.size()) {
+    size_t running = started - done;
+    while (started < jobs.size() && running < side_by_side) {
+      int ends[2];
+      if (pipe2(ends, O_CLOEXEC) != 0) _exit(2);
+      Job& job = jobs[started];
+      job.pid = fork();
+      if (job.pid < 0) _exit(2);
+      if (job.pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        std::string mine = wanted[started];
+        for (auto& other : wanted) std::fill(other.begin(), other.end(), '\0');
+        record(text, common_bytes, mine, bytes, ends[1], (int)std::ceil(limit_s));
+      }
+      close(ends[1]);
+      job.from = ends[0];
+      job.deadline = now_s() + limit_s;
+      ++started, ++running;
+    }
+    std::vector<pollfd> waiting;
+    std::vector<size_t> whose;
+    double first = 1e300;
+    for (size_t i = 0; i < started; ++i)
+      if (jobs[i].from >= 0) {
+        waiting.push_back({jobs[i].from, POLLIN, 0});
+        whose.push_back(i);
+        first = std::min(first, jobs[i].deadline);
+      }
+    poll(waiting.data(), waiting.size(), (int)std::max(1.0, (first - now_s()) * 1000));
+    for (size_t k = 0; k < whose.size(); ++k) {
+      Job& job = jobs[whose[k]];
+      if (waiting[k].revents) {
+        char piece[1 << 16];
+        ssize_t got = read(job.from, piece, sizeof piece);
+        if (got > 0) job.list.append(piece, (size_t)got);
+        if (got <= 0) finish(job, false), ++done;
+        else if (job.list.size() > kMostAnswer) finish(job, true), ++done;
+      } else if (now_s() > job.deadline) {
+        finish(job, true), ++done;
+      }
+    }
+  }
+  for (auto& job : jobs) {
+    printf("%s %zu\n", job.status.c_str(), job.list.size());
+    fwrite(job.list.data(), 1, job.list.size(), stdout);
+  }
+  fflush(stdout);
+}
+
+// Whether a child can be confined here at all, tried before there is any candidate; what is missing, in words.
+std::string sandbox_gaps() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return "no pipe";
+  pid_t pid = fork();
+  if (pid == 0) {
+    std::string gaps = confine("/", 4ull << 30, 5);
+    if (gaps.empty()) gaps = close_sandbox();
+    if (write(ends[1], gaps.data(), gaps.size()) < 0) _exit(1);
+    _exit(gaps.empty() ? 0 : 1);
+  }
+  close(ends[1]);
+  char text[512] = "";
+  ssize_t got = read(ends[0], text, sizeof text - 1);
+  close(ends[0]);
+  int status = 0;
+  if (pid > 0) waitpid(pid, &status, 0);
+  if (got > 0) return std::string(text, (size_t)got);
+  return pid > 0 && status == 0 ? "" : "a confined process cannot run";
+}
+
+}  // namespace
+
+int main() {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // What candidates link against is loaded before they are confined, so that nothing else needs to be opened then.
+  for (const char* name : {"libm.so.6", "libgcc_s.so.1", "libstdc++.so.6"}) dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+  setvbuf(stdin, nullptr, _IONBF, 0);   // nothing of a request stays behind in a buffer
+  printf("ready %s\n", sandbox_gaps().c_str());
+  fflush(stdout);
+  char* line = nullptr;
+  size_t capacity = 0;
+  while (getline(&line, &capacity, stdin) > 0) {
+    size_t bytes = 0, count = 0;
+    double limit_s = 0;
+    if (sscanf(line, "%zu %lf %zu", &bytes, &limit_s, &count) != 3) return 2;
+    std::vector<char> text(bytes + 1);
+    if (fread(text.data(), 1, bytes, stdin) != bytes) return 2;
+    serve(text.data(), bytes, limit_s, count);
+    std::fill(text.begin(), text.end(), '\0');
+  }
+  _exit(0);
+}

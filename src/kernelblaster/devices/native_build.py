@@ -1,0 +1,59 @@
+"""The native executables: recorder, launcher and the emulating player, each built once with nvcc, then
+taken from the cache."""
+
+import hashlib
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from kernelblaster import cache
+from kernelblaster.devices.toolchain import toolchain
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.ptx.build import machine_library
+
+NATIVE = Path(__file__).parent / "native"
+HEADERS = ("launcher.h", "operations.h", "protocol.h", "recording.h", "window.h")
+
+
+def recorder_executable() -> Path:
+    """Path of the recorder; a few seconds the first time."""
+    options = ["-cudart", "none", "-Xcompiler", "-rdynamic", "-ldl", "-Xlinker", "-z,now"]
+    return _built("recorder", ("recorder.cpp", "stand_in.cpp", "sandbox.cpp"), options)
+
+
+def launcher_executable(architecture: str) -> Path:
+    """Path of the GPU's player for `architecture` (like sm_90a); about 5 s the first time."""
+    number = architecture.removeprefix("sm_")
+    options = ["-cudart", "static", f"-gencode=arch=compute_{number},code=sm_{number}"]
+    sources = ("launcher.cpp", "launcher_memory.cpp", "launcher_facts.cpp", "flush.cu")
+    return _built("launcher", sources, options)
+
+
+def emulating_player() -> Path:
+    """Path of the player without a GPU: the PTX machine's core with a channel to the judge; a few seconds
+    beyond building the machine itself, the first time."""
+    library = machine_library()
+    options = ["-cudart", "none", str(library), "-ldl", "-lpthread"]
+    options += ["-Xlinker", f"-z,now,-rpath,{library.parent}"]
+    return _built("emulated", ("emulated.cpp",), options)
+
+
+def _built(name: str, sources: Sequence[str], options: Sequence[str]) -> Path:
+    tools = toolchain()
+    digest = hashlib.sha256(f"{tools.version} {name} {' '.join(options)}".encode())
+    for file in (*sources, *HEADERS):
+        digest.update((NATIVE / file).read_bytes())
+    target = cache.entry("native", digest.hexdigest()[:32])
+    executable = target / name
+    if executable.is_file():
+        return executable
+    with cache.filling(target) as folder:
+        command = [tools.nvcc, "-O2", "-std=c++17"]
+        command += [str(NATIVE / source) for source in sources]
+        command += [*options, "-o", str(folder / name)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise KernelBlasterError(
+                f"the {name} could not be built with {tools.nvcc}: {(done.stderr or done.stdout)[-800:]}"
+            )
+    return executable

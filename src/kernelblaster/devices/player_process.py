@@ -1,0 +1,180 @@
+"""The judge's end of a player, the process that replays launch lists: start, command, time limit, kill."""
+
+import contextlib
+import json
+import select
+import signal
+import socket
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from kernelblaster.devices.device import CandidateDied, CandidateHung
+from kernelblaster.errors import DeviceLost
+
+START_LIMIT_S = 60.0
+MOST_ANSWER = 64 << 20
+DESCRIPTORS_AT_ONCE = 128  # that one message of a local socket may carry
+
+
+class PlayerProcess:
+    """One player. It is ready when `wait_ready` returns; any command may end it."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", channel: socket.socket) -> None:
+        self._process = process
+        self._channel = channel
+        self._buffer = b""
+        self._ready: dict[str, Any] | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def wait_ready(self) -> dict[str, Any]:
+        """What it says of itself at its start."""
+        if self._ready is None:
+            try:
+                self._ready = self._read(START_LIMIT_S)
+            except (CandidateDied, CandidateHung) as error:
+                self.kill()
+                raise DeviceLost(f"a player did not start: {error}") from error
+            if "ready" not in self._ready:
+                raise DeviceLost(f"a player could not begin: {self._ready.get('fault')}")
+        return self._ready
+
+    def share(self, descriptors: Sequence[int]) -> None:
+        """Hand over descriptors of memory, for the command that comes next."""
+        with self._or_died():
+            for first in range(0, len(descriptors), DESCRIPTORS_AT_ONCE):
+                part = list(descriptors[first : first + DESCRIPTORS_AT_ONCE])
+                socket.send_fds(self._channel, [b"\n"], part)
+
+    def command(self, text: str, limit_s: float) -> dict[str, Any]:
+        """Send one command and wait for its answer; on any failure the process is killed."""
+        try:
+            with self._or_died():
+                self._channel.sendall(text.encode() + b"\n")
+            return self._read(limit_s)
+        except (CandidateDied, CandidateHung):
+            self.kill()
+            raise
+
+    def end(self) -> None:
+        """Let it finish by itself: no more commands will come."""
+        with contextlib.suppress(OSError):
+            self._channel.close()
+
+    def kill(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self.end()
+
+    def reap(self, limit_s: float) -> bool:
+        """Wait until the process, and with it all it held on the GPU, is gone."""
+        try:
+            self._process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def _or_died(self):  # type: ignore[no-untyped-def]
+        try:
+            yield
+        except OSError as error:
+            raise CandidateDied(self._how_it_died()) from error
+
+    def _read(self, limit_s: float) -> dict[str, Any]:
+        deadline = time.monotonic() + limit_s
+        while b"\n" not in self._buffer:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._channel], [], [], left)[0]:
+                raise CandidateHung(limit_s)
+            with self._or_died():
+                piece = self._channel.recv(1 << 16)
+            if not piece:
+                raise CandidateDied(self._how_it_died())
+            self._buffer += piece
+            if len(self._buffer) > MOST_ANSWER:
+                raise CandidateDied("the answer is too long")
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        try:
+            answer = json.loads(line)
+        except ValueError as error:
+            raise CandidateDied("the answer cannot be read") from error
+        if not isinstance(answer, dict):
+            raise CandidateDied("the answer cannot be read")
+        return answer
+
+    def _how_it_died(self) -> str:
+        try:
+            return f"the process {ended(self._process.wait(2))}"
+        except subprocess.TimeoutExpired:
+            return "the process closed its socket"
+
+
+def ended(code: int) -> str:
+    """How a process ended, by its return code as `subprocess` gives it."""
+    if code < 0:
+        known = -code in signal.Signals._value2member_map_
+        return f"was ended by {signal.Signals(-code).name if known else -code}"
+    return f"called exit with code {code}"
+
+
+def start_player(executable: Path, options: Sequence[str], environment: dict[str, str]) -> PlayerProcess:
+    """A player that talks over its standard input."""
+    mine, theirs = socket.socketpair()
+    process = subprocess.Popen(
+        [str(executable), *options],
+        stdin=theirs.fileno(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        cwd="/",
+        start_new_session=True,
+    )
+    theirs.close()
+    return PlayerProcess(process, mine)
+
+
+class PlayerPool:
+    """Players started ahead of need. Each serves one candidate: nothing that a kernel does to its context
+    can reach the next one."""
+
+    def __init__(self, start: Callable[[], PlayerProcess], spares: int) -> None:
+        self._start = start
+        self._spares = spares
+        self._waiting: deque[PlayerProcess] = deque()
+        self._ending: list[PlayerProcess] = []
+        self.refill()
+
+    def refill(self) -> None:
+        while len(self._waiting) < self._spares:
+            self._waiting.append(self._start())
+
+    def take(self) -> PlayerProcess:
+        self.refill()
+        player = self._waiting.popleft() if self._waiting else self._start()
+        self.refill()
+        player.wait_ready()
+        return player
+
+    def retire(self, player: PlayerProcess) -> None:
+        player.kill()
+        self._ending.append(player)
+
+    def settle(self, limit_s: float = 5.0) -> None:
+        """Wait for starting players to be ready and for ended ones to be gone."""
+        for player in self._waiting:
+            player.wait_ready()
+        self._ending = [player for player in self._ending if not player.reap(limit_s)]
+
+    def close(self) -> None:
+        for player in self._waiting:
+            player.kill()
+        for player in (*self._waiting, *self._ending):
+            player.reap(2.0)
+        self._waiting.clear()

@@ -1,0 +1,200 @@
+"""Recording: a candidate's host code, run where it can do nothing but say what it would launch.
+
+Each recording is a fresh process without a GPU, confined to computing, that sees one call's arguments
+and nothing else. What it hands over is parsed as data from a stranger.
+"""
+
+import contextlib
+import os
+import select
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernelblaster.devices import window
+from kernelblaster.devices.device import Argument, CandidateDied, CandidateHung, Pointer
+from kernelblaster.devices.device_code import OBJECT, DeviceCode
+from kernelblaster.devices.launch_list import LaunchList, Unreadable, parse
+from kernelblaster.devices.native_build import recorder_executable
+from kernelblaster.devices.player_process import ended
+from kernelblaster.errors import DeviceLost, KernelBlasterError
+
+HOST_MEMORY_BYTES = 4 << 30
+START_LIMIT_S = 30.0
+MARGIN_S = 10.0  # for the recorder itself, beyond what its children may take
+
+
+@dataclass(frozen=True)
+class GpuFacts:
+    """What host code may ask about the GPU: device attributes by their number (`cudaDeviceAttr`)."""
+
+    name: str
+    memory_bytes: int
+    attributes: dict[int, int]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call to record: its arguments, where its scratch memory begins, whether the first block of that
+    lies at the end of its mapping, and the stream's handle. `before` are calls that the same process makes
+    first, each with how often."""
+
+    arguments: tuple[Argument, ...]
+    scratch: int
+    scratch_at_end: bool
+    stream: int
+    before: tuple[tuple[int, tuple[Argument, ...]], ...] = ()
+
+    @property
+    def text(self) -> str:
+        words = [str(self.scratch), str(int(self.scratch_at_end)), str(self.stream)]
+        for times, arguments in (*self.before, (1, self.arguments)):
+            words += [str(times), str(len(arguments)), *(_word(argument) for argument in arguments)]
+        return " ".join(words)
+
+
+@dataclass
+class Recordable:
+    """A compiled candidate as a recorder needs it: `addresses` are where host code finds its global
+    variables, `facts` the answers to what it asked so far."""
+
+    folder: Path
+    code: DeviceCode
+    gpu: GpuFacts
+    addresses: dict[str, int]
+    facts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        lines = [f"folder {self.folder.resolve()}", f"object {OBJECT}", f"memory {HOST_MEMORY_BYTES}"]
+        lines += [f"gpu {self.gpu.memory_bytes} {self.gpu.name}", f"window {window.BEGIN} {window.BYTES}"]
+        lines += [f"attribute {number} {value}" for number, value in self.gpu.attributes.items()]
+        for name, kernel in self.code.kernels.items():
+            r = kernel.resources
+            known = (r.registers, r.shared_bytes, r.stack_bytes, r.constant_bytes) if r else (32, 0, 0, 0)
+            words = [name, *known, kernel.max_threads, *(n for pair in kernel.parameters for n in pair)]
+            lines.append("kernel " + " ".join(str(word) for word in words))
+        for name, size in self.code.globals.items():
+            lines.append(f"global {name} {self.addresses[name]} {size}")
+        lines += [f"fact {value} {question}" for question, value in self.facts.items()]
+        return "\n".join(lines)
+
+
+class Recorder:
+    """Starts its process when it is first needed, and again if that has ended."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._gaps = ""
+        self._buffer = b""
+
+    def gaps(self) -> str:
+        """What the sandbox lacks on this system, in words; empty if nothing."""
+        self._started()
+        return self._gaps
+
+    def record(
+        self, candidate: Recordable, calls: Sequence[Call], limit_s: float
+    ) -> "list[LaunchList | CandidateDied | CandidateHung]":
+        """For each call its launch list, or how its process ended."""
+        process = self._started()
+        if self._gaps:
+            raise KernelBlasterError(
+                f"candidates cannot be confined on this system: {self._gaps}. Their host code is not run."
+            )
+        body = "\n".join([candidate.text, "jobs", *(call.text for call in calls)]) + "\n"
+        data = body.encode()
+        assert process.stdin and process.stdout
+        header = f"{len(data)} {limit_s:.3f} {len(calls)}\n".encode()
+        deadline = time.monotonic() + limit_s * len(calls) + MARGIN_S
+        try:
+            process.stdin.write(header + data)
+            process.stdin.flush()
+            answers = [self._answer(process, deadline) for _ in calls]
+        except (OSError, ValueError) as error:
+            self.close()
+            raise DeviceLost(f"the recorder ended: {error}") from error
+        return [_result(status, text, limit_s) for status, text in answers]
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            for stream in (self._process.stdin, self._process.stdout):
+                with contextlib.suppress(OSError):
+                    if stream:
+                        stream.close()
+            self._process = None
+        self._buffer = b""
+
+    def _started(self) -> "subprocess.Popen[bytes]":
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        self.close()
+        self._process = subprocess.Popen(
+            [str(recorder_executable())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={},
+            cwd="/",
+            bufsize=-1,
+            start_new_session=True,
+        )
+        try:
+            first = self._line(self._process, time.monotonic() + START_LIMIT_S)
+        except ValueError as error:
+            self.close()
+            raise DeviceLost(f"the recorder did not start: {error}") from error
+        self._gaps = first.removeprefix("ready").strip()
+        return self._process
+
+    def _answer(self, process: "subprocess.Popen[bytes]", deadline: float) -> tuple[str, bytes]:
+        status, size = self._line(process, deadline).split(" ")
+        while len(self._buffer) < int(size):
+            self._more(process, deadline)
+        text, self._buffer = self._buffer[: int(size)], self._buffer[int(size) :]
+        return status, text
+
+    def _line(self, process: "subprocess.Popen[bytes]", deadline: float) -> str:
+        while b"\n" not in self._buffer:
+            self._more(process, deadline)
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line.decode()
+
+    def _more(self, process: "subprocess.Popen[bytes]", deadline: float) -> None:
+        assert process.stdout
+        left = max(0.0, deadline - time.monotonic())
+        if not select.select([process.stdout], [], [], left)[0]:
+            raise ValueError("no answer in time")
+        piece = os.read(process.stdout.fileno(), 1 << 20)
+        if not piece:
+            raise ValueError("it ended")
+        self._buffer += piece
+
+
+def _result(status: str, text: bytes, limit_s: float) -> "LaunchList | CandidateDied | CandidateHung":
+    if status == "late":
+        return CandidateHung(limit_s)
+    code = os.waitstatus_to_exitcode(int(status))
+    if code != 0:
+        why = "; host code cannot read or write device memory" if code == -11 else ""
+        return CandidateDied(f"the host code's process {ended(code)}{why}")
+    try:
+        return parse(text.decode("ascii", "replace"))
+    except Unreadable as error:
+        if not text:
+            return CandidateDied("the host code ended its process")
+        return CandidateDied(f"what was recorded of the host code cannot be read: {error}")
+
+
+def _word(argument: Argument) -> str:
+    if isinstance(argument, Pointer):
+        return f"i{argument.address}"
+    if isinstance(argument, bool):
+        return f"b{int(argument)}"
+    if isinstance(argument, int):
+        return f"i{argument}"
+    return f"d{argument!r}"

@@ -1,0 +1,255 @@
+"""A candidate on a device: its host code recorded, its launches replayed by a player."""
+
+import random
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kernelblaster.devices import window
+from kernelblaster.devices.device import (
+    Arena,
+    Argument,
+    CallReport,
+    CandidateDied,
+    CandidateHung,
+    Nondeterministic,
+    Pointer,
+    TimeReport,
+    Work,
+)
+from kernelblaster.devices.device_code import device_code
+from kernelblaster.devices.launch_list import LaunchList
+from kernelblaster.devices.player_process import PlayerProcess
+from kernelblaster.devices.recorder import Call, GpuFacts, Recordable, Recorder
+
+MOST_QUESTIONS = 16
+MANY_TIMES = 500  # that host code is called before it is recorded, once for each set of calls
+MOST_MAPPED = 8  # calls whose tensors and scratch memory stay mapped
+
+
+@dataclass(frozen=True)
+class _Mapped:
+    """A call that the player holds under a number, and the addresses that are mapped for it."""
+
+    number: int
+    ranges: tuple[tuple[int, int], ...]
+
+    def overlaps(self, other: "_Mapped") -> bool:
+        return any(a < end and begin < b for a, b in self.ranges for begin, end in other.ranges)
+
+
+class ReplayRunner:
+    """Implements `Runner`. `answer` knows facts about the GPU that host code asks for."""
+
+    def __init__(
+        self,
+        player: PlayerProcess,
+        recorder: Recorder,
+        binary: Path,
+        gpu: GpuFacts,
+        arena: Arena,
+        answer: Callable[[str], int],
+        limit_s: float,
+    ) -> None:
+        self._player = player
+        self._recorder = recorder
+        self._arena = arena
+        self._answer = answer
+        self._limit_s = limit_s
+        self._rng = random.Random(secrets.randbits(60))
+        self._stream = self._rng.getrandbits(46) * 16
+        code = device_code(binary.parent)
+        addresses = window.draw_globals(code.globals, self._rng)
+        self._candidate = Recordable(binary.parent, code, gpu, addresses)
+        self._lists: dict[tuple[Argument, ...], LaunchList] = {}
+        self._mapped: OrderedDict[tuple[Argument, ...], _Mapped] = OrderedDict()
+        self._number = 0
+
+    @property
+    def pid(self) -> int:
+        """The player's process, to look at what it uses."""
+        return self._player.pid
+
+    def load(self, device_code_path: Path) -> None:
+        """Hand the device code to the player."""
+        self.ask(f"module {device_code_path}")
+        sizes = self._candidate.code.globals
+        words = [f"{name} {self._candidate.addresses[name]} {size}" for name, size in sizes.items()]
+        self.ask(" ".join(["globals", str(len(words)), *words]))
+
+    def ask(self, command: str, limit_s: float | None = None) -> dict[str, Any]:
+        """The player's answer; a fault that it tells of is the candidate's."""
+        answer = self._player.command(command, limit_s or self._limit_s)
+        if "fault" in answer:
+            raise CandidateDied(str(answer["fault"]))
+        return answer
+
+    # --- recording ----------------------------------------------------------------------------------
+
+    def record(self, calls: Sequence[Sequence[Argument]]) -> None:
+        """Together; what host code asks about the GPU is answered, and it is recorded again."""
+        wanted = [key for key in dict.fromkeys(_key(call) for call in calls) if key not in self._lists]
+        made = {key: self._call(key) for key in wanted}
+        for _ in range(MOST_QUESTIONS):
+            if not wanted:
+                return
+            lists = self._recorded([made[key] for key in wanted])
+            again = []
+            for key, found in zip(wanted, lists, strict=True):
+                if found.question is None:
+                    self._lists[key] = found
+                    continue
+                if found.question not in self._candidate.facts:
+                    self._candidate.facts[found.question] = self._answer(found.question)
+                again.append(key)
+            wanted = again
+        if wanted:
+            raise CandidateDied(f"the host code asks more than {MOST_QUESTIONS} questions about the GPU")
+
+    def recorded(self, arguments: Sequence[Argument]) -> LaunchList:
+        """The launch list of one call."""
+        key = _key(arguments)
+        if key not in self._lists:
+            self.record([key])
+        return self._lists[key]
+
+    def _call(self, key: tuple[Argument, ...]) -> Call:
+        scratch, at_end = window.draw_scratch(self._rng), self._rng.random() < 0.5
+        return Call(_arguments(key), scratch, at_end, self._stream)
+
+    def _recorded(self, calls: Sequence[Call]) -> list[LaunchList]:
+        """Each call alone in a process, and once more in one that has made another call and this one before,
+        one of them many times: both must launch the same."""
+        repeated = []
+        often = self._rng.choice(calls)
+        for call in calls:
+            other = self._rng.choice(calls).arguments
+            times = MANY_TIMES if call is often else 1
+            repeated += [call, replace(call, before=((1, other), (times, call.arguments)))]
+        results = self._recorder.record(self._candidate, repeated, self._limit_s)
+        for result in results:
+            if isinstance(result, CandidateDied | CandidateHung):
+                raise result
+        lists = [result for result in results if isinstance(result, LaunchList)]
+        for alone, later in zip(lists[::2], lists[1::2], strict=True):
+            if alone.unloadable is not None:
+                raise CandidateDied(f"load: {alone.unloadable}")
+            if alone.question is None and later.question is None and not alone.does_as(later):
+                raise Nondeterministic("a second call with the same arguments launches something else")
+        return [
+            alone if later.question is None else later
+            for alone, later in zip(lists[::2], lists[1::2], strict=True)
+        ]
+
+    # --- replaying ----------------------------------------------------------------------------------
+
+    def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport:
+        found = self.recorded(arguments)
+        if found.violations or found.errors:
+            return self.report(found, {})
+        number = self.mapped(arguments)
+        return self.report(found, self.ask(f"call {number} {scratch_poison} {int(accounting)}"))
+
+    def time(self, arguments: Sequence[Argument]) -> TimeReport:
+        found = self.recorded(arguments)
+        number = self.mapped(arguments)
+        start = time.perf_counter()
+        answer = self.ask(f"time {number}")
+        owner_us = (time.perf_counter() - start) * 1e6
+        report = self.report(found, answer)
+        if report.error:
+            return TimeReport(report, 0.0, 0.0, 0.0, owner_us, 0.0)
+        clocks = [float(answer[name]) for name in ("event_us", "span_us", "wall_us")]
+        flush_us = float(self._player.wait_ready()["flush_us"])
+        return TimeReport(report, clocks[0], clocks[1], clocks[2], owner_us, flush_us)
+
+    def again(self, arguments: Sequence[Argument], count: int) -> dict[str, float]:
+        """Microseconds of `count` calls without a pause: on the wall, between events, and to issue them."""
+        answer = self.ask(f"again {self.mapped(arguments)} {count}")
+        return {name: float(answer[name]) for name in ("wall_us", "event_us", "issue_us")}
+
+    def profile(self, arguments: Sequence[Argument], limit_s: float) -> CallReport:
+        """One call between a profiler's marks, after one to warm up."""
+        return self.report(self.recorded(arguments), self.ask(f"profile {self.mapped(arguments)}", limit_s))
+
+    def mapped(self, arguments: Sequence[Argument]) -> int:
+        """The number under which the player holds a call's list, with its tensors mapped."""
+        key = _key(arguments)
+        if key in self._mapped:
+            self._mapped.move_to_end(key)
+            return self._mapped[key].number
+        found = self.recorded(arguments)
+        pointers = [a for a in arguments if isinstance(a, Pointer)]
+        room = _Mapped(self._number + 1, tuple(self._ranges(pointers, found)))
+        self._make_room(room)
+        self._number += 1
+        words = []
+        for pointer in pointers:
+            words.append(f"{pointer.slot} {self._mapping(pointer)[0]} {int(pointer.written)}")
+            words.append(f"{pointer.address} {pointer.bytes} {pointer.name}")
+        self.ask(" ".join([f"map {self._number} {len(pointers)}", *words]))
+        self.ask("\n".join([f"list {self._number} {len(found.operations)}", *found.operations]))
+        self._mapped[key] = room
+        return self._number
+
+    def _make_room(self, wanted: "_Mapped") -> None:
+        """Drop what lies where new mappings will be, and the oldest where there are too many."""
+        for key, other in list(self._mapped.items()):
+            if len(self._mapped) >= MOST_MAPPED or wanted.overlaps(other):
+                del self._mapped[key]
+                self.ask(f"drop {other.number}")
+
+    def _mapping(self, pointer: Pointer) -> tuple[int, int]:
+        """Where a pointer's slot is mapped: begin and end."""
+        slot = self._arena.slots[pointer.slot]
+        begin = pointer.address - (pointer.offset - slot.start)
+        return begin, begin + slot.bytes
+
+    def _ranges(self, pointers: Sequence[Pointer], found: LaunchList) -> list[tuple[int, int]]:
+        scratch = [(a // window.PAGE * window.PAGE, a + size) for a, size in found.scratch.items()]
+        return [self._mapping(pointer) for pointer in pointers] + scratch
+
+    def drop_all(self) -> None:
+        """Forget all lists, so that another candidate may use the player."""
+        while self._mapped:
+            self.ask(f"drop {self._mapped.popitem(last=False)[1].number}")
+
+    def report(self, found: LaunchList, answer: dict[str, Any]) -> CallReport:
+        """What a replay did, with what was known from the recording."""
+        kept = found.kept_scratch
+        return CallReport(
+            error=found.errors[0] if found.errors else str(answer.get("error", "")),
+            violations=found.violations,
+            live_bytes=sum(size for _, size in kept),
+            leaks=tuple(
+                f"leak: {size} bytes of cudaMallocAsync number {number} of the call are still held"
+                for number, size in kept
+            ),
+            work=tuple(_work(work) for work in answer.get("work", [])),
+        )
+
+    def close(self) -> None:
+        self._player.kill()
+
+
+def _arguments(key: tuple[Any, ...]) -> tuple[Argument, ...]:
+    return tuple(a[1] if isinstance(a, tuple) else a for a in key)
+
+
+def _work(work: dict[str, Any]) -> Work:
+    return Work(
+        name=str(work["name"]),
+        grid=tuple(work["grid"]),
+        block=tuple(work["block"]),
+        shared_bytes=int(work["shared_bytes"]),
+        duration_us=work.get("us"),
+    )
+
+
+def _key(arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """Arguments as a key: True, 1 and 1.0 are three different ones."""
+    return tuple(a if isinstance(a, Pointer | tuple) else (type(a).__name__, a) for a in arguments)

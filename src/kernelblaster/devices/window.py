@@ -1,0 +1,50 @@
+"""The window of virtual addresses that candidates are given, the same in every process (native/window.h).
+
+Tensors, scratch memory and global variables have a part of it each. Where they lie within is drawn
+anew for every layout, so that no address says what a call is for, with unmapped pages between mappings.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+
+BEGIN = 0x3900_0000_0000
+BYTES = 1 << 40
+PAGE = 2 << 20  # the granularity of device mappings
+TENSORS, SCRATCH, GLOBALS = BEGIN, BEGIN + (5 << 37), BEGIN + (7 << 37)
+MOST_GAP_PAGES = 64
+STARTS = 1 << 17  # pages among which the first mapping begins
+
+
+def rounded(size: int, unit: int = PAGE) -> int:
+    """The least multiple of `unit` that holds `size` bytes, and at least one."""
+    return max(1, -(-size // unit)) * unit
+
+
+def draw_mappings(sizes: Sequence[int], rng: random.Random) -> list[int]:
+    """An address for a mapping of each size: in any order, apart from each other by a random number of
+    unmapped pages."""
+    order = list(range(len(sizes)))
+    rng.shuffle(order)
+    addresses = [0] * len(sizes)
+    position = TENSORS + PAGE * rng.randrange(STARTS)
+    for index in order:
+        addresses[index] = position
+        position += rounded(sizes[index]) + PAGE * rng.randint(1, MOST_GAP_PAGES)
+    if position >= SCRATCH:
+        raise ValueError("the tensors do not fit into the window of addresses")
+    return addresses
+
+
+def draw_scratch(rng: random.Random) -> int:
+    """Where the first block of scratch memory begins."""
+    return SCRATCH + PAGE * rng.randrange(STARTS // 4)
+
+
+def draw_globals(sizes: Mapping[str, int], rng: random.Random) -> dict[str, int]:
+    """Where host code is told that each global variable lies; players put the real address in its place."""
+    position = GLOBALS + PAGE * rng.randrange(1 << 12)
+    addresses = {}
+    for name, size in sizes.items():
+        addresses[name] = position
+        position += rounded(size, 4096) + 4096
+    return addresses

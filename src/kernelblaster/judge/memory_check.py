@@ -1,0 +1,58 @@
+"""Whether a call left alone what it must not write: inputs, parameters, and what lies beside its outputs."""
+
+import torch
+
+from kernelblaster.judge.layout import Layout
+from kernelblaster.judge.stop import Stop
+from kernelblaster.records import Rejected, Signature
+
+_LOW = 0xFFFF_FFFF
+_MIX = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)  # odd constants of a well-known 64-bit finalizer
+PIECE = 1 << 25  # words that are hashed together
+
+
+class MemoryCheck:
+    """What a layout's inputs and parameters hold, by keyed hashes, to be compared after a call. A device that
+    maps them read-only needs no hashes. `key` is secret until the verdict is out."""
+
+    def __init__(self, layout: Layout, signature: Signature, key: int, *, protected: bool) -> None:
+        self._layout = layout
+        self._tensors = () if protected else signature.read_tensors
+        self._key = key
+        self._before = self._hashes()
+
+    def _hashes(self) -> list[torch.Tensor]:
+        return [keyed_hash(self._layout.raw(tensor), self._key) for tensor in self._tensors]
+
+    def stop_if_touched(self) -> None:
+        """Raise Stop where something was written to."""
+        offset = self._layout.broken_guard()
+        if offset is not None:
+            raise Stop(
+                Rejected(
+                    reason="out-of-bounds-write",
+                    evidence=f"a byte outside every tensor was changed, {self._layout.neighbour(offset)}",
+                )
+            )
+        for tensor, old, new in zip(self._tensors, self._before, self._hashes(), strict=True):
+            if not torch.equal(old, new):
+                raise Stop(Rejected(reason="input-modified", evidence=f"{tensor.name} was written to"))
+
+
+def keyed_hash(raw: torch.Tensor, key: int) -> torch.Tensor:
+    """64 bits of the bytes in `raw`, which begins at a multiple of 8. Every word is mixed with the key and
+    its place before all are added: without the key, no two changes are known to cancel."""
+    whole = raw.numel() // 8 * 8
+    words = raw[:whole].view(torch.int64)
+    total = _mixed_sum(raw[whole:].long(), key ^ 0x5BD1E995)
+    for start in range(0, words.numel(), PIECE):
+        total = total + _mixed_sum(words[start : start + PIECE], key + start)
+    return total
+
+
+def _mixed_sum(words: torch.Tensor, key: int) -> torch.Tensor:
+    place = torch.arange(words.numel(), device=words.device)
+    mixed = (place * _MIX[1] + (key & 0x7FFF_FFFF_FFFF_FFFF)) ^ words
+    for factor in _MIX:
+        mixed = (mixed ^ ((mixed >> 32) & _LOW)) * factor
+    return (mixed ^ ((mixed >> 32) & _LOW)).sum()
