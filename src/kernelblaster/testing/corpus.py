@@ -7,7 +7,7 @@ from kernelblaster.records import Candidate, Task
 from kernelblaster.tasks.catalog import load_task
 
 ROOT = Path(__file__).parents[3]
-FIELD = re.compile(r"^// (task|row|expect|cheat|family|plant): (.*)$", re.MULTILINE)
+FIELD = re.compile(r"^// (task|row|expect|cheat|control|family|plant): (.*)$", re.MULTILINE)
 CORRECT = ("Accepted", "Inconclusive", "Slower")
 
 
