@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.order_check import OrderCheck
 from kernelblaster.knowledge.consolidate import Limits, consolidation
 from kernelblaster.knowledge.content import Content, OptimizationEntry, Scored
 from kernelblaster.knowledge.events import Change, Observed, OptimizationAdded, Provenance
@@ -114,6 +115,8 @@ def optimize(
         best = strategy.run(task)
     except BudgetSpent as spent:
         return session.so_far(strategy.steps, spent)
+    finally:
+        session.close()
     first = session.first_correct
     found = Optimized(best.attempt.candidate, best.evaluation, first, best.applied, strategy.steps)
     run.once("finished", "end", lambda: {"best": run.files.put(found.candidate.source)})
@@ -204,8 +207,9 @@ class _Session:
     def _judge_all(self, candidates: Sequence[Candidate]) -> None:
         """Verdicts are recorded as they come, and count in the order of the candidates."""
         new = {c.digest: c for c in candidates if c.code not in self._recorded}
-        for evaluation in self._judge.evaluate_many([(self._task, candidate) for candidate in new.values()]):
-            candidate = new[evaluation.candidate]
+        for judged in self._judge.evaluate_many([(self._task, candidate) for candidate in new.values()]):
+            candidate = new[judged.candidate]
+            evaluation = self._confirmed(candidate, judged)
             source = self._run.files.put(candidate.source)
             data = {"source": source, "evaluation": json.loads(evaluation.model_dump_json())}
             self._recorded[candidate.code] = self._run.once("evaluation", candidate.code, lambda d=data: d)  # type: ignore[misc]
@@ -214,6 +218,26 @@ class _Session:
             evaluation = Evaluation.model_validate(self._recorded[candidate.code]["evaluation"])
             self.evaluations[candidate.code] = evaluation
             self._budget.spend(evaluation)
+
+    def _confirmed(self, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        """What would be the best of the run so far is looked at by the PTX machine too: a race may hide on a
+        GPU for long."""
+        if self.modelled or evaluation.timing is None or evaluation.timing.modelled:
+            return evaluation
+        known = (Evaluation.model_validate(data["evaluation"]) for data in self._recorded.values())
+        times = [e.timing.candidate_us for e in known if e.timing and isinstance(e.outcome, CORRECT)]
+        if evaluation.timing.candidate_us >= min(times, default=float("inf")):
+            return evaluation
+        return self._order_check.confirmed(self._task, candidate, evaluation)
+
+    @cached_property
+    def _order_check(self) -> OrderCheck:
+        return OrderCheck(self.spec)
+
+    def close(self) -> None:
+        """End what was started for looking at candidates."""
+        if "_order_check" in self.__dict__:
+            self._order_check.close()
 
     def profile(self, candidates: Sequence[Candidate], depth: Depth = "usual") -> list[Profile | None]:
         wanted = [c for c in candidates if self.evaluations[c.code].profile is None]

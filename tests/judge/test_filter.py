@@ -9,6 +9,7 @@ import pytest
 from kernelblaster.devices.device import Argument, TimeReport
 from kernelblaster.devices.emulated import EmulatedDevice, EmulatedRunner
 from kernelblaster.judge.judge import Judge, Options
+from kernelblaster.judge.order_check import CHECKED, OrderCheck
 from kernelblaster.records import Accepted, Candidate, Rejected, Task
 from kernelblaster.tasks.catalog import load_task
 
@@ -80,7 +81,7 @@ def test_a_clean_candidate_goes_on_to_the_gpu(gpu: PlaysGpu, task: Task) -> None
     found = judge.evaluate(task, RIGHT)
     judge.close()
     assert isinstance(found.outcome, Accepted) and found.timing is not None and not found.timing.modelled
-    assert found.verification is not None and found.verification.notes == ()
+    assert found.verification is not None and found.verification.notes == (CHECKED,)
 
 
 def test_a_finding_ends_the_evaluation(gpu: PlaysGpu, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,4 +99,17 @@ def test_what_cannot_be_emulated_skips_the_filter(gpu: PlaysGpu, task: Task) -> 
     found = judge.evaluate(large, RIGHT)
     judge.close()
     assert isinstance(found.outcome, Accepted) and found.verification is not None
-    assert "the filter was skipped" in found.verification.notes[0]
+    assert found.verification.notes[0].startswith("memory order: not checked: ")
+
+
+def test_a_correct_verdict_is_confirmed_or_taken_back(gpu: PlaysGpu, task: Task) -> None:
+    judge = Judge(gpu)
+    order = OrderCheck(gpu.spec)
+    found = judge.evaluate(task, RIGHT)
+    confirmed = order.confirmed(task, RIGHT, found)
+    taken_back = order.confirmed(task, READS_BESIDE, found)
+    order.close()
+    judge.close()
+    assert isinstance(confirmed.outcome, Accepted) and confirmed.verification is not None
+    assert confirmed.verification.notes == (CHECKED,)
+    assert isinstance(taken_back.outcome, Rejected) and taken_back.timing is None

@@ -1,6 +1,7 @@
 """A real GPU. The process that opens it owns it: others wait, so that nothing disturbs a timing."""
 
 import contextlib
+import ctypes
 import fcntl
 import itertools
 import os
@@ -13,6 +14,7 @@ from pathlib import Path
 import torch
 
 from kernelblaster.devices import activity, ncu, sanitizer
+from kernelblaster.devices.clocks import sm_clock_mhz
 from kernelblaster.devices.cuda_memory import SharedSlots
 from kernelblaster.devices.device import Arena, CandidateDied, CandidateHung, ProfileJob, Slot
 from kernelblaster.devices.device_code import CUBIN
@@ -70,6 +72,7 @@ class CudaDevice:
         self._toolbox = Toolbox(executable, environment, self._loaded)
         self._memory: SharedSlots | None = None
         self._arena: Arena | None = None
+        self._driver = ctypes.CDLL("libcuda.so.1")
         self._flush = torch.zeros(FLUSH_BYTES // 4, device=self.torch_device)
         self._events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]  # type: ignore[no-untyped-call]
 
@@ -136,8 +139,12 @@ class CudaDevice:
         self._toolbox.settle()
         torch.cuda.synchronize()
 
+    def clock_mhz(self) -> float | None:
+        return sm_clock_mhz(str(self._properties.uuid))
+
     def time_reference(self, run: Callable[[], object]) -> float:
         begin, end = self._events
+        self._driver.cuCtxResetPersistingL2Cache()  # as for candidates: what one pinned is not the other's
         for _ in range(2):
             self._flush.sum()
         begin.record()

@@ -93,6 +93,14 @@ class TimeReport:
     flush_us: float
 
 
+@dataclass(frozen=True)
+class BatchReport:
+    """What a batch of calls took: by the clock on the wall, and between events before and after it."""
+
+    wall_us: float
+    event_us: float
+
+
 def synchronize(device: torch.device) -> None:
     """Wait for the judge's own work before a candidate's process touches the same memory."""
     if device.type == "cuda":
@@ -126,6 +134,10 @@ class Runner(Protocol):
     def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport: ...
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport: ...
+
+    def again(self, arguments: Sequence[Argument], count: int) -> BatchReport:
+        """`count` calls one after the other, without a pause and with warm caches."""
+        ...
 
     def close(self) -> None: ...
 
@@ -162,6 +174,10 @@ class Device(Protocol):
 
     def settle(self) -> None:
         """Return when nothing of the device's own (starting workers) can disturb a measurement."""
+        ...
+
+    def clock_mhz(self) -> float | None:
+        """The present rate of the multiprocessors; None where there is none or it cannot be read."""
         ...
 
     def time_reference(self, run: Callable[[], object]) -> float:

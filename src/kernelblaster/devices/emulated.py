@@ -14,6 +14,7 @@ import torch
 from kernelblaster.devices.device import (
     Arena,
     Argument,
+    BatchReport,
     CallReport,
     CandidateDied,
     ProfileJob,
@@ -112,6 +113,9 @@ class EmulatedDevice:
     def settle(self) -> None:
         pass
 
+    def clock_mhz(self) -> float | None:
+        return None
+
     def time_reference(self, run: Callable[[], object]) -> float:
         raise KernelBlasterError("PyTorch cannot be timed on the emulated device: it has no clock.")
 
@@ -199,6 +203,10 @@ class EmulatedRunner(ReplayRunner):
         called = self.call(arguments, scratch_poison=-1, accounting=True)
         total_us = sum(work.duration_us or 0.0 for work in called.work)
         return TimeReport(called, total_us, total_us, total_us, total_us, flush_us=0.0)
+
+    def again(self, arguments: Sequence[Argument], count: int) -> BatchReport:
+        total_us = count * self.time(arguments).event_us
+        return BatchReport(total_us, total_us)
 
     def _with_durations(self, called: CallReport, arguments: Sequence[Argument]) -> CallReport:
         pairs = zip(called.work, self._model(arguments).kernels, strict=True)

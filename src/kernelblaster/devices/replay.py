@@ -13,6 +13,7 @@ from kernelblaster.devices import window
 from kernelblaster.devices.device import (
     Arena,
     Argument,
+    BatchReport,
     CallReport,
     CandidateDied,
     CandidateHung,
@@ -167,10 +168,9 @@ class ReplayRunner:
         flush_us = float(self._player.wait_ready()["flush_us"])
         return TimeReport(report, clocks[0], clocks[1], clocks[2], owner_us, flush_us)
 
-    def again(self, arguments: Sequence[Argument], count: int) -> dict[str, float]:
-        """Microseconds of `count` calls without a pause: on the wall, between events, and to issue them."""
+    def again(self, arguments: Sequence[Argument], count: int) -> BatchReport:
         answer = self.ask(f"again {self.mapped(arguments)} {count}")
-        return {name: float(answer[name]) for name in ("wall_us", "event_us", "issue_us")}
+        return BatchReport(float(answer["wall_us"]), float(answer["event_us"]))
 
     def profile(self, arguments: Sequence[Argument], limit_s: float) -> CallReport:
         """One call between a profiler's marks, after one to warm up."""

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
@@ -18,7 +18,6 @@ from kernelblaster.devices.device import (
     ProfileJob,
     Runner,
 )
-from kernelblaster.devices.emulated import EmulatedDevice
 from kernelblaster.errors import BadTask, KernelBlasterError
 from kernelblaster.judge.baseline import Baseline, BaselineName, KernelBaseline, ModuleBaseline
 from kernelblaster.judge.compile import Binary, compile_candidate
@@ -48,6 +47,9 @@ from kernelblaster.records.outcome import CORRECT
 from kernelblaster.records.profile import Depth
 from kernelblaster.tasks.fitness import fitness_of
 from kernelblaster.tasks.floor import floor_of
+
+if TYPE_CHECKING:
+    from kernelblaster.judge.order_check import OrderCheck
 
 Progress = Callable[[str], None]
 
@@ -103,7 +105,7 @@ class Judge:
         self.options = options or Options()
         self._prepared: dict[str, _Prepared] = {}
         self._verified: set[tuple[str, str]] = set()
-        self._filter: Judge | None = None
+        self._filter: OrderCheck | None = None
         if device.modelled and self.options.baseline != "eager":
             raise KernelBlasterError(
                 f"--baseline {self.options.baseline} needs a GPU: only eager PyTorch is modelled."
@@ -121,6 +123,10 @@ class Judge:
         binary = self.compile(task, candidate)
         if not isinstance(binary, Binary):
             return Checked(binary)
+        return self.check_binary(task, binary)
+
+    def check_binary(self, task: Task, binary: Binary) -> Checked:
+        """Verify a compiled candidate, no more."""
         return self._check(self._prepare(task), binary)
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
@@ -202,7 +208,6 @@ class Judge:
         self._prepared.clear()
         if self._filter is not None:
             self._filter.close()
-            self._filter.device.close()
             self._filter = None
 
     def compile(self, task: Task, candidate: Candidate) -> Binary | Outcome:
@@ -361,19 +366,14 @@ class Judge:
             return fields | {"outcome": timing}
         return fields | {"outcome": conclude(timing.speedup), "timing": timing}
 
-    def _filtered(self, task: Task, binary: Binary) -> Rejected | str | None:
-        """What the emulator holds against a candidate; a note if it could not say."""
+    def _filtered(self, task: Task, binary: Binary) -> Rejected | str:
+        """What the emulator holds against a candidate; else a note on what it checked."""
+        from kernelblaster.judge.order_check import OrderCheck
+
         self.options.progress("checking on the PTX machine")
         if self._filter is None:
-            options = replace(self.options, baseline="eager", filter=None)
-            self._filter = Judge(EmulatedDevice(self.device.spec), options)
-        try:
-            outcome = self._filter._check(self._filter._prepare(task), binary).outcome
-        except BadTask as error:
-            return f"the filter was skipped: {error}"
-        if isinstance(outcome, Unsupported):
-            return f"the filter was skipped: {outcome.reason}"
-        return outcome if isinstance(outcome, Rejected) else None
+            self._filter = OrderCheck(self.device.spec)
+        return self._filter.look(task, binary)
 
     def _judge(self, prepared: _Prepared, binary: Binary) -> dict[str, object]:
         with self._loaded(prepared, binary) as runner:

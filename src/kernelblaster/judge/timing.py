@@ -48,6 +48,11 @@ WARM_UP = 3
 LAYOUTS = 4  # among which every timed call chooses: no address says that it is timed
 LONG_US = 20_000.0  # a call that takes so long has warmed up by itself
 HIDDEN_US = 75.0  # on the wall beside the timed work; about 15 is usual
+EARLY_US = 5.0  # by which one clock may lag behind another
+FLUSH_SHARE = 0.25  # of what flushing usually takes: by so much it may be quicker
+LAUNCH_US = 8.0  # to issue one launch, where the host is what limits a batch
+BATCH_US, MOST_CALLS = 2000.0, 100
+DRIFT = 0.03  # of the GPU's clock while candidate and baseline are timed
 BUDGET_S = 4.0
 RESAMPLES = 2000
 JITTER = 0.02  # by how much parameters differ between samples
@@ -59,6 +64,10 @@ class ClocksDisagree(Stop):
 
     def __init__(self, evidence: str) -> None:
         super().__init__(Rejected(reason="clocks-disagree", evidence=evidence))
+
+
+class ClockChanged(Exception):
+    """The GPU ran at another rate at the end than at the begin: measured again, once."""
 
 
 class Timer:
@@ -90,20 +99,21 @@ class Timer:
         try:
             try:
                 return self._time(floor)
-            except ClocksDisagree:
-                return self._time(floor)
+            except (ClocksDisagree, ClockChanged):
+                return self._time(floor, again=True)
         except Stop as stop:
             return stop.outcome
         except (CandidateDied, CandidateHung) as error:
             return failure(error, "time", "while being timed")
 
-    def _time(self, floor: Floor) -> Timing:
+    def _time(self, floor: Floor, *, again: bool = False) -> Timing:
         start = time.perf_counter()
         self._runner.record([arguments for _, arguments in self._layouts])
         self._device.settle()
         for _ in range(WARM_UP):
             if self._round()[1].event_us > LONG_US:
                 break
+        clock_mhz = self._device.clock_mhz()
         reports: list[TimeReport] = []
         baseline_us: list[float] = []
         speedup = None
@@ -125,6 +135,8 @@ class Timer:
         assert speedup is not None
         candidate_us = statistics.median(r.event_us for r in reports)
         activity_us = self._agreement(reports, candidate_us)
+        if not again:
+            self._steady(clock_mhz)
         self._possible(floor, candidate_us)
         return Timing(
             baseline=self._baseline.title,
@@ -209,10 +221,18 @@ class Timer:
                 f"{hidden_us:.0f} us passed on the wall outside the timed work of "
                 f"{candidate_us:.0f} us: something ran where the events could not see it"
             )
-        before_us = statistics.median(r.span_us - r.event_us - r.flush_us for r in reports)
+        if hidden_us < -EARLY_US or any(r.owner_us < r.wall_us - EARLY_US for r in reports):
+            raise ClocksDisagree("less time passed on the wall than between the events")
+        flush_us = statistics.median(r.flush_us for r in reports)
+        before_us = statistics.median(r.span_us - r.event_us for r in reports) - flush_us
         if before_us > 0.1 * candidate_us + 50:
             raise ClocksDisagree(
                 f"the timed work seems to begin {before_us:.0f} us after the cache was flushed"
+            )
+        if before_us < -FLUSH_SHARE * flush_us:
+            raise ClocksDisagree(
+                f"flushing the cache took {-before_us:.0f} us less than the usual {flush_us:.0f} us: it was "
+                "not read through"
             )
         # Every sample has values of its own, so hidden work would be hidden in every one; a busy host
         # delays most of them.
@@ -226,7 +246,25 @@ class Timer:
                 f"the launches take {activity_us:.0f} us by themselves, but "
                 f"{candidate_us:.0f} us when the whole call was timed"
             )
+        self._batch(candidate_us, len(account.work))
         return activity_us
+
+    def _batch(self, candidate_us: float, launches: int) -> None:
+        """Calls without a pause, timed from outside: warm caches help, so each takes no longer than alone."""
+        count = max(2, min(MOST_CALLS, int(BATCH_US / max(candidate_us, 1.0))))
+        batch = self._runner.again(self._layouts[0][1], count)
+        expected_us = count * (1.5 * candidate_us + LAUNCH_US * launches) + HIDDEN_US
+        if max(batch.wall_us, batch.event_us) > expected_us:
+            raise ClocksDisagree(
+                f"{count} calls in a row take {batch.wall_us:.0f} us, one alone {candidate_us:.0f} us"
+            )
+        if batch.wall_us < batch.event_us - EARLY_US:
+            raise ClocksDisagree("less time passed on the wall than between the events of a batch")
+
+    def _steady(self, before_mhz: float | None) -> None:
+        after_mhz = self._device.clock_mhz()
+        if before_mhz and after_mhz and abs(after_mhz / before_mhz - 1) > DRIFT:
+            raise ClockChanged(f"the GPU's clock went from {before_mhz:.0f} to {after_mhz:.0f} MHz meanwhile")
 
     def _possible(self, floor: Floor, candidate_us: float) -> None:
         least_us = self._device.spec.impossible_us(floor.certain_bytes)

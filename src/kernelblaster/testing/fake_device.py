@@ -15,6 +15,7 @@ from kernelblaster.devices import activity
 from kernelblaster.devices.device import (
     Arena,
     Argument,
+    BatchReport,
     CallReport,
     CandidateDied,
     Pointer,
@@ -91,6 +92,11 @@ class FakeRunner:
         wall_us = span_us + 10.0 + call.hidden_us
         return TimeReport(report, event_us, span_us, wall_us, wall_us + 50.0, 100.0 - call.shaved_us)
 
+    def again(self, arguments: Sequence[Argument], count: int) -> BatchReport:
+        call = self._run(arguments, -1, timed=True)[1]
+        event_us = count * (self._duration_us + call.hidden_us)
+        return BatchReport(event_us + 10.0, event_us)
+
     def close(self) -> None:
         self.closed = True
 
@@ -117,6 +123,7 @@ class FakeDevice:
         self.signature = signature
         self.reference_us = reference_us
         self.memory = torch.zeros(0, dtype=torch.uint8)
+        self.clocks: list[float] = []
         self._pages: list[int] = []
         self._bodies: dict[Path, tuple[Body, float]] = {}
         self._rng = random.Random(seed)
@@ -149,6 +156,9 @@ class FakeDevice:
 
     def settle(self) -> None:
         pass
+
+    def clock_mhz(self) -> float | None:
+        return self.clocks.pop(0) if self.clocks else None
 
     def time_reference(self, run: Callable[[], object]) -> float:
         run()

@@ -1,0 +1,31 @@
+"""The GPU's own clock rate, by NVIDIA's management library; nothing is ever set."""
+
+import contextlib
+import ctypes
+from functools import cache
+
+SM_CLOCK = 1
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    with contextlib.suppress(OSError):
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+        if library.nvmlInit_v2() == 0:
+            return library
+    return None
+
+
+def sm_clock_mhz(uuid: str) -> float | None:
+    """The present rate of the multiprocessors of the GPU with this identity (`GPU-...`), in MHz; None where
+    it cannot be read."""
+    library = _library()
+    if library is None:
+        return None
+    handle, rate = ctypes.c_void_p(), ctypes.c_uint()
+    name = uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"
+    if library.nvmlDeviceGetHandleByUUID(name.encode(), ctypes.byref(handle)) != 0:
+        return None
+    if library.nvmlDeviceGetClockInfo(handle, ctypes.c_int(SM_CLOCK), ctypes.byref(rate)) != 0:
+        return None
+    return float(rate.value)
