@@ -40,6 +40,16 @@ class Report:
     costs: dict[str, Any] | None = None
 
 
+@dataclass(frozen=True)
+class Attributes:
+    """Launch attributes. `dependent`: programmatic stream serialization, the kernel may start before the
+    machine's last launch has ended. `cluster`: blocks of a cluster in x, y, z; None: as compiled."""
+
+    dependent: bool = False
+    cooperative: bool = False
+    cluster: Triple | None = None
+
+
 class BadPtx(KernelBlasterError):
     """The text is not PTX that the machine can read; the message names the line."""
 
@@ -62,6 +72,7 @@ def _library() -> ctypes.CDLL:
     ]  # fmt: skip
     library.ptx_memory_remove.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
     library.ptx_model.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_double), ctypes.c_int]
+    library.ptx_launch_attributes.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_char_p]
     library.ptx_load.restype = ctypes.c_char_p
     library.ptx_load.argtypes = [
         ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_void_p)
@@ -144,12 +155,17 @@ class Module:
         *,
         shared_bytes: int = 0,
         budget: int = BUDGET,
+        attributes: Attributes = Attributes(),
     ) -> Report:
         """Run a kernel to its end or to the first fault. Arguments are the parameters' raw bytes."""
         places = self._kernels[kernel]["parameters"]
         packed = bytearray(max((offset + size for offset, size in places), default=0))
         for (offset, size), argument in zip(places, arguments, strict=True):
             packed[offset : offset + size] = argument[:size].ljust(size, b"\0")
+        cluster = struct.pack("3I", *attributes.cluster) if attributes.cluster else None
+        self._library.ptx_launch_attributes(
+            self._machine, attributes.dependent, attributes.cooperative, cluster
+        )
         answer = self._library.ptx_launch(
             self._machine,
             self._handle,

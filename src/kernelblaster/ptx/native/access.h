@@ -22,6 +22,7 @@ struct Access {
   uint32_t lanes = 0;               // those that really access memory
   Space space = Space::Global;      // where, never Generic
   bool strong = false;              // atomic or volatile: for threads that do not wait for each other
+  bool is_volatile = false;         // strong, but no atomic of C++
   uint64_t low, high, bits;         // least and greatest address; all addresses or-ed
   int64_t stride;                   // between lanes, if affine
   bool affine;
@@ -173,14 +174,19 @@ inline bool touches(const Access& a, uint64_t start, uint64_t bytes) {
 }
 
 // What an instruction means to other threads, in flag[5] of an Inst.
-enum Ordering : uint8_t { kStrongAccess = 1, kAcquires = 2, kPublishes = 4, kFences = 8 };
+enum Ordering : uint8_t { kStrongAccess = 1, kAcquires = 2, kPublishes = 4, kFences = 8, kInBlock = 16, kVolatile = 32 };
 
 // Steps of races.cpp and order.cpp: before data moves, after it has, and after a message was read.
-void fence_order(Warp& w);
-bool publish(Warp& w);   // whether there was something to publish
-void end_message(Warp& w);
+void fence_order(Warp& w, bool block_only);
+void publish(Warp& w, const Access& a, unsigned size);
 void report_suspects(Warp& w, const Access& a, unsigned size, Effect effect);
-void acquire(Warp& w);
+void acquire(Warp& w, const Access& a, unsigned size);
+void publish_to_cluster(Warp& w, uint32_t lanes);
+void acquire_from_cluster(Warp& w);
+void end_dependence(Warp& w);   // the launch before has ended
+// Lanes that name each other in their member masks have met; or all lanes of a warp have (lane_order.cpp).
+void meet_lanes(Warp& w, uint32_t lanes, const uint32_t* named);
+void meet_all_lanes(Warp& w);
 // Two lanes may have written different values to one address.
 void report_collision(Warp& w, const Access& a, unsigned size, int lane);
 
@@ -189,41 +195,41 @@ inline void confirm(Warp& w, const Access& a, unsigned size, Effect effect) {
 }
 
 template <typename Move>
-inline void reach_data(Warp& w, const Inst& i, Effect effect, Move move) {
+inline void reach_data(Warp& w, const Inst& i, Effect effect, uint8_t ordering, Move move) {
   Access a;
   unsigned size = i.flag[2];
   a.lanes = w.active;
   a.space = (Space)i.flag[3];
   a.strong = i.flag[5] & kStrongAccess;
+  a.is_volatile = i.flag[5] & kVolatile;
   read_addresses(w, i, 0, a);
   settle(a);
+  auto access = [&](Access& part) {
+    check(w, part, size, size, effect);
+    if (ordering & kPublishes) publish(w, part, size);
+    move(part);
+    confirm(w, part, size, effect);
+    if (ordering & kAcquires) acquire(w, part, size);
+  };
   if (a.space == Space::Generic) {
     Window shared = shared_window(w), param = param_window(w), local = local_window(w, 0);
     if (touches(a, shared.start, shared.bytes) || touches(a, local.start, local.bytes * kLanes) ||
         touches(a, param.start, param.bytes) || w.block->cluster->size() > 1) {
-      split(w, a, [&](Access& part) {
-        check(w, part, size, size, effect);
-        move(part);
-        confirm(w, part, size, effect);
-      });
+      split(w, a, access);
       return;
     }
     a.space = Space::Global;
   }
-  check(w, a, size, size, effect);
-  move(a);
-  confirm(w, a, size, effect);
+  access(a);
 }
 
 // All steps but the last: calls move(access) with checked host pointers, once for each space concerned.
 template <typename Move>
 inline void reach(Warp& w, const Inst& i, Effect effect, Move move) {
   const uint8_t ordering = w.block->order ? i.flag[5] : 0;
-  if (ordering & kFences) fence_order(w);
-  const bool message = ordering & kPublishes && publish(w);
-  reach_data(w, i, effect, move);
-  if (message) end_message(w);
-  if (ordering & kAcquires) acquire(w);
+  if (ordering & kFences) fence_order(w, ordering & kInBlock);
+  w.polls = ordering & kAcquires ? w.polls + 1 : effect == Effect::Store ? 0 : w.polls;
+  reach_data(w, i, effect, ordering, move);
 }
 
 }  // namespace ptx

@@ -5,9 +5,9 @@ namespace ptx {
 namespace {
 
 void nothing(Warp&, const Inst&) {}
-void fence(Warp& w, const Inst&) {
+void fence(Warp& w, const Inst& i) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  fence_order(w);
+  fence_order(w, i.imm[0] != 0);
 }
 void policy(Warp& w, const Inst& i) { lanes64(w, i.dst[0], [](int) { return 0; }); }
 
@@ -142,7 +142,10 @@ bool bind_memory(const Parsed& p, Inst& inst) {
   if (op == "cvta") return bind_conversion(p, inst);
   if (op == "mapa") return bind_elsewhere(p, inst);
   if (op == "isspacep") return bind_is_space(p, inst);
-  if (op == "membar" || op == "fence") return bind_without_effect(inst, fence, Class::Control);
+  if (op == "membar" || op == "fence") {
+    inst.imm[0] = p.has("cta");
+    return bind_without_effect(inst, p.has("proxy") ? nothing : fence, Class::Control);
+  }
   if (op == "prefetch" || op == "prefetchu" || op == "applypriority" || op == "discard")
     return !p.has("tensormap") && bind_without_effect(inst, nothing, Class::Load);
   if (op == "createpolicy") {

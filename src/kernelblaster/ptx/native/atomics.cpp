@@ -153,7 +153,7 @@ bool bind_atomic(const Parsed& p, Inst& inst) {
   inst.flag[2] = (uint8_t)(bytes * q.vector);
   inst.flag[3] = (uint8_t)q.space;
   inst.flag[4] = (uint8_t)q.vector;
-  inst.flag[5] = kStrongAccess | kPublishes | (returns ? kAcquires : 0) | (q.release ? kFences : 0);
+  inst.flag[5] = kStrongAccess | kPublishes | (returns ? kAcquires : 0) | (q.release ? kFences : 0) | (q.in_block ? kInBlock : 0);
   inst.klass = Class::Atomic;
   return true;
 }

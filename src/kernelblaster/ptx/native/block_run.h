@@ -11,20 +11,28 @@
 namespace ptx {
 
 constexpr int kTurn = 20000;          // instructions of one warp before the next has its turn
+constexpr int kShortTurn = 256;       // where a block does nothing but wait for others
+constexpr int kManyPolls = 16;        // strong reads in one turn, with no store between them: it waits
 constexpr int kClusterBarrier = 16;   // beside a block's own sixteen
+constexpr int kWarpBarrier = 17;
 
 // One block: its warps take turns until all of them wait or have finished.
 class BlockRun {
  public:
-  BlockRun(Launch& launch, uint64_t index, const std::vector<Block*>& cluster, BlockTiming* timing)
+  BlockRun(Launch& launch, uint64_t number, int rank, const std::vector<Block*>& cluster, BlockTiming* timing)
       : launch_(launch), timing_(timing) {
     const Function& f = *launch.function;
     block_.launch = &launch;
     block_.cluster = &cluster;
-    block_.rank = (int)(index % (uint64_t)f.cluster);
-    block_.id[0] = (uint32_t)(index % launch.grid[0]);
-    block_.id[1] = (uint32_t)(index / launch.grid[0] % launch.grid[1]);
-    block_.id[2] = (uint32_t)(index / launch.grid[0] / launch.grid[1]);
+    block_.rank = rank;
+    const uint32_t *c = launch.cluster, *g = launch.grid;
+    uint32_t within = (uint32_t)rank;
+    for (int d = 0; d < 3; ++d) {
+      block_.id[d] = (uint32_t)(number % (g[d] / c[d])) * c[d] + within % c[d];
+      number /= g[d] / c[d];
+      within /= c[d];
+    }
+    uint64_t index = ((uint64_t)block_.id[2] * g[1] + block_.id[1]) * g[0] + block_.id[0];
     block_.threads = (int)(launch.block[0] * launch.block[1] * launch.block[2]);
     block_.shared_bytes = f.shared_bytes + launch.dynamic_shared;
     shared_.assign(block_.shared_bytes / 16 + 2, Chunk{});
@@ -36,25 +44,30 @@ class BlockRun {
     local_written_.assign((size_t)warps * kLanes * f.stack_bytes(), 0);
     block_.warps.resize(warps);
     if (launch.messages)
-      order_ = std::make_unique<Order>(launch.messages->first_serial + (uint32_t)index, block_.rank, warps,
-                                       block_.shared_bytes, launch.grain);
+      order_ = std::make_unique<Order>(launch.messages->first_serial + (uint32_t)index, warps, block_.shared_bytes,
+                                       launch.grain);
     block_.order = order_.get();
     if (timing) clocks_.resize(warps);
     for (int i = 0; i < warps; ++i) prepare(block_.warps[i], i);
   }
 
   Block& block() { return block_; }
+  bool polling() const { return polling_; }   // in the last round a warp did nothing but wait for others
 
   // A turn for every warp, or where all of them wait, the opening of their barriers. Returns whether
   // anything was done.
   bool round() {
-    bool moved = false, waiting = false;
+    bool moved = false, waiting = false, polled = false;
+    const int most = polling_ ? kShortTurn : kTurn;
     for (auto& warp : block_.warps) {
       if (warp.finished || launch_.stopped) continue;
-      moved |= turn(warp);
+      warp.polls = 0;
+      moved |= turn(warp, most);
       waiting |= !warp.finished;
+      polled |= warp.polls >= kManyPolls;
     }
     block_.finished = !waiting;
+    polling_ = polled;
     return moved || release();
   }
 
@@ -77,7 +90,7 @@ class BlockRun {
         w.groups.erase(w.groups.begin() + (long)i);
         w.passed &= ~g.lanes;
         park(w, g.frame, g.pc, g.lanes);
-        if (order_) acquire(w);
+        if (order_) acquire_from_cluster(w);
         if (w.clock) w.clock->now = w.clock->latest = std::max(w.clock->now, last + timing_->model->barrier_latency);
         passed = true;
       }
@@ -107,6 +120,7 @@ class BlockRun {
   std::vector<Chunk> shared_, local_;
   std::vector<uint8_t> local_written_;
   int arrived_early_[16] = {0};
+  bool polling_ = false;
   std::unique_ptr<Order> order_;
 
   void prepare(Warp& w, int index) {
@@ -154,9 +168,16 @@ class BlockRun {
       w.reg(DynamicSmem).u32[lane] = (uint32_t)launch_.dynamic_shared;
       w.reg(TotalSmem).u32[lane] = (uint32_t)block_.shared_bytes;
       w.reg(ClusterRank).u32[lane] = (uint32_t)block_.rank;
-      w.reg(ClusterBlocks).u32[lane] = (uint32_t)f.cluster;
-      w.reg(ClusterX).u32[lane] = block_.id[0] / (uint32_t)f.cluster;
-      w.reg(ClustersX).u32[lane] = launch_.grid[0] / (uint32_t)f.cluster;
+      w.reg(ClusterBlocks).u32[lane] = (uint32_t)launch_.together();
+      for (int d = 0; d < 3; ++d) {
+        const uint32_t size = launch_.cluster[d];
+        w.reg(RankX + d).u32[lane] = block_.id[d] % size;
+        w.reg(ClusterBlocksX + d).u32[lane] = size;
+        w.reg(ClusterX + d).u32[lane] = block_.id[d] / size;
+        w.reg(ClustersX + d).u32[lane] = launch_.grid[d] / size;
+      }
+      w.reg(WorkspaceLow).u32[lane] = (uint32_t)launch_.workspace;
+      w.reg(WorkspaceHigh).u32[lane] = (uint32_t)(launch_.workspace >> 32);
     }
   }
 
@@ -189,10 +210,11 @@ class BlockRun {
 
   // Runs a warp until its turn is over, all its lanes wait at barriers, or it has finished. Returns
   // whether anything was executed.
-  bool turn(Warp& w) {
-    int left = kTurn;
+  bool turn(Warp& w, int most) {
+    int left = most;
     while (left > 0) {
       int chosen = next_group(w);
+      if (chosen < 0 && open_warp_sync(w)) continue;
       if (chosen < 0) break;
       int pc = w.groups[chosen].pc;
       uint32_t lanes = w.groups[chosen].lanes;
@@ -201,7 +223,7 @@ class BlockRun {
       left = run_group(w, w.function->code.data(), pc, lanes, left);
     }
     if (w.groups.empty()) w.finished = true;
-    return left < kTurn;
+    return left < most;
   }
 
   int run_group(Warp& w, const Inst* code, int pc, uint32_t lanes, int left) {
@@ -248,7 +270,7 @@ class BlockRun {
         }
         continue;
       }
-      if (!mask) {
+      if (!mask || (inst.control == Control::WarpSync && converged(w, inst, mask))) {
         ++pc;
         continue;
       }
@@ -275,14 +297,14 @@ class BlockRun {
         if (order_) order_->arrive(w.index, barrier_id(w.registers, inst, mask));
         park(w, w.frame, pc + 1, mask);
         return;
+      case Control::WarpSync:
+        park(w, w.frame, pc + 1, mask, &inst);
+        return;
       case Control::ClusterArrive:
         if ((w.arrived | w.passed) & mask)
           w.fault("divergent-barrier", "a thread comes to the cluster's barrier a second time before it has waited", __builtin_ctz(mask));
         w.arrived |= mask;
-        if (order_) {
-          order_->fence(w.index);
-          if (publish(w)) end_message(w);
-        }
+        if (order_ && !inst.parsed->has("relaxed")) publish_to_cluster(w, mask);
         park(w, w.frame, pc + 1, mask);
         return;
       case Control::ClusterWait:
@@ -314,7 +336,39 @@ class BlockRun {
 
   static int barrier_id(const Reg* registers, const Inst& inst, uint32_t lanes) {
     if (inst.control == Control::ClusterWait) return kClusterBarrier;
+    if (inst.control == Control::WarpSync) return kWarpBarrier;
     return inst.src[0] < 0 ? 0 : (int)(registers[inst.src[0]].u32[__builtin_ctz(lanes)] & 15);
+  }
+
+  // Whether all lanes that the member masks of these lanes name are here; they are in step then.
+  static bool converged(Warp& w, const Inst& inst, uint32_t lanes) {
+    const uint32_t* named = w.reg(inst.src[0]).u32;
+    uint32_t all = 0;
+    each_lane(lanes, [&](int lane) { all |= named[lane]; });
+    if (all & w.alive & ~lanes) return false;
+    meet_lanes(w, lanes, named);
+    return true;
+  }
+
+  // Lanes go on whose __syncwarp() all lanes that they name have come to, be it at different places.
+  bool open_warp_sync(Warp& w) {
+    uint32_t waiting = 0, opened = 0, named[kLanes] = {0};
+    for (auto& g : w.groups) {
+      if (!g.barrier || g.barrier->control != Control::WarpSync) continue;
+      waiting |= g.lanes;
+      each_lane(g.lanes, [&](int lane) { named[lane] = g.frame->registers[g.barrier->src[0]].u32[lane]; });
+    }
+    each_lane(waiting, [&](int lane) { opened |= (uint32_t)!(named[lane] & w.alive & ~waiting) << lane; });
+    if (!opened) return false;
+    meet_lanes(w, opened, named);
+    for (size_t i = w.groups.size(); i-- > 0;) {
+      Group g = w.groups[i];
+      if (!g.barrier || g.barrier->control != Control::WarpSync || !(g.lanes & opened)) continue;
+      w.groups.erase(w.groups.begin() + (long)i);
+      park(w, g.frame, g.pc, g.lanes & opened);
+      park(w, g.frame, g.pc, g.lanes & ~opened, g.barrier);
+    }
+    return true;
   }
 
   // Opens every barrier at which all expected threads have arrived. Returns whether there was one.

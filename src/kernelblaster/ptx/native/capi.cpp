@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 #include "machine.h"
 #include "timing.h"
@@ -14,6 +15,16 @@ struct Machine {
   Memory memory;
   std::string answer;   // what the last call returned
   std::unique_ptr<Model> model;   // launches are sampled and their costs recorded while there is one
+  struct { bool dependent = false, cooperative = false; uint32_t cluster[3] = {0, 0, 0}; } attributes;   // of the next launch
+  struct { std::string kernel; uint32_t running_from = 0; } before;   // the last launch, and who may still run when it starts
+};
+
+// Where the blocks of a cooperative launch count who has come: its size, and a word for the barrier.
+struct Workspace {
+  Machine& machine;
+  uint64_t words[8] = {64};
+  explicit Workspace(Machine& m) : machine(m) { machine.memory.add((uint64_t)(uintptr_t)words, sizeof words, "grid workspace", false); }
+  ~Workspace() { machine.memory.remove((uint64_t)(uintptr_t)words); }
 };
 
 struct Loaded {
@@ -127,6 +138,16 @@ std::string costs_text(const Costs& c) {
   return out.str();
 }
 
+// The launch's clusters, from its attribute or the kernel's text; or why they cannot be.
+const char* clusters_of(Launch& launch, const uint32_t* wanted) {
+  const uint32_t* own = launch.function->cluster;
+  if (own[0] && wanted[0] && memcmp(own, wanted, sizeof launch.cluster)) return "another cluster size than the kernel has";
+  if (const uint32_t* size = own[0] ? own : wanted[0] ? wanted : nullptr) std::copy(size, size + 3, launch.cluster);
+  for (int d = 0; d < 3; ++d)
+    if (!launch.cluster[d] || launch.cluster[d] > 16 || launch.grid[d] % launch.cluster[d]) return "grid of a kernel with clusters";
+  return launch.together() > 16 ? "a cluster of more than 16 blocks" : nullptr;
+}
+
 // Runs `body`; its text, or the error as JSON, stays alive in the machine until the next call.
 template <typename Body>
 const char* answered(Machine* machine, Body body) {
@@ -159,6 +180,16 @@ void ptx_model(Machine* machine, const double* v, int count) {
                                  v[5] != 0, v[6], v[7], v[8], v[9], v[10]});
 }
 
+// Attributes of the next launch, all 0 otherwise. `dependent`: programmatic stream serialization, the kernel may start
+// before the launch before it on this machine has ended. `cooperative`: cg::this_grid().sync() is allowed. `cluster`:
+// blocks of a cluster in x, y, z; null or zeros: as the kernel was compiled.
+void ptx_launch_attributes(Machine* machine, int dependent, int cooperative, const uint32_t* cluster) {
+  machine->attributes = {};
+  machine->attributes.dependent = dependent != 0;
+  machine->attributes.cooperative = cooperative != 0;
+  if (cluster) std::copy(cluster, cluster + 3, machine->attributes.cluster);
+}
+
 const char* ptx_load(Machine* machine, const char* text, uint64_t length, Loaded** handle) {
   *handle = nullptr;
   return answered(machine, [&] {
@@ -179,6 +210,7 @@ void ptx_unload(Machine* machine, Loaded* loaded) {
 const char* ptx_launch(Machine* machine, Loaded* loaded, const char* kernel, const uint32_t* grid, const uint32_t* block,
                        uint64_t dynamic_shared, const uint8_t* parameters, uint64_t parameter_bytes, uint64_t budget,
                        int threads) {
+  const auto attributes = std::exchange(machine->attributes, {});
   return answered(machine, [&] {
     auto found = loaded->module->functions.find(kernel);
     if (found == loaded->module->functions.end()) throw std::runtime_error(std::string("no kernel ") + kernel);
@@ -187,7 +219,6 @@ const char* ptx_launch(Machine* machine, Loaded* loaded, const char* kernel, con
     uint64_t count = (uint64_t)block[0] * block[1] * block[2];
     if (!count || count > 1024 || !grid[0] || !grid[1] || !grid[2] || (f.max_threads && count > (uint64_t)f.max_threads))
       return std::string("{\"invalid\": \"grid or block size\"}");
-    if (grid[0] % (uint32_t)f.cluster) return std::string("{\"invalid\": \"grid of a kernel with clusters\"}");
     if (f.shared_bytes + dynamic_shared > 228u << 10) return std::string("{\"invalid\": \"shared memory size\"}");
     Launch launch;
     launch.module = loaded->module.get();
@@ -198,8 +229,19 @@ const char* ptx_launch(Machine* machine, Loaded* loaded, const char* kernel, con
     launch.parameters.resize(f.parameter_bytes + 16);
     launch.memory = &machine->memory;
     launch.budget = budget;
+    const char* refused = clusters_of(launch, attributes.cluster);
+    if (refused) return "{\"invalid\": " + quoted(refused) + "}";
+    std::unique_ptr<Workspace> workspace;
+    if (attributes.cooperative) {
+      workspace.reset(new Workspace(*machine));
+      launch.workspace = (uint64_t)(uintptr_t)workspace->words;
+    }
+    launch.before = machine->before.kernel;
+    launch.running_from = attributes.dependent ? machine->before.running_from : 0;
     if (!machine->model) {
-      execute(launch, threads);
+      uint32_t first_serial = execute(launch, threads);
+      machine->before.kernel = kernel;
+      machine->before.running_from = launch.running_from ? launch.running_from : first_serial;
       return report(launch);
     }
     Costs costs = sample(launch, *machine->model, threads);

@@ -16,7 +16,12 @@ bool bind_control(const Parsed& p, Inst& inst, const Function& function) {
   if (op == "exit" || op == "ret") return inst.control = op == "ret" && !function.entry ? Control::Return : Control::Exit, true;
   if (op == "trap" || op == "brkpt") return inst.control = Control::Trap, true;
   if (op != "bar" && op != "barrier") return false;
-  if (p.has("warp")) return false;
+  if (p.has("warp")) {
+    if (p.parts.size() != 3 || p.operands.size() != 1 || p.operands[0].slot < 0 || p.operands[0].kind == Operand::Address) return false;
+    inst.src[0] = source32(p.operands[0]);
+    inst.klass = Class::Warp;
+    return inst.control = Control::WarpSync, true;
+  }
   inst.klass = Class::Barrier;
   if (p.has("cluster")) return inst.control = p.has("wait") ? Control::ClusterWait : Control::ClusterArrive, true;
   size_t first = p.has("red") ? 1 : 0;

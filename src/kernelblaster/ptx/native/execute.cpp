@@ -30,25 +30,29 @@ void keep(Launch& launch, const Finding& finding) {
 // The blocks of a cluster, in rounds; as a rule there is only one.
 class ClusterRun {
  public:
-  ClusterRun(Launch& launch, uint64_t first, BlockTiming* timings) : launch_(launch) {
-    for (int rank = 0; rank < launch.function->cluster; ++rank) {
-      runs_.push_back(std::make_unique<BlockRun>(launch, first + (uint64_t)rank, blocks_, timings ? timings + rank : nullptr));
+  ClusterRun(Launch& launch, uint64_t number, BlockTiming* timings) : launch_(launch) {
+    for (int rank = 0; rank < (int)launch.together(); ++rank) {
+      runs_.push_back(std::make_unique<BlockRun>(launch, number, rank, blocks_, timings ? timings + rank : nullptr));
       blocks_.push_back(&runs_.back()->block());
     }
   }
 
-  void run() {
+  // Runs until all its blocks have finished, which is true, or they do nothing but wait for others.
+  bool run() {
     for (bool left = true; left && !launch_.stopped;) {
-      bool moved = false;
+      bool moved = false, polling = false;
       left = false;
       for (auto& run : runs_) {
         if (run->block().finished) continue;
         moved |= run->round();
+        polling |= run->polling();
         left |= !run->block().finished;
       }
       if (left && !moved && !launch_.stopped && !meet()) deadlock();
+      if (left && polling) return false;
     }
     for (auto& run : runs_) run->close();
+    return true;
   }
 
  private:
@@ -86,9 +90,13 @@ void Warp::fault(const std::string& kind, const std::string& detail, int lane) {
 
 void Warp::note(const std::string& kind, const std::string& detail, int lane) { keep(*block->launch, at(*this, kind, detail, lane)); }
 
-void run_blocks(Launch& launch, uint64_t first, BlockTiming* timings) {
+namespace {
+
+// Calls `body`; what it throws ends the launch.
+template <typename Body>
+bool guarded(Launch& launch, Body body) {
   try {
-    ClusterRun(launch, first, timings).run();
+    return body();
   } catch (const Fault& fault) {
     keep(launch, fault.finding);
     launch.stopped = true;
@@ -97,6 +105,37 @@ void run_blocks(Launch& launch, uint64_t first, BlockTiming* timings) {
     launch.broken = error.what();
     launch.stopped = true;
   }
+  return true;
+}
+
+constexpr size_t kMostOpen = 4096;   // clusters of one thread that have begun and wait for others
+
+// Starts clusters in order. One that waits for blocks behind it, at a barrier of the grid, is put aside until
+// those have had a turn.
+void work(Launch& launch, std::atomic<uint64_t>& next) {
+  const uint64_t clusters = launch.blocks() / launch.together();
+  std::vector<std::unique_ptr<ClusterRun>> open;
+  for (;;) {
+    uint64_t number = clusters;
+    if (open.size() < kMostOpen) number = next.fetch_add(1);
+    if (launch.stopped || (number >= clusters && open.empty())) return;
+    if (number < clusters)
+      guarded(launch, [&] { return open.push_back(std::make_unique<ClusterRun>(launch, number, nullptr)), true; });
+    for (size_t k = 0; k < open.size() && !launch.stopped;) {
+      if (guarded(launch, [&] { return open[k]->run(); })) open.erase(open.begin() + (long)k);
+      else ++k;
+    }
+  }
+}
+
+}  // namespace
+
+void run_blocks(Launch& launch, uint64_t number, BlockTiming* timings) {
+  guarded(launch, [&] {
+    ClusterRun run(launch, number, timings);
+    while (!run.run() && !launch.stopped) {}
+    return true;
+  });
 }
 
 void on_threads(int threads, const std::function<void()>& work) {
@@ -106,21 +145,20 @@ void on_threads(int threads, const std::function<void()>& work) {
   for (auto& thread : others) thread.join();
 }
 
-void execute(Launch& launch, int threads) {
+uint32_t execute(Launch& launch, int threads) {
   uint64_t blocks = launch.blocks();
   std::unique_ptr<Messages> messages = Messages::begin(blocks);
   launch.messages = messages.get();
   launch.grain = launch.function->grain;
   std::atomic<uint64_t> next{0};
-  const uint64_t together = (uint64_t)launch.function->cluster;
-  on_threads((int)std::min<uint64_t>((uint64_t)threads, blocks / together), [&] {
-    for (uint64_t first; !launch.stopped && (first = next.fetch_add(together)) < blocks;) run_blocks(launch, first, nullptr);
-  });
+  on_threads((int)std::min<uint64_t>((uint64_t)threads, blocks / launch.together()), [&] { work(launch, next); });
+  const uint32_t first_serial = messages ? messages->first_serial : 0;
   launch.messages = nullptr;
   // What a race left unwritten is read uninitialized: the cause comes first.
   std::stable_partition(launch.findings.begin(), launch.findings.end(),
                         [](const Finding& f) { return f.kind != "uninitialized"; });
   if (!launch.broken.empty()) throw std::runtime_error(launch.broken);
+  return first_serial;
 }
 
 }  // namespace ptx

@@ -83,7 +83,9 @@ enum class Class : uint8_t {
 };
 
 // Instructions that the executor itself carries out, because they move lanes rather than values.
-enum class Control : uint8_t { None, Branch, Exit, Barrier, Arrive, ClusterArrive, ClusterWait, Trap, Call, Return };
+enum class Control : uint8_t {
+  None, Branch, Exit, Barrier, Arrive, WarpSync, ClusterArrive, ClusterWait, Trap, Call, Return
+};
 
 struct Warp;
 struct Inst;
@@ -143,7 +145,7 @@ struct Function {                  // a kernel (.entry) or a device function (.f
   int most_calls = 0;                              // of a kernel: how deep calls may be
   uint64_t stack_bytes() const { return local_bytes + (uint64_t)most_calls * frame_bytes; }   // of a lane
   int max_threads = 0;
-  int cluster = 1;                                 // blocks that run together, neighbours in x
+  uint32_t cluster[3] = {0, 0, 0};                 // blocks that run together, if the text says so
   int grain = 4;                                   // log2 of its smallest access to shared or global memory
   std::string unsupported;                         // first opcode that no family binds, with its line
 };
@@ -215,6 +217,7 @@ struct Warp {
   uint32_t arrived = 0, passed = 0; // lanes that came to the cluster's barrier; of which all others have come too
   int pc = 0;                       // of the running group
   int index = 0;                    // within the block
+  int polls = 0;                    // strong reads since it last stored: many mean that it waits for others
   uint32_t thread[kLanes][3];       // %tid
   uint8_t* local = nullptr;         // stack_bytes of the kernel for each lane
   uint8_t* local_written = nullptr; // a flag for each of these bytes: initialized
@@ -261,10 +264,16 @@ struct Launch {
   Counts counts;
   std::atomic<bool> stopped{false};
   struct Messages* messages = nullptr;   // between blocks (races.h); null: races are not checked
+  uint32_t cluster[3] = {1, 1, 1};       // blocks that run together
+  uint64_t workspace = 0;                // of a cooperative launch: where its blocks count who has come
+  uint32_t running_from = 0;             // serial number of the first block that may still run when this launch
+                                         // starts: it depends programmatically on the one before; 0: on none
+  std::string before;                    // the kernel that was launched before
   int grain = 0;                         // of the tags of memory: no access is smaller than 1 << grain bytes
   std::string printed;                // by printf
   std::string broken;                 // what failed in the emulator itself
   uint64_t blocks() const { return (uint64_t)grid[0] * grid[1] * grid[2]; }
+  uint64_t together() const { return (uint64_t)cluster[0] * cluster[1] * cluster[2]; }
 };
 
 // Families of opcodes. Each returns true if it knows the opcode and has filled in inst.run, inst.klass and
@@ -279,17 +288,18 @@ bool bind_control(const Parsed& p, Inst& inst, const Function& function);
 
 // Parses a whole PTX text; throws std::runtime_error with the line on malformed input.
 std::shared_ptr<Module> parse(const std::string& text);
-void execute(Launch& launch, int threads);
-// The blocks of one cluster of a launch, a single one as a rule, from block `first` on; a fault stops the
-// launch. With `timings`, one for each, what they cost is recorded there.
-void run_blocks(Launch& launch, uint64_t first, struct BlockTiming* timings);
+uint32_t execute(Launch& launch, int threads);   // returns the serial number of its first block
+// The blocks of the launch's `number`-th cluster, a single one as a rule; a fault stops the launch. With
+// `timings`, one for each, what they cost is recorded there.
+void run_blocks(Launch& launch, uint64_t number, struct BlockTiming* timings);
 void on_threads(int threads, const std::function<void()>& work);
 
 // Slots that every function has: special registers, filled in before a warp starts (clocks: when read).
 enum Special : int { TidX, TidY, TidZ, NtidX, NtidY, NtidZ, CtaidX, CtaidY, CtaidZ, NctaidX, NctaidY, NctaidZ,
   LaneId, WarpId, NWarpId, SmId, NSmId, GridId, LaneMaskEq, LaneMaskLe, LaneMaskLt, LaneMaskGe, LaneMaskGt,
-  Clock, Clock64, GlobalTimer, DynamicSmem, TotalSmem, ClusterRank, ClusterBlocks, ClusterX, ClustersX,
-  SpecialCount };
+  Clock, Clock64, GlobalTimer, DynamicSmem, TotalSmem, ClusterRank, ClusterBlocks, RankX, RankY, RankZ,
+  ClusterBlocksX, ClusterBlocksY, ClusterBlocksZ, ClusterX, ClusterY, ClusterZ, ClustersX, ClustersY, ClustersZ,
+  WorkspaceLow, WorkspaceHigh, SpecialCount };
 
 // Calls body(lane) for every lane of `mask`.
 template <typename Body>

@@ -7,27 +7,37 @@ namespace ptx {
 namespace {
 
 constexpr uint32_t kLastTime = (1u << (32 - kTimeShift)) - 1;
-std::atomic<uint32_t> next_serial{1};
-
-void join(uint32_t* mine, const uint32_t* theirs) {
-  for (int u = 0; u < kMostWarps; ++u) mine[u] = std::max(mine[u], theirs[u]);
-}
-
-void join(Knowledge& mine, const Knowledge& theirs) {
-  join(mine.known, theirs.known);
-  join(mine.fenced, theirs.fenced);
-  mine.unpublished |= theirs.unpublished;
-  mine.acquired = std::max(mine.acquired, theirs.acquired);
-}
+constexpr uint64_t kClusterPlace = 1ull << 63;   // beside words of memory
 
 // The tags of shared memory outlive a block: those of earlier blocks have smaller serial numbers. Where the
 // arrays begin depends on how many cells there are, so another number of them means starting afresh.
-uint64_t* shared_tags(int rank, uint64_t words) {
-  thread_local std::map<int, std::vector<uint64_t>> by_rank;
-  std::vector<uint64_t>& tags = by_rank[rank];
-  if (tags.size() != words) tags.assign(words, 0);
-  return tags.data();
+thread_local std::vector<SharedTags> unused;
+
+SharedTags take_tags(uint64_t words, uint32_t serial) {
+  SharedTags tags;
+  if (!unused.empty()) tags = std::move(unused.back()), unused.pop_back();
+  if (tags.words.size() != words || tags.last_user > serial) tags.words.assign(words, 0);
+  tags.last_user = serial;
+  return tags;
 }
+
+Publication publication_of(const Warp& w) {
+  const Order& o = *w.block->order;
+  const Knowledge& k = o.warps[w.index];
+  return {o.serial, w.index, o.now, k.fences, k.fenced, k.fenced_in_block, k.heard_before_fence};
+}
+
+// Calls body(word) for every word of memory that an access touches, once as a rule.
+template <typename Body>
+void each_word(const Access& a, unsigned size, Body body) {
+  uint64_t last = ~0ull;
+  each_lane(a.lanes, [&](int l) {
+    for (uint64_t word = a.at[l] >> 2; word <= (a.at[l] + size - 1) >> 2; ++word)
+      if (word != last) body(last = word);
+  });
+}
+
+uint64_t place_of_cluster(const Warp& w) { return kClusterPlace | (*w.block->cluster)[0]->order->serial; }
 
 }  // namespace
 
@@ -35,34 +45,45 @@ Shadow::Shadow(uint64_t* tags, uint64_t cells, uint64_t first_grain)
     : wrote(tags), read(tags + cells), wrote_at((uint32_t*)(tags + 2 * cells)), read_at(wrote_at + cells),
       first(first_grain) {}
 
-std::unique_ptr<Messages> Messages::begin(uint64_t blocks) {
-  if (blocks >= UINT32_MAX - next_serial) return nullptr;   // out of serial numbers: no more checks of races
-  auto messages = std::make_unique<Messages>();
-  messages->first_serial = next_serial.fetch_add((uint32_t)blocks + 1);
-  messages->last_serial = messages->first_serial + (uint32_t)blocks;
-  return messages;
+Order::Order(uint32_t block, int count, uint64_t shared_bytes, int grain) : serial(block), warps(count), lanes(count) {
+  uint64_t cells = Shadow::cells(shared_bytes, grain);
+  tags_ = take_tags(cells * 3, block);
+  shared = Shadow(tags_.words.data(), cells, 0);
 }
 
-Order::Order(uint32_t block, int rank, int count, uint64_t shared_bytes, int grain) : serial(block), warps(count) {
-  uint64_t cells = Shadow::cells(shared_bytes, grain);
-  shared = Shadow(shared_tags(rank, cells * 3), cells, 0);
-}
+Order::~Order() { unused.push_back(std::move(tags_)); }
 
 void Order::tick() { now = std::min(now + 1, kLastTime); }
 
-void Order::fence(int warp) {
+void Order::fence(int warp, uint32_t active, bool block_only) {
   Knowledge& k = warps[warp];
-  for (int u = 0; u < (int)warps.size(); ++u) k.fenced[u] = std::max({k.fenced[u], k.known[u], floor - 1});
-  k.fenced[warp] = now;
-  k.unpublished = true;
+  Fenced& f = block_only ? k.fenced_in_block : k.fenced;
+  for (int u = 0; u < (int)warps.size(); ++u) f.warps[u] = std::max({f.warps[u], k.known[u], floor - 1});
+  f.warps[warp] = std::max(f.warps[warp], lanes[warp].floor - 1);
+  each_lane(active, [&](int lane) {
+    f.lanes[lane] = now;
+    if (const uint32_t* known = lanes[warp].known.get())
+      for (int b = 0; b < kLanes; ++b) f.lanes[b] = std::max(f.lanes[b], known[lane * kLanes + b]);
+  });
+  if (!block_only) k.heard_before_fence = k.heard;
+  k.fences += 1;
   messages = true;
   tick();
 }
 
+// What a warp tells others at a barrier: what its lanes fenced counts for the warp.
+static Knowledge told_by(const Order& o, int warp) {
+  Knowledge told = o.warps[warp];
+  told.known[warp] = o.now;
+  for (Fenced* f : {&told.fenced, &told.fenced_in_block}) {
+    f->warps[warp] = std::max(f->warps[warp], *std::max_element(f->lanes, f->lanes + kLanes));
+    std::fill_n(f->lanes, kLanes, 0);
+  }
+  return told;
+}
+
 void Order::arrive(int warp, int barrier) {
-  Knowledge told = warps[warp];
-  told.known[warp] = now;
-  join(arrived[barrier], told);
+  join(arrived[barrier], told_by(*this, warp));
   tick();
 }
 
@@ -70,41 +91,43 @@ void Order::meet(uint32_t waiting, int barrier, bool everyone) {
   if (!everyone || messages) {
     Knowledge all = arrived[barrier];
     arrived[barrier] = Knowledge();
-    each_lane(waiting, [&](int u) {
-      join(all, warps[u]);
-      all.known[u] = now;
-    });
+    each_lane(waiting, [&](int u) { join(all, told_by(*this, u)); });
+    all.fences += all.fences != 0;   // what is fenced may have become more
     each_lane(waiting, [&](int u) { warps[u] = all; });
   }
   tick();
   if (everyone) floor = now;
+  each_lane(waiting, [&](int u) {
+    lanes[u].floor = now;
+    lanes[u].known.reset();
+  });
 }
 
-bool Order::orders(const Warp& w, uint64_t tag, bool wrote, bool in_shared) const {
+bool Order::orders(const Warp& w, int lane, const Conflict& c, const Access& a, Effect effect) const {
   const Knowledge& k = warps[w.index];
-  uint32_t block = (uint32_t)(tag >> 32), time = (uint32_t)tag >> kTimeShift;
-  int warp = (int)(tag & 63);
-  bool several = warp == (int)kSeveral;
-  if (block == serial) {
+  uint32_t block = (uint32_t)(c.tag >> 32), time = (uint32_t)c.tag >> kTimeShift;
+  int warp = (int)(c.tag & 63);
+  const bool several = warp == (int)kSeveral, same_block = block == serial;
+  Messages& m = *w.block->launch->messages;
+  if (same_block) {
     if (time < floor) return true;
+    if (warp == w.index) return orders_lanes(warp, lane, c.at, time);
     if (several) {
       for (int u = 0; u < (int)warps.size(); ++u)
         if (u != w.index && k.known[u] >= time) return true;
     } else if (k.known[warp] >= time) {
       return true;
     }
-  } else if (in_shared) {
+  } else if (a.space == Space::Shared) {
     return true;   // another block's memory, long gone
+  } else if (block < m.first_serial) {
+    return k.waited;
   }
   if (!k.acquired) return false;
-  if (several || tag & kAtomic || (tag & kStrong && !wrote)) return true;
-  Messages& m = *w.block->launch->messages;
-  std::lock_guard<std::mutex> hold(m.lock);
-  auto found = m.published.find(block);
-  if (found == m.published.end()) return false;
-  for (const Publication& p : found->second)
-    if (p.number <= k.acquired && (p.fenced[warp] >= time || (tag & kStrong && p.warp == warp && p.time >= time))) return true;
-  return false;
+  if (several || (c.tag & kStrong && !c.wrote)) return true;
+  // Whoever has the last ticket may reset the counter, atomics on which it has seen.
+  if (c.tag & kAtomic && effect != Effect::Load) return true;
+  return m.covers(k.heard, {block, warp, (int)(c.at & 31), time, (c.tag & kStrong) != 0, same_block});
 }
 
 Shadow shadow_of(Memory& memory, Allocation& allocation, int grain) {
@@ -118,33 +141,47 @@ Shadow shadow_of(Memory& memory, Allocation& allocation, int grain) {
   return Shadow(allocation.tags.get(), Shadow::cells(allocation.bytes, allocation.tags_grain), allocation.start >> grain);
 }
 
-void fence_order(Warp& w) {
-  if (w.block->order) w.block->order->fence(w.index);
+void fence_order(Warp& w, bool block_only) {
+  if (w.block->order) w.block->order->fence(w.index, w.active, block_only);
 }
 
-bool publish(Warp& w) {
-  Knowledge& k = w.block->order->warps[w.index];
-  if (!k.unpublished) return false;
-  k.unpublished = false;
-  Messages& m = *w.block->launch->messages;
-  std::lock_guard<std::mutex> hold(m.lock);
-  Publication p;
-  p.number = ++m.count;
-  p.warp = w.index;
-  p.time = w.block->order->now;
-  std::copy(k.fenced, k.fenced + kMostWarps, p.fenced);
-  auto& mine = m.published[w.block->order->serial];
-  if (mine.size() < kMostPublications) mine.push_back(p);
-  else join(mine.back().fenced, p.fenced);
-  return true;
-}
-
-void end_message(Warp& w) { w.block->order->tick(); }
-
-void acquire(Warp& w) {
+void publish(Warp& w, const Access& a, unsigned size) {
   Order& o = *w.block->order;
-  o.messages = true;
-  o.warps[w.index].acquired = w.block->launch->messages->count.load(std::memory_order_acquire);
+  if (!o.warps[w.index].fences) return;
+  const Publication p = publication_of(w);
+  each_word(a, size, [&](uint64_t word) { w.block->launch->messages->publish(word, p); });
+  o.tick();
+}
+
+void acquire(Warp& w, const Access& a, unsigned size) {
+  Order& o = *w.block->order;
+  Messages& m = *w.block->launch->messages;
+  Knowledge& k = o.warps[w.index];
+  k.acquired = o.messages = true;
+  if (!m.count) return;
+  const HeardOf before = k.heard;
+  each_word(a, size, [&](uint64_t word) { m.receive(word, k); });
+  if (k.heard != before) meet_all_lanes(w);   // lanes that wait for each other
+}
+
+void publish_to_cluster(Warp& w, uint32_t lanes) {
+  Order& o = *w.block->order;
+  o.fence(w.index, lanes, false);
+  w.block->launch->messages->publish(place_of_cluster(w), publication_of(w));
+  o.tick();
+}
+
+void acquire_from_cluster(Warp& w) {
+  Order& o = *w.block->order;
+  Knowledge& k = o.warps[w.index];
+  k.acquired = o.messages = true;
+  w.block->launch->messages->receive(place_of_cluster(w), k);
+  meet_all_lanes(w);
+}
+
+void end_dependence(Warp& w) {
+  if (!w.block->order) return;
+  w.block->order->warps[w.index].waited = w.block->order->messages = true;
 }
 
 }  // namespace ptx

@@ -26,7 +26,8 @@ class Parser : Declarations {
   std::map<uint64_t, int> immediates_;
   std::map<std::string, int> symbol_slots_;
   uint32_t line_ = 0;
-  uint16_t file_ = 0;
+  uint16_t file_ = 0, home_ = 0;                                  // home_: the file of the function itself
+  std::map<std::pair<uint16_t, uint32_t>, uint32_t> callers_;     // line of a header -> line that it is inlined at
 
   // --- module level ---------------------------------------------------------------------------
   void statement() {
@@ -98,6 +99,8 @@ class Parser : Declarations {
     immediates_.clear();
     symbol_slots_.clear();
     line_ = 0;
+    home_ = 0;
+    callers_.clear();
     if (!entry) own_parameters();
     expect("{");
     for (int depth = 1; depth > 0;) {
@@ -109,10 +112,11 @@ class Parser : Declarations {
   }
 
   void cluster() {
-    uint64_t blocks = (uint64_t)number(), others = 1;
-    while (accept(",")) others *= (uint64_t)number();
-    function_->cluster = (int)blocks;
-    if (blocks < 1 || blocks > 16 || others != 1) refuse(*function_, "a cluster of this shape", 0);
+    uint32_t* shape = function_->cluster;
+    shape[0] = (uint32_t)number();
+    for (int d = 1; d < 3; ++d) shape[d] = accept(",") ? (uint32_t)number() : 1;
+    for (int d = 0; d < 3; ++d)
+      if (shape[d] < 1 || shape[d] > 16 || shape[0] * shape[1] * shape[2] > 16) return refuse(*function_, "a cluster of this shape", 0);
   }
 
   // A device function's parameters and results are variables that its callers write and read.
@@ -170,21 +174,36 @@ class Parser : Declarations {
     expect(";");
   }
 
+  // What a person can change is in the file that the function is in, not in a header that was inlined into it.
   void location() {
     ++at_;
     file_ = (uint16_t)number();
     line_ = (uint32_t)number();
     number();
+    bool inlined = false;
     while (accept(",")) {
       std::string word = next();
       if (word == "function_name") {
         next();
         if (accept("+")) number();
       } else if (word == "inlined_at") {
-        // What a person wrote and can change is the place of the call in the candidate's own file.
-        number(); number(); number();
+        inlined = true;
+        const uint16_t file = (uint16_t)number();
+        caller(file, (uint32_t)number());
+        number();
       }
     }
+    if (!inlined && !home_) home_ = file_;
+  }
+
+  void caller(uint16_t file, uint32_t line) {
+    if (!home_ || file_ == home_) return;
+    auto outer = callers_.find({file, line});
+    uint32_t here = file == home_ ? line : outer != callers_.end() ? outer->second : 0;
+    if (!here) return;
+    callers_[{file_, line_}] = here;
+    file_ = home_;
+    line_ = here;
   }
 
   const Name* lookup(const std::string& name) const {

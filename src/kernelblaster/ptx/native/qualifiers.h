@@ -12,6 +12,7 @@ struct Qualifiers {
   bool cache_policy = false;         // one more operand at the end
   bool strong = false;               // volatile, relaxed, acquire, release
   bool release = false;              // nothing before it moves behind it
+  bool in_block = false;             // for threads of the own block only
 };
 
 // False if a part is unknown.

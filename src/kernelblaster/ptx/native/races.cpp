@@ -7,12 +7,14 @@ namespace ptx {
 namespace {
 
 constexpr uint64_t kSameWarp = 0xffffffff0000003full, kMarks = 0xff;
+constexpr uint32_t kLane = 31;
 constexpr int kMostFound = 256;
 
 // An access as tags see it.
 struct Toucher {
-  uint64_t tag, block, floor, old, several;
+  uint64_t tag, block, floor, lane_floor, old, several;
   uint64_t writes, reads;   // marks of earlier writes and reads that this access does not race with
+  bool loose;               // nor where they are of the same warp: volatile shared memory does not keep lanes in step
   uint32_t at;
 };
 
@@ -23,25 +25,46 @@ Toucher toucher(const Warp& w, const Access& a, Effect effect) {
   const uint64_t marks = effect == Effect::Atomic ? kAtomic | kStrong : a.strong ? kStrong : 0;
   t.reads = marks & kStrong;
   t.writes = effect == Effect::Store && marks ? kAtomic : t.reads;
+  t.loose = !(a.is_volatile && a.space == Space::Shared);
   t.block = (uint64_t)o.serial << 32;
   t.tag = t.block | (uint64_t)o.now << kTimeShift | marks | (uint64_t)w.index;
   t.floor = (uint64_t)o.floor << kTimeShift;
-  t.old = a.space == Space::Shared ? t.block : (uint64_t)m.first_serial << 32;
+  t.lane_floor = (uint64_t)o.lanes[w.index].floor << kTimeShift;
+  const uint32_t running = w.block->launch->running_from;
+  const bool waited = !running || o.warps[w.index].waited;
+  t.old = a.space == Space::Shared ? t.block : (uint64_t)(waited ? m.first_serial : running) << 32;
   t.several = (uint64_t)m.last_serial << 32 | kSeveral;
-  t.at = w.function->code[w.pc].line << 10 | (uint32_t)w.index << 5;
+  t.at = (w.function->code[w.pc].line & kLines) << 10 | (uint32_t)w.index << 5;
   return t;
 }
 
-// Whether a tag is plainly of the past: of another launch, before a barrier of all, or this warp's own.
+// Whether a tag is plainly of the past: of another launch, before a barrier of all, or this warp's own and
+// before its lanes last met.
+inline bool same_warp(const Toucher& t, uint64_t tag) { return ((tag ^ t.tag) & kSameWarp) == 0; }
 inline bool past(const Toucher& t, uint64_t tag) {
-  return (tag < t.old) | (tag - t.block < t.floor) | (((tag ^ t.tag) & kSameWarp) == 0);
+  return (tag < t.old) | (tag - t.block < t.floor) | (same_warp(t, tag) & (tag - t.block < t.lane_floor));
 }
-inline bool harmless(const Toucher& t, uint64_t tag, uint64_t marks) { return past(t, tag) | ((tag & marks) != 0); }
+inline bool harmless(const Toucher& t, uint64_t tag, uint64_t marks) {
+  return past(t, tag) | (((tag & marks) != 0) & (t.loose | !same_warp(t, tag)));
+}
+
+// Whether it was this lane itself. Of a place that several lanes wrote in one instruction, any of them.
+inline bool own_write(const Toucher& t, uint64_t tag, uint32_t at, uint32_t lane) {
+  return same_warp(t, tag) & ((((at ^ lane) & kLane) == 0) | (at >> 31));
+}
+inline bool own_read(const Toucher& t, uint64_t tag, uint32_t at, uint32_t lane) {
+  return same_warp(t, tag) & (((at ^ lane) & (kLane | kManyLanes)) == 0);
+}
 
 inline uint64_t after_read(const Toucher& t, uint64_t tag) {
   uint64_t both = tag & t.tag & (kStrong | kAtomic);
   uint64_t shared = (tag ^ t.tag) >> 32 ? t.several : (tag & ~kMarks) | kSeveral;
-  return past(t, tag) ? t.tag : shared | both;
+  return past(t, tag) | same_warp(t, tag) ? t.tag : shared | both;
+}
+// Several lanes, if another one of this warp has read it since they met.
+inline uint32_t reader_after(const Toucher& t, uint64_t tag, uint32_t at, uint32_t lane) {
+  bool others = same_warp(t, tag) & !past(t, tag) & (((at ^ lane) & (kLane | kManyLanes)) != 0);
+  return t.at | lane | (uint32_t)others << 31;
 }
 
 // Blocks run on several threads; a lock for each page of memory keeps comparing and replacing together.
@@ -72,12 +95,13 @@ class PageLock {
 
 void suspect(Warp& w, const Access& a, unsigned size, Effect effect, int lane, uint64_t tag, uint32_t at, bool wrote) {
   Order& o = *w.block->order;
-  if (w.block->suspects >> lane & 1 || o.orders(w, tag, wrote, a.space == Space::Shared)) return;
-  w.block->suspects |= 1u << lane;
+  if (w.block->suspects >> lane & 1) return;
   Order::Conflict& c = o.conflicts[lane];
   c.tag = tag;
   c.at = at;
   c.wrote = wrote;
+  if (o.orders(w, lane, c, a, effect)) return;
+  w.block->suspects |= 1u << lane;
   uint64_t host = a.space == Space::Shared ? a.at[lane] + (uint64_t)w.block->shared : a.at[lane];
   if (effect != Effect::Load) memcpy(c.before, (const void*)host, std::min<size_t>(size, sizeof c.before));
 }
@@ -93,34 +117,52 @@ struct Cells {
                                const Cells& cells) {
   for (uint64_t c = cells.first; c < cells.end; ++c) {
     int lane = (int)cells.lane_of(c);
-    if (!harmless(t, s.wrote[c], t.writes)) suspect(w, a, size, effect, lane, s.wrote[c], s.wrote_at[c], true);
-    if (effect != Effect::Load && !harmless(t, s.read[c], t.reads))
+    if (!harmless(t, s.wrote[c], t.writes) && !own_write(t, s.wrote[c], s.wrote_at[c], (uint32_t)lane))
+      suspect(w, a, size, effect, lane, s.wrote[c], s.wrote_at[c], true);
+    if (effect != Effect::Load && !harmless(t, s.read[c], t.reads) && !own_read(t, s.read[c], s.read_at[c], (uint32_t)lane))
       suspect(w, a, size, effect, lane, s.read[c], s.read_at[c], false);
   }
 }
 
+// The same for lanes that touch again what only they have touched: common, and quickly told.
 template <bool store>
-inline void touch(Warp& w, const Access& a, unsigned size, Effect effect, const Toucher& t, const Shadow& s,
-                  const Cells& cells) {
+inline bool all_own(const Toucher& t, const Shadow& s, const Cells& cells) {
+  uint64_t own = 1;
+  for (uint64_t c = cells.first; c < cells.end; ++c) {
+    const uint32_t lane = cells.lane_of(c);
+    own &= (uint64_t)(harmless(t, s.wrote[c], t.writes) | own_write(t, s.wrote[c], s.wrote_at[c], lane));
+    if (store) own &= (uint64_t)(harmless(t, s.read[c], t.reads) | own_read(t, s.read[c], s.read_at[c], lane));
+  }
+  return own;
+}
+
+template <bool store>
+inline void compare(Warp& w, const Access& a, unsigned size, Effect effect, const Toucher& t, const Shadow& s,
+                    const Cells& cells) {
   uint64_t clean = 1;
   for (uint64_t c = cells.first; c < cells.end; ++c) {
     clean &= (uint64_t)harmless(t, s.wrote[c], t.writes);
     if (store) clean &= (uint64_t)harmless(t, s.read[c], t.reads);
   }
-  if (!clean) examine(w, a, size, effect, t, s, cells);
+  if (!clean && !all_own<store>(t, s, cells)) examine(w, a, size, effect, t, s, cells);
+}
+
+template <bool store>
+inline void replace(const Toucher& t, const Shadow& s, const Cells& cells) {
   if (store) {
     for (uint64_t c = cells.first; c < cells.end; ++c) s.wrote[c] = t.tag;
     for (uint64_t c = cells.first; c < cells.end; ++c) s.wrote_at[c] = t.at | cells.lane_of(c);
   } else {
+    for (uint64_t c = cells.first; c < cells.end; ++c) s.read_at[c] = reader_after(t, s.read[c], s.read_at[c], cells.lane_of(c));
     for (uint64_t c = cells.first; c < cells.end; ++c) s.read[c] = after_read(t, s.read[c]);
-    for (uint64_t c = cells.first; c < cells.end; ++c) s.read_at[c] = t.at | cells.lane_of(c);
   }
 }
 
 template <bool locked, bool store>
 void watch(Warp& w, const Access& a, unsigned size, Effect effect, const Shadow& s) {
   if (w.block->launch->messages->found.load(std::memory_order_relaxed) > kMostFound) return;
-  const Toucher t = toucher(w, a, effect);
+  Toucher t = toucher(w, a, effect);
+  w.block->order->lanes[w.index].touched = true;
   const int grain = w.block->launch->grain, page = 12 - grain;
   PageLock lock;
   auto cell = [&](uint64_t address) { return (address >> grain) - s.first; };
@@ -129,19 +171,34 @@ void watch(Warp& w, const Access& a, unsigned size, Effect effect, const Shadow&
     for (uint64_t c = start; c < last;) {
       uint64_t end = locked ? std::min(last, ((((s.first + c) >> page) + 1) << page) - s.first) : last;
       if (locked) lock.take((s.first + c) >> page);
-      touch<store>(w, a, size, effect, t, s, {c, end, start, 0, __builtin_ctz(size >> grain)});
+      const Cells cells{c, end, start, 0, __builtin_ctz(size >> grain)};
+      compare<store>(w, a, size, effect, t, s, cells);
+      replace<store>(t, s, cells);
       c = end;
     }
     return;
   }
-  uint64_t before = ~0ull;
-  each_lane(a.lanes, [&](int l) {
-    if (a.at[l] == before) return;
-    before = a.at[l];
-    uint64_t first = cell(a.at[l]), end = cell(a.at[l] + size - 1) + 1;
-    if (locked) lock.take((s.first + first) >> page);   // aligned accesses lie in one page
-    touch<store>(w, a, size, effect, t, s, {first, end, first, l, 31});
+  // Lanes that store to one place in one instruction are compared with what was there before (report_collision
+  // looks at their values), so all of them before any tag is replaced.
+  const bool apart = !store || effect == Effect::Atomic || a.apart(size);
+  uint32_t same = 0;   // lanes that access what the one before them does; inactive lanes have its address
+  for (int l = 1; l < kLanes; ++l) same |= (uint32_t)(a.at[l] == a.at[l - 1]) << l;
+  same &= a.lanes & ~(1u << a.first());
+  const uint32_t line = t.at;
+  auto each_place = [&](auto body) {
+    each_lane(a.lanes & ~same, [&](int l) {
+      uint64_t first = cell(a.at[l]), end = cell(a.at[l] + size - 1) + 1;
+      if (locked) lock.take((s.first + first) >> page);   // aligned accesses lie in one page
+      const uint32_t rest = a.lanes & ~((2u << l) - 1);
+      t.at = line | (uint32_t)((same & rest & -rest) != 0) << 31;
+      body(Cells{first, end, first, l, 31});
+    });
+  };
+  each_place([&](const Cells& cells) {
+    compare<store>(w, a, size, effect, t, s, cells);
+    if (apart) replace<store>(t, s, cells);
   });
+  if (!apart) each_place([&](const Cells& cells) { replace<store>(t, s, cells); });
 }
 
 std::string thread_text(const Launch& launch, uint32_t at) {
@@ -164,8 +221,12 @@ std::string place(const Warp& w, Space space, uint64_t address) {
 
 std::string other_side(const Warp& w, const Order::Conflict& c) {
   const Launch& launch = *w.block->launch;
-  std::string what = text("%s at line %u by ", c.wrote ? "a write" : "a read", c.at >> 10);
+  std::string what = text("%s at line %u by ", c.wrote ? "a write" : "a read", line_of(c.at));
   uint32_t serial = (uint32_t)(c.tag >> 32);
+  if (serial < launch.messages->first_serial)
+    return text("%s at line %u of the launch before, ", c.wrote ? "a write" : "a read", line_of(c.at)) + launch.before;
+  if (serial == w.block->order->serial && (int)(c.tag & 63) == w.index)
+    return what + thread_text(launch, c.at) + " of the same warp";
   if (serial == w.block->order->serial) return what + thread_text(launch, c.at) + " of the same block";
   if (serial == launch.messages->last_serial) return what + thread_text(launch, c.at) + " of another block";
   uint32_t b = serial - launch.messages->first_serial, x = launch.grid[0], y = launch.grid[1];
@@ -183,11 +244,26 @@ void watch_global(Warp& w, const Access& a, unsigned size, Effect effect, const 
   effect == Effect::Load ? watch<true, false>(w, a, size, effect, shadow) : watch<true, true>(w, a, size, effect, shadow);
 }
 
+// To read what another block wrote, with some message between them that does not carry it, is a matter of memory
+// order rather than of a missing one.
+static const char* kind_of(const Warp& w, const Order::Conflict& c, Effect effect) {
+  const uint32_t serial = (uint32_t)(c.tag >> 32);
+  if (serial < w.block->launch->messages->first_serial) return "dependent-launch";
+  const bool acquired = serial != w.block->order->serial && w.block->order->warps[w.index].acquired;
+  return acquired && c.wrote && effect == Effect::Load ? "memory-order" : "race";
+}
+
 static void report(Warp& w, const Access& a, unsigned size, Effect effect, int lane) {
   uint64_t address = a.space == Space::Shared ? a.at[lane] - (uint64_t)w.block->shared : a.at[lane];
   w.block->launch->messages->found += 1;
-  w.note("race", describe(effect, size, name_of(a.space), address) + place(w, a.space, address) + ", and " +
-         other_side(w, w.block->order->conflicts[lane]) + ": nothing orders them", lane);
+  const Order::Conflict& c = w.block->order->conflicts[lane];
+  const char* kind = kind_of(w, c, effect);
+  const char* why = *kind == 'd' ? ": this kernel may start before that has ended, and there was no griddepcontrol.wait"
+                    : *kind == 'm' ? ": this block has read an atomic or volatile variable since, but behind the write there "
+                                     "was no fence, or what was read is not what was published"
+                                   : ": nothing orders them";
+  w.note(kind, describe(effect, size, name_of(a.space), address) + place(w, a.space, address) + ", and " +
+         other_side(w, c) + why, lane);
 }
 
 void report_suspects(Warp& w, const Access& a, unsigned size, Effect effect) {

@@ -65,7 +65,7 @@ Costs sample(Launch& launch, const Model& model, int threads) {
   uint64_t blocks = launch.blocks();
   Costs total;
   total.instructions = launch.function->code.size();
-  const uint64_t cluster = (uint64_t)launch.function->cluster, together = std::max<uint64_t>(2, cluster);
+  const uint64_t cluster = launch.together(), together = std::max<uint64_t>(2, cluster);
   auto chosen = groups(blocks, together, model.most_blocks, model.in_order);
   if (model.in_order) threads = 1;
   std::atomic<size_t> next{0};
@@ -82,7 +82,7 @@ Costs sample(Launch& launch, const Model& model, int threads) {
         std::vector<BlockTiming> timings;
         for (uint64_t rank = 0; rank < cluster; ++rank)
           timings.emplace_back(model, *launch.function, seen, ++number, fits_l2(seen.costs, model));
-        run_blocks(launch, first, timings.data());
+        run_blocks(launch, first / cluster, timings.data());
       }
     }
     std::lock_guard<std::mutex> hold(launch.lock);

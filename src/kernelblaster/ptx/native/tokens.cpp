@@ -125,8 +125,11 @@ const std::map<std::string, int>& specials() {
       {"%nsmid", NSmId}, {"%lanemask_eq", LaneMaskEq}, {"%lanemask_le", LaneMaskLe}, {"%lanemask_lt", LaneMaskLt},
       {"%lanemask_ge", LaneMaskGe}, {"%lanemask_gt", LaneMaskGt}, {"%clock", Clock}, {"%clock64", Clock64},
       {"%globaltimer", GlobalTimer}, {"%dynamic_smem_size", DynamicSmem}, {"%total_smem_size", TotalSmem},
-      {"%cluster_ctarank", ClusterRank}, {"%cluster_ctaid.x", ClusterRank}, {"%cluster_nctarank", ClusterBlocks},
-      {"%cluster_nctaid.x", ClusterBlocks}, {"%clusterid.x", ClusterX}, {"%nclusterid.x", ClustersX}};
+      {"%cluster_ctarank", ClusterRank}, {"%cluster_ctaid.x", RankX}, {"%cluster_ctaid.y", RankY},
+      {"%cluster_ctaid.z", RankZ}, {"%cluster_nctarank", ClusterBlocks}, {"%cluster_nctaid.x", ClusterBlocksX},
+      {"%cluster_nctaid.y", ClusterBlocksY}, {"%cluster_nctaid.z", ClusterBlocksZ}, {"%clusterid.x", ClusterX},
+      {"%clusterid.y", ClusterY}, {"%clusterid.z", ClusterZ}, {"%nclusterid.x", ClustersX}, {"%nclusterid.y", ClustersY},
+      {"%nclusterid.z", ClustersZ}, {"%envreg1", WorkspaceHigh}, {"%envreg2", WorkspaceLow}};
   return names;
 }
 

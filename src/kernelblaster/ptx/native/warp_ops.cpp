@@ -4,7 +4,7 @@
 // (cooperative groups) execute the same instruction with different masks, each for itself.
 #include <cstdio>
 
-#include "machine.h"
+#include "access.h"
 
 namespace ptx {
 namespace {
@@ -25,6 +25,7 @@ void check_members(Warp& w, int slot) {
   } else {
     each_lane(w.active, [&](int i) { named |= mask[i], common &= mask[i]; });
   }
+  meet_lanes(w, w.active, mask);
   int lane = __builtin_ctz(w.active);
   if (uint32_t absent = named & w.alive & ~w.active)
     w.note("divergent-warp-sync", "the member mask names lanes " + hexadecimal(absent) + " that do not take part", lane);
@@ -177,6 +178,7 @@ void elect(Warp& w, const Inst& i) {
 }
 
 void nothing(Warp&, const Inst&) {}
+void wait_for_launch(Warp& w, const Inst&) { end_dependence(w); }
 
 Handler shuffle_handler(const std::string& mode) {
   if (mode == "up") return shuffle<Shuffle::Up>;
@@ -284,13 +286,9 @@ Handler bind_other(const Parsed& p, Inst& inst) {
     inst.dst[0] = target(p.operands[0]);
     return active_mask;
   }
-  if (op == "bar" && p.parts.size() == 3 && p.parts[1] == "warp" && p.parts[2] == "sync" && p.operands.size() == 1 &&
-      readable(p, 0, 1)) {
-    // Lanes may meet here from different places, and those of one group are in step already.
-    return nothing;
-  }
   // Hints to the scheduler and the profiler: no effect that a kernel can see.
-  if (op == "nanosleep" || op == "griddepcontrol" || op == "setmaxnreg" || op == "pmevent") return nothing;
+  if (op == "griddepcontrol") return p.has("wait") ? wait_for_launch : nothing;
+  if (op == "nanosleep" || op == "setmaxnreg" || op == "pmevent") return nothing;
   return nullptr;
 }
 
