@@ -336,3 +336,26 @@ KERNEL chained_honest(float* out, const float* x, int n) {   // 0 tells 1, who t
   if (b == gridDim.x - 1) out[0] = *(volatile float*)partial;
   else flags[b] = 1;
 }
+
+// ---- Launches ---------------------------------------------------------------------------------------------
+
+KERNEL first(float* out, float* x, int n) { x[threadIdx.x] = threadIdx.x; }
+KERNEL dependent_bad(float* out, const float* x, int n) {
+  out[threadIdx.x] = x[63 - threadIdx.x];  // FAULT dependent
+}
+KERNEL dependent_good(float* out, const float* x, int n) {
+#if __CUDA_ARCH__ >= 900
+  if (threadIdx.x == 0) cudaGridDependencySynchronize();
+#endif
+  __syncthreads();
+  out[threadIdx.x] = x[63 - threadIdx.x];
+}
+KERNEL overwriting_bad(float* out, float* x, int n) {
+  x[threadIdx.x] = 1;  // FAULT overwriting
+}
+KERNEL overwriting_good(float* out, float* x, int n) {
+#if __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+  x[threadIdx.x] = 1;
+}

@@ -39,7 +39,7 @@ HONEST = {
 @pytest.fixture(scope="module")
 def text(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     target = tmp_path_factory.mktemp("order") / "k.ptx"
-    command = [compiler, "-O3", "-std=c++17", "-lineinfo", "-arch=compute_80", "-ptx", str(SOURCE), "-o", str(target)]
+    command = [compiler, "-O3", "-std=c++17", "-lineinfo", "-arch=compute_90", "-ptx", str(SOURCE), "-o", str(target)]
     subprocess.run(command, check=True)
     return target.read_text()
 
@@ -95,3 +95,29 @@ def test_honest_ways_to_order_threads(machine: Machine, text: str, name: str) ->
     for _ in range(5):
         report = launch(machine, machine.load(text), f"{name}_honest", *HONEST[name])
         assert not report.findings and not report.stopped
+
+
+@pytest.mark.parametrize("name", ["dependent", "overwriting"])
+def test_a_dependent_launch_waits_for_what_it_reads(machine: Machine, text: str, name: str) -> None:
+    module = machine.load(text)
+    out, x = torch.zeros(64), torch.zeros(64)
+    arguments = []
+    for tensor, label in ((out, "out"), (x, "x")):
+        machine.allow(tensor.data_ptr(), tensor.nbytes, label)
+        arguments.append(struct.pack("Q", tensor.data_ptr()))
+    arguments.append(struct.pack("i", 64))
+
+    def run(kernel: str, dependent: bool) -> tuple[Finding, ...]:
+        attributes = Attributes(dependent=dependent)
+        return module.launch(kernel, (1, 1, 1), (64, 1, 1), arguments, attributes=attributes).findings
+
+    run("first", False)
+    found = run(f"{name}_bad", True)
+    assert found and found[0].kind == "dependent-launch" and found[0].line == planted_line(name)
+    assert "first" in found[0].detail
+    for kernel, dependent in ((f"{name}_good", True), (f"{name}_bad", False)):
+        run("first", False)
+        assert not run(kernel, dependent)
+    run("first", False)
+    run("overwriting_good", True)  # has waited, and may still run itself
+    assert run("dependent_bad", True)[0].kind == "dependent-launch"

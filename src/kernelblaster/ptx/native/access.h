@@ -184,6 +184,7 @@ void acquire(Warp& w, const Access& a, unsigned size);
 void publish_to_cluster(Warp& w, uint32_t lanes);
 void acquire_from_cluster(Warp& w);
 void end_dependence(Warp& w);   // the launch before has ended
+void fence_proxy(Warp& w);      // asynchronous copies see what was stored
 // Lanes that name each other in their member masks have met; or all lanes of a warp have (lane_order.cpp).
 void meet_lanes(Warp& w, uint32_t lanes, const uint32_t* named);
 void meet_all_lanes(Warp& w);

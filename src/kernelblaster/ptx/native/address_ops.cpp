@@ -1,4 +1,5 @@
 // Address conversion, fences and hints; and where every memory instruction is bound.
+#include "mbarrier.h"
 #include "qualifiers.h"
 
 namespace ptx {
@@ -9,6 +10,7 @@ void fence(Warp& w, const Inst& i) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   fence_order(w, i.imm[0] != 0);
 }
+void copies_see(Warp& w, const Inst&) { fence_proxy(w); }
 void policy(Warp& w, const Inst& i) { lanes64(w, i.dst[0], [](int) { return 0; }); }
 
 void same_address(Warp& w, const Inst& i) {
@@ -139,12 +141,14 @@ bool bind_memory(const Parsed& p, Inst& inst) {
   if (op == "st") return bind_load_store(p, inst, true);
   if (op == "atom" || op == "red") return bind_atomic(p, inst);
   if (op == "cp") return bind_copy(p, inst);
+  if (op == "mbarrier") return bind_mbarrier(p, inst);
   if (op == "cvta") return bind_conversion(p, inst);
   if (op == "mapa") return bind_elsewhere(p, inst);
   if (op == "isspacep") return bind_is_space(p, inst);
   if (op == "membar" || op == "fence") {
     inst.imm[0] = p.has("cta");
-    return bind_without_effect(inst, p.has("proxy") ? nothing : fence, Class::Control);
+    const bool proxy = std::any_of(p.parts.begin(), p.parts.end(), [](const std::string& s) { return s.compare(0, 5, "async") == 0; });
+    return bind_without_effect(inst, !p.has("proxy") ? fence : proxy ? copies_see : nothing, Class::Control);
   }
   if (op == "prefetch" || op == "prefetchu" || op == "applypriority" || op == "discard")
     return !p.has("tensormap") && bind_without_effect(inst, nothing, Class::Load);

@@ -1,4 +1,5 @@
-// Asynchronous copies, which are done at once.
+// Asynchronous copies of a few bytes each: cp.async.
+#include "mbarrier.h"
 #include "qualifiers.h"
 
 namespace ptx {
@@ -38,16 +39,25 @@ void copy(Warp& w, const Inst& i) {
     confirm(w, part, bytes, Effect::Load);
   }
   check_shared(w, to, size, size, Effect::Store);
+  if (w.block->suspects) report_suspects(w, to, size, Effect::Load);   // it will change memory
   each_lane(w.active, [&](int l) {
-    struct Sixteen { uint64_t low, high; };
-    if (wanted[l] == 16) return write(to.at[l], read<Sixteen>(from.at[l]));
-    memcpy((void*)to.at[l], (const void*)from.at[l], wanted[l]);
-    memset((uint8_t*)to.at[l] + wanted[l], 0, size - wanted[l]);
+    Copy copy;
+    copy.block = w.block;
+    copy.offset = to.at[l] - (uint64_t)w.block->shared;
+    copy.to = (uint8_t*)to.at[l];
+    copy.from = (const uint8_t*)from.at[l];
+    copy.bytes = size;
+    copy.wanted = wanted[l];
+    copy.lane = l;
+    copies_of(w, l, false).open.push_back(start_copy(w, copy));
   });
-  confirm(w, to, size, Effect::Store);
 }
 
-void nothing(Warp&, const Inst&) {}
+void commit(Warp& w, const Inst&) { commit_copies(w, false); }
+void await(Warp& w, const Inst& i) {
+  if (i.flag[0]) commit_copies(w, false);
+  await_copies(w, false, (uint64_t)i.imm[0]);
+}
 
 }  // namespace
 
@@ -55,9 +65,15 @@ bool bind_copy(const Parsed& p, Inst& inst) {
   inst.klass = Class::Async;
   if (p.parts.size() < 3 || p.parts[1] != "async") return false;
   const std::string& form = p.parts[2];
-  if (form == "commit_group" || form == "wait_group" || form == "wait_all") {   // copies are done at once
-    inst.run = nothing;
-    return p.parts.size() == 3;
+  if (form == "bulk") return bind_bulk_copy(p, inst);
+  if (form == "mbarrier") return bind_arrive_after_copies(p, inst);
+  if (form == "commit_group") return inst.run = commit, p.parts.size() == 3;
+  if (form == "wait_group" || form == "wait_all") {
+    inst.flag[0] = form == "wait_all";
+    inst.run = await;
+    if (p.operands.empty()) return form == "wait_all";
+    inst.imm[0] = (int64_t)p.operands[0].bits;
+    return p.operands[0].kind == Operand::Immediate && p.parts.size() == 3;
   }
   if (form != "ca" && form != "cg") return false;
   size_t count = p.operands.size();

@@ -11,6 +11,7 @@ void note_grain(Function& f, const Parsed& p, const Inst& inst) {
   bool touches = inst.klass == Class::Load || inst.klass == Class::Store || inst.klass == Class::Shared ||
                  inst.klass == Class::Atomic;
   if (p.op() == "cp") f.grain = std::min(f.grain, 2);
+  else if (p.op() == "mbarrier") f.grain = std::min(f.grain, 3);
   else if (touches && inst.flag[2] && !p.has("param") && !p.has("local"))
     f.grain = std::min(f.grain, __builtin_ctz(inst.flag[2]));
 }

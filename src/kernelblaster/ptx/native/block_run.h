@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "access.h"
+#include "copies.h"
 #include "frames.h"
 #include "races.h"
 #include "timing.h"
@@ -67,6 +68,7 @@ class BlockRun {
       polled |= warp.polls >= kManyPolls;
     }
     block_.finished = !waiting;
+    if (!waiting && block_.copies) finish_bulk_copies();
     polling_ = polled;
     return moved || release();
   }
@@ -338,6 +340,15 @@ class BlockRun {
     if (inst.control == Control::ClusterWait) return kClusterBarrier;
     if (inst.control == Control::WarpSync) return kWarpBarrier;
     return inst.src[0] < 0 ? 0 : (int)(registers[inst.src[0]].u32[__builtin_ctz(lanes)] & 15);
+  }
+
+  // What was to be copied to global memory is there when the grid has ended, awaited or not.
+  void finish_bulk_copies() {
+    for (ThreadCopies& thread : block_.copies->bulk) {
+      thread.committed.push_back(thread.open);
+      for (CopyGroup& group : thread.committed)
+        for (CopyOf& copy : group) finish_copy(*copy);
+    }
   }
 
   // Whether all lanes that the member masks of these lanes name are here; they are in step then.

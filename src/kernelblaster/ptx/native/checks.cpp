@@ -1,4 +1,5 @@
 // Checks: from addresses of a space to host pointers, or a finding that says why not.
+#include "copies.h"
 #include "races.h"
 
 #include <cstdarg>
@@ -141,6 +142,7 @@ void check_shared(Warp& w, Access& a, unsigned size, unsigned align, Effect effe
   Block& block = *w.block;
   if (a.bits & (align - 1)) misaligned(w, a, size, align, effect);
   if (block.shared_bytes < size || a.high > block.shared_bytes - size) beyond(w, a, size, block.shared_bytes, effect);
+  if (block.under_way) check_awaited(w, block, a, size, effect);
   if (block.order) watch_shared(w, a, size, effect);
   if (!block.shared_written.empty()) track(w, a, size, (uint64_t)block.shared_written.data(), nullptr, 0, effect);
   count_shared(w, a, size, effect);

@@ -1,6 +1,6 @@
 // Clusters: blocks that run together and reach each other's shared memory. Such an address is 32 bits wide:
 // an offset in the block's own memory, or with the rank of another block, counted from 1, above it.
-#include "access.h"
+#include "copies.h"
 
 namespace ptx {
 namespace {
@@ -14,6 +14,12 @@ Block& block_of(Warp& w, uint64_t address, int lane) {
 }
 
 }  // namespace
+
+SharedPlace shared_place(Warp& w, uint64_t address, bool generic, int lane) {
+  if (generic) address = cluster_address(w, address);
+  if (address == kNoCluster) w.fault("invalid-address", "an address that is not in shared memory", lane);
+  return {&block_of(w, address, lane), address & kOffset};
+}
 
 uint64_t cluster_address(const Warp& w, uint64_t pointer) {
   for (const Block* block : *w.block->cluster) {
@@ -40,6 +46,12 @@ void check_cluster(Warp& w, Access& a, unsigned size, unsigned align, Effect eff
     if (block.shared_bytes < size || offset > block.shared_bytes - size)
       fault("out-of-bounds", text("which has %llu bytes", (unsigned long long)block.shared_bytes));
     if (block.finished) fault("out-of-bounds", "which has exited");
+    if (block.under_way) {
+      Access own;
+      own.at[l] = offset;
+      own.lanes = 1u << l;
+      check_awaited(w, block, own, size, effect);
+    }
     Access one;
     one.at[l] = offset;
     one.lanes = 1u << l;

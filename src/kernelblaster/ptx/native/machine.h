@@ -249,6 +249,8 @@ struct Block {
   bool finished = false;
   struct Order* order = nullptr;         // null: races are not checked (races.h)
   uint32_t suspects = 0;                 // lanes whose current access may race
+  std::shared_ptr<struct Copies> copies; // asynchronous ones (copies.h); null until there is one
+  int under_way = 0;                     // of those that write to its shared memory
 };
 
 struct Launch {

@@ -21,12 +21,6 @@ SharedTags take_tags(uint64_t words, uint32_t serial) {
   return tags;
 }
 
-Publication publication_of(const Warp& w) {
-  const Order& o = *w.block->order;
-  const Knowledge& k = o.warps[w.index];
-  return {o.serial, w.index, o.now, k.fences, k.fenced, k.fenced_in_block, k.heard_before_fence};
-}
-
 // Calls body(word) for every word of memory that an access touches, once as a rule.
 template <typename Body>
 void each_word(const Access& a, unsigned size, Body body) {
@@ -71,10 +65,9 @@ void Order::fence(int warp, uint32_t active, bool block_only) {
   tick();
 }
 
-// What a warp tells others at a barrier: what its lanes fenced counts for the warp.
-static Knowledge told_by(const Order& o, int warp) {
-  Knowledge told = o.warps[warp];
-  told.known[warp] = o.now;
+Knowledge Order::told_by(int warp) const {
+  Knowledge told = warps[warp];
+  told.known[warp] = now;
   for (Fenced* f : {&told.fenced, &told.fenced_in_block}) {
     f->warps[warp] = std::max(f->warps[warp], *std::max_element(f->lanes, f->lanes + kLanes));
     std::fill_n(f->lanes, kLanes, 0);
@@ -82,8 +75,14 @@ static Knowledge told_by(const Order& o, int warp) {
   return told;
 }
 
+Publication publication_of(const Warp& w) {
+  const Order& o = *w.block->order;
+  const Knowledge& k = o.warps[w.index];
+  return {o.serial, w.index, o.now, k.fences, k.fenced, k.fenced_in_block, k.heard_before_fence};
+}
+
 void Order::arrive(int warp, int barrier) {
-  join(arrived[barrier], told_by(*this, warp));
+  join(arrived[barrier], told_by(warp));
   tick();
 }
 
@@ -91,7 +90,7 @@ void Order::meet(uint32_t waiting, int barrier, bool everyone) {
   if (!everyone || messages) {
     Knowledge all = arrived[barrier];
     arrived[barrier] = Knowledge();
-    each_lane(waiting, [&](int u) { join(all, told_by(*this, u)); });
+    each_lane(waiting, [&](int u) { join(all, told_by(u)); });
     all.fences += all.fences != 0;   // what is fenced may have become more
     each_lane(waiting, [&](int u) { warps[u] = all; });
   }
@@ -177,6 +176,13 @@ void acquire_from_cluster(Warp& w) {
   k.acquired = o.messages = true;
   w.block->launch->messages->receive(place_of_cluster(w), k);
   meet_all_lanes(w);
+}
+
+void fence_proxy(Warp& w) {
+  Order* o = w.block->order;
+  if (!o) return;
+  o->proxy_fenced = o->now;
+  o->tick();
 }
 
 void end_dependence(Warp& w) {

@@ -1,6 +1,8 @@
 // Tags of memory: compared and replaced at every access. What orders accesses is in order.cpp.
 #include "races.h"
 
+#include "copies.h"
+
 #include <sched.h>
 
 namespace ptx {
@@ -291,6 +293,28 @@ void watch_span(Warp& w, int lane, Allocation* allocation, uint64_t address, uns
   w.block->suspects = 0;
   if (!allocation) a.at[lane] += (uint64_t)w.block->shared;
   if (suspects) report(w, a, bytes, effect, lane);
+}
+
+void tag_write(const Copy& copy) {
+  Order* o = copy.block->order;
+  if (!o || copy.issuer->block != copy.block) return;
+  const int grain = copy.block->launch->grain;
+  const uint64_t first = copy.offset >> grain, end = ((copy.offset + copy.bytes - 1) >> grain) + 1;
+  const Warp& w = *copy.issuer;
+  for (uint64_t c = first; c < end; ++c) {
+    o->shared.wrote[c] = (uint64_t)o->serial << 32 | (uint64_t)o->now << kTimeShift | (uint64_t)w.index;
+    o->shared.wrote_at[c] = (copy.line & kLines) << 10 | (uint32_t)w.index << 5 | (uint32_t)copy.lane;
+  }
+  o->lanes[w.index].touched = true;
+}
+
+uint32_t unfenced_store(const Order& o, const uint8_t* written, uint64_t offset, uint64_t bytes, int grain) {
+  for (uint64_t c = offset >> grain; c <= (offset + bytes - 1) >> grain; ++c) {
+    const uint64_t tag = o.shared.wrote[c];
+    if (written[c << grain] != kByThread || (uint32_t)(tag >> 32) != o.serial) continue;
+    if ((uint32_t)tag >> kTimeShift > o.proxy_fenced) return std::max(line_of(o.shared.wrote_at[c]), 1u);
+  }
+  return 0;
 }
 
 void report_collision(Warp& w, const Access& a, unsigned size, int lane) {

@@ -56,6 +56,11 @@ struct SharedTags {
   uint32_t last_user = 0;              // serial number of the block that had them last
 };
 
+// What the threads that arrived at an mbarrier in this phase know; and what those of ended phases did.
+struct BarrierOrder {
+  Knowledge arriving, completed;
+};
+
 // The clock of one block and the tags of its shared memory.
 struct Order {
   uint32_t serial = 0, now = 1, floor = 1;      // everything before `floor` is ordered before what follows
@@ -63,6 +68,8 @@ struct Order {
   std::vector<Knowledge> warps;
   std::vector<LaneOrder> lanes;                 // by warp
   Knowledge arrived[16];                        // by named barrier: what those know that did not wait
+  std::map<uint64_t, BarrierOrder> barriers;    // by place of an mbarrier in shared memory
+  uint32_t proxy_fenced = 0;                    // time of the last fence.proxy.async
   Shadow shared;
   // Conflicts of the current access that stand if its store changes memory.
   struct Conflict { uint64_t tag; uint32_t at; bool wrote; uint8_t before[32]; };
@@ -77,6 +84,8 @@ struct Order {
   bool orders(const Warp& w, int lane, const Conflict& earlier, const Access& a, Effect effect) const;
   bool orders_lanes(int warp, int lane, uint32_t at, uint32_t time) const;
   void tick();
+  // What a warp tells others at a barrier: what its lanes fenced counts for the warp.
+  Knowledge told_by(int warp) const;
 
  private:
   SharedTags tags_;
@@ -84,6 +93,14 @@ struct Order {
 
 // Shadow of an allocation, made when it is first needed.
 Shadow shadow_of(Memory& memory, Allocation& allocation, int grain);
+
+// What the warp publishes with a strong write now.
+Publication publication_of(const Warp& w);
+
+// A copy has written to its block's shared memory.
+void tag_write(const struct Copy& copy);
+// Line of a thread's store to these bytes of shared memory with no fence.proxy.async since; 0 if there is none.
+uint32_t unfenced_store(const Order& o, const uint8_t* written, uint64_t offset, uint64_t bytes, int grain);
 
 // Compares and replaces the tags of an access to shared memory, or to global memory (host addresses).
 void watch_shared(Warp& w, const Access& a, unsigned size, Effect effect);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "copies.h"
 #include "races.h"
 #include "tensor.h"
 
@@ -28,6 +29,12 @@ uint8_t* shared_span(Warp& w, uint64_t offset, uint64_t bytes, bool store, int l
     if (store) memset(written, 1, bytes);
     else if (memchr(written, 0, bytes))
       w.note("uninitialized", "read of shared memory that nothing was stored to, offset " + std::to_string(offset), lane);
+  }
+  if (block.under_way) {
+    Access a;
+    a.lanes = 1u << lane;
+    a.at[lane] = offset;
+    check_awaited(w, block, a, (unsigned)bytes, store ? Effect::Store : Effect::Load);
   }
   watch_span(w, lane, nullptr, offset, (unsigned)bytes, store ? Effect::Store : Effect::Load);
   return block.shared + offset;

@@ -1,0 +1,64 @@
+// Asynchronous copies that are under way. Their data moves when somebody waits for them, not before: until then the
+// bytes that they will write are flagged, and to touch these is a finding, `not-awaited`.
+#pragma once
+#include <deque>
+
+#include "access.h"
+
+namespace ptx {
+
+// Flags of bytes of shared memory (Block::shared_written); 0 is: nothing wrote them.
+enum Written : uint8_t { kByThread = 1, kUnderWay = 2, kByCopy = 3 };
+
+struct Copy {
+  Block* block = nullptr;              // whose shared memory is written; null: global memory
+  uint64_t offset = 0;                 // there
+  uint8_t* to = nullptr;
+  const uint8_t* from = nullptr;
+  uint32_t bytes = 0, wanted = 0;      // of `bytes` those that are read; the rest is zeros
+  Warp* issuer = nullptr;
+  int lane = 0;
+  uint32_t line = 0;
+  bool bulk = false, done = false;
+};
+using CopyOf = std::shared_ptr<Copy>;
+using CopyGroup = std::vector<CopyOf>;
+
+// Copies of one thread, in the order of their groups. Bulk copies to global memory have groups of their own.
+struct ThreadCopies {
+  CopyGroup open;
+  std::deque<CopyGroup> committed;
+};
+
+// An arrival at an mbarrier that happens when copies are done: some of a thread, or one of many bytes.
+struct Delivery {
+  CopyGroup copies;
+  uint32_t arrivals = 0, bytes = 0;
+};
+
+// Of one block.
+struct Copies {
+  std::vector<ThreadCopies> plain, bulk;                       // by thread; empty until there is one
+  std::map<uint64_t, std::vector<Delivery>> deliveries;        // by mbarrier of this block: its host address
+};
+
+// From now on a copy is under way: flags what it will write.
+CopyOf start_copy(Warp& w, const Copy& copy);
+// Moves its data, unless that has happened.
+void finish_copy(Copy& copy);
+// The copies of a thread; `bulk`: those with groups of their own.
+ThreadCopies& copies_of(Warp& w, int lane, bool bulk);
+void commit_copies(Warp& w, bool bulk);
+void await_copies(Warp& w, bool bulk, uint64_t still_running);   // all groups but the last so many
+
+// Notes accesses to bytes of a block's shared memory that a copy is still writing.
+void check_awaited(Warp& w, const Block& block, const Access& a, unsigned size, Effect effect);
+
+// Shared memory of a block of the cluster that an operand names: a 32-bit address, or a generic one (cluster.cpp).
+struct SharedPlace {
+  Block* block;
+  uint64_t offset;
+};
+SharedPlace shared_place(Warp& w, uint64_t address, bool generic, int lane);
+
+}  // namespace ptx
