@@ -323,7 +323,13 @@ class BlockRun {
         park(w, w.frame, pc + 1, mask, &inst);
         return;
       case Control::Call:
-        park(w, call(w, inst, pc, mask), 0, mask);
+        for (uint32_t rest = mask; rest;) {   // lanes that call the same function call it together
+          const Function& callee = callee_of(w, inst, __builtin_ctz(rest));
+          uint32_t same = 0;
+          each_lane(rest, [&](int lane) { same |= (uint32_t)(&callee_of(w, inst, lane) == &callee) << lane; });
+          park(w, call(w, inst, callee, pc, same), 0, same);
+          rest &= ~same;
+        }
         return;
       case Control::Return:
         each_lane(mask, [&](int lane) {

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "frames.h"
 #include "machine.h"
 #include "timing.h"
 
@@ -57,8 +58,11 @@ void place_globals(Machine& machine, Loaded& loaded) {
   for (auto& [name, symbol] : loaded.module->globals)
     for (auto& [offset, other] : symbol.pointers) {
       auto found = loaded.module->globals.find(other);
-      if (found == loaded.module->globals.end()) throw std::runtime_error("unknown symbol " + other);
-      memcpy((void*)(uintptr_t)(symbol.address + offset), &found->second.address, 8);
+      auto function = loaded.module->functions.find(other);
+      if (found == loaded.module->globals.end() && function == loaded.module->functions.end())
+        throw std::runtime_error("unknown symbol " + other);
+      const uint64_t address = found != loaded.module->globals.end() ? found->second.address : address_of(*function->second);
+      memcpy((void*)(uintptr_t)(symbol.address + offset), &address, 8);
     }
 }
 

@@ -52,12 +52,13 @@ void Declarations::initial(Symbol& symbol, int width) {
   auto value = [&] {
     if (place + width > symbol.bytes) wrong(line(), "too many initial values");
     if (isdigit((unsigned char)peek()[0]) || peek() == "-") {
-      uint64_t bits = literal();
+      uint64_t bits = literal(width);
       memcpy(&symbol.initial[place], &bits, width);
     } else {
       std::string name = next();
       if (name == "generic") { expect("("); name = next(); expect(")"); }
       symbol.pointers.push_back({place, name});
+      take_address(name);
     }
     place += width;
   };

@@ -21,6 +21,8 @@ uint64_t symbol_address(const Launch& launch, const Frame& frame, const std::str
   auto shared = launch.function->variables.find(name);
   if (shared != launch.function->variables.end()) return shared->second.address;
   auto global = launch.module->globals.find(name);
+  auto device = launch.module->functions.find(name);
+  if (global == launch.module->globals.end() && device != launch.module->functions.end()) return address_of(*device->second);
   if (global == launch.module->globals.end()) throw std::runtime_error("unknown symbol " + name);
   return global->second.address;
 }
@@ -56,20 +58,30 @@ void fill_registers(const Launch& launch, Frame& frame) {
     broadcast(frame.registers, slot, symbol_address(launch, frame, name));
 }
 
-Frame* call(Warp& w, const Inst& inst, int pc, uint32_t lanes) {
+const Function& callee_of(Warp& w, const Inst& inst, int lane) {
+  const Call& made = w.function->calls[(size_t)inst.imm[0]];
+  if (made.pointer < 0) return *made.function;
+  const uint64_t pointer = w.reg(made.pointer).u64[lane];
+  for (const auto& target : made.targets)
+    if (address_of(*target.first) == pointer) return *target.first;
+  w.fault("invalid-address", text("a call through 0x%llx, which is no function with these parameters", (unsigned long long)pointer), lane);
+}
+
+Frame* call(Warp& w, const Inst& inst, const Function& callee, int pc, uint32_t lanes) {
   Frame* caller = w.frame;
   const Function& kernel = *w.block->launch->function;
   const Call& made = caller->function->calls[(size_t)inst.imm[0]];
   if (caller->depth >= kernel.most_calls)
-    w.fault("stack-overflow", text("calls of %s are more than %d deep", made.callee.c_str(), kernel.most_calls),
+    w.fault("stack-overflow", text("calls of %s are more than %d deep", callee.name.c_str(), kernel.most_calls),
             __builtin_ctz(lanes));
-  Frame* frame = frame_for(w, *made.function, caller->depth + 1);
+  Frame* frame = frame_for(w, callee, caller->depth + 1);
+  const auto& arguments = made.pointer < 0 ? made.arguments : made.targets.at(&callee).arguments;
   each_lane(lanes, [&](int lane) {
     frame->caller[lane] = caller;
     frame->back[lane] = pc + 1;
     uint64_t start = (uint64_t)lane * kernel.stack_bytes() + frame->local_start;
-    memset(w.local_written + start, 0, made.function->local_bytes);
-    for (const Call::Copy& c : made.arguments)
+    memset(w.local_written + start, 0, callee.local_bytes);
+    for (const Call::Copy& c : arguments)
       move_local(w, lane, caller->local_start + c.outside, frame->local_start + c.inside, c.bytes);
   });
   return frame;
@@ -78,7 +90,8 @@ Frame* call(Warp& w, const Inst& inst, int pc, uint32_t lanes) {
 void bring_results(Warp& w, const Frame& frame, int lane) {
   const Frame& caller = *frame.caller[lane];
   const Inst& inst = caller.function->code[frame.back[lane] - 1];
-  for (const Call::Copy& c : caller.function->calls[(size_t)inst.imm[0]].results)
+  const Call& made = caller.function->calls[(size_t)inst.imm[0]];
+  for (const Call::Copy& c : made.pointer < 0 ? made.results : made.targets.at(frame.function).results)
     move_local(w, lane, frame.local_start + c.inside, caller.local_start + c.outside, c.bytes);
 }
 

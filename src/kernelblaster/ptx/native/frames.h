@@ -25,8 +25,13 @@ inline void enter(Warp& w, Frame* frame) {
 // Constants and addresses of symbols, as a function's registers need them before it starts.
 void fill_registers(const Launch& launch, Frame& frame);
 
+// What a pointer to a device function holds.
+inline uint64_t address_of(const Function& f) { return (uint64_t)(uintptr_t)&f; }
+// The function that a lane calls. Faults if a pointer is none that this call can be through.
+const Function& callee_of(Warp& w, const Inst& inst, int lane);
+
 // The frame that lanes enter when they call; their parameters are there. Faults if they are too deep.
-Frame* call(Warp& w, const Inst& inst, int pc, uint32_t lanes);
+Frame* call(Warp& w, const Inst& inst, const Function& callee, int pc, uint32_t lanes);
 // Takes back the results of one lane that leaves `frame`.
 void bring_results(Warp& w, const Frame& frame, int lane);
 

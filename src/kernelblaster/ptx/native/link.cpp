@@ -36,11 +36,29 @@ bool own(const Function& caller, const std::vector<std::string>& names, std::vec
   return true;
 }
 
+// A pointer may hold any function whose address is taken and whose parameters and results fit.
+void link_pointer(Module& module, Function& f, Call& made) {
+  for (const auto& [name, taken] : module.declared) {
+    auto found = module.functions.find(name);
+    if (!taken || found == module.functions.end() || found->second->entry) continue;
+    const Function& callee = *found->second;
+    Call::Target target;
+    if (pair(f, callee, made.argument_names, callee.parameters, target.arguments) &&
+        pair(f, callee, made.result_names, callee.results, target.results))
+      made.targets[&callee] = target;
+  }
+}
+
 void link_calls(Module& module, Function& f) {
   for (Inst& inst : f.code) {
     if (inst.parsed->op() != "call") continue;
     Call& made = f.calls[(size_t)inst.imm[0]];
     inst.klass = Class::Control;
+    if (made.pointer >= 0) {
+      link_pointer(module, f, made);
+      inst.control = Control::Call;
+      continue;
+    }
     if (Handler handler = provided(made.callee)) {
       if (!own(f, made.argument_names, made.arguments) || !own(f, made.result_names, made.results))
         refuse(f, "call of " + made.callee + " with unknown parameters", inst.line);
@@ -68,8 +86,13 @@ Functions reached_from(const Function& kernel) {
   while (!open.empty()) {
     const Function* f = open.back();
     open.pop_back();
-    for (const Call& made : f->calls)
-      if (made.function && reached.insert(made.function).second) open.push_back(made.function);
+    auto reach = [&](const Function* callee) {
+      if (callee && reached.insert(callee).second) open.push_back(callee);
+    };
+    for (const Call& made : f->calls) {
+      reach(made.function);
+      for (const auto& target : made.targets) reach(target.first);
+    }
   }
   return reached;
 }
@@ -80,8 +103,10 @@ int depth_below(const Function& f, Functions& open, std::map<const Function*, in
   if (found != known.end()) return found->second;
   if (open.size() > (size_t)kMostCalls || !open.insert(&f).second) return kMostCalls;
   int deepest = 0;
-  for (const Call& made : f.calls)
+  for (const Call& made : f.calls) {
     if (made.function) deepest = std::max(deepest, 1 + depth_below(*made.function, open, known));
+    for (const auto& target : made.targets) deepest = std::max(deepest, 1 + depth_below(*target.first, open, known));
+  }
   open.erase(&f);
   return known[&f] = std::min(deepest, kMostCalls);
 }

@@ -124,8 +124,11 @@ struct Call {                      // what one call instruction says
   struct Copy { uint64_t outside, inside, bytes; };   // between local memory of the caller and of the function
   std::string callee;
   std::vector<std::string> argument_names, result_names;   // .param variables of the caller
-  const Function* function = nullptr;                       // null: provided by the machine
+  const Function* function = nullptr;                       // null: provided by the machine, or through a pointer
   std::vector<Copy> arguments, results;
+  int pointer = -1;                                         // slot of the function's address, if it is in a register
+  struct Target { std::vector<Copy> arguments, results; };
+  std::map<const Function*, Target> targets;                // that it may hold: whose parameters are as those named
 };
 
 struct Function {                  // a kernel (.entry) or a device function (.func)
@@ -153,6 +156,7 @@ struct Function {                  // a kernel (.entry) or a device function (.f
 struct Module {
   std::map<std::string, std::shared_ptr<Function>> functions;
   std::map<std::string, Symbol> globals;           // .global and .const, and module-level .shared
+  std::map<std::string, bool> declared;            // device functions; whether their address is taken
   std::vector<std::string> files;
   std::string target;                              // sm_90
 };

@@ -20,11 +20,17 @@ class Parser : Declarations {
  private:
   struct Name { int slot; int width; };
 
+  void take_address(const std::string& name) override {
+    auto found = module_->declared.find(name);
+    if (found != module_->declared.end()) found->second = true;
+  }
+
   std::shared_ptr<Module> module_;
   std::shared_ptr<Function> function_;
   std::vector<std::map<std::string, Name>> scopes_;
   std::map<uint64_t, int> immediates_;
   std::map<std::string, int> symbol_slots_;
+  std::string type_;                                              // of the instruction that is being read
   uint32_t line_ = 0;
   uint16_t file_ = 0, home_ = 0;                                  // home_: the file of the function itself
   std::map<std::pair<uint16_t, uint32_t>, uint32_t> callers_;     // line of a header -> line that it is inlined at
@@ -92,6 +98,7 @@ class Parser : Declarations {
       }
       if (word == ".reqnctapercluster") cluster();
     }
+    if (!entry) module_->declared.emplace(function_->name, false);
     if (accept(";")) return;  // a declaration only
     module_->functions[function_->name] = function_;
     function_->slots = SpecialCount;
@@ -228,6 +235,7 @@ class Parser : Declarations {
       inst.guard = predicate->slot;
     }
     parsed->parts = split(next());
+    type_ = parsed->type();
     if (parsed->parts[0] == "call") call(inst);
     else while (!accept(";")) {
       parsed->operands.push_back(operand());
@@ -256,7 +264,7 @@ class Parser : Declarations {
     }
     made.callee = next();
     if (accept(",") && accept("(")) made.argument_names = names();
-    if (made.callee[0] == '%') refuse(*function_, "calls through function pointers", inst.line);
+    if (const Name* pointer = lookup(made.callee)) made.pointer = pointer->slot;
     while (!accept(";")) next();
     inst.imm[0] = (int64_t)function_->calls.size();
     function_->calls.push_back(made);
@@ -299,7 +307,7 @@ class Parser : Declarations {
     }
     if (isdigit((unsigned char)peek()[0]) || peek() == "-") {
       o.kind = Operand::Immediate;
-      o.bits = literal();
+      o.bits = literal(type_ == "f32" ? 4 : 8);
       o.slot = pair_for(o.bits);
       return o;
     }
@@ -322,6 +330,12 @@ class Parser : Declarations {
     }
     if (o.text[0] == '%') { o.kind = Operand::Label; refuse(*function_, "register " + o.text, line_); return o; }
     if (module_->globals.count(o.text) || function_->variables.count(o.text)) {
+      o.kind = Operand::Symbol;
+      o.slot = pair_for(o.text);
+      return o;
+    }
+    if (module_->declared.count(o.text)) {
+      take_address(o.text);
       o.kind = Operand::Symbol;
       o.slot = pair_for(o.text);
       return o;

@@ -32,7 +32,7 @@ class Reader {
   bool accept(const char* text);
   void expect(const char* text);
   int64_t number();
-  uint64_t literal();   // also floats, as their bit pattern
+  uint64_t literal(int float_bytes = 8);   // also floats, as their bit pattern; decimal ones of this size
 };
 
 // Variables and parameters as they are declared.
@@ -40,6 +40,7 @@ class Declarations : protected Reader {
  protected:
   using Reader::Reader;
   void variable(std::map<std::string, Symbol>& into, bool external);
+  virtual void take_address(const std::string& name) = 0;   // of something that a variable points to
   std::vector<Parameter> parameters();
 
  private:

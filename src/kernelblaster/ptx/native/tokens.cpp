@@ -77,7 +77,7 @@ int64_t Reader::number() {
   return negative ? -value : value;
 }
 
-uint64_t Reader::literal() {
+uint64_t Reader::literal(int float_bytes) {
   bool negative = accept("-");
   std::string text = next();
   if (text.size() > 2 && text[0] == '0' && (text[1] == 'f' || text[1] == 'F') && text.size() == 10)
@@ -85,6 +85,14 @@ uint64_t Reader::literal() {
   if (text.size() > 2 && text[0] == '0' && (text[1] == 'd' || text[1] == 'D') && text.size() == 18)
     return strtoull(text.c_str() + 2, nullptr, 16) ^ (negative ? 1ull << 63 : 0);
   char* end = nullptr;
+  if (text.compare(0, 2, "0x") && text.compare(0, 2, "0X") && text.find_first_of(".eE") != std::string::npos) {
+    const double number = strtod(text.c_str(), &end) * (negative ? -1 : 1);
+    const float narrow = (float)number;
+    uint64_t bits = 0;
+    if (*end) wrong(line(), "unknown number '" + text + "'");
+    float_bytes == 4 ? memcpy(&bits, &narrow, 4) : memcpy(&bits, &number, 8);
+    return bits;
+  }
   uint64_t value = strtoull(text.c_str(), &end, 0);
   if (*end == 'U') ++end;
   if (*end) wrong(line(), "unknown number '" + text + "'");
