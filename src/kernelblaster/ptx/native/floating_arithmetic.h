@@ -2,6 +2,7 @@
 #pragma once
 #include <cfenv>
 
+#include "approximate.h"
 #include "emit.h"
 
 namespace ptx {
@@ -94,7 +95,7 @@ struct MulOdd { static double of(double a, double b, double) { return a * b; } }
 struct FmaOdd { static double of(double a, double b, double c) { return add_odd(a * b, c); } };
 
 // One half of every lane, `shift` bits up. Short loops, one thing each, all vectorize.
-template <typename H, typename Op>
+template <typename H, typename Op, Rounding R>
 void half_lanes(Warp& w, const Inst& inst, int shift, uint32_t* __restrict codes) {
   alignas(64) float in[3][kLanes];
   alignas(64) double exact[kLanes];
@@ -105,72 +106,30 @@ void half_lanes(Warp& w, const Inst& inst, int shift, uint32_t* __restrict codes
     else for (int i = 0; i < kLanes; ++i) in[k][i] = decode<H>(source[i] >> shift);
   }
   for (int i = 0; i < kLanes; ++i) exact[i] = Op::of(in[0][i], in[1][i], in[2][i]);
-  encode_lanes<H, Rounding::Nearest>(exact, codes, false);
+  encode_lanes<H, R>(exact, codes, false);
   if (flags & Ftz) for (int i = 0; i < kLanes; ++i) codes[i] = flush<H>(codes[i]);
   if (flags & Sat) for (int i = 0; i < kLanes; ++i) codes[i] = saturate<H>(codes[i]);
   if (flags & Relu) for (int i = 0; i < kLanes; ++i) codes[i] = relu<H>(codes[i]);
 }
 
-template <typename H, int Halves, typename Op>
+template <typename H, int Halves, typename Op, Rounding R>
 void run_half(Warp& w, const Inst& inst) {
   alignas(64) uint32_t low[kLanes], high[kLanes] = {0};
-  half_lanes<H, Op>(w, inst, 0, low);
-  if (Halves == 2) half_lanes<H, Op>(w, inst, 16, high);
+  half_lanes<H, Op, R>(w, inst, 0, low);
+  if (Halves == 2) half_lanes<H, Op, R>(w, inst, 16, high);
   emit(w, w.reg(inst.dst[0]).u32, [&](int i) { return low[i] | high[i] << 16; });
 }
 
-template <typename Op>
+template <typename Op, Rounding R = Rounding::Nearest>
 Handler arithmetic16(const std::string& type) {
-  if (type == "f16") return run_half<F16, 1, Op>;
-  if (type == "f16x2") return run_half<F16, 2, Op>;
-  if (type == "bf16") return run_half<BF16, 1, Op>;
-  if (type == "bf16x2") return run_half<BF16, 2, Op>;
+  if (type == "f16") return run_half<F16, 1, Op, R>;
+  if (type == "f16x2") return run_half<F16, 2, Op, R>;
+  if (type == "bf16") return run_half<BF16, 1, Op, R>;
+  if (type == "bf16x2") return run_half<BF16, 2, Op, R>;
   return nullptr;
 }
 
 // ---------------------------------------------------------------- approximate functions
-
-// 2^x to about 1e-12.
-inline double exp2_near(double x) {
-  const double bounded = x > -1000 ? (x < 1000 ? x : 1000) : -1000;   // NaN too
-  const double whole = std::nearbyint(bounded), t = (bounded - whole) * 0.6931471805599453;
-  double sum = 1.0 / 39916800;
-  for (double inverse : {1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24,
-                         1.0 / 6, 0.5, 1.0, 1.0})
-    sum = sum * t + inverse;
-  const double result = sum * bits_as<double>(uint64_t(1023 + int32_t(whole)) << 52);
-  return x != x ? x : result;
-}
-
-// log2 of a float. The mantissa is centred on 1, where log(m) = 2 atanh((m - 1) / (m + 1)).
-inline double log2_near(double x) {
-  const uint64_t bits = bits_as<uint64_t>(x);
-  const uint64_t centred = bits - 0x3fe6a09e667f3bcdull;   // bits of sqrt(1/2)
-  const int32_t exponent = int32_t(int64_t(centred) >> 52);
-  const double m = bits_as<double>((centred & 0xfffffffffffffull) + 0x3fe6a09e667f3bcdull);
-  const double s = (m - 1) / (m + 1), q = s * s;
-  double sum = 1.0 / 19;
-  for (double inverse : {1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0})
-    sum = sum * q + inverse;
-  const double infinity = std::numeric_limits<double>::infinity();
-  double result = exponent + s * sum * 2.8853900817779268;
-  result = x == 0 ? -infinity : x < 0 ? std::numeric_limits<double>::quiet_NaN() : result;
-  return x == infinity || x != x ? x : result;
-}
-
-inline double tanh_near(double x) {
-  const double bounded = x < -30 ? -30 : x > 30 ? 30 : x;
-  const double far = 1 - 2 / (exp2_near(bounded * 2.8853900817779268) + 1);
-  const double q = x * x, near = x * (1 - q * (1.0 / 3) + q * q * (2.0 / 15));
-  return std::fabs(x) < 0.01 ? near : x != x ? x : far;
-}
-
-struct Ex2 { static double of(double x, double, double) { return exp2_near(x); } };
-struct Lg2 { static double of(double x, double, double) { return log2_near(x); } };
-struct Tanh { static double of(double x, double, double) { return tanh_near(x); } };
-struct Sin { static double of(double x, double, double) { return std::sin(x); } };
-struct Cos { static double of(double x, double, double) { return std::cos(x); } };
-struct Rsqrt { static double of(double x, double, double) { return 1 / std::sqrt(x); } };
 
 // An f32 function by way of double.
 template <typename Op>
