@@ -334,6 +334,14 @@ class Parser : Declarations {
       o.slot = pair_for(o.text);
       return o;
     }
+    if (function_->entry)   // a parameter's address is its offset
+      for (const auto& parameter : function_->parameters)
+        if (parameter.name == o.text) {
+          o.kind = Operand::Immediate;
+          o.bits = parameter.offset;
+          o.slot = pair_for(o.bits);
+          return o;
+        }
     if (module_->declared.count(o.text)) {
       take_address(o.text);
       o.kind = Operand::Symbol;

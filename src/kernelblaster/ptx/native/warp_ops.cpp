@@ -238,16 +238,16 @@ Handler bind_shuffle(const Parsed& p, Inst& inst) {
   return shuffle_handler(p.parts[p.parts.size() - 2]);
 }
 
-// d, {!}a{, membermask}
+// d, {!}a{, membermask}; CUB writes vote.ballot.sync
 Handler bind_vote(const Parsed& p, Inst& inst) {
-  bool sync = p.parts.size() == 4 && p.parts[1] == "sync";
+  bool sync = p.parts.size() == 4 && (p.parts[1] == "sync" || p.parts[2] == "sync");
   if (p.parts.size() != (sync ? 4 : 3) || p.operands.size() != (sync ? 3 : 2)) return nullptr;
   if (!p.operands[1].predicate || !readable(p, 1, sync ? 2 : 1)) return nullptr;
   inst.dst[0] = target(p.operands[0]);
   inst.src[0] = source32(p.operands[1]);
   inst.flag[0] = p.operands[1].negated;
   if (sync) inst.src[1] = source32(p.operands[2]);
-  return vote_handler(p.parts[p.parts.size() - 2], p.type());
+  return vote_handler(p.parts[sync && p.parts[1] == "sync" ? 2 : 1], p.type());
 }
 
 // match.any d, a, membermask; match.all d{|p}, a, membermask
