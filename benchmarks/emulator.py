@@ -40,7 +40,9 @@ extern "C" __global__ void memory(float* out, const float* x, int n) {
   __shared__ float tile[256];
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
     tile[threadIdx.x] = x[i];
+    __syncwarp();
     out[i] = tile[threadIdx.x ^ 1] + x[i ^ 3];
+    __syncwarp();
   }
 }
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelblaster.ptx.machine import InvalidLaunch, Machine, Module, Report
+from kernelblaster.ptx.machine import Attributes, InvalidLaunch, Machine, Module, Report
 
 SOURCE = """
 #include <cstdint>
@@ -63,6 +63,20 @@ KERNEL apart(float* out, float* x) {
 KERNEL twice(float* out, float* x) {
   __cluster_barrier_arrive();
   __cluster_barrier_arrive();
+}
+
+// A cluster whose shape the launch gives.
+extern "C" __global__ void shaped(float* out, float* x) {
+  __shared__ float mine;
+  unsigned rank = __clusterRelativeBlockRank();
+  dim3 within = __clusterRelativeBlockIdx();
+  mine = within.x + 10 * within.y + 100 * within.z;
+  __cluster_barrier_arrive();
+  __cluster_barrier_wait();
+  float other = *(float*)__cluster_map_shared_rank(&mine, __clusterSizeInBlocks() - 1 - rank);
+  if (threadIdx.x == 0) out[(blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x] = other;
+  __cluster_barrier_arrive();
+  __cluster_barrier_wait();
 }
 
 KERNEL beyond(float* out, float* x) {
@@ -143,3 +157,20 @@ def test_mistakes(machine: Machine, module: Module, kernel: str, numbers: tuple[
 def test_a_grid_consists_of_whole_clusters(machine: Machine, module: Module) -> None:
     with pytest.raises(InvalidLaunch):
         module.launch("pushed", (6, 1, 1), (32, 1, 1), [struct.pack("Q", 0)] * 2)
+
+
+def test_the_launch_gives_the_shape(machine: Machine, module: Module) -> None:
+    out = torch.zeros(16)
+    machine.allow(out.data_ptr(), out.nbytes, "out")
+    arguments = [struct.pack("Q", out.data_ptr())] * 2
+    report = module.launch("shaped", (4, 4, 1), (32, 1, 1), arguments, attributes=Attributes(cluster=(2, 2, 1)))
+    assert not report.findings
+    assert out.reshape(4, 4)[:2, :2].tolist() == [[11, 10], [1, 0]]
+    assert torch.equal(out.reshape(4, 4)[:2, :2], out.reshape(4, 4)[2:, 2:])
+    assert not module.launch("shaped", (4, 4, 1), (32, 1, 1), arguments).findings  # attributes are of one launch
+    assert out.tolist() == [0] * 16
+    for cluster in ((3, 1, 1), (4, 4, 4)):
+        with pytest.raises(InvalidLaunch):
+            module.launch("shaped", (4, 4, 1), (32, 1, 1), arguments, attributes=Attributes(cluster=cluster))
+    with pytest.raises(InvalidLaunch):  # the kernel has another one
+        module.launch("by_memory", (8, 1, 1), (32, 1, 1), arguments, attributes=Attributes(cluster=(2, 1, 1)))

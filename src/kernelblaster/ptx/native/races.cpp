@@ -160,6 +160,31 @@ inline void replace(const Toucher& t, const Shadow& s, const Cells& cells) {
   }
 }
 
+// One lane's cells. As above, but there are few: branches are quicker than computing everything.
+template <bool store>
+inline void compare_few(Warp& w, const Access& a, unsigned size, Effect effect, const Toucher& t, const Shadow& s,
+                        const Cells& cells) {
+  for (uint64_t c = cells.first; c < cells.end; ++c)
+    if (!harmless(t, s.wrote[c], t.writes) || (store && !harmless(t, s.read[c], t.reads)))
+      return examine(w, a, size, effect, t, s, cells);
+}
+
+template <bool store>
+inline void replace_few(const Toucher& t, const Shadow& s, const Cells& cells) {
+  if (store) return replace<true>(t, s, cells);
+  for (uint64_t c = cells.first; c < cells.end; ++c) {
+    const uint64_t tag = s.read[c];
+    if (tag == t.tag || past(t, tag)) {
+      const uint32_t others = tag == t.tag && (s.read_at[c] ^ (uint32_t)cells.lane) & (kLane | kManyLanes) ? kManyLanes : 0;
+      s.read[c] = t.tag;
+      s.read_at[c] = t.at | (uint32_t)cells.lane | others;
+    } else {
+      s.read_at[c] = reader_after(t, tag, s.read_at[c], (uint32_t)cells.lane);
+      s.read[c] = after_read(t, tag);
+    }
+  }
+}
+
 template <bool locked, bool store>
 void watch(Warp& w, const Access& a, unsigned size, Effect effect, const Shadow& s) {
   if (w.block->launch->messages->found.load(std::memory_order_relaxed) > kMostFound) return;
@@ -197,10 +222,10 @@ void watch(Warp& w, const Access& a, unsigned size, Effect effect, const Shadow&
     });
   };
   each_place([&](const Cells& cells) {
-    compare<store>(w, a, size, effect, t, s, cells);
-    if (apart) replace<store>(t, s, cells);
+    compare_few<store>(w, a, size, effect, t, s, cells);
+    if (apart) replace_few<store>(t, s, cells);
   });
-  if (!apart) each_place([&](const Cells& cells) { replace<store>(t, s, cells); });
+  if (!apart) each_place([&](const Cells& cells) { replace_few<store>(t, s, cells); });
 }
 
 std::string thread_text(const Launch& launch, uint32_t at) {
