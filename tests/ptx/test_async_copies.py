@@ -47,10 +47,14 @@ def test_a_copy_that_nobody_awaits_is_found_at_its_line(text: str, name: str) ->
     report, _, _ = launch(text, f"{name}_bad")
     assert report.findings
     finding = report.findings[0]
-    assert finding.kind == FAULTS[name] and (finding.line == line or f"line {line} " in finding.detail), finding
+    assert finding.kind == FAULTS[name] and (finding.line == line or f"line {line} " in finding.detail), (
+        finding
+    )
 
 
-@pytest.mark.parametrize("kernel", [f"{name}_good" for name in FAULTS] + ["pipeline_honest", "barrier_honest"])
+@pytest.mark.parametrize(
+    "kernel", [f"{name}_good" for name in FAULTS] + ["pipeline_honest", "barrier_honest"]
+)
 def test_copies_that_are_awaited(text: str, kernel: str) -> None:
     report, out, x = launch(text, kernel)
     assert not report.findings and not report.stopped

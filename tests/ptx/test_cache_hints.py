@@ -43,6 +43,8 @@ def test_hints_change_nothing(compiler: str, tmp_path: Path) -> None:
         for tensor, name in ((out, "out"), (x, "x")):
             machine.allow(tensor.data_ptr(), tensor.nbytes, name)
         arguments = [struct.pack("Q", t.data_ptr()) for t in (out, x)]
-        report = machine.load((tmp_path / "k.ptx").read_text()).launch("hints", (1, 1, 1), (1, 1, 1), arguments)
+        report = machine.load((tmp_path / "k.ptx").read_text()).launch(
+            "hints", (1, 1, 1), (1, 1, 1), arguments
+        )
     assert not report.findings
     assert out[:2].tolist() == [3.0, 1.5]

@@ -163,11 +163,15 @@ def test_the_launch_gives_the_shape(machine: Machine, module: Module) -> None:
     out = torch.zeros(16)
     machine.allow(out.data_ptr(), out.nbytes, "out")
     arguments = [struct.pack("Q", out.data_ptr())] * 2
-    report = module.launch("shaped", (4, 4, 1), (32, 1, 1), arguments, attributes=Attributes(cluster=(2, 2, 1)))
+    report = module.launch(
+        "shaped", (4, 4, 1), (32, 1, 1), arguments, attributes=Attributes(cluster=(2, 2, 1))
+    )
     assert not report.findings
     assert out.reshape(4, 4)[:2, :2].tolist() == [[11, 10], [1, 0]]
     assert torch.equal(out.reshape(4, 4)[:2, :2], out.reshape(4, 4)[2:, 2:])
-    assert not module.launch("shaped", (4, 4, 1), (32, 1, 1), arguments).findings  # attributes are of one launch
+    assert not module.launch(
+        "shaped", (4, 4, 1), (32, 1, 1), arguments
+    ).findings  # attributes are of one launch
     assert out.tolist() == [0] * 16
     for cluster in ((3, 1, 1), (4, 4, 4)):
         with pytest.raises(InvalidLaunch):

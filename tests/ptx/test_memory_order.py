@@ -39,8 +39,8 @@ HONEST = {
 @pytest.fixture(scope="module")
 def text(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     target = tmp_path_factory.mktemp("order") / "k.ptx"
-    command = [compiler, "-O3", "-std=c++17", "-lineinfo", "-arch=compute_90", "-ptx", str(SOURCE), "-o", str(target)]
-    subprocess.run(command, check=True)
+    command = [compiler, "-O3", "-std=c++17", "-lineinfo", "-arch=compute_90", "-ptx", str(SOURCE)]
+    subprocess.run([*command, "-o", str(target)], check=True)
     return target.read_text()
 
 

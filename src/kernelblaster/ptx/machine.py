@@ -50,6 +50,9 @@ class Attributes:
     cluster: Triple | None = None
 
 
+PLAIN = Attributes()
+
+
 class BadPtx(KernelBlasterError):
     """The text is not PTX that the machine can read; the message names the line."""
 
@@ -155,7 +158,7 @@ class Module:
         *,
         shared_bytes: int = 0,
         budget: int = BUDGET,
-        attributes: Attributes = Attributes(),
+        attributes: Attributes = PLAIN,
     ) -> Report:
         """Run a kernel to its end or to the first fault. Arguments are the parameters' raw bytes."""
         places = self._kernels[kernel]["parameters"]

@@ -49,7 +49,7 @@ void copy(Warp& w, const Inst& i) {
     copy.bytes = size;
     copy.wanted = wanted[l];
     copy.lane = l;
-    copies_of(w, l, false).open.push_back(start_copy(w, copy));
+    add_to_group(w, l, false, start_copy(w, copy));
   });
 }
 

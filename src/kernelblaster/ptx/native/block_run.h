@@ -350,11 +350,8 @@ class BlockRun {
 
   // What was to be copied to global memory is there when the grid has ended, awaited or not.
   void finish_bulk_copies() {
-    for (ThreadCopies& thread : block_.copies->bulk) {
-      thread.committed.push_back(thread.open);
-      for (CopyGroup& group : thread.committed)
-        for (CopyOf& copy : group) finish_copy(*copy);
-    }
+    for (ThreadCopies& thread : block_.copies->bulk)
+      for (size_t k = thread.head; k < thread.queue.size(); ++k) finish_copy(*thread.queue[k]);
   }
 
   // Whether all lanes that the member masks of these lanes name are here; they are in step then.

@@ -106,7 +106,7 @@ void into_global(Warp& w, const Inst& i) {
     copy.bytes = copy.wanted = bytes;
     copy.lane = l;
     copy.bulk = true;
-    copies_of(w, l, true).open.push_back(start_copy(w, copy));
+    add_to_group(w, l, true, start_copy(w, copy));
   });
 }
 

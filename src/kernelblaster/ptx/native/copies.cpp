@@ -4,8 +4,13 @@
 
 namespace ptx {
 
-CopyOf start_copy(Warp& w, const Copy& copy) {
-  CopyOf started = std::make_shared<Copy>(copy);
+Copy* start_copy(Warp& w, const Copy& copy) {
+  if (!w.block->copies) w.block->copies = std::make_shared<Copies>();
+  Copies& all = *w.block->copies;
+  if (all.unused.empty()) all.pool.emplace_back(), all.unused.push_back(&all.pool.back());
+  Copy* started = all.unused.back();
+  all.unused.pop_back();
+  *started = copy;
   started->issuer = &w;
   started->line = w.function->code[w.pc].line;
   if (copy.block) {
@@ -34,28 +39,35 @@ ThreadCopies& copies_of(Warp& w, int lane, bool bulk) {
   return threads[(size_t)w.index * kLanes + (size_t)lane];
 }
 
+void add_to_group(Warp& w, int lane, bool bulk, Copy* copy) {
+  ThreadCopies& thread = copies_of(w, lane, bulk);
+  copy->group = thread.committed;
+  thread.queue.push_back(copy);
+}
+
 void commit_copies(Warp& w, bool bulk) {
   if (!w.block->copies) return;
-  each_lane(w.active, [&](int lane) {
-    ThreadCopies& c = copies_of(w, lane, bulk);
-    c.committed.push_back(std::move(c.open));
-    c.open.clear();
-  });
+  each_lane(w.active, [&](int lane) { copies_of(w, lane, bulk).committed += 1; });
 }
 
 void await_copies(Warp& w, bool bulk, uint64_t still_running) {
   if (!w.block->copies) return;
   each_lane(w.active, [&](int lane) {
     ThreadCopies& c = copies_of(w, lane, bulk);
-    while (c.committed.size() > still_running) {
-      for (auto& copy : c.committed.front()) finish_copy(*copy);
-      c.committed.pop_front();
+    while (c.head < c.queue.size() && c.queue[c.head]->group + still_running < c.committed) {
+      Copy* copy = c.queue[c.head++];
+      finish_copy(*copy);
+      if (!copy->delivered) w.block->copies->unused.push_back(copy);
     }
+    if (c.head == c.queue.size()) c.queue.clear(), c.head = 0;
   });
 }
 
 void check_awaited(Warp& w, const Block& block, const Access& a, unsigned size, Effect effect) {
   const uint8_t* flags = block.shared_written.data();
+  uint64_t low = kOffset, high = 0;
+  each_lane(a.lanes, [&](int l) { low = std::min(low, a.at[l] & kOffset), high = std::max(high, a.at[l] & kOffset); });
+  if (!memchr(flags + low, kUnderWay, high - low + size)) return;
   uint32_t early = 0;
   each_lane(a.lanes, [&](int l) { early |= (uint32_t)(memchr(flags + (a.at[l] & kOffset), kUnderWay, size) != nullptr) << l; });
   if (!early) return;

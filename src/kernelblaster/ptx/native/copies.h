@@ -18,36 +18,40 @@ struct Copy {
   uint32_t bytes = 0, wanted = 0;      // of `bytes` those that are read; the rest is zeros
   Warp* issuer = nullptr;
   int lane = 0;
-  uint32_t line = 0;
+  uint32_t line = 0, group = 0;        // how many groups its thread had committed before
   bool bulk = false, done = false;
+  bool delivered = false;              // an mbarrier waits for it as well
 };
-using CopyOf = std::shared_ptr<Copy>;
-using CopyGroup = std::vector<CopyOf>;
 
-// Copies of one thread, in the order of their groups. Bulk copies to global memory have groups of their own.
+// Copies of one thread that it has not awaited, the oldest first. Bulk copies to global memory have groups of
+// their own.
 struct ThreadCopies {
-  CopyGroup open;
-  std::deque<CopyGroup> committed;
+  std::vector<Copy*> queue;
+  size_t head = 0;
+  uint32_t committed = 0;              // groups
 };
 
 // An arrival at an mbarrier that happens when copies are done: some of a thread, or one of many bytes.
 struct Delivery {
-  CopyGroup copies;
+  std::vector<Copy*> copies;
   uint32_t arrivals = 0, bytes = 0;
 };
 
 // Of one block.
 struct Copies {
+  std::deque<Copy> pool;
+  std::vector<Copy*> unused;
   std::vector<ThreadCopies> plain, bulk;                       // by thread; empty until there is one
   std::map<uint64_t, std::vector<Delivery>> deliveries;        // by mbarrier of this block: its host address
 };
 
 // From now on a copy is under way: flags what it will write.
-CopyOf start_copy(Warp& w, const Copy& copy);
+Copy* start_copy(Warp& w, const Copy& copy);
 // Moves its data, unless that has happened.
 void finish_copy(Copy& copy);
 // The copies of a thread; `bulk`: those with groups of their own.
 ThreadCopies& copies_of(Warp& w, int lane, bool bulk);
+void add_to_group(Warp& w, int lane, bool bulk, Copy* copy);
 void commit_copies(Warp& w, bool bulk);
 void await_copies(Warp& w, bool bulk, uint64_t still_running);   // all groups but the last so many
 

@@ -118,8 +118,10 @@ void arrive_after_copies(Warp& w, const Inst& i) {
     ThreadCopies& c = copies_of(w, l, false);
     Delivery d;
     d.arrivals = 1;
-    for (const CopyGroup& group : c.committed) d.copies.insert(d.copies.end(), group.begin(), group.end());
-    d.copies.insert(d.copies.end(), c.open.begin(), c.open.end());
+    while (c.head < c.queue.size() && c.queue[c.head]->done) ++c.head;   // by an mbarrier
+    if (c.head == c.queue.size()) c.queue.clear(), c.head = 0;
+    d.copies.assign(c.queue.begin() + (long)c.head, c.queue.end());
+    for (Copy* copy : d.copies) copy->delivered = true;
     expect_delivery(at, d);
   });
 }
@@ -143,7 +145,7 @@ void deliver(Warp& w, const SharedPlace& at) {
   std::vector<Delivery> all = std::move(found->second);
   at.block->copies->deliveries.erase(found);
   for (Delivery& d : all) {
-    for (auto& copy : d.copies) finish_copy(*copy), publish_copy(*copy, at);
+    for (Copy* copy : d.copies) finish_copy(*copy), publish_copy(*copy, at);
     arrive_at(w, at, d.arrivals, -(int32_t)d.bytes, __builtin_ctz(w.active));
   }
 }
