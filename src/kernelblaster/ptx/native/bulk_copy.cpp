@@ -29,8 +29,8 @@ void check_proxy(Warp& w, const SharedPlace& from, uint32_t bytes, int lane) {
   if (!w.block->order || from.block != w.block) return;
   uint32_t line = unfenced_store(*w.block->order, w.block->shared_written.data(), from.offset, bytes, w.block->launch->grain);
   if (line)
-    w.note("memory-order", text("a bulk copy of shared memory that was stored to at line %u, without fence.proxy.async behind the store",
-                                line), lane);
+    w.note("memory-order", text("a bulk copy of shared memory that was stored to at line %u, without fence.proxy.async "
+                                "behind the store", line), lane);
 }
 
 uint8_t* shared_bytes(Warp& w, const SharedPlace& at, uint32_t bytes, bool store, int lane) {
@@ -41,7 +41,8 @@ uint8_t* shared_bytes(Warp& w, const SharedPlace& at, uint32_t bytes, bool store
   if (!store && memchr(flags, 0, bytes))
     w.note("uninitialized", "a bulk copy of shared memory that nothing has written", lane);
   if (memchr(flags, kUnderWay, bytes))
-    w.note("not-awaited", "a bulk copy of shared memory where an asynchronous copy is under way: nothing has waited for it", lane);
+    w.note("not-awaited", "a bulk copy of shared memory where an asynchronous copy is under way: nothing has waited "
+           "for it", lane);
   if (at.block == w.block) watch_span(w, lane, nullptr, at.offset, bytes, store ? Effect::Store : Effect::Load);
   return at.block->shared + at.offset;
 }

@@ -24,7 +24,9 @@ struct Machine {
 struct Workspace {
   Machine& machine;
   uint64_t words[8] = {64};
-  explicit Workspace(Machine& m) : machine(m) { machine.memory.add((uint64_t)(uintptr_t)words, sizeof words, "grid workspace", false); }
+  explicit Workspace(Machine& m) : machine(m) {
+    machine.memory.add((uint64_t)(uintptr_t)words, sizeof words, "grid workspace", false);
+  }
   ~Workspace() { machine.memory.remove((uint64_t)(uintptr_t)words); }
 };
 

@@ -17,7 +17,8 @@ bool bind_control(const Parsed& p, Inst& inst, const Function& function) {
   if (op == "trap" || op == "brkpt") return inst.control = Control::Trap, true;
   if (op != "bar" && op != "barrier") return false;
   if (p.has("warp")) {
-    if (p.parts.size() != 3 || p.operands.size() != 1 || p.operands[0].slot < 0 || p.operands[0].kind == Operand::Address) return false;
+    if (p.parts.size() != 3 || p.operands.size() != 1) return false;
+    if (p.operands[0].slot < 0 || p.operands[0].kind == Operand::Address) return false;
     inst.src[0] = source32(p.operands[0]);
     inst.klass = Class::Warp;
     return inst.control = Control::WarpSync, true;

@@ -64,7 +64,8 @@ const Function& callee_of(Warp& w, const Inst& inst, int lane) {
   const uint64_t pointer = w.reg(made.pointer).u64[lane];
   for (const auto& target : made.targets)
     if (address_of(*target.first) == pointer) return *target.first;
-  w.fault("invalid-address", text("a call through 0x%llx, which is no function with these parameters", (unsigned long long)pointer), lane);
+  w.fault("invalid-address", text("a call through 0x%llx, which is no function with these parameters",
+                                  (unsigned long long)pointer), lane);
 }
 
 Frame* call(Warp& w, const Inst& inst, const Function& callee, int pc, uint32_t lanes) {

@@ -113,7 +113,9 @@ bool bind_load_store(const Parsed& p, Inst& inst, bool writes_memory) {
   inst.flag[2] = (uint8_t)(bytes * count);
   inst.flag[3] = (uint8_t)q.space;
   inst.flag[4] = (uint8_t)count;
-  if (q.strong) inst.flag[5] = kStrongAccess | (writes_memory ? kPublishes : kAcquires) | (q.release ? kFences : 0) | (q.in_block ? kInBlock : 0) | (p.has("volatile") ? kVolatile : 0);
+  if (q.strong)
+    inst.flag[5] = kStrongAccess | (writes_memory ? kPublishes : kAcquires) | (q.release ? kFences : 0) |
+                   (q.in_block ? kInBlock : 0) | (p.has("volatile") ? kVolatile : 0);
   inst.run = writes_memory ? store_handler(bytes, wide) : load_handler(q.type[0], bytes, wide);
   inst.klass = q.space == Space::Shared || q.space == Space::Cluster ? Class::Shared : writes_memory ? Class::Store : Class::Load;
   return true;

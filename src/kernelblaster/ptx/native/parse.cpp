@@ -123,7 +123,8 @@ class Parser : Declarations {
     shape[0] = (uint32_t)number();
     for (int d = 1; d < 3; ++d) shape[d] = accept(",") ? (uint32_t)number() : 1;
     for (int d = 0; d < 3; ++d)
-      if (shape[d] < 1 || shape[d] > 16 || shape[0] * shape[1] * shape[2] > 16) return refuse(*function_, "a cluster of this shape", 0);
+      if (shape[d] < 1 || shape[d] > 16 || shape[0] * shape[1] * shape[2] > 16)
+        return refuse(*function_, "a cluster of this shape", 0);
   }
 
   // A device function's parameters and results are variables that its callers write and read.
