@@ -28,6 +28,8 @@ from kernelblaster.devices.player_process import PlayerProcess
 from kernelblaster.devices.recorder import Call, GpuFacts, Recordable, Recorder
 
 MOST_QUESTIONS = 16
+RECORD_LIMIT_S = 5.0  # for host code that does nothing but plan launches
+RESTORED = 0.3  # share of calls before which global variables are as they were when the module was loaded
 MANY_TIMES = 500  # that host code is called before it is recorded, once for each set of calls
 MOST_MAPPED = 8  # calls whose tensors and scratch memory stay mapped
 
@@ -131,7 +133,8 @@ class ReplayRunner:
             other = self._rng.choice(calls).arguments
             times = MANY_TIMES if call is often else 1
             repeated += [call, replace(call, before=((1, other), (times, call.arguments)))]
-        results = self._recorder.record(self._candidate, repeated, self._limit_s)
+        limit_s = min(RECORD_LIMIT_S, self._limit_s)
+        results = self._recorder.record(self._candidate, repeated, limit_s)
         for result in results:
             if isinstance(result, CandidateDied | CandidateHung):
                 raise result
@@ -153,13 +156,15 @@ class ReplayRunner:
         if found.violations or found.errors:
             return self.report(found, {})
         number = self.mapped(arguments)
-        return self.report(found, self.ask(f"call {number} {scratch_poison} {int(accounting)}"))
+        return self.report(
+            found, self.ask(f"call {number} {scratch_poison} {int(accounting)} {self._coin()}")
+        )
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
         found = self.recorded(arguments)
         number = self.mapped(arguments)
         start = time.perf_counter()
-        answer = self.ask(f"time {number}")
+        answer = self.ask(f"time {number} {self._coin()}")
         owner_us = (time.perf_counter() - start) * 1e6
         report = self.report(found, answer)
         if report.error:
@@ -167,6 +172,11 @@ class ReplayRunner:
         clocks = [float(answer[name]) for name in ("event_us", "span_us", "wall_us")]
         flush_us = float(self._player.wait_ready()["flush_us"])
         return TimeReport(report, clocks[0], clocks[1], clocks[2], owner_us, flush_us)
+
+    def _coin(self) -> int:
+        """Whether to restore global variables before a call. A kernel must be right with what an earlier call
+        left in them, as it finds them in use, and with what they were at first."""
+        return int(self._rng.random() < RESTORED)
 
     def again(self, arguments: Sequence[Argument], count: int) -> BatchReport:
         answer = self.ask(f"again {self.mapped(arguments)} {count}")

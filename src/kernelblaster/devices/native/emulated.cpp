@@ -27,6 +27,7 @@ int ptx_memory_remove(Machine*, uint64_t start);
 void ptx_memory_written(Machine*, uint64_t start, uint64_t bytes);
 const char* ptx_load(Machine*, const char* text, uint64_t length, Loaded** handle);
 void ptx_model(Machine*, const double* values, int count);
+void ptx_launch_attributes(Machine*, int dependent, int cooperative, const uint32_t* cluster);
 const char* ptx_launch(Machine*, Loaded*, const char* kernel, const uint32_t* grid, const uint32_t* block,
                        uint64_t dynamic_shared, const uint8_t* parameters, uint64_t parameter_bytes, uint64_t budget,
                        int threads);
@@ -54,12 +55,13 @@ std::map<int, std::vector<Operation>> lists;
 
 // What the replay that is under way did.
 struct Replay {
-  bool execute = true;
+  bool execute = true, restore = true;
   int poison = 0xa5;
   std::vector<double> models;
   std::map<uint64_t, uint64_t> scratch;    // held: address to bytes
   std::vector<Range> pages;
   size_t launched = 0;
+  bool after_launch = false;               // the operation before was a launch: one may depend on it
   std::string work, error;
 };
 
@@ -189,6 +191,7 @@ bool held(uint64_t address, uint64_t bytes, bool writing, const Mapped& mine, co
 void enter(Replay* replay, const std::string& fields) { replay->work += (replay->work.empty() ? "{" : ", {") + fields + "}"; }
 
 std::string run_copy(const Operation& o, const Mapped& mine, Replay* replay) {
+  replay->after_launch = false;
   for (uint64_t row = 0; row < o.height; ++row) {
     uint64_t target = o.target + row * o.target_pitch, source = o.source + row * o.source_pitch;
     if (!held(target, o.width, true, mine, *replay)) return std::string(o.title()) + ": outside what may be written";
@@ -219,13 +222,13 @@ std::string run_alloc(const Operation& o, Replay* replay) {
 }
 
 std::string run_launch(const Operation& o, Replay* replay) {
-  if (o.cooperative) return o.kernel + ": cooperative launches are not emulated";
-  if (o.cluster[0] > 1 || o.cluster[1] > 1 || o.cluster[2] > 1) return o.kernel + ": block clusters are not emulated";
   if (!replay->execute) {
     size_t first = replay->launched++ * kModelValues;
     if (first + kModelValues > replay->models.size()) return "it launched more than was planned";
     ptx_model(machine, &replay->models[first], (int)kModelValues);
   }
+  ptx_launch_attributes(machine, o.dependent && replay->after_launch, o.cooperative, o.cluster);
+  replay->after_launch = true;
   std::vector<uint8_t> parameters = o.bytes;
   parameters.resize(std::max<size_t>(parameters.size(), 64));
   std::string report = ptx_launch(machine, loaded, o.kernel.c_str(), o.grid, o.block, o.shared, parameters.data(),
@@ -259,7 +262,7 @@ std::string run_operation(const Operation& o, const Mapped& mine, Replay* replay
 void run(int id, Replay replay) {
   auto found = lists.find(id);
   if (found == lists.end()) return channel.fail("there is no list " + std::to_string(id));
-  for (size_t i = 0; i < globals.size(); ++i) memcpy(at(globals[i].real), pristine[i].data(), pristine[i].size());
+  for (size_t i = 0; replay.restore && i < globals.size(); ++i) memcpy(at(globals[i].real), pristine[i].data(), pristine[i].size());
   if (replay.execute) ptx_model(machine, nullptr, 0);
   for (const Operation& o : found->second) {
     replay.error = run_operation(o, mapped[id], &replay);
@@ -271,9 +274,10 @@ void run(int id, Replay replay) {
 }
 
 void do_call(std::istringstream& words) {
-  int id = 0, poison = -1;
-  words >> id >> poison;
+  int id = 0, poison = -1, accounting = 0, restore = 1;
+  words >> id >> poison >> accounting >> restore;
   Replay replay;
+  replay.restore = restore != 0;
   if (poison >= 0) replay.poison = poison;
   run(id, std::move(replay));
 }

@@ -6,8 +6,9 @@
 //   map ID N (SLOT AT WRITABLE ADDRESS BYTES NAME)...    a slot at an address; the tensor within it
 //   list ID COUNT               COUNT lines of a launch list follow; its scratch memory is mapped
 //   drop ID                     forget the list and the mappings of that number
-//   call ID POISON ACCOUNT      replay it once; scratch filled with byte POISON; with ACCOUNT 1, each piece of work timed
-//   time ID                     cold L2, then replay it between two events
+//   call ID POISON ACCOUNT RESTORE      replay it once; scratch filled with byte POISON; with ACCOUNT 1, each piece of
+//                               work timed; with RESTORE 1, global variables as they were at first
+//   time ID RESTORE             cold L2, then replay it between two events
 //   again ID COUNT              replay it COUNT times without a pause, timed from outside
 //   profile ID                  once to warm up, once between profiler marks
 //   fact QUESTION               what the recorder asked
@@ -102,7 +103,6 @@ void do_globals(std::istringstream& words) {
   channel.ok();
 }
 
-// Nothing that an earlier call left in a global variable is there for the next one.
 void restore_globals() {
   for (const Pristine& one : pristine)
     if (!one.bytes.empty()) driver().cuMemcpyHtoDAsync(one.address, one.bytes.data(), one.bytes.size(), stream);
@@ -314,10 +314,10 @@ void fill_scratch(const List& list, int poison) {
 void do_call(std::istringstream& words) {
   List* list = find(words);
   if (!list) return;
-  int poison = -1, accounting = 0;
-  words >> poison >> accounting;
+  int poison = -1, accounting = 0, restore = 1;
+  words >> poison >> accounting >> restore;
   if (list->error.empty()) {
-    restore_globals();
+    if (restore) restore_globals();
     fill_scratch(*list, poison < 0 ? 0xa5 : poison);
     replay(*list, accounting != 0);
     await(*list);
@@ -329,8 +329,10 @@ void do_time(std::istringstream& words) {
   List* list = find(words);
   if (!list) return;
   double wall = 0;
+  int restore = 1;
+  words >> restore;
   if (list->error.empty()) {
-    restore_globals();
+    if (restore) restore_globals();
     fill_scratch(*list, 0xa5);
     driver().cuCtxResetPersistingL2Cache();
     cudaDeviceSynchronize();

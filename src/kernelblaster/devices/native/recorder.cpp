@@ -6,7 +6,7 @@
 //                                for each job: a call, or several of which the last is recorded
 //   first on standard output:    ready GAPS\n, where GAPS says what of the sandbox is not to be had here
 //   answer on standard output:   for each job, in order: STATUS BYTES\n and the list. STATUS is what waitpid told, or
-//                                "late" where the limit had passed.
+//                                "late" where the limit had passed, or "skipped" where another one did not end well.
 // Common lines: folder PATH / object NAME / memory BYTES / gpu MEMORY NAME / attribute NUMBER VALUE / window BEGIN BYTES /
 // kernel NAME REGISTERS SHARED LOCAL CONSTANT THREADS (OFFSET BYTES)... / global NAME ADDRESS BYTES / fact VALUE QUESTION.
 #include <dlfcn.h>
@@ -173,7 +173,8 @@ void serve(char* text, size_t bytes, double limit_s, size_t count) {
   lines.str("");
   std::vector<Job> jobs(wanted.size());
   size_t started = 0, done = 0, side_by_side = (size_t)std::max(2l, sysconf(_SC_NPROCESSORS_ONLN));
-  while (done < jobs.size()) {
+  bool failed = false;   // one that did not end well: nobody needs the others
+  while (done < jobs.size() && !failed) {
     size_t running = started - done;
     while (started < jobs.size() && running < side_by_side) {
       int ends[2];
@@ -208,12 +209,22 @@ void serve(char* text, size_t bytes, double limit_s, size_t count) {
         char piece[1 << 16];
         ssize_t got = read(job.from, piece, sizeof piece);
         if (got > 0) job.list.append(piece, (size_t)got);
-        if (got <= 0) finish(job, false), ++done;
-        else if (job.list.size() > kMostAnswer) finish(job, true), ++done;
+        if (got > 0 && job.list.size() <= kMostAnswer) continue;
+        finish(job, got > 0);
+        ++done;
+        failed = failed || job.status != "0";
       } else if (now_s() > job.deadline) {
-        finish(job, true), ++done;
+        finish(job, true);
+        ++done;
+        failed = true;
       }
     }
+  }
+  for (auto& job : jobs) {
+    if (job.from >= 0) finish(job, true);
+    else if (!job.status.empty()) continue;
+    job.list.clear();
+    job.status = "skipped";
   }
   for (auto& job : jobs) {
     printf("%s %zu\n", job.status.c_str(), job.list.size());
