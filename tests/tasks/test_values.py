@@ -3,6 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelblaster.records import Tensor, Workload
+from kernelblaster.tasks.arrangements import SAFE
 from kernelblaster.tasks.values import fill, perturb, pool_from_distribution, pool_of
 
 TENSOR = Tensor(name="x", role="input", dtype="float32", dims=("a",))
@@ -11,7 +12,7 @@ CPU = torch.device("cpu")
 
 
 @given(
-    st.sampled_from(["written", "scaled", "large", "shifted", "ramp", "spiky"]),
+    st.sampled_from(sorted(SAFE)),
     st.integers(1, 3000),
     st.integers(0, 2**40),
 )
