@@ -21,9 +21,9 @@ def test_a_right_candidate_passes(bench) -> None:  # type: ignore[no-untyped-def
     verification = bench.verify(right)
     assert isinstance(verification, Verification)
     assert verification.deterministic
-    assert {c.workload for c in verification.cases} == {"tiny", "odd", "near", "primary", "small"}
+    assert {c.workload for c in verification.cases} == {"below", "beside", "above", "primary", "small"}
     titles = {c.distribution for c in verification.cases}
-    assert {"written", "scaled", "large", "shifted", "ramp", "spiky"} <= titles
+    assert {"written", "large", "shifted", "zero-rows", "rising", "level", "spiky", "nan"} <= titles
     assert {"written, x moved", "written, norm_weight moved", "written, norm_bias moved"} <= titles
 
 
