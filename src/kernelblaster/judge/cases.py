@@ -14,7 +14,7 @@ from kernelblaster.judge.baseline import Baseline
 from kernelblaster.records import Task, Tensor, Workload
 from kernelblaster.tasks.arrangements import PLANTED, Distribution
 from kernelblaster.tasks.domain import Domain
-from kernelblaster.tasks.size_draws import Kind, SizeDraws
+from kernelblaster.tasks.size_draws import SizeDraws
 
 # One of each row comes in every plan; of the row of faint values, two.
 ALWAYS: tuple[tuple[Distribution, ...], ...] = (
@@ -30,6 +30,8 @@ ALWAYS: tuple[tuple[Distribution, ...], ...] = (
     ("alternating",),
     ("spiky",),
     ("rising",),
+    ("peak",),
+    ("level",),
     ("level",),
     ("beginning",),
     ("end", "sorted"),
@@ -46,11 +48,16 @@ FAINT: tuple[Distribution, ...] = (
     "subnormals",
 )
 # What only long rows show: these go to the larger workloads first.
-LONG: tuple[Distribution, ...] = ("rising", "level", "beginning", "end", "sorted", "padded", "ramp")
+LONG: tuple[Distribution, ...] = ("peak", "rising", "level", "beginning", "end", "sorted", "padded", "ramp")
+# What repeats one value: a sum from left to right then errs in one direction with every term.
+REPEATING: tuple[Distribution, ...] = ("zeros", "equal", "zero-rows", "padded", "one-hot", "spiky")
+STRICT: tuple[Distribution, ...] = ("written", "scaled", "large", "shifted", "ramp")
 MOVED: tuple[Distribution, ...] = ("scaled", "negated", "shifted", "large")
 ALONE = 0.4  # how often an input keeps its own values where another one is rearranged
 EDGES = 3  # plans have so many cases with extents 1, 2 or 3
 SCALARS = 2
+ABOVE = 3  # sizes that are larger than the base's, each in one case
+LENIENCE, REPEATED = 3.0, 8  # what rearranged values are allowed over others; the longest row over this
 ROUNDS = 4  # where nothing is timed, so many calls with other values at the same addresses
 
 
@@ -86,6 +93,16 @@ class Case:
     def planted(self) -> bool:
         """Whether inputs hold what is not finite."""
         return self.distribution in PLANTED
+
+    @property
+    def lenience(self) -> float:
+        """Over what is allowed on the file's own values: rearranged ones are there to find what is plainly
+        wrong, and must not refuse an honest order of summation."""
+        if self.distribution in STRICT:
+            return 1.0
+        if self.distribution in REPEATING:
+            return max(LENIENCE, max(self.workload.sizes.values(), default=1) / REPEATED)
+        return LENIENCE
 
     def arrangement(self, position: int) -> Distribution:
         """How the values of an input tensor are arranged."""
@@ -179,11 +196,13 @@ class _Plan:
         """Cases at the larger draws and at the smallest extents; their kinds are not drawn elsewhere,
         but for what follows a row's beginning."""
         sizes, rng = self._sizes, self._rng
-        kinds: tuple[Kind, ...] = ("long", "above", "beside", "below")
-        larger = [rng.choice(drawn) for kind in kinds if (drawn := sizes.of(kind))]
-        if not self._small:
-            larger = larger or [w for w in self._task.workloads if w.name in ("odd", "near")]
-            larger.append(self._task.primary)
+        free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
+        above = [rng.choice(drawn) for name in free if (drawn := sizes.above(name))]
+        larger = [rng.choice(drawn)] if (drawn := sizes.of("beside")) else []
+        larger += [sizes.base, *rng.sample(above, min(ABOVE, len(above)))]
+        larger += [rng.choice(drawn)] if (drawn := sizes.of("below")) else []
+        if len(larger) == 1 and not self._small:
+            larger += [w for w in self._task.workloads if w.name in ("odd", "near")]
         found: list[Case] = []
         for workload in larger:
             chosen: Distribution = next((k for k in LONG if k in self._kinds), "written")

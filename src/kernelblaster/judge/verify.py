@@ -76,7 +76,8 @@ class Stop(Exception):
 class _Sample:
     """One output on one draw of values: how far each run of the candidate was from the truth, `own` how far
     PyTorch was, and `moved` how far one rounding of the inputs leads. `at_worst` is the candidate's own
-    number where it was furthest off. `excused`: PyTorch's own result is of no use there."""
+    number where it was furthest off. `excused`: PyTorch's own result is of no use there. `lenience` is a factor
+    on what is allowed."""
 
     tensor: Tensor
     found: tuple[Comparison, ...]
@@ -85,6 +86,7 @@ class _Sample:
     moved: Errors | None
     count: int
     excused: bool
+    lenience: float = 1.0
 
     @property
     def errors(self) -> Errors | None:
@@ -126,7 +128,9 @@ def _allowed(samples: Sequence[_Sample]) -> Errors:
     own = [one.own for one in samples if one.own is not None]
     moved = [one.moved for one in samples if one.moved is not None]
     dtype = getattr(torch, samples[0].tensor.dtype)
-    return bound(pooled(own) if own else None, pooled(moved) if moved else None, dtype, samples[0].count)
+    found = bound(pooled(own) if own else None, pooled(moved) if moved else None, dtype, samples[0].count)
+    lenience = samples[0].lenience
+    return Errors(**{m: getattr(found, m) * (1 if m == "lost" else lenience) for m in MEASURES})
 
 
 class Verifier:
@@ -308,8 +312,9 @@ class Verifier:
             excuse = self._excuse(case, tensor, exact, own if truth is not None else "no truth")
             if excuse is not None:
                 self._notes.append(f"{case.workload.name}/{case.title}: {excuse}")
+            excused = excuse is not None
             samples.append(
-                _Sample(tensor, tuple(found), at_worst, own, moved, exact.numel(), excuse is not None)
+                _Sample(tensor, tuple(found), at_worst, own, moved, exact.numel(), excused, case.lenience)
             )
         return samples
 

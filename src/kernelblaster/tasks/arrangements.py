@@ -35,6 +35,7 @@ Distribution = Literal[
     "alternating",
     "rising",
     "level",
+    "peak",
     "small-scale",
     "tiny-scale",
     "minute-scale",
@@ -62,7 +63,7 @@ WIDE_SCALES: dict[Distribution, tuple[int, int]] = {
     "tiny-scale": (-46, -27),
     "minute-scale": (-80, -60),
     "subnormal-scale": (-134, -128),
-    "huge-scale": (10, 20),
+    "huge-scale": (17, 22),
     "vast-scale": (30, 46),
 }
 HALF_SCALES: dict[Distribution, tuple[int, int]] = {
@@ -224,8 +225,8 @@ SAFE = frozenset(_CHOICES)
 
 
 def _first(rows: Rows) -> torch.Tensor:
-    """The beginning of rows along every axis (along some, where there are more than two): a few elements,
-    or up to an eighth of them."""
+    """The beginning of rows along every axis (along some, where there are more than two): one to four
+    elements, or up to an eighth of them (any magnitude being as likely), or up to half."""
     rng = rows.rng("first")
     wide = [axis for axis, extent in enumerate(rows.shape) if extent > 1]
     if len(wide) > 2:
@@ -233,8 +234,9 @@ def _first(rows: Rows) -> torch.Tensor:
     first = torch.zeros(rows.size, dtype=torch.bool, device=rows.device)
     for axis in wide:
         extent = rows.shape[axis]
-        length = rng.choice((1, 2, 4, 32, extent // 8))
-        first |= rows.coordinate(axis) < max(1, min(length, extent // 3))
+        eighth = max(1, extent // 8) ** rng.random()
+        length = rng.choice((rng.choice((1, 2, 4)), eighth, extent * rng.uniform(0.1, 0.5)))
+        first |= rows.coordinate(axis) < max(1, min(length, extent // 2))
     return first
 
 
@@ -301,6 +303,15 @@ def _level(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor
     return torch.where(_first(rows), values, values + side * SHIFT * _spread(pool))
 
 
+def _peak(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+    """About two places in the longest rows, anywhere, hold what is far larger than all else."""
+    rarity = max(4, max(rows.shape, default=1) // 2)
+    bits = (rows.position + rows.rng("peaks").getrandbits(40)) * 0x9E3779B97F4A7C1 % (1 << 62)
+    at = (bits ^ (bits >> 31)) * 0x5851F42D4C957F2D >> 33 & 0x3FFFFFFF
+    top = CONTRAST * max(float(pool[-1].abs()), float(pool[0].abs()))
+    return torch.where(at % rarity == 0, torch.full_like(values, top), values)
+
+
 def _subnormals(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
     rare = rows.position * 0x9E3779B1 % 8 == rows.rng("rare").randrange(8)
     return torch.where(rare, values * _scale("subnormal-scale", pool.dtype, rows), values)
@@ -333,6 +344,7 @@ _CHANGES = {
     "one-hot": _one_hot,
     "rising": _rising,
     "level": _level,
+    "peak": _peak,
     "subnormals": _subnormals,
 }
 # Where whole numbers take their lowest value; elsewhere they take their highest.

@@ -69,6 +69,7 @@ class SizeDraws:
         self._small = small
         self._limit_s = limit_s
         self._rng = rng or Random(secrets.randbits(256))
+        self._picked = self._rng.randrange(64)
         self.base = task.workload("small") if small else task.primary
         total = self.base.total_bytes(task.signature)
         cap = int(total * (2 if small else LARGEST_SHARE)) + (0 if small else LARGEST_EXTRA_BYTES)
@@ -96,6 +97,10 @@ class SizeDraws:
 
     def of(self, *kinds: Kind) -> list[Workload]:
         return [draw.workload for draw in self.draws if draw.kind in kinds]
+
+    def above(self, size: str) -> list[Workload]:
+        """Draws in which this size is larger than in the base."""
+        return [d.workload for d in self.draws if d.workload.sizes[size] > self.base.sizes[size]]
 
     def largest_bytes(self, tensor: Tensor) -> int:
         """The most that one tensor takes in any draw or in any of the task's own workloads that belong
@@ -142,7 +147,8 @@ class SizeDraws:
             return {name: max(1, _beside(rng, extent)) for name, extent in base.items()}
         if kind == "below":
             return {n: _ragged(rng, int(v * 2 ** rng.uniform(-3, 0))) for n, v in base.items()}
-        picked = rng.choice(names)
+        self._picked += 1  # in turn, so that every size is drawn above the base
+        picked = names[self._picked % len(names)]
         if kind == "above":
             wish = {n: _ragged(rng, int(v * rng.uniform(0.7, 1.1))) for n, v in base.items()}
             return wish | {picked: _ragged(rng, int(base[picked] * rng.uniform(1.05, 2.0)) + 1)}
