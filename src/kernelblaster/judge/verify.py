@@ -76,8 +76,8 @@ class Stop(Exception):
 class _Sample:
     """One output on one draw of values: how far each run of the candidate was from the truth, `own` how far
     PyTorch was, and `moved` how far one rounding of the inputs leads. `at_worst` is the candidate's own
-    number where it was furthest off. `excused`: PyTorch's own result is of no use there. `lenience` is a factor
-    on what is allowed."""
+    number where it was furthest off. `excused`: PyTorch's own result is of no use there. `lenience` is a
+    factor on what is allowed."""
 
     tensor: Tensor
     found: tuple[Comparison, ...]

@@ -99,8 +99,8 @@ class SizeDraws:
         return [draw.workload for draw in self.draws if draw.kind in kinds]
 
     def above(self, size: str) -> list[Workload]:
-        """Draws in which this size is larger than in the base."""
-        return [d.workload for d in self.draws if d.workload.sizes[size] > self.base.sizes[size]]
+        """Draws of the kinds `above` and `long` in which this size is larger than in the base."""
+        return [w for w in self.of("above", "long") if w.sizes[size] > self.base.sizes[size]]
 
     def largest_bytes(self, tensor: Tensor) -> int:
         """The most that one tensor takes in any draw or in any of the task's own workloads that belong
