@@ -82,7 +82,9 @@ def _draw(
     tensors = {}
     for position, tensor in enumerate(task.signature.input_tensors):
         value = torch.empty(workload.shape(tensor), dtype=getattr(torch, tensor.dtype))
-        fill(value, reference.pools[position], distribution, workload, SEED + position)
+        pool = reference.pools[position]
+        kept = "written" if float(pool.values[0]) >= 0 else distribution
+        fill(value, pool, kept, workload, SEED + position)
         tensors[tensor.name] = _bits(value)
     for position, tensor in enumerate(task.signature.parameters):
         original = reference.parameters[position]

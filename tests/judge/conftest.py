@@ -1,10 +1,13 @@
 """A layer norm on the fake device: small enough to judge hundreds of times, with parameters."""
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from kernelblaster.devices.device import Runner
 from kernelblaster.judge.baseline import ModuleBaseline
+from kernelblaster.judge.cases import CasePlanner
 from kernelblaster.judge.layout import slot_bytes, spare_bytes
 from kernelblaster.judge.timing import Timer, conclude
 from kernelblaster.judge.verify import Verifier
@@ -66,13 +69,17 @@ class Bench:
         self.task = task
         self.seed = seed
         self.device = FakeDevice(task.signature, seed=seed)
-        sizes = slot_bytes(task.signature, task.workloads)
-        self.device.arena(sizes, spare_bytes(task.signature, task.workloads))
         self.baseline = ModuleBaseline(task, self.device)
+        self.planner = CasePlanner(task, self.baseline, rng=Random(seed))
+        sizes = slot_bytes(task.signature, self.planner.workloads)
+        self.device.arena(sizes, spare_bytes(task.signature, self.planner.workloads))
+
+    def verifier(self, runner: Runner | None = None) -> Verifier:
+        cases = self.planner.draw(self.seed)
+        return Verifier(self.device, self.task, self.baseline, runner, self.seed, cases)  # type: ignore[arg-type]
 
     def verify(self, body: Body) -> Verification | Outcome:
-        runner = self.device.start(self.device.register(body))
-        return Verifier(self.device, self.task, self.baseline, runner, self.seed).verify()
+        return self.verifier(self.device.start(self.device.register(body))).verify()
 
     def judge(self, body: Body, duration_us: float = 50.0) -> Outcome:
         timing = self.time(body, duration_us)
@@ -80,7 +87,7 @@ class Bench:
 
     def time(self, body: Body, duration_us: float) -> Timing | Outcome:
         runner = self.device.start(self.device.register(body, duration_us))
-        verifier = Verifier(self.device, self.task, self.baseline, runner, self.seed)
+        verifier = self.verifier(runner)
         verification = verifier.verify()
         if not isinstance(verification, Verification):
             return verification

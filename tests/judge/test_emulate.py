@@ -64,17 +64,17 @@ def test_honest_controls_are_right_and_counted(judge: Judge, name: str) -> None:
 @pytest.mark.parametrize(
     ("candidate", "outcome", "reason"),
     [
-        (relu("if (i < n) out[i] = fmaxf(x[i], 0.f);"), Verification, ""),
+        (relu("if (i < n) out[i] = (x[i] < 0 ? 0 : x[i]);"), Verification, ""),
         (relu("if (i < n) out[i] = fabsf(x[i]);"), Incorrect, "wrong values"),
-        (relu("if (i < n - 1) out[i] = fmaxf(x[i], 0.f);"), Incorrect, "unwritten output"),
-        (relu("out[i] = fmaxf(x[i], 0.f);"), Rejected, "out-of-bounds"),
-        (relu("if (i < n) out[i] = x[i + 1] - x[i + 1] + fmaxf(x[i], 0.f);"), Rejected, "out-of-bounds"),
+        (relu("if (i < n - 1) out[i] = (x[i] < 0 ? 0 : x[i]);"), Incorrect, "unwritten output"),
+        (relu("out[i] = (x[i] < 0 ? 0 : x[i]);"), Rejected, "out-of-bounds"),
+        (relu("if (i < n) out[i] = x[i + 1] - x[i + 1] + (x[i] < 0 ? 0 : x[i]);"), Rejected, "out-of-bounds"),
         (
-            relu("if (i < n) out[i] = 0 * x[i] + fmaxf(x[i], 0.f);", "out, scratch, n"),
+            relu("if (i < n) out[i] = 0 * x[i] + (x[i] < 0 ? 0 : x[i]);", "out, scratch, n"),
             Rejected,
             "uninitialized",
         ),
-        (relu("if (i < n) out[i] = fmaxf(x[i], 0.f); __trap();"), Rejected, "trap"),
+        (relu("if (i < n) out[i] = (x[i] < 0 ? 0 : x[i]); __trap();"), Rejected, "trap"),
     ],
 )
 def test_what_the_machine_finds(judge: Judge, candidate: Candidate, outcome: type, reason: str) -> None:
@@ -88,7 +88,7 @@ def test_what_the_machine_finds(judge: Judge, candidate: Candidate, outcome: typ
 
 def test_findings_name_the_source_line(judge: Judge) -> None:
     task = CORPUS.task("tests/exploits/tasks/relu.py")
-    outcome = judge.check(task, relu("out[i] = fmaxf(x[i], 0.f);")).outcome
+    outcome = judge.check(task, relu("out[i] = (x[i] < 0 ? 0 : x[i]);")).outcome
     assert isinstance(outcome, Rejected) and "line 4" in outcome.evidence
 
 
@@ -114,7 +114,7 @@ def test_a_task_without_a_small_workload_says_so(judge: Judge) -> None:
     task = CORPUS.task("tests/exploits/tasks/relu.py")
     large = task.model_copy(update={"workloads": (task.primary,)})
     with pytest.raises(BadTask, match="give it one with SMALL"):
-        judge.check(large, relu("if (i < n) out[i] = fmaxf(x[i], 0.f);"))
+        judge.check(large, relu("if (i < n) out[i] = (x[i] < 0 ? 0 : x[i]);"))
 
 
 def test_unknown_gpus_are_named(compiler: str) -> None:

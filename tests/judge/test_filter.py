@@ -36,8 +36,8 @@ extern "C" void launch_gpu_implementation(float* out, const float* x, int64_t x_
   relu<<<(unsigned)((x_0 * x_1 + 127) / 128), 128, 0, stream>>>(out, x, x_0 * x_1);
 }
 """
-RIGHT = Candidate(source=SOURCE.replace("BODY", "fmaxf(x[i], 0.f)"))
-READS_BESIDE = Candidate(source=SOURCE.replace("BODY", "x[i + 1] != 7 ? fmaxf(x[i], 0.f) : 1"))
+RIGHT = Candidate(source=SOURCE.replace("BODY", "(x[i] < 0 ? 0 : x[i])"))
+READS_BESIDE = Candidate(source=SOURCE.replace("BODY", "x[i + 1] != 7 ? (x[i] < 0 ? 0 : x[i]) : 1"))
 
 
 class _Runner(EmulatedRunner):

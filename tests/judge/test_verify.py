@@ -5,7 +5,7 @@ import torch
 
 from kernelblaster.devices.device import CandidateDied, CandidateHung
 from kernelblaster.judge.precision import Comparison
-from kernelblaster.judge.verify import Stop, Verifier, _Sample, doubtful, plan
+from kernelblaster.judge.verify import Stop, _Sample, doubtful
 from kernelblaster.records import Incorrect, Rejected, RuntimeFailed, Task, TimedOut, Verification
 from kernelblaster.records.evaluation import Errors
 from kernelblaster.testing.fake_device import Call
@@ -21,9 +21,9 @@ def test_a_right_candidate_passes(bench) -> None:  # type: ignore[no-untyped-def
     verification = bench.verify(right)
     assert isinstance(verification, Verification)
     assert verification.deterministic
-    assert {c.workload for c in verification.cases} == {"tiny", "odd", "near", "primary", "small"}
+    assert {c.workload for c in verification.cases} == {"below", "beside", "above", "primary", "small"}
     titles = {c.distribution for c in verification.cases}
-    assert {"written", "scaled", "large", "shifted", "ramp", "spiky"} <= titles
+    assert {"written", "large", "shifted", "zero-rows", "rising", "level", "spiky", "nan"} <= titles
     assert {"written, x moved", "written, norm_weight moved", "written, norm_bias moved"} <= titles
 
 
@@ -223,7 +223,7 @@ def sample(task: Task, used: float, count: int = 3) -> _Sample:
     errors = own.model_copy(update={"rms": used * 1e-5})
     found = Comparison(errors, 0, 1.0, 1.0 + used * 1e-5)
     output = task.signature.outputs[0]
-    return _Sample(output, (found,), torch.tensor([found.got]), own, None, count, overflows=False)
+    return _Sample(output, (found,), torch.tensor([found.got]), own, None, count, excused=False)
 
 
 @pytest.mark.parametrize(
@@ -241,10 +241,10 @@ def sample(task: Task, used: float, count: int = 3) -> _Sample:
 def test_near_the_limit_more_draws_decide(  # type: ignore[no-untyped-def]
     bench, monkeypatch: pytest.MonkeyPatch, drawn: list[float], passes: bool, draws: int
 ) -> None:
-    verifier = Verifier(bench.device, bench.task, bench.baseline, None, 0)  # type: ignore[arg-type]
+    verifier = bench.verifier()
     left = list(drawn)
     monkeypatch.setattr(verifier, "_draw", lambda case, runs, layout: [sample(bench.task, left.pop(0))])
-    case = plan(bench.task)[0]
+    case = bench.planner.draw(0)[0]
     if passes:
         verifier._check(case, verifier._lay_out(case))
     else:
@@ -271,18 +271,19 @@ def test_what_is_plainly_wrong_once_is_not_excused_by_other_draws(  # type: igno
     bench, monkeypatch: pytest.MonkeyPatch, late: bool
 ) -> None:
     """Nor by those that are made because of another output."""
-    verifier = Verifier(bench.device, bench.task, bench.baseline, None, 0)  # type: ignore[arg-type]
+    verifier = bench.verifier()
     used = iter([0.05, 4.5, *[0.05] * 19] if late else [4.5, *[0.05] * 20])
     drawn = lambda case, runs, layout: [sample(bench.task, next(used)), sample(bench.task, 0.95)]  # noqa: E731
     monkeypatch.setattr(verifier, "_draw", drawn)
     with pytest.raises(Stop):
-        verifier._check(plan(bench.task)[0])
+        case = bench.planner.draw(0)[0]
+        verifier._check(case, verifier._lay_out(case))
     assert len(list(used)) == (15 if late else 20)
 
 
 def test_many_numbers_must_be_right_in_every_draw(bench, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     """Also where more is drawn because of another output."""
-    verifier = Verifier(bench.device, bench.task, bench.baseline, None, 0)  # type: ignore[arg-type]
+    verifier = bench.verifier()
     many = iter([0.4, 0.4, 1.5, *[0.4] * 18])
 
     def drawn(case: object, runs: int, layout: object) -> list[_Sample]:
@@ -290,4 +291,5 @@ def test_many_numbers_must_be_right_in_every_draw(bench, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(verifier, "_draw", drawn)
     with pytest.raises(Stop):
-        verifier._check(plan(bench.task)[0])
+        case = bench.planner.draw(0)[0]
+        verifier._check(case, verifier._lay_out(case))

@@ -1,7 +1,9 @@
 """What a candidate is compared with: the PyTorch module, or a CUDA task's own kernel."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from random import Random
 from typing import Any, Literal, Protocol
 
 import torch
@@ -11,6 +13,7 @@ from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.layout import Layout
 from kernelblaster.records import Task, Workload
 from kernelblaster.tasks.cuda_file import CudaFile
+from kernelblaster.tasks.domain import Domain, declared_domain, domain_of
 from kernelblaster.tasks.reference import open_reference
 from kernelblaster.tasks.values import Pool, pool_from_distribution
 
@@ -23,8 +26,18 @@ class Baseline(Protocol):
 
     title: str
     pools: list[Pool]
-    scalars: list[Any]
     parameters: list[torch.Tensor]
+
+    @property
+    def scalars(self) -> list[Any]: ...
+
+    def with_scalars(self, scalars: Sequence[Any] | None) -> AbstractContextManager[None]:
+        """Inside, these numbers take the place of the file's own (None: its own)."""
+        ...
+
+    def domain(self, workload: Workload, rng: Random) -> Domain:
+        """What values the inputs take, tried at a workload of this construction."""
+        ...
 
     def at(self, workload: Workload) -> "Baseline": ...
 
@@ -57,12 +70,21 @@ class ModuleBaseline:
         self._construction = workload.module
         self._other: ModuleBaseline | None = None
         self.pools = self._reference.pools
-        self.scalars = self._reference.scalars
         self.parameters = self._reference.parameters
         self._fast: Callable[[list[torch.Tensor]], list[torch.Tensor]] = self._reference.run
         if name != "eager":
             mode = "max-autotune-no-cudagraphs" if name == "max-autotune" else "default"
             self._fast = self._reference.compiled(mode)
+
+    @property
+    def scalars(self) -> list[Any]:
+        return self._reference.scalars
+
+    def with_scalars(self, scalars: Sequence[Any] | None) -> AbstractContextManager[None]:
+        return self._reference.with_scalars(scalars)
+
+    def domain(self, workload: Workload, rng: Random) -> Domain:
+        return domain_of(self._reference, workload, rng)
 
     def at(self, workload: Workload) -> "ModuleBaseline":
         if workload.module == self._construction:
@@ -119,20 +141,27 @@ class KernelBaseline:
         self.scalars: list[Any] = []
         self._parameter_pools = pools[count:]
         self.parameters: list[torch.Tensor] = []
-        self._drawn: dict[str, list[torch.Tensor]] = {}
+        self._drawn: dict[tuple[int, ...], list[torch.Tensor]] = {}
         self._device = device
         self._runner: Runner | None = None
 
     def at(self, workload: Workload) -> "KernelBaseline":
         """The same kernel; its parameters take the shapes of the workload, drawn once for each."""
-        if workload.name not in self._drawn:
+        sizes = tuple(workload.sizes.values())
+        if sizes not in self._drawn:
             tensors = zip(self._task.signature.parameters, self._parameter_pools, strict=True)
-            self._drawn[workload.name] = [
+            self._drawn[sizes] = [
                 p.values[torch.randint(len(p.values), workload.shape(t), device=p.values.device)]
                 for t, p in tensors
             ]
-        self.parameters = self._drawn[workload.name]
+        self.parameters = self._drawn[sizes]
         return self
+
+    def with_scalars(self, scalars: Sequence[Any] | None) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def domain(self, workload: Workload, rng: Random) -> Domain:
+        return declared_domain(self._task.source, self._task.path, self._task.signature.input_tensors)
 
     def start(self) -> None:
         """Load the kernel into a worker that shares the current arena."""

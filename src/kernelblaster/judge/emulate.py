@@ -6,13 +6,9 @@ from typing import Any
 
 from kernelblaster.devices.device import Work
 from kernelblaster.errors import BadTask
-from kernelblaster.judge.verify import Case, focus_cases
 from kernelblaster.records import KernelProfile, Metric, Profile, Task, Workload
-from kernelblaster.tasks.values import Distribution
 
 LARGEST_BYTES = 4 << 20
-ROUNDS = 12
-OTHERS: tuple[Distribution, ...] = ("scaled", "large", "shifted", "ramp", "spiky")
 
 
 def small_workload(task: Task) -> Workload:
@@ -24,18 +20,6 @@ def small_workload(task: Task) -> Workload:
             "(docs/tasks.md)."
         )
     return workload
-
-
-def emulated_cases(task: Task) -> list[Case]:
-    """The small workload in several arrangements, with each argument moved in turn, and then as often as a
-    timer would call it: other values at the same addresses."""
-    workload = small_workload(task)
-    return [
-        Case(workload, "written", runs=2, moved=False),
-        *(Case(workload, other) for other in OTHERS),
-        *focus_cases(task, workload),
-        *(Case(workload, "written", stays=True) for _ in range(ROUNDS)),
-    ]
 
 
 def counters(device: str, workload: str, work: Sequence[Work]) -> Profile | None:

@@ -20,15 +20,16 @@ from kernelblaster.devices.device import (
 )
 from kernelblaster.errors import BadTask, KernelBlasterError
 from kernelblaster.judge.baseline import Baseline, BaselineName, KernelBaseline, ModuleBaseline
+from kernelblaster.judge.cases import CasePlanner
 from kernelblaster.judge.compile import Binary, compile_candidate
-from kernelblaster.judge.emulate import counters, emulated_cases, small_workload
+from kernelblaster.judge.emulate import LARGEST_BYTES, counters, small_workload
 from kernelblaster.judge.layout import slot_bytes, spare_bytes
 from kernelblaster.judge.modelled import ModelledTimer
 from kernelblaster.judge.profile import Profiled, filled_layout, profile_candidates
 from kernelblaster.judge.stop import failure
 from kernelblaster.judge.sweep import variants
 from kernelblaster.judge.timing import Timer, conclude
-from kernelblaster.judge.verify import Verifier, plan
+from kernelblaster.judge.verify import Verifier
 from kernelblaster.ptx.machine import NotEmulated
 from kernelblaster.records import (
     Candidate,
@@ -79,6 +80,7 @@ class _Prepared:
     baseline: Baseline
     fitness: Fitness
     floor: Floor
+    planner: CasePlanner
     slots: list[int]
     spare: int
     modelled: ModelledTimer | None
@@ -227,15 +229,18 @@ class Judge:
         if not fitness.fit:
             raise BadTask(f"{task.name}: unfit to be scored: {'; '.join(fitness.problems)}")
         modelled = self.device.modelled
-        workloads = [small_workload(task)] if modelled else task.workloads
+        if modelled:
+            small_workload(task)  # or BadTask
         baseline = self._baseline(task)
+        planner = CasePlanner(task, baseline, small=modelled, most_bytes=LARGEST_BYTES if modelled else None)
         prepared = _Prepared(
             task=task,
             baseline=baseline,
             fitness=fitness,
             floor=floor_of(task, fitness),
-            slots=slot_bytes(task.signature, workloads),
-            spare=spare_bytes(task.signature, workloads),
+            planner=planner,
+            slots=slot_bytes(task.signature, planner.workloads),
+            spare=spare_bytes(task.signature, planner.workloads),
             modelled=ModelledTimer(self.device, task, baseline) if modelled else None,
         )
         self._prepared[task.digest] = prepared
@@ -304,9 +309,8 @@ class Judge:
             return Checked(Unsupported(reason=str(error)))
 
     def _verifier(self, prepared: _Prepared, runner: Runner) -> Verifier:
-        task = prepared.task
-        cases = emulated_cases(task) if self.device.modelled else plan(task)
-        return Verifier(self.device, task, prepared.baseline, runner, secrets.randbits(60), cases)
+        cases = prepared.planner.draw(secrets.randbits(60))
+        return Verifier(self.device, prepared.task, prepared.baseline, runner, secrets.randbits(60), cases)
 
     def _verify(self, verifier: Verifier) -> Checked:
         self.options.progress("verifying")

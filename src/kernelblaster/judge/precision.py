@@ -7,6 +7,7 @@ rounding: a candidate may be a stated factor worse, no more.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import hypot
 
 import torch
 
@@ -73,7 +74,7 @@ def compare(output: torch.Tensor, truth: torch.Tensor) -> Comparison:
             worst, index = float(peak), start + int(where)
         tile = max(tile, _worst_tile(error, right, tiny))
     count = max(exact.numel(), 1)
-    reference = max(scale, 1e-300)
+    reference = max(scale, torch.finfo(output.dtype).tiny)  # below that, numbers have fewer digits
     errors = Errors(
         rms=(squares / count) ** 0.5 / reference,
         worst=worst / reference,
@@ -110,8 +111,7 @@ def share_of(errors: Errors, allowed: Errors) -> float:
 
 def pooled(errors: Sequence[Errors]) -> Errors:
     """Of several draws together: the root mean square of each measure."""
-    squares = {m: sum(getattr(e, m) ** 2 for e in errors) / len(errors) for m in MEASURES}
-    return Errors(**{measure: square**0.5 for measure, square in squares.items()})
+    return Errors(**{m: hypot(*(getattr(e, m) for e in errors)) / len(errors) ** 0.5 for m in MEASURES})
 
 
 def all_finite(values: torch.Tensor) -> bool:

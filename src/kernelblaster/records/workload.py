@@ -6,12 +6,15 @@ from typing import Literal
 from kernelblaster.records.record import Record
 from kernelblaster.records.signature import DTYPE_BYTES, Signature, Tensor
 
+WorkloadName = Literal["primary", "odd", "near", "tiny", "small", "below", "beside", "above"]
+
 
 class Workload(Record):
     """Values for every size of a signature. `module` names the construction it belongs to:
-    the small workload may use smaller constructor arguments than the others."""
+    the small workload may use smaller constructor arguments than the others. `below`, `beside` and
+    `above` are drawn in secret (tasks/size_draws.py): several workloads share such a name."""
 
-    name: Literal["primary", "odd", "near", "tiny", "small"]
+    name: WorkloadName
     sizes: dict[str, int]
     module: Literal["primary", "small"] = "primary"
 

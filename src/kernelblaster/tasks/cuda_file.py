@@ -1,11 +1,11 @@
 """An existing `.cu` as a task: its tensors and sizes are declared in comments (docs/tasks.md)."""
 
 import re
-from typing import Literal
 
 from kernelblaster.errors import BadTask
 from kernelblaster.records import Signature, Size, Tensor, Workload
 from kernelblaster.records.signature import DTYPE_BYTES, Role
+from kernelblaster.records.workload import WorkloadName
 from kernelblaster.tasks.probe import FreeSize, near_sizes, odd_sizes
 
 MARK = "kernelblaster-task"
@@ -55,7 +55,7 @@ class CudaFile:
         places = enumerate(free.items())
         odd = {name: (odd_sizes(i, size) or [size.value])[0] for i, (name, size) in places}
         near = {name: near_sizes(i, size)[0] for i, (name, size) in enumerate(free.items())}
-        choices: list[tuple[Literal["primary", "odd", "near", "tiny", "small"], dict[str, int]]] = [
+        choices: list[tuple[WorkloadName, dict[str, int]]] = [
             ("primary", {}),
             ("odd", odd),
             ("near", near),

@@ -14,12 +14,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from kernelblaster.errors import BadTask
 from kernelblaster.records import Scalar, Signature, Size, Tensor, Workload
 from kernelblaster.records.signature import DTYPE_BYTES, Dtype
+from kernelblaster.records.workload import WorkloadName
 from kernelblaster.tasks import probe as sizes
 from kernelblaster.tasks.module_file import ModuleFile, call_module
 from kernelblaster.tasks.probe import FreeSize, Probe, Shapes
 
 SMALL_ELEMENTS = 1 << 17
-WorkloadName = Literal["primary", "odd", "near", "tiny", "small"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Facts:
     parameters: tuple[tuple[str, tuple[int, ...], Dtype], ...]
     outputs: tuple[tuple[tuple[int, ...], Dtype], ...]
     probe: Probe
+    small: bool = False
 
     @property
     def elements(self) -> int:
@@ -73,9 +74,10 @@ def convert(module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
     return module
 
 
-def learn(file: ModuleFile, dtype: torch.dtype, *, real: bool = False) -> Facts:
+def learn(file: ModuleFile, dtype: torch.dtype, *, real: bool = False, small: bool = False) -> Facts:
     """Build and run the module once: on fake tensors, which costs nothing at any size, or with
-    `real` on the CPU, which also finds what fake tensors let pass."""
+    `real` on the CPU, which also finds what fake tensors let pass. `small` says that the file's
+    constants are replaced by those of the small construction."""
     mode = nullcontext() if real else FakeTensorMode(allow_non_fake_inputs=True)
     with mode, sdpa_kernel(SDPBackend.MATH):
         module = convert(file.build(), dtype)
@@ -107,6 +109,7 @@ def learn(file: ModuleFile, dtype: torch.dtype, *, real: bool = False) -> Facts:
         ),
         outputs=tuple((tuple(o.shape), dtype_name(o.dtype)) for o in outputs),
         probe=Probe(tuple(tuple(t.shape) for t in tensors), run),
+        small=small,
     )
 
 
@@ -154,7 +157,7 @@ class Derivation:
         self.small: Facts | None = None
         if self.small_constants is not None:
             with file.replaced(self.small_constants):
-                self.small = learn(file, dtype, real=True)
+                self.small = learn(file, dtype, real=True, small=True)
             if not _same_structure(self.primary, self.small):
                 raise BadTask(f"{file.path}: SMALL changes the number or rank of tensors.")
         self.free = self._free_sizes()
@@ -289,25 +292,35 @@ class Derivation:
         return self._fixed[key]
 
     def _workload(self, name: WorkloadName, shapes: Shapes, facts: Facts) -> Workload:
-        outputs = facts.probe.outputs(shapes)
-        assert outputs is not None
-        values: dict[str, int] = {}
-        pairs = list(zip(self.signature.input_tensors, shapes, strict=True))
-        pairs += [
-            (tensor, shape)
-            for tensor, (_, shape, _) in zip(self.signature.parameters, facts.parameters, strict=True)
-        ]
-        pairs += list(zip(self.signature.outputs, outputs, strict=True))
-        for tensor, shape in pairs:
-            for dim, extent in zip(tensor.dims, shape, strict=True):
-                if values.setdefault(dim, extent) != extent:
-                    raise BadTask(
-                        f"{self.file.path}: in the {name} workload, {tensor.name} has {extent} where "
-                        f"size {dim} is {values[dim]}; give SMALL constants that keep equal sizes equal."
-                    )
-        ordered = {size.name: values[size.name] for size in self.signature.sizes}
-        module: Literal["primary", "small"] = "small" if name == "small" else "primary"
-        return Workload(name=name, sizes=ordered, module=module)
+        try:
+            return workload_of(name, self.signature, facts, shapes)
+        except UnequalSizes as error:
+            raise BadTask(
+                f"{self.file.path}: in the {name} workload, {error}; "
+                "give SMALL constants that keep equal sizes equal."
+            ) from error
+
+
+class UnequalSizes(ValueError):
+    """Two dimensions that share a size in the signature differ."""
+
+
+def workload_of(name: WorkloadName, signature: Signature, facts: Facts, shapes: Shapes) -> Workload:
+    """The workload with these input shapes, which the module must accept (`facts.probe`); UnequalSizes
+    where an output or parameter does not fit the signature's sizes."""
+    outputs = facts.probe.outputs(shapes)
+    assert outputs is not None
+    parameters = [shape for _, shape, _ in facts.parameters]
+    tensors = (*signature.input_tensors, *signature.parameters, *signature.outputs)
+    values: dict[str, int] = {}
+    for tensor, shape in zip(tensors, (*shapes, *parameters, *outputs), strict=True):
+        if len(tensor.dims) != len(shape):
+            raise UnequalSizes(f"{tensor.name} has {len(shape)} dimensions")
+        for dim, extent in zip(tensor.dims, shape, strict=True):
+            if values.setdefault(dim, extent) != extent:
+                raise UnequalSizes(f"{tensor.name} has {extent} where size {dim} is {values[dim]}")
+    ordered = {size.name: values[size.name] for size in signature.sizes}
+    return Workload(name=name, sizes=ordered, module="small" if facts.small else "primary")
 
 
 def _tensor(name: str, role: Any, dtype: Dtype, dims: list[str]) -> Tensor:

@@ -1,8 +1,9 @@
 """A task's PyTorch module, live: run on memory that the caller owns, in any precision."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -21,9 +22,13 @@ class ModuleReference:
     decides where they live and in which precision.
     """
 
-    def __init__(self, task: Task, construction: str, device: torch.device) -> None:
+    def __init__(
+        self, task: Task, construction: str, device: torch.device, donor: "ModuleReference | None" = None
+    ) -> None:
+        """`donor` is the same reference on another device, whose pools and scalars are taken over."""
         self.task = task
         self.device = device
+        self._construction = construction
         file = ModuleFile(task.source, task.path)
         # While being verified, an RNN's weights lie apart in the arena: slower, and no matter there.
         warnings.filterwarnings("ignore", message="RNN module weights")
@@ -32,25 +37,45 @@ class ModuleReference:
         with file.replaced(constants):
             torch.manual_seed(0)
             self._module = convert(file.build(), dtype)
-            with torch.device(device):
-                inputs = [cast(value, dtype) for value in file.inputs()]
+            inputs = [] if donor else self._inputs(file)
         state = self._module.state_dict(keep_vars=True)
         self.parameters = [state[name].detach().clone() for name in parameter_names(self._module)]
         self._module = self._module.to(device)
         self._slots = self._find_slots()
         self._own_memory = False
+        self._scalars: list[Any]
+        self.pools: list[Pool]
+        if donor is not None:
+            self._scalars = list(donor._scalars)
+            self.pools = [replace(pool, values=pool.values.to(device)) for pool in donor.pools]
+            return
         self._scalars = [None if isinstance(v, torch.Tensor) else v for v in inputs]
         workload = task.workload("small" if construction == "small" else "primary")
         tensors = [v for v in inputs if isinstance(v, torch.Tensor)]
-        self.pools: list[Pool] = [
-            pool_of(value, tensor, workload)
-            for value, tensor in zip(tensors, task.signature.input_tensors, strict=True)
-        ]
+        pairs = zip(tensors, task.signature.input_tensors, strict=True)
+        self.pools = [pool_of(value, tensor, workload) for value, tensor in pairs]
+
+    def on_host(self) -> "ModuleReference":
+        """The same module with the same pools and scalars in host memory, where a failed assertion is
+        an exception and not the end of a device."""
+        return ModuleReference(self.task, self._construction, torch.device("cpu"), donor=self)
 
     @property
     def scalars(self) -> list[Any]:
         """Numbers among the inputs, in order."""
         return [value for value in self._scalars if value is not None]
+
+    @contextmanager
+    def with_scalars(self, scalars: Sequence[Any] | None) -> Iterator[None]:
+        """Inside, `run` passes these numbers instead of the file's own (None: its own)."""
+        before = self._scalars
+        if scalars is not None:
+            moved = iter(scalars)
+            self._scalars = [None if value is None else next(moved) for value in before]
+        try:
+            yield
+        finally:
+            self._scalars = before
 
     def bind(self, parameters: list[torch.Tensor]) -> None:
         """Make the module use these tensors as its parameters (no copy). Buffers are copied, since a
@@ -105,6 +130,10 @@ class ModuleReference:
             return call_module(module, arguments)  # type: ignore[arg-type]
 
         return run
+
+    def _inputs(self, file: ModuleFile) -> list[Any]:
+        with torch.device(self.device):
+            return [cast(value, getattr(torch, self.task.dtype)) for value in file.inputs()]
 
     def _find_slots(self) -> list[tuple[torch.nn.Module, str]]:
         slots = []

@@ -1,24 +1,20 @@
 """Values for a task's tensors: drawn from the task's own, in several arrangements, on any device.
 
 Every value comes from a pool sampled from what `get_inputs()` returns (or from the declared
-distribution of a CUDA-source task), so that the module's domain is respected whatever it is.
-The same seed gives the same values, whatever the tensor's storage type, and large tensors are
-written piece by piece: filling needs no memory to speak of.
+distribution of a CUDA-source task). The same seed gives the same values, whatever the tensor's storage
+type, and large tensors are written piece by piece: filling needs no memory to speak of.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
 from kernelblaster.records import Tensor, Workload
+from kernelblaster.tasks.arrangements import Distribution, Rows, arranged, whole
 
-Distribution = Literal["written", "scaled", "large", "shifted", "ramp", "spiky"]
 POOL = 1 << 18
 PIECE = 1 << 24
-SCALES = {"scaled": 4.0, "large": 32.0}
-SHIFT = 32.0  # in standard deviations: means far larger than spreads
-TIES = 8  # how few different extremes there are among spikes: some are equal
 
 
 @dataclass(frozen=True)
@@ -60,20 +56,18 @@ def pool_from_distribution(text: str, dtype: torch.dtype, device: torch.device) 
 
 
 def fill(target: torch.Tensor, pool: Pool, distribution: Distribution, workload: Workload, seed: int) -> None:
-    """Write values into `target` (contiguous, any floating type for a floating pool)."""
+    """Write values into `target` (contiguous, any floating type for a floating pool). An arrangement that
+    changes values may leave the module's domain: tasks/domain.py knows which inputs take it."""
     flat = target.view(-1)
-    count = flat.numel()
     generator = torch.Generator(target.device).manual_seed(seed)
-    for start in range(0, count, PIECE):
+    bound = workload.sizes[pool.bound] if pool.bound is not None else None
+    for start in range(0, flat.numel(), PIECE):
         piece = flat[start : start + PIECE]
-        index = _indices(start, piece.numel(), count, len(pool.values), distribution, generator)
-        values = pool.values[index]
-        if distribution in SCALES and values.is_floating_point() and pool.values[0] < 0:
-            values = values * SCALES[distribution]
-        if distribution == "shifted" and values.is_floating_point() and pool.values[0] < 0:
-            values = values + SHIFT * pool.values.float().std().to(values.dtype)
-        if pool.bound is not None:
-            values = values % workload.sizes[pool.bound]
+        rows = Rows(start, piece.numel(), tuple(target.shape), seed, target.device)
+        if pool.values.is_floating_point():
+            values = arranged(pool.values, distribution, rows, generator)
+        else:
+            values = whole(pool.values, distribution, rows, generator, bound)
         piece.copy_(values)
     if pool.triangle == "upper":
         target.triu_()
@@ -82,7 +76,8 @@ def fill(target: torch.Tensor, pool: Pool, distribution: Distribution, workload:
 
 
 def perturb(target: torch.Tensor, original: torch.Tensor, seed: int, strength: float = 1.0) -> None:
-    """Write other values of the same kind as a parameter's own: positive stay positive."""
+    """Write other values of the same kind as a parameter's own: positive stay positive. Whole numbers
+    stay as they are: `shuffle` moves them."""
     generator = torch.Generator(target.device).manual_seed(seed)
     if not original.is_floating_point():
         target.copy_(original)
@@ -97,21 +92,12 @@ def perturb(target: torch.Tensor, original: torch.Tensor, seed: int, strength: f
     target.copy_(result.to(original.dtype))
 
 
-def _indices(
-    start: int, count: int, total: int, pool: int, distribution: Distribution, generator: Any
-) -> torch.Tensor:
-    device = generator.device
-    drawn = torch.randint(pool, (count,), generator=generator, device=device)
-    if distribution in ("written", "scaled", "large", "shifted"):
-        return drawn
-    if distribution == "ramp":
-        place = torch.arange(start, start + count, device=device, dtype=torch.float64)
-        trend = (place * (pool / total)).to(torch.int64)
-        return (trend + drawn // 8) % pool
-    rare = torch.randint(64, (count,), generator=generator, device=device) == 0
-    few = drawn // 2 % min(TIES, pool)
-    extreme = torch.where(drawn % 2 == 0, few, pool - 1 - few)
-    return torch.where(rare, extreme, torch.full_like(drawn, pool // 2) + drawn % 5 * (pool > 16))
+def shuffle(target: torch.Tensor, original: torch.Tensor, seed: int) -> None:
+    """Write a parameter's own values in another order: for whole numbers, which have no neighbours that
+    are known to be valid."""
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(original.numel(), generator=generator).to(original.device)
+    target.copy_(original.reshape(-1)[order].view(original.shape))
 
 
 def _triangle(value: torch.Tensor) -> Literal["upper", "lower"] | None:

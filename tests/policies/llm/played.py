@@ -21,7 +21,7 @@ def get_init_inputs():
 """
 FUSED = """__global__ void fused_kernel(float* __restrict__ out, const float* __restrict__ x, int64_t n) {
   const int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
-  if (i < n) out[i] = fmaxf(x[i], 0.0f) * 2.0f + 1.0f;
+  if (i < n) out[i] = (x[i] < 0 ? 0 : x[i]) * 2.0f + 1.0f;
 }
 
 extern "C" void launch_gpu_implementation(
@@ -32,23 +32,23 @@ extern "C" void launch_gpu_implementation(
 """
 VECTOR = [
     {
-        "search": "  if (i < n) out[i] = fmaxf(x[i], 0.0f) * 2.0f + 1.0f;\n",
+        "search": "  if (i < n) out[i] = (x[i] < 0 ? 0 : x[i]) * 2.0f + 1.0f;\n",
         "replace": "  const int64_t at = 4 * i;\n"
         "  if (at + 3 < n) {\n"
         "    float4 v = *(const float4*)(x + at);\n"
-        "    v.x = fmaxf(v.x, 0.0f) * 2.0f + 1.0f;\n"
-        "    v.y = fmaxf(v.y, 0.0f) * 2.0f + 1.0f;\n"
-        "    v.z = fmaxf(v.z, 0.0f) * 2.0f + 1.0f;\n"
-        "    v.w = fmaxf(v.w, 0.0f) * 2.0f + 1.0f;\n"
+        "    v.x = (v.x < 0 ? 0 : v.x) * 2.0f + 1.0f;\n"
+        "    v.y = (v.y < 0 ? 0 : v.y) * 2.0f + 1.0f;\n"
+        "    v.z = (v.z < 0 ? 0 : v.z) * 2.0f + 1.0f;\n"
+        "    v.w = (v.w < 0 ? 0 : v.w) * 2.0f + 1.0f;\n"
         "    *(float4*)(out + at) = v;\n"
         "  } else {\n"
-        "    for (int64_t k = at; k < n; ++k) out[k] = fmaxf(x[k], 0.0f) * 2.0f + 1.0f;\n"
+        "    for (int64_t k = at; k < n; ++k) out[k] = (x[k] < 0 ? 0 : x[k]) * 2.0f + 1.0f;\n"
         "  }\n",
     },
     {"search": "(n + 255) / 256)", "replace": "(n + 1023) / 1024)"},
 ]
 WRONG = FUSED.replace("* 2.0f + 1.0f", "* 2.0f + 1.5f")
-BROKEN = FUSED.replace("fmaxf(x[i], 0.0f)", "fmaxf(x[i], zero)")
+BROKEN = FUSED.replace("x[i] < 0 ? 0", "x[i] < zero ? zero")
 
 ROLES = {  # by the beginning of the question
     "Write a first candidate": "initial-writer",

@@ -113,7 +113,7 @@ def test_a_rejection_must_show_a_line_and_a_flag_never_rejects() -> None:
         model = Scripted(soft_verifier=told)
         return review_by_model(scene_of(relu()[0], model=model), Candidate(source=FUSED)).verdict
 
-    shown = "if (i < n) out[i] = fmaxf(x[i], 0.0f) * 2.0f + 1.0f;"
+    shown = "if (i < n) out[i] = (x[i] < 0 ? 0 : x[i]) * 2.0f + 1.0f;"
     assert reviewed("reject", shown) == "rejected"
     assert reviewed("reject", "return cached;") == "flagged"
     assert reviewed("flag", shown) == "flagged"
@@ -144,7 +144,7 @@ class Ranked(Around):
 
 
 def test_what_is_rejected_gives_way_to_the_next_fastest() -> None:
-    line = "if (i < n) out[i] = fmaxf(x[i], 0.0f) * 2.0f + 1.0f;"
+    line = "if (i < n) out[i] = (x[i] < 0 ? 0 : x[i]) * 2.0f + 1.0f;"
     told = {"verdict": "reject", "findings": [{"kind": "shortcut", "line": line, "why": "so"}]}
     session = Ranked()
     policy = MixedPolicy(None, cast_of([])[0], Scripted(soft_verifier=told), session)  # type: ignore[arg-type]

@@ -154,7 +154,7 @@ def test_a_failed_lowering_is_mended_by_what_was_said() -> None:
     assert again is not None and again.candidate.source == FUSED
     prompt = model.prompt()
     assert 'line 3: identifier "zero" is undefined' in prompt
-    assert "if (i < n) out[i] = fmaxf(x[i], zero) * 2.0f + 1.0f;" in prompt.split("</data")[0]
+    assert "if (i < n) out[i] = (x[i] < zero ? zero : x[i]) * 2.0f + 1.0f;" in prompt.split("</data")[0]
     evidence = "odd workload, values written: worst at out[3, 5]: expected 7.8, got 9.5"
     wrong = failed.model_copy(update={"outcome": Incorrect(reason="wrong values", evidence=evidence)})
     policy.retry(attempt, "kernel_fusion", again, wrong)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 
 from kernelblaster.policies.expert import families
+from kernelblaster.policies.expert.device_code import device_code
 from kernelblaster.policies.expert.families.loops import indented
 from kernelblaster.policies.expert.index import Index, product, text
 from kernelblaster.policies.expert.names import inner_name
@@ -73,7 +74,10 @@ def emit(plan: Plan) -> str:
         head = f"{template}__global__ void {together}{bound} {kernel.name}(\n{_wrapped(typed)}) {{"
         kernels.append("\n".join([head, *indented(emitted.body), "}"]))
         launches.append(_launch(kernel.name, emitted, plain))
-    return "\n\n".join([*helpers, *kernels, _launch_function(plan, launches)]) + "\n"
+    written = [*helpers, *kernels]
+    if any("nan_max(" in text or "nan_min(" in text for text in written):
+        written.insert(0, device_code("nan_extremes"))
+    return "\n\n".join([*written, _launch_function(plan, launches)]) + "\n"
 
 
 def known_sizes(kernel: Kernel, plan: Plan) -> dict[str, int]:

@@ -6,7 +6,7 @@ struct Exponentials {
   __device__ void take(T value) {
     const T scale = exp(-fabs(value - largest));
     if (value > largest) {
-      sum = sum * scale + 1;
+      sum = sum * scale + (1 + (value - value));  // an infinite value makes the sum NaN
       largest = value;
     } else if (value != -INFINITY) {
       sum += scale;

@@ -11,8 +11,8 @@ from kernelblaster.policies.expert.plan import Axis, Kernel, Plan, Stage
 FUNCTORS = {
     "sum": ("Sum", "a + b"),
     "product": ("Product", "a * b"),
-    "max": ("Largest", "b > a ? b : a"),
-    "min": ("Smallest", "b < a ? b : a"),
+    "max": ("Largest", "b > a || b != b ? b : a"),  # NaN wins, as in PyTorch
+    "min": ("Smallest", "b < a || b != b ? b : a"),
     "any": ("Any", "a || b"),
     "all": ("All", "a && b"),
 }
@@ -145,7 +145,7 @@ class Accumulator:
             return f"const {self.kind} {self.stage.name} = {running}.sum;"
         if self.stage.combine == "variation":
             left = f"{running}.squares - {running}.sum * {running}.sum / (double)({self.count})"
-            return f"const {self.kind} {self.stage.name} = fmax({left}, 0.0);"
+            return f"const {self.kind} {self.stage.name} = nan_max({left}, 0.0);"
         return f"const {self.kind} {self.stage.name} = {running};"
 
     @property

@@ -1,0 +1,265 @@
+"""Which values are tried at which sizes: the plan of one verification, drawn afresh for each.
+
+Every kind of value below comes in every plan; which size carries it, which inputs take it and in which
+order is drawn. Cheap cases come first: most wrong candidates end early.
+"""
+
+import secrets
+from dataclasses import dataclass
+from functools import cached_property
+from random import Random
+from typing import Any
+
+from kernelblaster.judge.baseline import Baseline
+from kernelblaster.records import Task, Tensor, Workload
+from kernelblaster.tasks.arrangements import PLANTED, Distribution
+from kernelblaster.tasks.domain import Domain
+from kernelblaster.tasks.size_draws import SizeDraws
+
+# One of each row comes in every plan; of the row of faint values, two.
+ALWAYS: tuple[tuple[Distribution, ...], ...] = (
+    ("large",),
+    ("shifted",),
+    ("negated",),
+    ("zeros",),
+    ("equal",),
+    ("zero-rows",),
+    ("one-row",),
+    ("padded",),
+    ("one-hot",),
+    ("alternating",),
+    ("spiky",),
+    ("rising",),
+    ("peak",),
+    ("level",),
+    ("level",),
+    ("beginning",),
+    ("end", "sorted"),
+    ("ramp", "scaled"),
+    ("huge-scale", "vast-scale"),
+    ("nan",),
+    ("infinite",),
+)
+FAINT: tuple[Distribution, ...] = (
+    "small-scale",
+    "tiny-scale",
+    "minute-scale",
+    "subnormal-scale",
+    "subnormals",
+)
+# What only long rows show: these go to the larger workloads first.
+LONG: tuple[Distribution, ...] = ("peak", "rising", "level", "beginning", "end", "sorted", "padded", "ramp")
+# What repeats one value: a sum from left to right then errs in one direction with every term.
+REPEATING: tuple[Distribution, ...] = ("zeros", "equal", "zero-rows", "padded", "one-hot", "spiky")
+STRICT: tuple[Distribution, ...] = ("written", "scaled", "large", "shifted", "ramp")
+MOVED: tuple[Distribution, ...] = ("scaled", "negated", "shifted", "large")
+ALONE = 0.4  # how often an input keeps its own values where another one is rearranged
+EDGES = 3  # plans have so many cases with extents 1, 2 or 3
+SCALARS = 2
+ABOVE = 3  # sizes that are larger than the base's, each in one case
+LENIENCE, REPEATED = 3.0, 8  # what rearranged values are allowed over others; the longest row over this
+ROUNDS = 4  # where nothing is timed, so many calls with other values at the same addresses
+
+
+@dataclass(frozen=True)
+class Case:
+    """One set of values on one workload. `inputs` are the arrangements of the input tensors, where these
+    differ from `distribution`. `focus` names the one argument that is moved strongly while all others keep
+    the file's own values; `moved` moves all parameters; `scalars` take the place of the file's own;
+    `shuffled` are whole-number parameters in another order. `stays` puts the tensors where the last case
+    that stays had them: a candidate that remembers results by address shows itself."""
+
+    workload: Workload
+    distribution: Distribution
+    runs: int = 1
+    moved: bool = True
+    focus: str | None = None
+    stays: bool = False
+    inputs: tuple[Distribution, ...] | None = None
+    scalars: tuple[Any, ...] | None = None
+    shuffled: frozenset[str] = frozenset()
+
+    @property
+    def title(self) -> str:
+        if self.focus:
+            return f"{self.distribution}, {self.focus} moved"
+        if self.scalars is not None:
+            return f"{self.distribution}, scalars {', '.join(f'{s:.6g}' for s in self.scalars)}"
+        if self.shuffled:
+            return f"{self.distribution}, {', '.join(sorted(self.shuffled))} shuffled"
+        return self.distribution
+
+    @property
+    def planted(self) -> bool:
+        """Whether inputs hold what is not finite."""
+        return self.distribution in PLANTED
+
+    @property
+    def lenience(self) -> float:
+        """Over what is allowed on the file's own values: rearranged ones are there to find what is plainly
+        wrong, and must not refuse an honest order of summation."""
+        if self.distribution in STRICT:
+            return 1.0
+        if self.distribution in REPEATING:
+            return max(LENIENCE, max(self.workload.sizes.values(), default=1) / REPEATED)
+        return LENIENCE
+
+    def arrangement(self, position: int) -> Distribution:
+        """How the values of an input tensor are arranged."""
+        return self.inputs[position] if self.inputs is not None else self.distribution
+
+
+class CasePlanner:
+    """Draws the plans of one task. With `small`, all sizes lie around the small workload, as a device needs
+    that executes every instruction; `most_bytes` then limits a draw. Sizes and domain are found when the
+    first plan is drawn, and then kept."""
+
+    def __init__(
+        self,
+        task: Task,
+        baseline: Baseline,
+        *,
+        small: bool = False,
+        most_bytes: int | None = None,
+        rng: Random | None = None,
+    ) -> None:
+        self._task = task
+        self._baseline = baseline
+        self._small = small
+        self._rng = rng or Random(secrets.randbits(256))
+        self.sizes = SizeDraws(task, small=small, most_bytes=most_bytes, rng=self._rng)
+
+    @property
+    def workloads(self) -> tuple[Workload, ...]:
+        """Every workload that a plan may have: what memory must be set up for."""
+        own = (self.sizes.base,) if self._small else self._task.workloads
+        return (*own, *(draw.workload for draw in self.sizes.draws))
+
+    def largest_bytes(self, tensor: Tensor) -> int:
+        """The most that a tensor takes in any plan."""
+        return max(workload.bytes(tensor) for workload in self.workloads)
+
+    def draw(self, seed: int) -> list[Case]:
+        """The plan for one candidate."""
+        return _Plan(self._task, self.sizes, self.domain, Random(seed), self._small).cases()
+
+    @cached_property
+    def domain(self) -> Domain:
+        """Tried at the small construction where that has the same scalars: there it costs least."""
+        base = self.sizes.base
+        small = self._task.small
+        if small is not None and self._baseline.at(small).scalars == self._baseline.at(base).scalars:
+            return self._baseline.at(small).domain(small, self._rng)
+        smallest = min(
+            self.workloads, key=lambda w: (w.module != base.module, w.total_bytes(self._task.signature))
+        )
+        return self._baseline.at(smallest).domain(smallest, self._rng)
+
+
+class _Plan:
+    def __init__(self, task: Task, sizes: SizeDraws, domain: Domain, rng: Random, small: bool) -> None:
+        self._task = task
+        self._sizes = sizes
+        self._domain = domain
+        self._rng = rng
+        self._small = small
+        own = (sizes.base,) if small else (task.held_out or (task.primary,))
+        cheap = min(own, key=lambda w: w.total_bytes(task.signature))
+        self._few = sizes.of("few") or [cheap]
+        self._kinds = self._drawn_kinds()
+
+    def cases(self) -> list[Case]:
+        base, rng = self._sizes.base, self._rng
+        first = Case(rng.choice(self._few), "written", runs=2, moved=False)
+        found = [Case(rng.choice(self._sizes.of("edge") or self._few), "written")]
+        found += self._sized()
+        found += [self._case(rng.choice(self._few), kind) for kind in self._kinds]
+        found += self._focused() + self._scalars()
+        if self._domain.shuffled:
+            found.append(Case(rng.choice(self._few), "written", shuffled=self._domain.shuffled))
+        if self._small:
+            found.append(Case(base, "written", runs=2, moved=False))
+        elif self._task.small is not None and self._task.small_declared:
+            found.append(Case(self._task.small, "written"))
+        found.sort(key=self._cost)
+        last = [Case(base, "written", stays=True) for _ in range(ROUNDS)]
+        return [first, *found, *(last if self._small else [Case(base, "written", runs=3, moved=False)])]
+
+    def _drawn_kinds(self) -> list[Distribution]:
+        """In random order, those that some input takes."""
+        rows = [self._rng.choice(row) for row in ALWAYS] + self._rng.sample(FAINT, 2)
+        self._rng.shuffle(rows)
+        inputs = range(len(self._task.signature.input_tensors))
+        return [kind for kind in rows if any(self._domain.takes(i, kind) for i in inputs)]
+
+    def _sized(self) -> list[Case]:
+        """Cases at the larger draws and at the smallest extents; their kinds are not drawn elsewhere,
+        but for what follows a row's beginning."""
+        sizes, rng = self._sizes, self._rng
+        free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
+        above = [rng.choice(drawn) for name in free if (drawn := sizes.above(name))]
+        larger = [rng.choice(drawn)] if (drawn := sizes.of("beside")) else []
+        larger += [sizes.base, *rng.sample(above, min(ABOVE, len(above)))]
+        larger += [rng.choice(drawn)] if (drawn := sizes.of("below")) else []
+        if len(larger) == 1 and not self._small:
+            larger += [w for w in self._task.workloads if w.name in ("odd", "near")]
+        found: list[Case] = []
+        for workload in larger:
+            chosen: Distribution = next((k for k in LONG if k in self._kinds), "written")
+            if chosen in self._kinds:
+                self._kinds.remove(chosen)
+            found.append(self._case(workload, chosen))
+        edges = sizes.of("edge")
+        for workload in rng.sample(edges, min(EDGES, len(edges))):
+            if self._kinds:
+                found.append(self._case(workload, self._kinds.pop()))
+        return found
+
+    def _case(self, workload: Workload, kind: Distribution) -> Case:
+        """Of several inputs that take a kind of values, some keep their own now and then."""
+        inputs: list[Distribution] = [
+            kind if self._domain.takes(position, kind) else "written"
+            for position in range(len(self._task.signature.input_tensors))
+        ]
+        takers = [position for position, chosen in enumerate(inputs) if chosen == kind]
+        if len(takers) > 1 and kind != "written":
+            kept = self._rng.choice(takers)
+            for position in takers:
+                if position != kept and self._rng.random() < ALONE:
+                    inputs[position] = "written"
+        return Case(workload, kind, inputs=tuple(inputs))
+
+    def _focused(self) -> list[Case]:
+        """One case for each floating argument, in which it alone is moved; none where there is only one."""
+        signature = self._task.signature
+        if len(signature.tensors) <= 2:
+            return []
+        found = []
+        for tensor in signature.read_tensors:
+            if not tensor.floating:
+                continue
+            inputs: list[Distribution] = ["written"] * len(signature.input_tensors)
+            if tensor in signature.input_tensors:
+                place = signature.input_tensors.index(tensor)
+                inputs[place] = self._rng.choice(
+                    [k for k in MOVED if self._domain.takes(place, k)] or ["ramp"]
+                )
+            workload = self._rng.choice(self._few)
+            found.append(Case(workload, "written", moved=False, focus=tensor.name, inputs=tuple(inputs)))
+        return found
+
+    def _scalars(self) -> list[Case]:
+        """Every scalar moved at least once, and SCALARS more."""
+        moves = list(self._domain.scalars)
+        if not moves:
+            return []
+        chosen = self._rng.sample(moves, min(SCALARS, len(moves)))
+        for place in range(len(moves[0])):
+            usual = max((move[place] for move in moves), key=[move[place] for move in moves].count)
+            moving = [move for move in moves if move[place] != usual] or moves
+            chosen.append(self._rng.choice(moving))
+        return [Case(self._rng.choice(self._few), "written", scalars=move) for move in dict.fromkeys(chosen)]
+
+    def _cost(self, case: Case) -> float:
+        """Bytes in powers of four, so that cases of about one cost keep their random order."""
+        return (case.runs * case.workload.total_bytes(self._task.signature)).bit_length() // 2

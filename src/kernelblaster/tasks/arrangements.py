@@ -1,0 +1,357 @@
+"""How a tensor's values are arranged: levels, scales and structure within rows, drawn from a pool.
+
+An arrangement takes the sorted pool of a tensor's own values and a seed, and gives the values of any piece
+of the tensor. Those in SAFE only choose values from the pool, so they stay in whatever domain it has. The
+others change values (negate, scale, shift, set to zero): whether an input takes them is tried out once
+(tasks/domain.py). A row runs along an axis that the seed chooses.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from random import Random
+from typing import Literal
+
+import torch
+
+Distribution = Literal[
+    "written",
+    "scaled",
+    "large",
+    "shifted",
+    "ramp",
+    "spiky",
+    "negated",
+    "zeros",
+    "equal",
+    "zero-rows",
+    "one-row",
+    "padded",
+    "one-hot",
+    "beginning",
+    "end",
+    "sorted",
+    "alternating",
+    "rising",
+    "level",
+    "peak",
+    "small-scale",
+    "tiny-scale",
+    "minute-scale",
+    "subnormal-scale",
+    "subnormals",
+    "huge-scale",
+    "vast-scale",
+    "nan",
+    "infinite",
+    "planted-high",
+    "planted-low",
+]
+# Not finite: what PyTorch itself makes of them says whether they are used. The last two put large numbers
+# of either sign where `nan` and `infinite` put theirs, to learn which outputs depend on those places.
+PLANTED: frozenset[Distribution] = frozenset({"nan", "infinite", "planted-high", "planted-low"})
+SHIFT = 32.0  # in standard deviations: means far larger than spreads
+TIES = 8  # how few different extremes there are among spikes: some are equal
+CONTRAST = 64.0  # the rest of a row over its beginning, or one row over the others
+PLANTS = 3
+# Powers of two by which values are multiplied, from and to: exact until numbers become subnormal.
+WIDE_SCALES: dict[Distribution, tuple[int, int]] = {
+    "scaled": (2, 2),
+    "large": (5, 5),
+    "small-scale": (-20, -7),
+    "tiny-scale": (-46, -27),
+    "minute-scale": (-80, -60),
+    "subnormal-scale": (-134, -128),
+    "huge-scale": (17, 22),
+    "vast-scale": (30, 46),
+}
+HALF_SCALES: dict[Distribution, tuple[int, int]] = {
+    "scaled": (2, 2),
+    "large": (5, 5),
+    "small-scale": (-6, -3),
+    "tiny-scale": (-9, -7),
+    "minute-scale": (-13, -10),
+    "subnormal-scale": (-19, -15),
+    "huge-scale": (4, 7),
+    "vast-scale": (8, 11),
+}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Where in a tensor the elements of one piece lie: `along` their row, and in which row. The piece has
+    `size` elements from the flat position `start` on. `rng` is seeded alike for every piece of a tensor."""
+
+    start: int
+    size: int
+    shape: tuple[int, ...]
+    seed: int
+    device: torch.device
+
+    @cached_property
+    def position(self) -> torch.Tensor:
+        return torch.arange(self.start, self.start + self.size, device=self.device)
+
+    @cached_property
+    def axis(self) -> int:
+        """Chosen by the seed among those with more than one element; the last one half of the time."""
+        wide = [axis for axis, extent in enumerate(self.shape) if extent > 1] or [max(0, len(self.shape) - 1)]
+        rng = self.rng("axis")
+        return wide[-1] if rng.random() < 0.5 else rng.choice(wide)
+
+    @property
+    def extent(self) -> int:
+        return self.shape[self.axis] if self.shape else 1
+
+    @property
+    def count(self) -> int:
+        return prod(self.shape) // max(self.extent, 1)
+
+    @cached_property
+    def along(self) -> torch.Tensor:
+        return self.coordinate(self.axis)
+
+    def coordinate(self, axis: int) -> torch.Tensor:
+        if not self.shape:
+            return torch.zeros_like(self.position)
+        return self.position // prod(self.shape[axis + 1 :]) % self.shape[axis]
+
+    @cached_property
+    def row(self) -> torch.Tensor:
+        return self.position // (self._stride * self.extent) * self._stride + self.position % self._stride
+
+    def rng(self, purpose: str) -> Random:
+        return Random(f"{self.seed} {purpose}")
+
+    def hashed(self) -> torch.Tensor:
+        """For each element a number below 2^30 that only its row and the seed decide."""
+        bits = (self.row + self.rng("hash").getrandbits(40)) * 0x9E3779B97F4A7C1 % (1 << 62)
+        return (bits ^ (bits >> 29)) * 0x5851F42D4C957F2D >> 33 & 0x3FFFFFFF
+
+    @property
+    def _stride(self) -> int:
+        return prod(self.shape[self.axis + 1 :])
+
+
+def arranged(
+    pool: torch.Tensor, distribution: Distribution, rows: Rows, generator: torch.Generator
+) -> torch.Tensor:
+    """Floating values for one piece. The generator is at the same place for any storage type."""
+    drawn = torch.randint(len(pool), (rows.size,), generator=generator, device=pool.device)
+    if distribution in SAFE:
+        return pool[_CHOICES[distribution](len(pool), rows, drawn, generator)]
+    values = pool[drawn]
+    if distribution in WIDE_SCALES:
+        return values * _scale(distribution, pool.dtype, rows)
+    if distribution in PLANTED:
+        return _planted(values, pool, distribution, rows)
+    return _CHANGES[distribution](values, pool, rows)
+
+
+def whole(
+    pool: torch.Tensor, distribution: Distribution, rows: Rows, generator: torch.Generator, bound: int | None
+) -> torch.Tensor:
+    """Whole numbers or truth values for one piece, below `bound` where there is one: drawn from the pool,
+    or the extremes, all equal, in order."""
+    drawn = torch.randint(len(pool), (rows.size,), generator=generator, device=pool.device)
+    values, low, high = pool[drawn], pool[0], pool[-1]
+    if bound is not None:
+        values, low, high = values % bound, low % bound, torch.full_like(high, bound - 1)
+    if distribution in ("zeros", "minute-scale"):
+        return low.expand_as(values)
+    if distribution in ("equal", "vast-scale"):
+        return (high if rows.rng("equal").random() < 0.5 else values[0]).expand_as(values)
+    if distribution in _EVEN:
+        return torch.where(_EVEN[distribution](rows, drawn), low, high)
+    if distribution in ("sorted", "ramp", "level") and pool.dtype != torch.bool:
+        stride = rows.rng("stride").choice((1, 3, 7, 11))
+        return low + (rows.position * stride % (int(high - low) + 1)).to(pool.dtype)
+    return values
+
+
+_Choice = Callable[[int, Rows, torch.Tensor, torch.Generator], torch.Tensor]
+
+
+def _written(size: int, rows: Rows, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return drawn
+
+
+def _ramp(size: int, rows: Rows, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    trend = (rows.position.double() * (size / prod(rows.shape))).to(torch.int64)
+    return (trend + drawn // 8) % size
+
+
+def _spiky(size: int, rows: Rows, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Nearly all alike, some extremes, some of them equal."""
+    rare = torch.randint(64, drawn.shape, generator=generator, device=drawn.device) == 0
+    few = drawn // 2 % min(TIES, size)
+    extreme = torch.where(drawn % 2 == 0, few, size - 1 - few)
+    return torch.where(rare, extreme, torch.full_like(drawn, size // 2) + drawn % 5 * (size > 16))
+
+
+def _beginning(size: int, rows: Rows, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Rows begin with the pool's lowest or highest values and go on at its other end."""
+    if rows.rng("high").random() < 0.5:
+        return torch.where(_first(rows), size - 1 - drawn // 4, drawn // 2)
+    return torch.where(_first(rows), drawn // 4, drawn // 2 + size // 2)
+
+
+def _end(size: int, rows: Rows, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """The last element of a row is its largest."""
+    return torch.where(rows.along == rows.extent - 1, torch.full_like(drawn, size - 1), drawn * 3 // 4)
+
+
+def _sorted(size: int, rows: Rows, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    rising = rows.along * size // rows.extent
+    return rising if rows.rng("down").random() < 0.5 else size - 1 - rising
+
+
+def _alternating(size: int, rows: Rows, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return drawn // 2 + rows.along % 2 * (size // 2)
+
+
+# The pool is sorted: these give places in it.
+_CHOICES: dict[Distribution, _Choice] = {
+    "written": _written,
+    "ramp": _ramp,
+    "spiky": _spiky,
+    "beginning": _beginning,
+    "end": _end,
+    "sorted": _sorted,
+    "alternating": _alternating,
+}
+SAFE = frozenset(_CHOICES)
+
+
+def _first(rows: Rows) -> torch.Tensor:
+    """The beginning of rows along every axis (along some, where there are more than two): one to four
+    elements, or up to an eighth of them (any magnitude being as likely), or up to half."""
+    rng = rows.rng("first")
+    wide = [axis for axis, extent in enumerate(rows.shape) if extent > 1]
+    if len(wide) > 2:
+        wide = [axis for axis in wide if rng.random() < 0.6] or [rng.choice(wide)]
+    first = torch.zeros(rows.size, dtype=torch.bool, device=rows.device)
+    for axis in wide:
+        extent = rows.shape[axis]
+        eighth = max(1, extent // 8) ** rng.random()
+        length = rng.choice((rng.choice((1, 2, 4)), eighth, extent * rng.uniform(0.1, 0.5)))
+        first |= rows.coordinate(axis) < max(1, min(length, extent // 2))
+    return first
+
+
+def _padding(rows: Rows) -> torch.Tensor:
+    """The end of each row, at another place in each."""
+    return rows.along >= rows.hashed() % rows.extent + 1
+
+
+def _scale(distribution: Distribution, dtype: torch.dtype, rows: Rows) -> float:
+    low, high = (HALF_SCALES if dtype == torch.float16 else WIDE_SCALES)[distribution]
+    return 2.0 ** rows.rng("scale").randint(low, high)
+
+
+def _spread(pool: torch.Tensor) -> float:
+    return float(pool.float().std()) if len(pool) > 1 else 1.0
+
+
+def _shifted(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+    return values + SHIFT * _spread(pool)
+
+
+def _negated(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+    return -values
+
+
+def _zeros(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+    return torch.zeros_like(values)
+
+
+def _equal(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+    """A power of two, so that sums of it are exact in any order."""
+    value = float(pool[rows.rng("equal").randrange(len(pool))])
+    mantissa, exponent = torch.frexp(torch.tensor(value or 1.0, dtype=torch.float64))
+    power = float(torch.ldexp(torch.tensor(1.0, dtype=torch.float64), exponent - 1))
+    return torch.full_like(values, power if float(mantissa) > 0 else -power)
+
+
+def _zero_rows(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+    """A quarter of the rows, and one in any case."""
+    chosen = rows.rng("row").randrange(max(rows.count, 1))
+    return torch.where((rows.hashed() % 4 == 0) | (rows.row == chosen), torch.zeros_like(values), values)
+
+
+def _one_row(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+    return torch.where(rows.row == rows.rng("row").randrange(max(rows.count, 1)), values * CONTRAST, values)
+
+
+def _padded(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+    return torch.where(_padding(rows), torch.zeros_like(values), values)
+
+
+def _one_hot(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+    return torch.where(rows.along == rows.hashed() % rows.extent, values, torch.zeros_like(values))
+
+
+def _rising(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+    """What follows the beginning of a row is far larger."""
+    return torch.where(_first(rows), values, values * CONTRAST)
+
+
+def _level(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+    """What follows the beginning of a row lies at another level, on either side."""
+    side = rows.rng("side").choice((-1.0, 1.0, 4.0))
+    return torch.where(_first(rows), values, values + side * SHIFT * _spread(pool))
+
+
+def _peak(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+    """About two places in the longest rows, anywhere, hold what is far larger than all else."""
+    rarity = max(4, max(rows.shape, default=1) // 2)
+    bits = (rows.position + rows.rng("peaks").getrandbits(40)) * 0x9E3779B97F4A7C1 % (1 << 62)
+    at = (bits ^ (bits >> 31)) * 0x5851F42D4C957F2D >> 33 & 0x3FFFFFFF
+    top = CONTRAST * max(float(pool[-1].abs()), float(pool[0].abs()))
+    return torch.where(at % rarity == 0, torch.full_like(values, top), values)
+
+
+def _subnormals(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+    rare = rows.position * 0x9E3779B1 % 8 == rows.rng("rare").randrange(8)
+    return torch.where(rare, values * _scale("subnormal-scale", pool.dtype, rows), values)
+
+
+def _planted(
+    values: torch.Tensor, pool: torch.Tensor, distribution: Distribution, rows: Rows
+) -> torch.Tensor:
+    """A few places that hold what is not finite, or a number far larger than all others."""
+    total = prod(rows.shape)
+    rng = rows.rng("plants")
+    large = 2.0**10 * max(float(pool[-1].abs()), float(pool[0].abs()), 1.0)
+    signs = [rng.choice((-1.0, 1.0)) for _ in range(PLANTS)]
+    values = values.clone()
+    for sign in signs:
+        value = {"nan": float("nan"), "infinite": sign * float("inf"), "planted-high": large}
+        at = rows.position == rng.randrange(total)
+        values[at] = value.get(distribution, -large)
+    return values
+
+
+_CHANGES = {
+    "shifted": _shifted,
+    "negated": _negated,
+    "zeros": _zeros,
+    "equal": _equal,
+    "zero-rows": _zero_rows,
+    "one-row": _one_row,
+    "padded": _padded,
+    "one-hot": _one_hot,
+    "rising": _rising,
+    "level": _level,
+    "peak": _peak,
+    "subnormals": _subnormals,
+}
+# Where whole numbers take their lowest value; elsewhere they take their highest.
+_EVEN: dict[Distribution, Callable[[Rows, torch.Tensor], torch.Tensor]] = {
+    "alternating": lambda rows, drawn: rows.along % 2 == 0,
+    "one-hot": lambda rows, drawn: rows.along != rows.hashed() % rows.extent,
+    "padded": lambda rows, drawn: _padding(rows),
+    "spiky": lambda rows, drawn: drawn % 2 == 0,
+    "end": lambda rows, drawn: drawn % 2 == 0,
+}

@@ -1,0 +1,235 @@
+"""Sizes drawn in secret: workloads below, beside and above a task's own, which no file foretells.
+
+Which sizes a module accepts is found by trying, and trying costs milliseconds to seconds. So a pool of
+up to POOL accepted draws is made once for each task and process, with a random generator that nobody can
+predict, and every evaluation takes some of them.
+"""
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from random import Random
+from typing import Literal
+
+import torch
+
+from kernelblaster.errors import BadTask
+from kernelblaster.records import Task, Tensor, Workload
+from kernelblaster.records.workload import WorkloadName
+from kernelblaster.tasks.derive import Facts, UnequalSizes, find_small, learn, workload_of
+from kernelblaster.tasks.module_file import ModuleFile
+
+# few: a few hundred kilobytes, no extent below 4; edge: some extents 1, 2 or 3; below: up to the base;
+# beside: off by little; above: larger than the base; long: one size far above, another 1, 2 or 3.
+Kind = Literal["few", "edge", "below", "beside", "above", "long"]
+POOL = 24
+ROUND: tuple[Kind, ...] = ("few", "edge", "long", "above", "few", "beside", "below", "few", "edge", "long")
+NAMES: dict[Kind, WorkloadName] = {
+    "few": "below",
+    "edge": "below",
+    "below": "below",
+    "beside": "beside",
+    "above": "above",
+    "long": "above",
+}
+FEW_BYTES = 256 << 10
+LARGEST_SHARE, LARGEST_EXTRA_BYTES = 1.3, 4 << 20  # all tensors together, over the base's
+LONGEST = 2.5  # times the base's extent
+SHORT_LONGEST = 8.0  # the same where the base is a small workload
+LIMIT_S = 3.0
+ATTEMPTS = 4  # draws of a kind before it is given up for this round
+STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One accepted set of sizes and the kind of draw that it came from."""
+
+    kind: Kind
+    workload: Workload
+
+
+class SizeDraws:
+    """The pool of one task: around its primary workload, or with `small` around its small one (which then
+    must exist). `most_bytes` limits all tensors of a draw together, beside the limits above; `limit_s`
+    the time that is spent on trying. `rng` is for tests: it makes the draws repeatable."""
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        small: bool = False,
+        most_bytes: int | None = None,
+        limit_s: float = LIMIT_S,
+        rng: Random | None = None,
+    ) -> None:
+        self._task = task
+        self._small = small
+        self._limit_s = limit_s
+        self._rng = rng or Random(secrets.randbits(256))
+        self._picked = self._rng.randrange(64)
+        self.base = task.workload("small") if small else task.primary
+        total = self.base.total_bytes(task.signature)
+        cap = int(total * (2 if small else LARGEST_SHARE)) + (0 if small else LARGEST_EXTRA_BYTES)
+        self._most_bytes = cap if most_bytes is None else min(cap, most_bytes)
+        parameters = sum(self.base.bytes(tensor) for tensor in task.signature.parameters)
+        self._few_bytes = parameters + min(FEW_BYTES, max(total, 16 << 10))
+
+    @cached_property
+    def draws(self) -> tuple[Draw, ...]:
+        """At most POOL different draws of every kind that the task allows; none where no size is free."""
+        free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
+        if not free:
+            return ()
+        end = time.monotonic() + self._limit_s
+        accept = self._accept()
+        steps = {name: self._step(name, accept) for name in free}
+        found: dict[tuple[int, ...], Draw] = {}
+        for turn in range(2 * POOL):
+            if len(found) >= POOL or time.monotonic() > end:
+                break
+            draw = self._draw(ROUND[turn % len(ROUND)], steps, accept)
+            if draw is not None:
+                found.setdefault(tuple(draw.workload.sizes.values()), draw)
+        return tuple(found.values())
+
+    def of(self, *kinds: Kind) -> list[Workload]:
+        return [draw.workload for draw in self.draws if draw.kind in kinds]
+
+    def above(self, size: str) -> list[Workload]:
+        """Draws of the kinds `above` and `long` in which this size is larger than in the base."""
+        return [w for w in self.of("above", "long") if w.sizes[size] > self.base.sizes[size]]
+
+    def largest_bytes(self, tensor: Tensor) -> int:
+        """The most that one tensor takes in any draw or in any of the task's own workloads that belong
+        to the same device: what memory must be set up for."""
+        own = [self.base] if self._small else list(self._task.workloads)
+        return max(workload.bytes(tensor) for workload in (*own, *(d.workload for d in self.draws)))
+
+    def _draw(self, kind: Kind, steps: dict[str, int], accept: "Accept") -> Draw | None:
+        """One draw, shrunk until it fits; None where the task has no such sizes."""
+        limit = self._few_bytes if kind in ("few", "edge") else self._most_bytes
+        for _ in range(ATTEMPTS):
+            wanted = self._wish(kind, list(steps))
+            while True:
+                stepped = {
+                    name: _stepped(extent, self.base.sizes[name], steps[name])
+                    for name, extent in wanted.items()
+                }
+                workload = accept(NAMES[kind], stepped)
+                if workload is None or workload.sizes == self.base.sizes:
+                    break
+                if workload.total_bytes(self._task.signature) <= limit:
+                    return Draw(kind, workload)
+                smaller = self._smaller(wanted)
+                if smaller == wanted:
+                    break
+                wanted = smaller
+        return None
+
+    def _smaller(self, wanted: dict[str, int]) -> dict[str, int]:
+        """The largest extent reduced by a third; one above the base's stays above it, and is reduced
+        only where no other is left."""
+        base = self.base.sizes
+        plain = [name for name, extent in wanted.items() if 1 < extent <= base[name]]
+        if plain:
+            largest = max(plain, key=lambda name: wanted[name])
+            return wanted | {largest: max(1, wanted[largest] * 2 // 3)}
+        return {n: base[n] + (v - base[n] + 1) // 2 if v > base[n] else v for n, v in wanted.items()}
+
+    def _wish(self, kind: Kind, names: list[str]) -> dict[str, int]:
+        """Extents for the free sizes, before it is known whether the module takes them."""
+        rng = self._rng
+        base = {name: self.base.sizes[name] for name in names}
+        if kind == "beside":
+            return {name: max(1, _beside(rng, extent)) for name, extent in base.items()}
+        if kind == "below":
+            return {n: _ragged(rng, int(v * 2 ** rng.uniform(-3, 0))) for n, v in base.items()}
+        self._picked += 1  # in turn, so that every size is drawn above the base
+        picked = names[self._picked % len(names)]
+        if kind == "above":
+            wish = {n: _ragged(rng, int(v * rng.uniform(0.7, 1.1))) for n, v in base.items()}
+            return wish | {picked: _ragged(rng, int(base[picked] * rng.uniform(1.05, 2.0)) + 1)}
+        wish = {n: _ragged(rng, _log_uniform(rng, min(4, v), min(v, 400))) for n, v in base.items()}
+        if kind == "edge":
+            count = rng.randint(1, len(names))
+            return wish | {name: rng.randint(1, 3) for name in rng.sample(names, count)}
+        if kind == "long":
+            longest = SHORT_LONGEST if self._small else LONGEST
+            others = [name for name in names if name != picked]
+            short = {name: rng.randint(1, 3) for name in rng.sample(others, min(1, len(others)))}
+            extent = _log_uniform(rng, base[picked] + 2, int(base[picked] * longest))
+            return wish | short | {picked: _ragged(rng, extent)}
+        return wish
+
+    def _step(self, name: str, accept: "Accept") -> int:
+        """The least distance from the base at which the module takes another extent of this size."""
+        base = self.base.sizes[name]
+        for step in (*STEPS, base):
+            if accept("beside", {name: base + step}) is not None:
+                return step
+        return 1
+
+    def _accept(self) -> "Accept":
+        """What tells whether the task takes extents for its free sizes: the workload, or None."""
+        task, base = self._task, self.base
+        if task.kind == "cuda":
+            return lambda name, extents: Workload(name=name, sizes=base.sizes | extents)
+        facts = self._facts()
+        inputs = task.signature.input_tensors
+
+        def accept(name: WorkloadName, extents: dict[str, int]) -> Workload | None:
+            sizes = base.sizes | extents
+            shapes = tuple(tuple(sizes[dim] for dim in tensor.dims) for tensor in inputs)
+            outputs = facts.probe.outputs(shapes)
+            if outputs is None or len(outputs) != len(task.signature.outputs):
+                return None
+            try:
+                return workload_of(name, task.signature, facts, shapes)
+            except UnequalSizes:
+                return None
+
+        return accept
+
+    def _facts(self) -> Facts:
+        file = ModuleFile(self._task.source, self._task.path)
+        dtype = getattr(torch, self._task.dtype)
+        if not self._small:
+            return learn(file, dtype)
+        constants = find_small(file, dtype)
+        if constants is None:
+            raise BadTask(f"{self._task.name}: has no small workload to draw sizes around.")
+        with file.replaced(constants):
+            return learn(file, dtype, real=True, small=True)
+
+
+Accept = Callable[[WorkloadName, dict[str, int]], Workload | None]
+
+
+def _log_uniform(rng: Random, low: int, high: int) -> int:
+    return int(low * (max(high, low) / low) ** rng.random())
+
+
+def _ragged(rng: Random, extent: int) -> int:
+    """Near an extent: itself, odd, or beside a multiple of 4, 8 or 32, where vectors and warps end."""
+    choice = rng.randrange(4)
+    if choice == 0 or extent < 8:
+        return max(1, extent)
+    if choice == 1:
+        return extent | 1
+    multiple = rng.choice([m for m in (4, 8, 32) if 2 * m <= max(extent, 8)])
+    return extent // multiple * multiple + rng.choice((-1, 0, 1))
+
+
+def _beside(rng: Random, extent: int) -> int:
+    if rng.random() < 0.6:
+        return extent + rng.choice((-5, -4, -3, -2, -1, 1, 2, 3, 4, 5))
+    return _ragged(rng, int(extent * rng.uniform(0.9, 1.1)))
+
+
+def _stepped(extent: int, base: int, step: int) -> int:
+    """The extent that is nearest and a whole number of steps from the base."""
+    stepped = base + round((extent - base) / step) * step
+    return stepped if stepped > 0 else stepped + step

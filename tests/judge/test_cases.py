@@ -1,0 +1,53 @@
+"""The plans of verifications: what every one of them holds, and that no two are alike."""
+
+from random import Random
+
+import pytest
+
+from kernelblaster.judge.cases import ALWAYS, FAINT, CasePlanner
+from kernelblaster.tasks.arrangements import SAFE
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_plan_has_every_kind_of_values(bench, seed: int) -> None:  # type: ignore[no-untyped-def]
+    plan = bench.planner.draw(seed)
+    kinds = {case.distribution for case in plan}
+    assert all(kinds & set(row) for row in ALWAYS) and len(kinds & set(FAINT)) == 2
+    names = {case.workload.name for case in plan}
+    assert {"below", "beside", "above", "primary"} <= names
+    assert {case.focus for case in plan} == {None, "x", "norm_weight", "norm_bias"}
+    assert sum(case.runs for case in plan) <= 40
+
+
+def test_plans_follow_from_the_seed_alone(bench) -> None:  # type: ignore[no-untyped-def]
+    assert bench.planner.draw(1) == bench.planner.draw(1) != bench.planner.draw(2)
+
+
+def test_cheap_cases_come_first(bench) -> None:  # type: ignore[no-untyped-def]
+    plan = bench.planner.draw(3)
+    sizes = [case.workload.total_bytes(bench.task.signature) for case in plan]
+    assert sum(sizes[: len(plan) // 2]) < sum(sizes[len(plan) // 2 :])
+    assert plan[-1].workload.name == "primary" and plan[-1].distribution == "written"
+
+
+def test_memory_is_known_before(bench) -> None:  # type: ignore[no-untyped-def]
+    most = {t.name: bench.planner.largest_bytes(t) for t in bench.task.signature.tensors}
+    for seed in range(5):
+        for case in bench.planner.draw(seed):
+            for tensor in bench.task.signature.tensors:
+                assert case.workload.bytes(tensor) <= most[tensor.name]
+
+
+def test_inputs_keep_to_their_domain(bench) -> None:  # type: ignore[no-untyped-def]
+    planner = CasePlanner(bench.task, bench.baseline, rng=Random(2))
+    for case in planner.draw(5):
+        for position, chosen in enumerate(case.inputs or ()):
+            assert chosen in SAFE or planner.domain.takes(position, chosen)
+
+
+def test_on_an_emulated_device_all_sizes_are_small(bench) -> None:  # type: ignore[no-untyped-def]
+    planner = CasePlanner(bench.task, bench.baseline, small=True, most_bytes=1 << 20, rng=Random(2))
+    plan = planner.draw(1)
+    assert all(case.workload.module == "small" for case in plan)
+    assert len({tuple(case.workload.sizes.values()) for case in plan}) > 4
+    assert any(case.stays for case in plan)

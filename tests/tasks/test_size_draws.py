@@ -1,0 +1,89 @@
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from kernelblaster.records import Task
+from kernelblaster.tasks.catalog import load_task
+from kernelblaster.tasks.size_draws import (
+    LARGEST_EXTRA_BYTES,
+    LARGEST_SHARE,
+    POOL,
+    SizeDraws,
+)
+
+FILE = """
+import torch, torch.nn as nn
+rows = 4096
+cols = 8192
+SMALL = {"rows": 6, "cols": 70}
+class Model(nn.Module):
+    def forward(self, x, y):
+        return (x + y).view(x.shape[0], -1, 2).sum(2)
+def get_inputs():
+    return [torch.randn(rows, cols), torch.randn(rows, cols)]
+def get_init_inputs():
+    return []
+"""
+CUDA = """
+// kernelblaster-task
+// size: rows = 8192, small 7
+// size: cols = 4096, fixed
+// output: out float32 [rows, cols]
+// input: x float32 [rows, cols] normal
+"""
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    path: Path = tmp_path_factory.mktemp("task") / "pairs.py"
+    path.write_text(FILE)
+    return load_task(str(path))
+
+
+def test_draws_lie_below_beside_and_above(task: Task) -> None:
+    draws = SizeDraws(task, rng=Random(3))
+    assert POOL // 2 <= len(draws.draws) <= POOL
+    base = task.primary.sizes
+    names = {draw.workload.name for draw in draws.draws}
+    assert names == {"below", "beside", "above"}
+    for workload in draws.of("above", "long"):
+        assert any(workload.sizes[name] > base[name] for name in ("x_0", "x_1"))
+    for workload in draws.of("few"):
+        assert all(workload.sizes[name] < base[name] for name in ("x_0", "x_1"))
+    assert any(min(w.sizes["x_0"], w.sizes["x_1"]) <= 3 for w in draws.of("edge"))
+
+
+def test_draws_are_what_the_module_takes(task: Task) -> None:
+    """Columns come in pairs, and the derived size follows."""
+    for draw in SizeDraws(task, rng=Random(4)).draws:
+        sizes = draw.workload.sizes
+        assert sizes["x_1"] % 2 == 0 and sizes["out_1"] == sizes["x_1"] // 2
+
+
+def test_draws_fit_into_memory(task: Task) -> None:
+    draws = SizeDraws(task, rng=Random(5))
+    most = task.primary.total_bytes(task.signature) * LARGEST_SHARE + LARGEST_EXTRA_BYTES
+    assert all(draw.workload.total_bytes(task.signature) <= most for draw in draws.draws)
+    for tensor in task.signature.tensors:
+        assert draws.largest_bytes(tensor) >= max(d.workload.bytes(tensor) for d in draws.draws)
+        assert draws.largest_bytes(tensor) >= task.primary.bytes(tensor)
+
+
+def test_nobody_can_foretell_them(task: Task) -> None:
+    one, other = SizeDraws(task), SizeDraws(task)
+    assert [d.workload.sizes for d in one.draws] != [d.workload.sizes for d in other.draws]
+
+
+def test_small_draws_belong_to_the_small_construction(task: Task) -> None:
+    draws = SizeDraws(task, small=True, most_bytes=1 << 20, rng=Random(6)).draws
+    assert draws and all(draw.workload.module == "small" for draw in draws)
+    assert max(draw.workload.sizes["x_1"] for draw in draws) > 70
+
+
+def test_cuda_tasks_draw_their_free_sizes(tmp_path: Path) -> None:
+    path = tmp_path / "copy.cu"
+    path.write_text(CUDA)
+    draws = SizeDraws(load_task(str(path)), rng=Random(7)).draws
+    assert {draw.workload.sizes["cols"] for draw in draws} == {4096}
+    assert any(draw.workload.sizes["rows"] > 8192 for draw in draws)
