@@ -26,7 +26,7 @@ from kernelblaster.devices.device import CandidateDied, CandidateHung, Device, s
 from kernelblaster.devices.emulated import EmulatedDevice
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.compile import Binary, compile_candidate
-from kernelblaster.judge.layout import arena_bytes, lay_out
+from kernelblaster.judge.layout import lay_out, slot_bytes
 from kernelblaster.records import Outcome, Task, Workload
 from kernelblaster.tasks.reference import ModuleReference, open_reference
 from kernelblaster.tasks.values import Distribution, fill, perturb
@@ -95,8 +95,9 @@ def _draw(
 
 
 def run(device: Device, binary: Path, task: Task, values: Values) -> dict[str, numpy.ndarray]:
-    """Each output as bytes, one call after the other. The arena must be large enough already."""
-    layout = lay_out(device.arena(0), task.signature, values.workload, random.Random(SEED))
+    """Each output as bytes, one call after the other."""
+    device.arena(slot_bytes(task.signature, [values.workload]))
+    layout = lay_out(device.arena(), task.signature, values.workload, random.Random(SEED))
     layout.set_guards()
     arguments = layout.arguments(task.signature, values.scalars)
     outputs: dict[str, list[numpy.ndarray]] = {t.name: [] for t in task.signature.outputs}
@@ -123,7 +124,6 @@ def record(device: Device, chosen: list[Kernel], out: Path) -> None:
     """Each kernel twice on the device: outputs, inputs and what is needed to run them again."""
     start = time.perf_counter()
     drawn = {k.task.digest: draw(k.task) for k in chosen}
-    device.arena(max(arena_bytes(k.task.signature, drawn[k.task.digest].workload) for k in chosen))
     arrays: dict[str, numpy.ndarray] = {}
     rows = []
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as compilers:
@@ -275,7 +275,6 @@ def _replay(
         {t.name: arrays[f"{row['values']}/{place}/{t.name}"] for t in task.signature.read_tensors}
         for place in range(len(DISTRIBUTIONS))
     ]
-    device.arena(arena_bytes(task.signature, workload))
     built = compile_candidate(task, kernel.candidate, device.spec.architecture)
     if not isinstance(built, Binary):
         raise KernelBlasterError(f"{built.kind}: {getattr(built, 'reason', '')}")

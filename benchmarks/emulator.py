@@ -23,7 +23,7 @@ from kernelblaster.judge.baseline import ModuleBaseline
 from kernelblaster.judge.compile import Binary, compile_candidate
 from kernelblaster.judge.eager_trace import trace
 from kernelblaster.judge.emulate import small_workload
-from kernelblaster.judge.layout import arena_bytes
+from kernelblaster.judge.layout import slot_bytes
 from kernelblaster.judge.profile import filled_layout
 from kernelblaster.ptx.machine import Machine
 from kernelblaster.tasks.catalog import load_task
@@ -68,7 +68,7 @@ def small_workloads() -> list[str]:
             continue
         binary = compile_candidate(kernel.task, kernel.candidate, device.spec.architecture)
         assert isinstance(binary, Binary), binary
-        device.arena(arena_bytes(kernel.task.signature, workload))
+        device.arena(slot_bytes(kernel.task.signature, [workload]))
         baseline = ModuleBaseline(kernel.task, device, small=True)
         layout = filled_layout(device, kernel.task, baseline, workload)
         call = layout.arguments(kernel.task.signature, baseline.at(workload).scalars)

@@ -13,7 +13,7 @@ import torch
 
 from kernelblaster.api import open_device
 from kernelblaster.judge.baseline import ModuleBaseline
-from kernelblaster.judge.layout import arena_bytes
+from kernelblaster.judge.layout import slot_bytes
 from kernelblaster.judge.precision import compare
 from kernelblaster.judge.profile import filled_layout
 from kernelblaster.judge.timing import floor_us
@@ -34,7 +34,7 @@ def main() -> int:
         try:
             task = load_file(name, path)
             fitness = fitness_of(task, device.torch_device)
-            device.arena(arena_bytes(task.signature, task.primary))
+            device.arena(slot_bytes(task.signature, [task.primary]))
             baseline = ModuleBaseline(task, device)
             layout = filled_layout(device, task, baseline, task.primary)
             first = baseline.outputs(layout)

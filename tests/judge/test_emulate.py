@@ -93,8 +93,12 @@ def test_findings_name_the_source_line(judge: Judge) -> None:
 
 
 def test_what_is_not_emulated_is_no_verdict(judge: Judge) -> None:
-    outcome = judge.evaluate(*CORPUS.read(HONEST / "max_pool1d_cluster.cu")).outcome
-    assert isinstance(outcome, Unsupported) and "clusters" in outcome.reason
+    task, relu = CORPUS.read(HONEST / "relu_naive.cu")
+    asks = 'unsigned long long grid; asm volatile("mov.u64 %0, %gridid;" : "=l"(grid));'
+    body = relu.source.index("{", relu.source.index("__global__")) + 1
+    source = relu.source[:body] + f" {asks} if (grid == 7) return; " + relu.source[body:]
+    outcome = judge.evaluate(task, Candidate(source=source)).outcome
+    assert isinstance(outcome, Unsupported) and "gridid" in outcome.reason, outcome
 
 
 def test_planted_errors_are_caught(judge: Judge) -> None:
@@ -107,7 +111,8 @@ def test_planted_errors_are_caught(judge: Judge) -> None:
 
 def test_results_remembered_by_address_are_caught(judge: Judge) -> None:
     cheat = ROOT / "tests" / "exploits" / "cheats" / "04_pointer_keyed_cache.cu"
-    assert isinstance(judge.check(*CORPUS.read(cheat)).outcome, Incorrect)
+    outcome = judge.check(*CORPUS.read(cheat)).outcome
+    assert isinstance(outcome, Rejected) and outcome.reason == "host-state"
 
 
 def test_a_task_without_a_small_workload_says_so(judge: Judge) -> None:
