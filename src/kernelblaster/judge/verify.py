@@ -3,8 +3,8 @@ outputs poisoned, guard zones watched, inputs checked, runs repeated."""
 
 import random
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -32,6 +32,7 @@ from kernelblaster.judge.precision import (
     pooled,
     share_of,
 )
+from kernelblaster.judge.terms import LongestSum
 from kernelblaster.records import (
     Incorrect,
     Rejected,
@@ -49,7 +50,8 @@ from kernelblaster.tasks.values import Distribution, fill, perturb
 Failure = Incorrect | Rejected | RuntimeFailed | TimedOut
 OUTPUT_POISONS = (0xFF, 0x7F, 0xC1)
 SCRATCH_POISONS = (0xFF, 0x3E, 0x00)
-SMALL_OUTPUT = 1 << 16
+SMALL_OUTPUT = 1 << 16  # elements, of which PyTorch may have all right by luck
+NEAR = 0.5  # of what is allowed: from there on, the effect of a rounding of the inputs is found out
 FOCUS_STRENGTH = 4.0
 FEW = 1 << 12  # numbers, of which one draw may be lucky
 ALIKE = 4  # numbers of one draw that luck treats alike: more of them say no more
@@ -120,7 +122,7 @@ def focus_cases(task: Task, workload: Workload) -> list[Case]:
 class _Sample:
     """One output on one draw of values: how far each run of the candidate was from the truth, `own` how far
     PyTorch was, and `moved` how far one rounding of the inputs leads. `at_worst` is the candidate's own
-    number where it was furthest off. `overflows`: PyTorch does."""
+    number where it was furthest off. `overflows`: PyTorch does. `terms`: those of the longest sum."""
 
     tensor: Tensor
     found: tuple[Comparison, ...]
@@ -129,6 +131,7 @@ class _Sample:
     moved: Errors | None
     count: int
     overflows: bool
+    terms: int = 1
 
     @property
     def errors(self) -> Errors | None:
@@ -170,7 +173,8 @@ def _allowed(samples: Sequence[_Sample]) -> Errors:
     own = [one.own for one in samples if one.own is not None]
     moved = [one.moved for one in samples if one.moved is not None]
     dtype = getattr(torch, samples[0].tensor.dtype)
-    return bound(pooled(own) if own else None, pooled(moved) if moved else None, dtype, samples[0].count)
+    condition = pooled(moved) if moved else None
+    return bound(pooled(own) if own else None, condition, dtype, samples[0].count, samples[0].terms)
 
 
 class Verifier:
@@ -314,7 +318,7 @@ class Verifier:
         right: list[torch.Tensor],
         outputs: list[list[torch.Tensor]],
     ) -> "list[_Sample]":
-        truth, condition = self._truth(case, seed, right)
+        truth, shaken, terms = self._truth(case, seed)
         if truth is not None and not all(all_finite(t) for t in truth if t.is_floating_point()):
             self._notes.append(f"{case.workload.name}/{case.title}: the reference is not finite there")
         samples = []
@@ -324,18 +328,24 @@ class Verifier:
             overflows = truth is not None and own is None
             if overflows:
                 self._notes.append(f"{case.workload.name}/{case.title}: PyTorch itself overflows there")
-            moved = compare(condition[position], exact).errors if condition is not None else None
-            found = [compare(output[position], exact) for output in outputs]
+            theirs = right[position] if truth is not None else None
+            found = [compare(output[position], exact, theirs) for output in outputs]
             worst = _worst(found)
             output = outputs[found.index(worst)][position].reshape(-1)
             at_worst = output[worst.index : worst.index + 1].clone()  # a view would keep the whole output
-            samples.append(_Sample(tensor, tuple(found), at_worst, own, moved, exact.numel(), overflows))
-        return samples
+            count = exact.numel()
+            samples.append(_Sample(tensor, tuple(found), at_worst, own, None, count, overflows, terms))
+        if truth is None or all(one.count > SMALL_OUTPUT and _share([one]) < NEAR for one in samples):
+            return samples
+        moved = shaken() or truth
+        errors = [compare(m, t).errors for m, t in zip(moved, truth, strict=True)]
+        return [replace(one, moved=e) for one, e in zip(samples, errors, strict=True)]
 
     def _truth(
-        self, case: Case, seed: int, right: list[torch.Tensor]
-    ) -> tuple[list[torch.Tensor] | None, list[torch.Tensor] | None]:
-        """The float64 outputs; and, for small outputs, those after one rounding of the inputs."""
+        self, case: Case, seed: int
+    ) -> tuple[list[torch.Tensor] | None, Callable[[], list[torch.Tensor] | None], int]:
+        """The float64 outputs; what gives those after one rounding of the inputs; and how many terms the
+        longest sum has. Without a float64 reference the first is None."""
         signature = self._task.signature
         tensors = list(signature.read_tensors)
         views = float64_views(self._arena, tensors, case.workload)
@@ -347,14 +357,13 @@ class Verifier:
                 self._shake(tensors, views)
             return self._baseline.at(case.workload).wide(views[:count], views[count:])
 
-        truth = run(shake=False)
+        with LongestSum() as longest:
+            truth = run(shake=False)
         if truth is None:
             self._notes.append("no float64 reference: compared with the baseline's own output")
-            return None, None
-        truth = [t.clone() if t.data_ptr() in {v.data_ptr() for v in views} else t for t in truth]
-        if max(case.workload.elements(t) for t in signature.outputs) > SMALL_OUTPUT:
-            return truth, None
-        return truth, run(shake=True)
+        else:
+            truth = [t.clone() if t.data_ptr() in {v.data_ptr() for v in views} else t for t in truth]
+        return truth, lambda: run(shake=True), longest.terms
 
     def _shake(self, tensors: list[Tensor], views: list[torch.Tensor]) -> None:
         """Move every value by up to one rounding. Equal values move alike: a tie is a property of

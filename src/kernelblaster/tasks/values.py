@@ -17,7 +17,10 @@ Distribution = Literal["written", "scaled", "large", "shifted", "ramp", "spiky"]
 POOL = 1 << 18
 PIECE = 1 << 24
 SCALES = {"scaled": 4.0, "large": 32.0}
-SHIFT = 32.0  # in standard deviations: means far larger than spreads
+SHIFT = 128.0  # in standard deviations: means far larger than spreads
+# The share of the pool, around its median, from which spikes stand out. Fewer different values would make
+# every addition to a long sum round the same way, as no real data does.
+MIDDLE = 32
 TIES = 8  # how few different extremes there are among spikes: some are equal
 
 
@@ -111,7 +114,8 @@ def _indices(
     rare = torch.randint(64, (count,), generator=generator, device=device) == 0
     few = drawn // 2 % min(TIES, pool)
     extreme = torch.where(drawn % 2 == 0, few, pool - 1 - few)
-    return torch.where(rare, extreme, torch.full_like(drawn, pool // 2) + drawn % 5 * (pool > 16))
+    width = max(pool // MIDDLE, 1)
+    return torch.where(rare, extreme, (pool - width) // 2 + drawn % width)
 
 
 def _triangle(value: torch.Tensor) -> Literal["upper", "lower"] | None:
