@@ -436,10 +436,10 @@ VARIANTS: tuple[Variant, ...] = (
 )
 # What PyTorch does by itself on a GPU: convolutions with one product of TF32.
 EAGER = Variant("eager", "honest", product=partial(split, 1, to_tf32, ONE, 8))
-# Where PyTorch uses TF32, these are no coarser.
-TF32_OR_BETTER = {
-    "one TF32 product",
-    "one TF32 product, operands cut off",
-    "two bfloat16 terms",
-    "two of three TF32 products",
+# What these are where PyTorch itself uses TF32.
+TF32_IN_CONVOLUTIONS: dict[str, Kind] = {
+    "one TF32 product": "honest",
+    "one TF32 product, operands cut off": "grey",
+    "two bfloat16 terms": "honest",
+    "two of three TF32 products": "honest",
 }

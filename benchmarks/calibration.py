@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from arithmetic import EAGER, TF32_OR_BETTER, VARIANTS, Variant
+from arithmetic import EAGER, TF32_IN_CONVOLUTIONS, VARIANTS, Variant
 from interpreter import Interpreter
 
 from kernelblaster.judge.precision import MEASURES, ROUNDING, bound, compare, pooled
@@ -161,7 +161,7 @@ def measure(name: str) -> list[dict[str, Any]]:
     for workload, distributions in workloads(task):
         reference = open_reference(task, workload, torch.device("cpu"))
         for values in distributions:
-            draws = 3 if workload.name == "small" else 1
+            draws = 1 if workload.name == "long" else 3
             for draw in range(draws):
                 case = Case(task, reference, workload, values, 1 + draw)
                 if draw and max(t.numel() for t in case.truth) > 4096:
@@ -243,7 +243,7 @@ def _share(errors: Errors, allowed: Errors) -> tuple[float, str]:
 
 def kind_of(row: dict[str, Any], variant: str) -> str:
     """Where PyTorch convolves in TF32, so may a candidate."""
-    return "honest" if row["convolves"] and variant in TF32_OR_BETTER else KINDS[variant]
+    return TF32_IN_CONVOLUTIONS.get(variant, KINDS[variant]) if row["convolves"] else KINDS[variant]
 
 
 def family_of(row: dict[str, Any]) -> str:
@@ -281,7 +281,8 @@ def verdicts(rows: list[dict[str, Any]]) -> list[Verdict]:
             both = [[d["own"]] * 2 if b == "equal" else b for b, d in zip(both, draws, strict=False)]
             broken = any(b[0] is None for b in both)
             results[name] = None if broken else (_errors([b[0] for b in both]), _errors([b[1] for b in both]))
-        honest = [own, *(r[1] for n, r in results.items() if r and kind_of(first, n) == "honest")]
+        fair = ("honest", "grey") if first["convolves"] else ("honest",)
+        honest = [own, *(r[1] for n, r in results.items() if r and kind_of(first, n) in fair)]
         limit = {m: SLACK * max(getattr(e, m) for e in honest) for m in MEASURES}
         for name, result in results.items():
             task, kind = first["task"], kind_of(first, name)

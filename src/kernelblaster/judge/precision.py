@@ -18,8 +18,8 @@ PIECE = 1 << 24
 # operands cut off instead of rounded is up to 5 times as far off, bfloat16 more than 8 times.
 OWN = 5
 # Or it may be the effect of so many roundings: one for every PER_ROUNDING terms of the longest sum, within
-# these limits. Sums of more than 4096 terms get no more. Narrow types are summed up in float32.
-FEWEST, PER_ROUNDING, MOST = 16, 16, 256
+# these limits. Sums of more than 6144 terms get no more. Narrow types are summed up in float32.
+FEWEST, PER_ROUNDING, MOST = 16, 16, 384
 NARROW = 10
 # The effect of one rounding of the output, by each measure; and how much further apart two draws of errors
 # may lie by the other measures than in rms.
@@ -35,7 +35,7 @@ ROUNDING = {
     torch.bfloat16: 2.0**-8,
 }
 MEASURES = ("rms", "worst", "tile", "relative", "lost")
-KNOWN = 2.0**-9  # relative error below which an element counts as known to PyTorch itself
+KNOWN = 2.0**-10  # relative error below which an element counts as known to PyTorch itself
 SAMPLE = 1 << 16  # elements from which the percentile is taken
 
 
@@ -52,7 +52,7 @@ class Comparison:
 
 def compare(output: torch.Tensor, truth: torch.Tensor, own: torch.Tensor | None = None) -> Comparison:
     """Compare an output with the truth, piece by piece; all may live anywhere. Where `own`, PyTorch's own
-    output, has an element to fewer than nine bits (a sum that cancels), that one cannot be lost."""
+    output, has an element to fewer than ten bits (a sum that cancels), that one cannot be lost."""
     if not output.is_floating_point():
         return _compare_exact(output, truth)
     flat, exact = output.reshape(-1), truth.reshape(-1)

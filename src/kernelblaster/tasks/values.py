@@ -18,9 +18,9 @@ POOL = 1 << 18
 PIECE = 1 << 24
 SCALES = {"scaled": 4.0, "large": 32.0}
 SHIFT = 128.0  # in standard deviations: means far larger than spreads
-# The share of the pool, around its median, from which spikes stand out. Fewer different values would make
-# every addition to a long sum round the same way, as no real data does.
-MIDDLE = 32
+# The part of the pool, around its median, from which spikes stand out. In a smaller one, all additions to a
+# long sum would round the same way, as they do for no real data.
+MIDDLE = 8
 TIES = 8  # how few different extremes there are among spikes: some are equal
 
 
