@@ -1,11 +1,17 @@
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelblaster.judge.precision import bound, compare, exceeded
+from kernelblaster.judge.precision import FEWEST, MOST, NARROW, bound, compare, exceeded, roundings
+from kernelblaster.judge.verify import scattered
+from kernelblaster.records import Tensor, Workload
+from kernelblaster.tasks.values import Distribution, fill, pool_of
+
+Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def test_equal_tensors_have_no_error() -> None:
@@ -82,3 +88,172 @@ def test_bounds_grow_with_the_baseline_and_never_vanish() -> None:
     assert tight.rms >= 2**-24
     assert exceeded(coarse, tight) is not None
     assert exceeded(coarse, loose) is None
+
+
+def left_to_right(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros(a.shape[0], b.shape[1])
+    for k in range(a.shape[1]):
+        out = out + a[:, k, None] * b[k]
+    return out
+
+
+def tf32(x: torch.Tensor) -> torch.Tensor:
+    return ((x.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+
+
+def bfloat16(x: torch.Tensor) -> torch.Tensor:
+    return x.bfloat16().float()
+
+
+def half(x: torch.Tensor) -> torch.Tensor:
+    return x.half().float()
+
+
+def scaled_half(x: torch.Tensor) -> torch.Tensor:
+    """With the largest element of all near the upper end of the halves' range."""
+    scale = 2.0 ** (15 - math.ceil(math.log2(float(x.abs().max()) + 1e-30)))
+    return half(x * scale) / scale
+
+
+def split(narrow: Callable[[torch.Tensor], torch.Tensor], terms: int, pairs: str) -> Product:
+    """A product on tensor cores of operands in several terms: sums of 16 are exact, then rounded."""
+
+    def parts(x: torch.Tensor) -> list[torch.Tensor]:
+        found = []
+        for _ in range(terms):
+            found.append(narrow(x))
+            x = x - found[-1]
+        return [part.double() for part in found]
+
+    def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        left, right = parts(a), parts(b)
+        out = torch.zeros(a.shape[0], b.shape[1])
+        for start in range(0, a.shape[1], 16):
+            for pair in pairs.split():
+                i, j = int(pair[0]), int(pair[1])
+                tile = left[i][:, start : start + 16] @ right[j][start : start + 16]
+                out = (out.double() + tile).float()
+        return out
+
+    return product
+
+
+def values(shape: tuple[int, int], kind: Distribution, seed: int) -> torch.Tensor:
+    """As the judge draws them. `ramp` rises along the inner axis of a right factor: sums rise and cancel."""
+    tensor = Tensor(name="x", role="input", dtype="float32", dims=("m", "n"))
+    workload = Workload(name="primary", sizes=dict(zip("mn", shape, strict=True)))
+    pool = pool_of(torch.randn(1 << 16, generator=torch.Generator().manual_seed(0)), tensor, workload)
+    target = torch.empty(shape)
+    fill(target, pool, kind, workload, seed)
+    return target
+
+
+def verdict(product: Product, inner: int, kind: Distribution) -> str | None:
+    """What the judge says about a product of 64 rows and 48 columns."""
+    a, b = values((64, inner), kind, 1), values((inner, 48), kind, 2)
+    truth = a.double() @ b.double()
+    unit = 2.0**-24
+    shaken = (a.double() * (1 + unit * scattered(a.double(), 3))) @ (
+        b.double() * (1 + unit * scattered(b.double(), 3))
+    )
+    own = a @ b
+    theirs, moved = compare(own, truth).errors, compare(shaken, truth).errors
+    errors = compare(product(a, b), truth, own).errors
+    assert errors is not None
+    return exceeded(errors, bound(theirs, moved, torch.float32, truth.numel(), inner))
+
+
+HONEST: dict[str, Product] = {
+    "left to right": left_to_right,
+    "right to left": lambda a, b: left_to_right(a.flip(1), b.flip(0)),
+    "blocks": lambda a, b: sum(
+        (a[:, s : s + 256] @ b[s : s + 256] for s in range(0, a.shape[1], 256)), torch.zeros(1)
+    ),
+    "float64": lambda a, b: (a.double() @ b.double()).float(),
+    "three products of TF32": split(tf32, 2, "10 01 00"),
+    "three products of halves": split(scaled_half, 2, "10 01 00"),
+    "six products of bfloat16": split(bfloat16, 3, "20 02 11 10 01 00"),
+}
+DISHONEST: dict[str, Product] = {
+    "TF32": split(tf32, 1, "00"),
+    "bfloat16": split(bfloat16, 1, "00"),
+    "half": split(half, 1, "00"),
+    "two of three products of TF32": split(tf32, 2, "01 00"),
+    "half accumulator": lambda a, b: half(half(a[:, ::2] @ b[::2]) + half(a[:, 1::2] @ b[1::2])),
+    "bfloat16 output": lambda a, b: bfloat16(a @ b),
+    "last term dropped": lambda a, b: a[:, :-1] @ b[:-1],
+    "a thousandth dropped": lambda a, b: a @ b - a[:, 37::1000] @ b[37::1000],
+}
+
+
+@pytest.mark.parametrize("kind", ["written", "ramp", "spiky"])
+@pytest.mark.parametrize("inner", [45, 300, 4096])
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_products_pass(name: str, inner: int, kind: Distribution) -> None:
+    assert verdict(HONEST[name], inner, kind) is None
+
+
+@pytest.mark.parametrize("kind", ["written", "ramp", "spiky"])
+@pytest.mark.parametrize("inner", [45, 300, 4096])
+@pytest.mark.parametrize("name", DISHONEST)
+def test_dishonest_products_fail(name: str, inner: int, kind: Distribution) -> None:
+    assert verdict(DISHONEST[name], inner, kind) is not None
+
+
+def test_two_bfloat16_terms_fail_where_sums_are_short() -> None:
+    """Sixteen bits: over thousands of terms, adding up in float32 costs as much."""
+    assert verdict(split(bfloat16, 2, "10 01 00"), 45, "written") is not None
+    assert verdict(split(bfloat16, 2, "10 01 00"), 4096, "written") is None
+
+
+def test_tf32_passes_where_pytorch_uses_it_and_bfloat16_does_not() -> None:
+    a, b = values((64, 300), "written", 1), values((300, 48), "written", 2)
+    truth = a.double() @ b.double()
+    own = split(tf32, 1, "00")(a, b)
+    allowed = bound(compare(own, truth).errors, None, torch.float32, truth.numel(), 300)
+
+    def cut(x: torch.Tensor) -> torch.Tensor:
+        return (x.view(torch.int32) & ~0x1FFF).view(torch.float32)
+
+    for narrow, passes in ((tf32, True), (cut, True), (half, True), (bfloat16, False)):
+        errors = compare(split(narrow, 1, "00")(a, b), truth, own).errors
+        assert errors is not None and (exceeded(errors, allowed) is None) == passes
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0])
+def test_long_sums_term_after_term_pass(shift: float) -> None:
+    x = torch.randn(64, 50_000, generator=torch.Generator().manual_seed(4)) + shift
+    truth = x.double().sum(1)
+    moved = compare((x.double() * (1 + 2.0**-24 * scattered(x.double(), 5))).sum(1), truth).errors
+    allowed = bound(compare(x.sum(1), truth).errors, moved, torch.float32, 64, 50_000)
+    one_by_one = torch.from_numpy(x.numpy().cumsum(axis=1, dtype="float32")[:, -1].copy())
+    errors = compare(one_by_one, truth, x.sum(1)).errors
+    assert errors is not None and exceeded(errors, allowed) is None
+    short = compare(x[:, :-1].sum(1), truth, x.sum(1)).errors
+    assert short is not None and exceeded(short, allowed) is not None
+
+
+def test_an_element_that_pytorch_does_not_know_is_not_lost() -> None:
+    truth = torch.ones(100_000, dtype=torch.float64)
+    truth[:50] = 1e-9  # a sum that cancels
+    output = truth.float()
+    output[:50] = 3e-9
+    own = truth.float()
+    plain, excused = compare(output, truth, own).errors, None
+    own[:50] = 2e-9
+    excused = compare(output, truth, own).errors
+    assert plain is not None and excused is not None
+    assert plain.lost == pytest.approx(50 / 100_000) and excused.lost == 0
+
+
+def test_roundings_grow_with_the_terms_within_limits() -> None:
+    assert roundings(1, torch.float32) == roundings(256, torch.float32) == FEWEST
+    assert roundings(1024, torch.float32) == 64
+    assert roundings(10**9, torch.float32) == MOST
+    assert roundings(10**9, torch.bfloat16) == NARROW
+
+
+def test_whole_numbers_are_not_excused_by_roundings() -> None:
+    exact = compare(torch.arange(100), torch.arange(100)).errors
+    assert exact is not None
+    assert max(bound(exact, exact, torch.int64, 100, 10_000).model_dump().values()) == 0

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from kernelblaster.devices.device import CandidateDied, CandidateHung
-from kernelblaster.judge.precision import Comparison
+from kernelblaster.judge.precision import OWN, Comparison
 from kernelblaster.judge.verify import Stop, _Sample, doubtful
 from kernelblaster.records import Incorrect, Rejected, RuntimeFailed, Task, TimedOut, Verification
 from kernelblaster.records.evaluation import Errors
@@ -220,8 +220,8 @@ def test_ties_are_resolved_as_the_reference_does(argmax_bench) -> None:  # type:
 def sample(task: Task, used: float, count: int = 3) -> _Sample:
     """Three numbers, on which a candidate uses up so much of what is allowed."""
     own = Errors(rms=1e-6, worst=1e-6, tile=1e-6, relative=1e-6, lost=0)
-    errors = own.model_copy(update={"rms": used * 1e-5})
-    found = Comparison(errors, 0, 1.0, 1.0 + used * 1e-5)
+    errors = own.model_copy(update={"rms": used * OWN * own.rms})
+    found = Comparison(errors, 0, 1.0, 1.0 + used * OWN * own.rms)
     output = task.signature.outputs[0]
     return _Sample(output, (found,), torch.tensor([found.got]), own, None, count, excused=False)
 

@@ -1,8 +1,8 @@
 """How far an output is from the truth, and how far it may be.
 
-The truth is the reference in float64. What is allowed follows from the error that PyTorch itself
-makes in the task's precision, and from how much the result moves when the inputs move by one
-rounding: a candidate may be a stated factor worse, no more.
+The truth is the reference in float64. A result is precise if it is the right one for inputs that differ from
+the given ones by a few roundings: as many as a float32 sum, term after term, may cost. Where PyTorch itself
+is less precise than that, a candidate may be OWN times as far off as PyTorch.
 """
 
 from collections.abc import Sequence
@@ -15,9 +15,17 @@ from kernelblaster.records.evaluation import Errors
 
 TILE = 256
 PIECE = 1 << 24
-# A candidate's error may be this many times the baseline's, or the floor's in units of rounding.
-FACTORS = Errors(rms=10, worst=16, tile=16, relative=10, lost=5)
-FLOOR_ROUNDINGS = Errors(rms=1, worst=4, tile=2, relative=2, lost=0)
+# A candidate's error may be this many times PyTorch's own. Where that is TF32 (convolutions), TF32 with
+# operands cut off instead of rounded is up to 5 times as far off, bfloat16 more than 8 times.
+OWN = 5
+# Or it may be the effect of so many roundings: one for every PER_ROUNDING terms of the longest sum, within
+# these limits. Sums of more than 6144 terms get no more. Narrow types are summed up in float32.
+FEWEST, PER_ROUNDING, MOST = 16, 16, 384
+NARROW = 10
+# The effect of one rounding of the output, by each measure; and how much further apart two draws of errors
+# may lie by the other measures than in rms.
+ROUNDED = Errors(rms=1, worst=4, tile=2, relative=2, lost=0)
+SPREAD = Errors(rms=1, worst=2, tile=2, relative=2, lost=0)
 LOST_SHARE, LOST_ELEMENTS = 1e-5, 2  # sums that cancel to almost nothing: the larger of the two
 # Without a float64 reference (CUDA-source tasks), two orders of summation must be allowed for.
 AGREEMENT_ROUNDINGS = Errors(rms=32, worst=512, tile=128, relative=256, lost=0)
@@ -28,6 +36,7 @@ ROUNDING = {
     torch.bfloat16: 2.0**-8,
 }
 MEASURES = ("rms", "worst", "tile", "relative", "lost")
+KNOWN = 2.0**-10  # relative error below which an element counts as known to PyTorch itself
 SAMPLE = 1 << 16  # elements from which the percentile is taken
 
 
@@ -42,8 +51,9 @@ class Comparison:
     got: float
 
 
-def compare(output: torch.Tensor, truth: torch.Tensor) -> Comparison:
-    """Compare an output with the truth, piece by piece; both may live anywhere."""
+def compare(output: torch.Tensor, truth: torch.Tensor, own: torch.Tensor | None = None) -> Comparison:
+    """Compare an output with the truth, piece by piece; all may live anywhere. Where `own`, PyTorch's own
+    output, has an element to fewer than ten bits (a sum that cancels), that one cannot be lost."""
     if not output.is_floating_point():
         return _compare_exact(output, truth)
     flat, exact = output.reshape(-1), truth.reshape(-1)
@@ -67,8 +77,12 @@ def compare(output: torch.Tensor, truth: torch.Tensor) -> Comparison:
         right = _finite(right).abs()
         squares += float(error.square().sum())
         ratio = error / right.clamp_min(tiny)
-        lost += int((ratio > 0.5).sum())
-        sampled.append(ratio[::stride].clone())  # a view would keep the whole piece
+        gone = ratio > 0.5
+        if own is not None:
+            theirs = own.reshape(-1)[start : start + PIECE].to(right.device).double()
+            gone &= _finite(theirs - exact[start : start + PIECE].double()).abs() < right * KNOWN
+        lost += int(gone.sum())
+        sampled.append(ratio[::stride].clamp_max(1))  # a view would keep the whole piece
         peak, where = error.max(0)
         if float(peak) > worst:
             worst, index = float(peak), start + int(where)
@@ -87,18 +101,33 @@ def compare(output: torch.Tensor, truth: torch.Tensor) -> Comparison:
     return Comparison(errors, index, float(exact[index]), float(flat[index]))
 
 
-def bound(baseline: Errors | None, condition: Errors | None, dtype: torch.dtype, count: int) -> Errors:
-    """What a candidate's errors on `count` elements may be: the stated factors over the larger of
-    PyTorch's own error, the effect of one rounding of the inputs, and a floor of a few roundings."""
+def roundings(terms: int, dtype: torch.dtype) -> float:
+    """How many roundings are allowed where the longest sum has that many terms. Term after term in float32,
+    it costs half the root of their number on random values, and up to a 28th of their number where partial
+    sums rise far above the result."""
+    if ROUNDING[dtype] > ROUNDING[torch.float32]:
+        return NARROW
+    return float(min(max(FEWEST, terms / PER_ROUNDING), MOST))
+
+
+def bound(
+    baseline: Errors | None, condition: Errors | None, dtype: torch.dtype, count: int, terms: int = 1
+) -> Errors:
+    """What a candidate's errors on `count` elements may be: OWN times PyTorch's own (`baseline`), or the
+    effect of `roundings(terms)` roundings of the output and, where `condition` is given, of the inputs (it is
+    the effect of one). Without a baseline, what two orders of summation may differ by."""
     unit = ROUNDING.get(dtype, 0.0)
     allowed = {}
     for measure in MEASURES:
         if baseline is None:
             allowed[measure] = getattr(AGREEMENT_ROUNDINGS, measure) * unit
             continue
-        least = getattr(FLOOR_ROUNDINGS, measure) * unit
-        moved = getattr(condition, measure) if condition else 0.0
-        allowed[measure] = getattr(FACTORS, measure) * max(getattr(baseline, measure), moved, least)
+        own, moved = getattr(baseline, measure), getattr(condition, measure) if condition else 0.0
+        if not unit or measure == "lost":  # whole numbers, and shares of elements: roundings do not add up
+            allowed[measure] = OWN * max(own, moved)
+        else:
+            one = max(moved, getattr(ROUNDED, measure) * unit)
+            allowed[measure] = max(OWN * own, roundings(terms, dtype) * getattr(SPREAD, measure) * one)
     least = max(LOST_SHARE, LOST_ELEMENTS / max(count, 1)) if unit else 0.0
     return Errors(**allowed | {"lost": max(allowed["lost"], least)})
 

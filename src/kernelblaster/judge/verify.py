@@ -4,7 +4,7 @@ outputs poisoned, guard zones watched, inputs checked, runs repeated."""
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -37,6 +37,7 @@ from kernelblaster.judge.precision import (
     share_of,
 )
 from kernelblaster.judge.stop import Failure, Stop, failure, stop_on_report
+from kernelblaster.judge.terms import LongestSum
 from kernelblaster.records import (
     Incorrect,
     Task,
@@ -49,14 +50,14 @@ from kernelblaster.tasks.values import fill, perturb, shuffle
 
 OUTPUT_POISONS = (0xFF, 0x7F, 0xC1)
 SCRATCH_POISONS = (0xFF, 0x3E, 0x00)
-SMALL_OUTPUT = 1 << 16
+SMALL_OUTPUT = 1 << 16  # elements, of which PyTorch may have all right by luck
+NEAR = 0.5  # of what is allowed: from there on, the effect of a rounding of the inputs is found out
 FOCUS_STRENGTH = 4.0
 FEW = 1 << 12  # numbers, of which one draw may be lucky
 ALIKE = 4  # numbers of one draw that luck treats alike: more of them say no more
 FAR = 4.0  # times what is allowed: one draw is enough
 MORE_DRAWS, MOST_DRAWS = 5, 21
 USELESS, USELESS_ROUNDINGS = 0.01, 32.0  # PyTorch's own rms error, from which on its result says nothing
-PLAIN: tuple[Distribution, ...] = ("written", "ramp")  # in many numbers, one rounding of these moves little
 TIED: tuple[Distribution, ...] = ("written", "spiky")  # equal values are part of what is asked there
 
 
@@ -65,7 +66,7 @@ class _Sample:
     """One output on one draw of values: how far each run of the candidate was from the truth, `own` how far
     PyTorch was, and `moved` how far one rounding of the inputs leads. `at_worst` is the candidate's own
     number where it was furthest off. `excused`: PyTorch's own result is of no use there. `lenience` is a
-    factor on what is allowed."""
+    factor on what is allowed; `terms` are those of the longest sum."""
 
     tensor: Tensor
     found: tuple[Comparison, ...]
@@ -75,6 +76,7 @@ class _Sample:
     count: int
     excused: bool
     lenience: float = 1.0
+    terms: int = 1
 
     @property
     def errors(self) -> Errors | None:
@@ -116,9 +118,10 @@ def _allowed(samples: Sequence[_Sample]) -> Errors:
     own = [one.own for one in samples if one.own is not None]
     moved = [one.moved for one in samples if one.moved is not None]
     dtype = getattr(torch, samples[0].tensor.dtype)
-    found = bound(pooled(own) if own else None, pooled(moved) if moved else None, dtype, samples[0].count)
-    lenience = samples[0].lenience
-    return Errors(**{m: getattr(found, m) * (1 if m == "lost" else lenience) for m in MEASURES})
+    condition = pooled(moved) if moved else None
+    first = samples[0]
+    found = bound(pooled(own) if own else None, condition, dtype, first.count, first.terms)
+    return Errors(**{m: getattr(found, m) * (1 if m == "lost" else first.lenience) for m in MEASURES})
 
 
 class Verifier:
@@ -297,7 +300,7 @@ class Verifier:
         right: list[torch.Tensor],
         outputs: list[list[torch.Tensor]],
     ) -> "list[_Sample]":
-        truth, condition = self._truth(case, seed, right)
+        truth, terms = self._truth(case, seed)
         demands = self._demands(case, seed, truth) if case.planted and truth is not None else None
         samples = []
         for position, tensor in enumerate(self._task.signature.outputs):
@@ -307,19 +310,27 @@ class Verifier:
                 mine = [demanded(output, demands[position]) for output in mine]
                 theirs = demanded(theirs, demands[position])
             own = compare(theirs, exact).errors if truth is not None else None
-            moved = compare(condition[position], exact).errors if condition is not None else None
-            found = [compare(output, exact) for output in mine]
+            found = [compare(output, exact, theirs if truth is not None else None) for output in mine]
             worst = _worst(found)
             output = outputs[found.index(worst)][position].reshape(-1)
             at_worst = output[worst.index : worst.index + 1].clone()  # a view would keep the whole output
             excuse = self._excuse(case, tensor, exact, own if truth is not None else "no truth")
             if excuse is not None:
                 self._notes.append(f"{case.workload.name}/{case.title}: {excuse}")
-            excused = excuse is not None
-            samples.append(
-                _Sample(tensor, tuple(found), at_worst, own, moved, exact.numel(), excused, case.lenience)
-            )
-        return samples
+            about = (own, None, exact.numel(), excuse is not None, case.lenience, terms)
+            samples.append(_Sample(tensor, tuple(found), at_worst, *about))
+        return samples if truth is None else self._conditioned(case, seed, truth, samples)
+
+    def _conditioned(
+        self, case: Case, seed: int, truth: list[torch.Tensor], samples: "list[_Sample]"
+    ) -> "list[_Sample]":
+        """With the effect of one rounding of the inputs, where that may matter: a second float64 run."""
+        clear = [one.excused or (one.count > SMALL_OUTPUT and _share([one]) < NEAR) for one in samples]
+        if case.planted or all(clear):
+            return samples
+        moved = self._wide(case, seed, shake=True) or truth
+        errors = [compare(m, t).errors for m, t in zip(moved, truth, strict=True)]
+        return [replace(one, moved=e) for one, e in zip(samples, errors, strict=True)]
 
     def _excuse(
         self, case: Case, tensor: Tensor, exact: torch.Tensor, own: Errors | Literal["no truth"] | None
@@ -342,18 +353,13 @@ class Verifier:
             return f"PyTorch itself is off by {own.rms:.2g} there"
         return None
 
-    def _truth(
-        self, case: Case, seed: int, right: list[torch.Tensor]
-    ) -> tuple[list[torch.Tensor] | None, list[torch.Tensor] | None]:
-        """The float64 outputs; and those after one rounding of the inputs, where these may matter."""
-        truth = self._wide(case, seed)
+    def _truth(self, case: Case, seed: int) -> tuple[list[torch.Tensor] | None, int]:
+        """The float64 outputs, and how many terms the longest sum has; None without such a reference."""
+        with LongestSum() as longest:
+            truth = self._wide(case, seed)
         if truth is None:
             self._notes.append("no float64 reference: compared with the baseline's own output")
-            return None, None
-        small = max(case.workload.elements(t) for t in self._task.signature.outputs) <= SMALL_OUTPUT
-        if case.planted or (case.distribution in PLAIN and not small):
-            return truth, None
-        return truth, self._wide(case, seed, shake=True)
+        return truth, longest.terms
 
     def _demands(self, case: Case, seed: int, truth: list[torch.Tensor]) -> list[Demand] | None:
         """For each output, what is asked of it where inputs are not finite."""

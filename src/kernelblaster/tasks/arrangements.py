@@ -51,7 +51,10 @@ Distribution = Literal[
 # Not finite: what PyTorch itself makes of them says whether they are used. The last two put large numbers
 # of either sign where `nan` and `infinite` put theirs, to learn which outputs depend on those places.
 PLANTED: frozenset[Distribution] = frozenset({"nan", "infinite", "planted-high", "planted-low"})
-SHIFT = 32.0  # in standard deviations: means far larger than spreads
+SHIFT = 128.0  # in standard deviations: means far larger than spreads
+# The part of the pool, around its median, from which spikes stand out. In a smaller one, all additions to a
+# long sum would round the same way, as they do for no real data.
+MIDDLE = 8
 TIES = 8  # how few different extremes there are among spikes: some are equal
 CONTRAST = 64.0  # the rest of a row over its beginning, or one row over the others
 PLANTS = 3
@@ -183,11 +186,12 @@ def _ramp(size: int, rows: Rows, drawn: torch.Tensor, generator: torch.Generator
 
 
 def _spiky(size: int, rows: Rows, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Nearly all alike, some extremes, some of them equal."""
+    """Nearly all close to the median, some extremes, some of them equal."""
     rare = torch.randint(64, drawn.shape, generator=generator, device=drawn.device) == 0
     few = drawn // 2 % min(TIES, size)
     extreme = torch.where(drawn % 2 == 0, few, size - 1 - few)
-    return torch.where(rare, extreme, torch.full_like(drawn, size // 2) + drawn % 5 * (size > 16))
+    width = max(size // MIDDLE, 1)
+    return torch.where(rare, extreme, (size - width) // 2 + drawn % width)
 
 
 def _beginning(size: int, rows: Rows, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

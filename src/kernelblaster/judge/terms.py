@@ -1,0 +1,94 @@
+"""How many terms the longest sum of a computation has, seen from the operators that it runs.
+
+The rounding error of a float32 sum grows with its length, so that what can be asked of a candidate depends
+on it. Operators that are not listed count as sums of one term; pooling windows are too short to matter.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+Given = dict[str, Any]  # an operator's arguments by name
+
+
+class LongestSum(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Once left, `terms` is the length of the longest sum that was taken inside; 1 if there was none."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.terms = 1
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        result = func(*args, **(kwargs or {}))
+        count = TERMS.get(func.overloadpacket.__name__)
+        if count is not None:
+            names = [argument.name for argument in func._schema.arguments]
+            given = dict(zip(names, args, strict=False)) | (kwargs or {})
+            self.terms = max(self.terms, int(count(given, result)))
+        return result
+
+
+def _inner(name: str) -> Callable[[Given, Any], Any]:
+    return lambda given, _: given[name].shape[-1]
+
+
+def _reduced(given: Given, result: Any) -> Any:
+    """Elements of the first tensor for each one of the result."""
+    first = next(value for value in given.values() if isinstance(value, torch.Tensor))
+    one = result[0] if isinstance(result, tuple) else result
+    return first.numel() // max(one.numel(), 1)
+
+
+def _along(given: Given, _: Any) -> Any:
+    first = next(value for value in given.values() if isinstance(value, torch.Tensor))
+    return first.shape[given["dim"]] if first.dim() else 1
+
+
+def _convolution(given: Given, _: Any) -> Any:
+    """Terms of one output; those of a transposed one where all of the filter meets."""
+    weight = given["weight"]
+    outputs = weight.shape[1] * given["groups"] if given["transposed"] else weight.shape[0]
+    return weight.numel() // max(outputs, 1)
+
+
+def _row(given: Given, _: Any) -> Any:
+    return torch.Size(given["normalized_shape"]).numel()
+
+
+def _group(given: Given, _: Any) -> Any:
+    return given["input"].numel() // max(given["N"] * given["group"], 1)
+
+
+def _channel(given: Given, _: Any) -> Any:
+    return given["input"].numel() // max(given["input"].shape[1], 1)
+
+
+def _keys(given: Given, _: Any) -> Any:
+    return given["key"].shape[-2]
+
+
+def _recurrent(given: Given, _: Any) -> Any:
+    return max(weight.shape[-1] for weight in given["weight"])
+
+
+TERMS: dict[str, Callable[[Given, Any], Any]] = {
+    **dict.fromkeys(("mm", "bmm", "mv", "dot"), _inner("self")),
+    "addmm": _inner("mat1"),
+    "addmv": _inner("mat"),
+    **dict.fromkeys(("baddbmm", "addbmm"), _inner("batch1")),
+    **dict.fromkeys(("sum", "mean", "nansum", "prod", "trace", "logsumexp", "linalg_vector_norm"), _reduced),
+    **dict.fromkeys(("norm", "var", "std", "var_mean", "std_mean"), _reduced),
+    **dict.fromkeys(("mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss"), _reduced),
+    **dict.fromkeys(("binary_cross_entropy", "nll_loss_forward", "_adaptive_avg_pool2d"), _reduced),
+    **dict.fromkeys(("_softmax", "_log_softmax", "cumsum", "cumprod", "logcumsumexp"), _along),
+    **dict.fromkeys(("native_layer_norm", "_fused_rms_norm"), _row),
+    **dict.fromkeys(("native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit"), _channel),
+    "native_group_norm": _group,
+    "convolution": _convolution,
+    "_scaled_dot_product_flash_attention_for_cpu": _keys,
+    "_scaled_dot_product_flash_attention": _keys,
+    "_scaled_dot_product_efficient_attention": _keys,
+    "_cudnn_rnn": _recurrent,
+}
