@@ -36,6 +36,8 @@ ROUNDING = {
     torch.bfloat16: 2.0**-8,
 }
 MEASURES = ("rms", "worst", "tile", "relative", "lost")
+FEW = 1 << 12  # numbers, of which one draw may be lucky
+MARGIN, MARGIN_OF_FEW = 1.25, 2.0  # on limits that were found on other values of the same kind
 KNOWN = 2.0**-10  # relative error below which an element counts as known to PyTorch itself
 SAMPLE = 1 << 16  # elements from which the percentile is taken
 
@@ -168,11 +170,16 @@ def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) ->
     return not within
 
 
-def both(allowed: Errors, own: Errors | None) -> Errors:
-    """How far two outputs may lie apart if each may lie so far from the truth, with a margin for
-    values other than those on which the bounds were found."""
-    sums = {m: 2 * (getattr(allowed, m) + (getattr(own, m) if own else 0.0)) for m in MEASURES}
-    return Errors(**sums)
+def both(allowed: Errors, own: Errors | None, *, few: bool = False) -> Errors:
+    """How far two outputs may lie apart if each may lie so far from the truth, with a margin for values other
+    than those on which the bounds were found: where there are few numbers, luck makes them differ more."""
+    margin = MARGIN_OF_FEW if few else MARGIN
+    return Errors(**{m: margin * (getattr(allowed, m) + (getattr(own, m) if own else 0.0)) for m in MEASURES})
+
+
+def larger(allowed: Errors, own: Errors) -> Errors:
+    """The limits, or OWN times what PyTorch makes of the same values, whichever is larger."""
+    return Errors(**{m: max(getattr(allowed, m), OWN * getattr(own, m)) for m in MEASURES})
 
 
 def exceeded(errors: Errors, allowed: Errors) -> str | None:

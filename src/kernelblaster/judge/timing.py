@@ -19,9 +19,9 @@ from kernelblaster.devices.device import (
 )
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.judge.baseline import Baseline
-from kernelblaster.judge.layout import Layout, lay_out
+from kernelblaster.judge.layout import Layout, float64_views, lay_out
 from kernelblaster.judge.memory_check import MemoryCheck
-from kernelblaster.judge.precision import both, compare, exceeded, plainly_apart
+from kernelblaster.judge.precision import FEW, Comparison, both, compare, exceeded, larger, plainly_apart
 from kernelblaster.judge.stop import Failure, Stop, failure, stop_on_report
 from kernelblaster.records import (
     Accepted,
@@ -56,6 +56,7 @@ DRIFT = 0.03  # of the GPU's clock while candidate and baseline are timed
 BUDGET_S = 4.0
 RESAMPLES = 2000
 JITTER = 0.02  # by how much parameters differ between samples
+EXACT_ROUNDS, EXACT_SHARE = 2, 0.3  # rounds whose outputs are compared with the float64 reference
 FULL_CHECKS = 0.15  # share of timed outputs that are compared by every measure, not only by two
 
 
@@ -88,6 +89,7 @@ class Timer:
         self._runner = runner
         self._rng = random.Random(seed)
         self._allowed = allowed
+        self._exact_rounds = EXACT_ROUNDS
         self._key = self._rng.getrandbits(62)
         layouts = [lay_out(device.arena(), task.signature, task.primary, self._rng) for _ in range(LAYOUTS)]
         self._layouts = [(one, one.arguments(task.signature, baseline.scalars)) for one in layouts]
@@ -151,36 +153,40 @@ class Timer:
             seconds=time.perf_counter() - start,
         )
 
-    def _fill(self, layout: Layout) -> None:
+    def _fill(self, seed: int, inputs: list[torch.Tensor], parameters: list[torch.Tensor]) -> None:
         """Fresh inputs, and parameters that differ a little from round to round: nothing that was
-        computed in one call is of use in the next."""
-        signature = self._task.signature
-        seed = self._rng.getrandbits(48)
-        for position, tensor in enumerate(signature.input_tensors):
-            view = layout.view(tensor)
-            fill(view, self._baseline.pools[position], "written", self._task.primary, seed + position)
+        computed in one call is of use in the next. In float64 the same values, as they are in float32."""
+        for position, target in enumerate(inputs):
+            fill(target, self._baseline.pools[position], "written", self._task.primary, seed + position)
         generator = torch.Generator(self._device.torch_device).manual_seed(seed)
-        for tensor, original in zip(signature.parameters, self._parameters, strict=True):
-            target = layout.view(tensor)
-            target.copy_(original)
-            if tensor.floating:
-                target.mul_(1 + JITTER * torch.rand(target.shape, generator=generator, device=target.device))
-        self._baseline.adopt(layout)
+        for target, original in zip(parameters, self._parameters, strict=True):
+            if not original.is_floating_point():
+                target.copy_(original)
+                continue
+            noise = torch.rand(original.shape, generator=generator, device=original.device)
+            target.copy_((original * (1 + JITTER * noise)).to(original.dtype))
 
     def _round(self) -> tuple[float, TimeReport]:
         """One sample of each, on the same fresh values, in random order; both outputs compared."""
         signature = self._task.signature
         layout, arguments = self._rng.choice(self._layouts)
-        self._fill(layout)
+        seed = self._rng.getrandbits(48)
+        views = [layout.view(t) for t in signature.read_tensors]
+        self._fill(seed, views[: len(signature.input_tensors)], views[len(signature.input_tensors) :])
+        self._baseline.adopt(layout)
+        exactly = self._exact_rounds > 0 and self._rng.random() < EXACT_SHARE
         if self._rng.random() < 0.5:
             baseline_us, right = self._baseline.timed(layout)
             report = self._sample(layout, arguments)
-            mine = [layout.view(t) for t in signature.outputs]
+            mine = [layout.view(t).clone() if exactly else layout.view(t) for t in signature.outputs]
         else:
             report = self._sample(layout, arguments)
             mine = [layout.view(t).clone() for t in signature.outputs]
             baseline_us, right = self._baseline.timed(layout)
         self._check_outputs(mine, right)
+        if exactly:
+            self._exact_rounds -= 1
+            self._check_exactly(seed, mine, right)
         return baseline_us, report
 
     def _sample(self, layout: Layout, arguments: tuple[Argument, ...]) -> TimeReport:
@@ -198,20 +204,34 @@ class Timer:
         return report
 
     def _check_outputs(self, mine: list[torch.Tensor], right: list[torch.Tensor]) -> None:
+        """With the baseline's: as far apart as both may be from the truth."""
         for tensor, got, expected in zip(self._task.signature.outputs, mine, right, strict=True):
-            limits = both(*self._allowed[tensor.name])
+            limits = both(*self._allowed[tensor.name], few=got.numel() <= FEW)
             if not plainly_apart(got, expected, limits) and self._rng.random() > FULL_CHECKS:
                 continue
             found = compare(got, expected)
             too_large = exceeded(found.errors, limits) if found.errors else "not finite"
             if too_large:
-                raise Stop(
-                    Incorrect(
-                        reason="a timed output is wrong",
-                        evidence=f"{tensor.name}, element {found.index}: expected {found.expected:.9g}, "
-                        f"got {found.got:.9g} ({too_large}); earlier calls were right",
-                    )
-                )
+                raise Stop(_wrong(tensor.name, found, too_large))
+
+    def _check_exactly(self, seed: int, mine: list[torch.Tensor], right: list[torch.Tensor]) -> None:
+        """With the float64 reference on the same values, as in verification; the arena is needed for it."""
+        signature = self._task.signature
+        tensors, count = list(signature.read_tensors), len(signature.input_tensors)
+        views = float64_views(self._device.arena(), tensors, self._task.primary)
+        self._fill(seed, views[:count], views[count:])
+        truth = self._baseline.wide(views[:count], views[count:])
+        if truth is None:
+            return
+        for tensor, got, theirs, exact in zip(signature.outputs, mine, right, truth, strict=True):
+            found = compare(got, exact, theirs)
+            own = compare(theirs, exact).errors
+            if own is None or (tensor.floating and got.numel() <= FEW):
+                continue  # a single draw of few numbers is what luck makes it
+            allowed = larger(self._allowed[tensor.name][0], own)
+            too_large = exceeded(found.errors, allowed) if found.errors else "not finite"
+            if too_large:
+                raise Stop(_wrong(tensor.name, found, too_large))
 
     def _agreement(self, reports: list[TimeReport], candidate_us: float) -> float:
         """Work that the events missed shows on the wall clock, or in the launches' own times."""
@@ -276,6 +296,14 @@ class Timer:
                     f"{least_us:.1f} us on {self._device.spec.title} at its peak",
                 )
             )
+
+
+def _wrong(output: str, found: Comparison, too_large: str) -> Incorrect:
+    return Incorrect(
+        reason="a timed output is wrong",
+        evidence=f"{output}, element {found.index}: expected {found.expected:.9g}, got {found.got:.9g} "
+        f"({too_large}); earlier calls were right",
+    )
 
 
 def floor_us(spec: GpuSpec, task: Task, floor: Floor) -> float:

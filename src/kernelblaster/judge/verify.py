@@ -25,6 +25,7 @@ from kernelblaster.judge.layout import Layout, float64_views, lay_out
 from kernelblaster.judge.memory_check import MemoryCheck
 from kernelblaster.judge.nonfinite import Demand, demanded, depends
 from kernelblaster.judge.precision import (
+    FEW,
     MEASURES,
     PIECE,
     ROUNDING,
@@ -53,7 +54,6 @@ SCRATCH_POISONS = (0xFF, 0x3E, 0x00)
 SMALL_OUTPUT = 1 << 16  # elements, of which PyTorch may have all right by luck
 NEAR = 0.5  # of what is allowed: from there on, the effect of a rounding of the inputs is found out
 FOCUS_STRENGTH = 4.0
-FEW = 1 << 12  # numbers, of which one draw may be lucky
 ALIKE = 4  # numbers of one draw that luck treats alike: more of them say no more
 FAR = 4.0  # times what is allowed: one draw is enough
 MORE_DRAWS, MOST_DRAWS = 5, 21
