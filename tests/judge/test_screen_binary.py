@@ -379,11 +379,6 @@ def test_a_hint_says_what_to_do_instead(build: Build) -> None:
     assert details == ["It imports `cudaMalloc`: use cudaMallocAsync on the given stream."]
 
 
-def test_vendor_imports_only_where_allowed(build: Build) -> None:
-    assert screen_binary(build("weak"))
-    assert screen_binary(build("weak"), allow_vendor_libraries=True) == []
-
-
 def test_what_iostream_alone_runs_at_load_is_let_through(build: Build) -> None:
     """Old versions of cub include it. A candidate's own include is refused in the source."""
     assert screen_binary(build("streams")) == []

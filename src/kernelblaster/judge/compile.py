@@ -48,17 +48,15 @@ class Binary:
 Failure = CompileFailed | Rejected | TimedOut
 
 
-def compile_candidate(
-    task: Task, candidate: Candidate, architecture: str, *, allow_vendor_libraries: bool = False
-) -> Binary | Failure:
+def compile_candidate(task: Task, candidate: Candidate, architecture: str) -> Binary | Failure:
     """Screen the source, compile it, screen the result. Failures are values."""
-    findings = screen_source(candidate.source, allow_vendor_libraries=allow_vendor_libraries)
+    findings = screen_source(candidate.source)
     if findings:
         return _rejected(findings)
-    built = _build(task.signature, task.name, candidate, architecture, allow_vendor_libraries)
+    built = _build(task.signature, task.name, candidate, architecture)
     if not isinstance(built, Binary):
         return built
-    findings = screen_binary(built.path, allow_vendor_libraries=allow_vendor_libraries)
+    findings = screen_binary(built.path)
     return _rejected(findings) if findings else built
 
 
@@ -70,14 +68,10 @@ def flags(architecture: str, defines: tuple[tuple[str, int], ...]) -> list[str]:
     return result + [f"-D{name}={value}" for name, value in defines]
 
 
-def _build(
-    signature: Signature, title: str, candidate: Candidate, architecture: str, vendor: bool
-) -> Binary | Failure:
+def _build(signature: Signature, title: str, candidate: Candidate, architecture: str) -> Binary | Failure:
     tools = toolchain()
     header = judge_header(signature, title, candidate.source)
     options = flags(architecture, candidate.defines)
-    if vendor:
-        options += ["-lcublas", "-lcublasLt", "-lcudnn"]
     key = json.dumps([FORMAT, candidate.source, header, options, tools.version])
     target = cache.entry("candidate", hashlib.sha256(key.encode()).hexdigest()[:32])
     report = target / "compilation.json"

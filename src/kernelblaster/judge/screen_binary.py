@@ -72,7 +72,7 @@ _STREAM_SETUP = {
 _INIT, _FINI = "sub mov test je call add ret", "sub add ret"  # of the compiler's start files
 
 
-def screen_binary(path: Path, *, allow_vendor_libraries: bool = False) -> list[Finding]:
+def screen_binary(path: Path) -> list[Finding]:
     """Every reason why the shared object at `path` may not be loaded; none means that it is clean.
 
     Raises `NoCompiler` without objdump, and `KernelBlasterError` if `path` is no x86-64 ELF file:
@@ -86,8 +86,8 @@ def screen_binary(path: Path, *, allow_vendor_libraries: bool = False) -> list[F
                 raise KernelBlasterError(f"{path}: compiled for {elf['e_machine']}, not for x86-64.")
             sections = {section.name: section for section in elf.iter_sections()}
             rules = [
-                _libraries(sections, allow_vendor_libraries),
-                _symbols(sections, allow_vendor_libraries),
+                _libraries(sections),
+                _symbols(sections),
                 _memory(elf, sections),
                 _load_time(sections, code),
                 _host_code(code),
@@ -130,13 +130,12 @@ def _disassemble(path: Path) -> _Code:
     return _Code(done.stdout, functions, dict(zip(parts[::2], parts[1::2], strict=True)))
 
 
-def _libraries(sections: _Sections, vendor: bool) -> Iterator[Finding]:
-    allowed = _BINARY["libraries"] + (_BINARY["vendor_libraries"] if vendor else [])
+def _libraries(sections: _Sections) -> Iterator[Finding]:
     dynamic = sections.get(".dynamic")
     tags: Any = dynamic.iter_tags() if isinstance(dynamic, DynamicSection) else ()
     for tag in tags:
         kind = tag.entry.d_tag
-        if kind == "DT_NEEDED" and not matches(tag.needed, allowed):
+        if kind == "DT_NEEDED" and not matches(tag.needed, _BINARY["libraries"]):
             yield _finding("forbidden-library", f"It needs the library {tag.needed}, which it may not")
         elif kind in _UNSAFE_TAGS:
             yield _finding(_UNSAFE_TAGS[kind], f"Its dynamic section has {kind}")
@@ -144,13 +143,12 @@ def _libraries(sections: _Sections, vendor: bool) -> Iterator[Finding]:
             yield _finding("library-path", f"Its dynamic section has DT_FLAGS {tag.entry.d_val:#x}")
 
 
-def _symbols(sections: _Sections, vendor: bool) -> Iterator[Finding]:
-    patterns = _PATTERNS + (_BINARY["vendor_imports"] if vendor else [])
+def _symbols(sections: _Sections) -> Iterator[Finding]:
     exported = {}
     for name, kind, defined in _table(sections, ".dynsym"):
         if defined:
             exported[name] = kind
-        elif name not in _NAMES and not matches(name, patterns):
+        elif name not in _NAMES and not matches(name, _PATTERNS):
             instead = hint(name, RULES["hints"]) or "use only what docs/candidates.md allows"
             yield _finding("forbidden-import", f"It imports `{name}`: {instead}")
     for name in ("launch_gpu_implementation", "kernelblaster_call"):

@@ -46,7 +46,7 @@ _ATTRIBUTE = re.compile(
 )
 
 
-def screen_source(source: str, *, allow_vendor_libraries: bool = False) -> list[Finding]:
+def screen_source(source: str) -> list[Finding]:
     """Every reason why `source` may not be compiled, by line; none means that it is clean."""
     if len(source) > LARGEST_SOURCE:
         return [Finding("source-size", f"Longer than {LARGEST_SOURCE} characters: shorten it.", None)]
@@ -56,11 +56,11 @@ def screen_source(source: str, *, allow_vendor_libraries: bool = False) -> list[
         detail = f"The source contains {unreadable.what}: write it plainly."
         return [Finding("misleading-text", detail, unreadable.line)]
     rules: list[Iterable[Finding]] = [
-        _directives(text, allow_vendor_libraries),
+        _directives(text),
         _assembly(text),
         _attributes(text),
         _names(text),
-        _calls(text, allow_vendor_libraries),
+        _calls(text),
         _foreign_declarations(text),
     ]
     findings = [finding for rule in rules for finding in itertools.islice(rule, MOST_FINDINGS)]
@@ -81,12 +81,12 @@ def hint(name: str, hints: dict[str, str]) -> str | None:
 # --- the rules ----------------------------------------------------------------------------------
 
 
-def _directives(text: SourceText, vendor: bool) -> Iterator[Finding]:
+def _directives(text: SourceText) -> Iterator[Finding]:
     for found in text.directives:
         name, rest = found[2], text.kept[found.start(3) : found.end(3)].strip()
         if found[1] != "#" or name not in _SOURCE["directives"]:
             rule, detail = "forbidden-directive", f"`{found[1]}{name}` may not be used: write it out."
-        elif name == "include" and (wrong := _wrong_include(rest, vendor)):
+        elif name == "include" and (wrong := _wrong_include(rest)):
             rule, detail = "forbidden-include", wrong
         elif name == "pragma" and (wrong := _wrong_pragma(rest)):
             rule, detail = "forbidden-pragma", wrong
@@ -104,14 +104,14 @@ def _directives(text: SourceText, vendor: bool) -> Iterator[Finding]:
             yield Finding("forbidden-pragma", wrong, text.line(found.start()))
 
 
-def _wrong_include(rest: str, vendor: bool) -> str | None:
+def _wrong_include(rest: str) -> str | None:
     found = re.fullmatch(r'<([^<>"]+)>|"([^<>"]+)"', rest)
     if found is None:
         return f"`#include {rest}` does not name a header: write the header's name out."
     header = found[1] or found[2]
     if header.startswith("/") or "\\" in header or ".." in header.split("/"):
         return f"`#include {rest}` leaves the include folders: a candidate is one file."
-    if matches(header, _SOURCE["includes"] + (_SOURCE["vendor_includes"] if vendor else [])):
+    if matches(header, _SOURCE["includes"]):
         return None
     instead = hint(header, _SOURCE["include_hints"]) or "it is not on the list of allowed headers"
     return f"<{header}> may not be included: {instead}."
@@ -156,13 +156,11 @@ def _names(text: SourceText) -> Iterator[Finding]:
         yield Finding("forbidden-call", detail, text.line(found.start()))
 
 
-def _calls(text: SourceText, vendor: bool) -> Iterator[Finding]:
+def _calls(text: SourceText) -> Iterator[Finding]:
     known = text.syntax.defined | set(RULES["binary"]["cuda"])
     for found in _CALL.finditer(text.plain):
         scope, name, offset = found[1], found[2], found.start(2)
         if scope not in (None, "", "std") or name in known or offset in text.syntax.declared:
-            continue
-        if vendor and matches(name, RULES["binary"]["vendor_imports"]):
             continue
         if (instead := hint(name, RULES["hints"])) and offset not in text.device:
             yield Finding("forbidden-call", f"`{name}` may not be called: {instead}.", text.line(offset))
