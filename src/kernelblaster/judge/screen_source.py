@@ -1,12 +1,11 @@
-"""Screens a candidate's source before it is compiled.
+"""Screens a candidate's source before it is compiled: early, with the line and what to do instead.
 
-The rules rely on the exact reading of the text in `source_text`: lines joined, comments gone, device
-code told from host code. A word is guilty by its text; the syntax tree can only excuse it, by showing
-that it stands in device code.
+It decides what may be included and defined, and names what would be refused after compilation anyway. Calls
+and assembly are found where the tree is sure that they are host code and no name of the file's own; the
+stages after it (`screen_host`, `screen_binary`) see what was really compiled and have the last word.
 
-Not covered: what macros make of the text. The binary stage (`screen_binary`) sees their result.
-The limits here and in `source_text` bound the time: milliseconds for a kernel, seconds for a text
-made to be slow.
+Not covered: what macros make of the text. The limits here and in `source_text` bound the time:
+milliseconds for a kernel, seconds for a text made to be slow.
 """
 
 import bisect
@@ -33,9 +32,10 @@ class Finding:
 RULES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("screen_rules.toml").read_text())
 LARGEST_SOURCE = 200_000  # characters, far above any kernel
 MOST_FINDINGS = 20  # of one rule; more would help nobody
+HOST_ASSEMBLY = "`{}` in host code: only __device__ and __global__ functions may contain assembly."
 
 _SOURCE = RULES["source"]
-_CALL = re.compile(r"(?<![\w.])(?<!->)(?:(\w*)::\s*)?([A-Za-z_]\w*)\s*\(", re.A)
+_CALL = re.compile(r"(?<!\w)(?:(\w*)::\s*)?([A-Za-z_]\w*)\s*\(", re.A)
 _ASSEMBLY = re.compile(r"\b(?:asm|__asm__|__asm)\b", re.A)
 _RESERVED = re.compile(r"\b(?:kernelblaster_\w*|__cuda\w*|_IO_\w+|_fileno)\b", re.A)
 _STD = re.compile(rf"(?<!cuda::)\bstd\s*::\s*({'|'.join(_SOURCE['std_names'])})\b", re.A)
@@ -131,12 +131,8 @@ def _is_protected(macro: str) -> bool:
 
 def _assembly(text: SourceText) -> Iterator[Finding]:
     for found in _ASSEMBLY.finditer(text.plain):
-        if found.start() not in text.device:
-            detail = (
-                f"`{found[0]}` outside device code: only functions that are __device__ or "
-                "__global__, and not __host__ too, may contain assembly."
-            )
-            yield Finding("host-assembly", detail, text.line(found.start()))
+        if found.start() in text.host:
+            yield Finding("host-assembly", HOST_ASSEMBLY.format(found[0]), text.line(found.start()))
 
 
 def _attributes(text: SourceText) -> Iterator[Finding]:
@@ -157,12 +153,15 @@ def _names(text: SourceText) -> Iterator[Finding]:
 
 
 def _calls(text: SourceText) -> Iterator[Finding]:
-    known = text.syntax.defined | set(RULES["binary"]["cuda"])
+    known = text.syntax.introduced | set(RULES["binary"]["cuda"])
     for found in _CALL.finditer(text.plain):
         scope, name, offset = found[1], found[2], found.start(2)
-        if scope not in (None, "", "std") or name in known or offset in text.syntax.declared:
+        if name in known or scope not in (None, "", "std") or offset not in text.host:
             continue
-        if (instead := hint(name, RULES["hints"])) and offset not in text.device:
+        before = text.plain[max(0, found.start() - 40) : found.start()].rstrip()
+        if before.endswith((".", "->")) or (scope == "" and before.endswith(">")):
+            continue  # a member of an object, or of a template
+        if instead := hint(name, RULES["hints"]):
             yield Finding("forbidden-call", f"`{name}` may not be called: {instead}.", text.line(offset))
 
 
