@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelblaster.errors import KernelBlasterError, NoCompiler
+from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.screen_binary import ALLOWED_CUDA, screen_binary
 from kernelblaster.judge.screen_source import screen_source
 
@@ -242,11 +242,6 @@ FORBIDDEN: dict[str, tuple[str, str, tuple[str, ...]]] = {
             'void f() {} __attribute__((used, section(".init_array"))) void (*p)() = f;',
             "",
         ),
-        "code in the init section": (
-            "load-time-code",
-            'asm(".pushsection .init,\\"ax\\"; nop; nop; xor %eax, %eax; .popsection");',
-            "",
-        ),
         "gmon_start": ("interposition", 'extern "C" void __gmon_start__() {}', ""),
         "hidden gmon_start": (
             "interposition",
@@ -269,19 +264,6 @@ FORBIDDEN: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "",
         ),
         "a name of the judge": ("interposition", 'extern "C" void kernelblaster_x() {}', ""),
-        "syscall": ("host-assembly", "", 'asm volatile("syscall");'),
-        "int 0x80": ("host-assembly", "", 'asm volatile("int $0x80");'),
-        "rdtsc": ("host-assembly", "", "n += __builtin_ia32_rdtsc() & 1;"),
-        "rdtscp": ("host-assembly", "", "unsigned a; n += __builtin_ia32_rdtscp(&a) & 1;"),
-        "cpuid": ("host-assembly", "", 'asm volatile("cpuid" ::: "eax", "ebx", "ecx", "edx");'),
-        "bytes": ("host-assembly", "", 'asm volatile(".byte 0x0f, 0x05");'),
-        "no instruction": ("host-assembly", "", 'asm volatile(".byte 0x06");'),
-        "macro of assembly": ("host-assembly", "#define GO asm", 'GO volatile("sysenter");'),
-        "system call in a constant": (
-            "hidden-instruction",
-            "",
-            "n ^= 0x90c3050f90909090ull;",
-        ),
         "code section": (
             "executable-memory",
             '__attribute__((section("evil"), noinline)) int f(int a) { return a + 1; }',
@@ -379,11 +361,6 @@ def test_a_hint_says_what_to_do_instead(build: Build) -> None:
     assert details == ["It imports `cudaMalloc`: use cudaMallocAsync on the given stream."]
 
 
-def test_vendor_imports_only_where_allowed(build: Build) -> None:
-    assert screen_binary(build("weak"))
-    assert screen_binary(build("weak"), allow_vendor_libraries=True) == []
-
-
 def test_what_iostream_alone_runs_at_load_is_let_through(build: Build) -> None:
     """Old versions of cub include it. A candidate's own include is refused in the source."""
     assert screen_binary(build("streams")) == []
@@ -392,7 +369,7 @@ def test_what_iostream_alone_runs_at_load_is_let_through(build: Build) -> None:
 
 def test_screening_takes_milliseconds(build: Build) -> None:
     path = build("plain")
-    assert min(timeit.repeat(lambda: screen_binary(path), number=1, repeat=5)) < 0.06
+    assert min(timeit.repeat(lambda: screen_binary(path), number=1, repeat=5)) < 0.02
 
 
 def test_allowed_cuda_names_are_functions_of_cuda() -> None:
@@ -400,10 +377,7 @@ def test_allowed_cuda_names_are_functions_of_cuda() -> None:
     assert all(name.startswith(("cuda", "__cuda", "cu")) for name in ALLOWED_CUDA)
 
 
-def test_a_broken_harness_is_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_harness_is_no_verdict(tmp_path: Path) -> None:
     (tmp_path / "text.so").write_text("not an object")
     with pytest.raises(KernelBlasterError, match=r"text\.so"):
-        screen_binary(tmp_path / "text.so")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(NoCompiler, match="objdump"):
         screen_binary(tmp_path / "text.so")

@@ -14,9 +14,8 @@ from kernelblaster.judge.screen_source import LARGEST_SOURCE, Finding, screen_so
 LAUNCH = 'extern "C" void launch_gpu_implementation(float* out, int64_t n, cudaStream_t stream)'
 
 
-def rules(source: str, *, allow_vendor_libraries: bool = False) -> set[str]:
-    findings = screen_source(source, allow_vendor_libraries=allow_vendor_libraries)
-    return {finding.rule for finding in findings}
+def rules(source: str) -> set[str]:
+    return {finding.rule for finding in screen_source(source)}
 
 
 FORBIDDEN = [
@@ -61,18 +60,10 @@ FORBIDDEN = [
     ("forbidden-attribute", '[[gnu::alias("g")]] void f();'),
     ("forbidden-attribute", 'void f() __attribute__((ifunc("r")));'),
     ("forbidden-attribute", '__attribute__((target_clones("avx2", "default"))) void f() {}'),
-    # assembly
-    ("host-assembly", 'asm(".globl x");'),
+    # assembly, where the tree is sure
     ("host-assembly", 'void f() { __asm__ volatile("syscall"); }'),
     ("host-assembly", 'void f() { auto g = [] { asm("syscall"); }; }'),
-    ("host-assembly", '__host__ __device__ void f() { asm("nop;"); }'),
-    ("host-assembly", 'int f(const char*) __asm__("system");'),
     ("host-assembly", 'void f() { as\\\nm("syscall"); }'),
-    ("host-assembly", '#define HD __host__ __device__\nHD void f() { asm("nop;"); }'),
-    ("host-assembly", '#define NO(x)\nNO(__device__) void f() { asm("syscall"); }'),
-    ("host-assembly", '#if 0\n__device__\n#endif\nvoid f() { asm("syscall"); }'),
-    ("host-assembly", '#define D __device__\n#undef D\n#define D\nD void f() { asm("x"); }'),
-    ("host-assembly", '@@ ?? __device__ ] ) } void f() { asm("syscall"); }'),
     ("host-assembly", '__device__ void g() { struct S { void f() { asm("syscall"); } }; }'),
     # foreign functions
     ("foreign-declaration", 'extern "C" int system(const char*);'),
@@ -89,8 +80,8 @@ FORBIDDEN = [
     ("forbidden-call", "void f() { std::thread t; }"),
     ("forbidden-call", "void f() { std :: chrono::steady_clock::now(); }"),
     ("forbidden-call", "void f() { void* p; cudaMalloc(&p, 4); }"),
-    ("forbidden-call", "void f() { @@@ if ( dlopen(0, 1); }"),
-    ("forbidden-call", "__host__ __device__ void f() { clock(); }"),
+    ("forbidden-call", "void f() { if (true) { for (;;) dlopen(0, 1); } }"),
+    ("forbidden-call", "void f(cublasHandle_t* h) { cublasCreate(h); }"),
     # names of others
     ("reserved-name", "void kernelblaster_report(int x) {}"),
     ("reserved-name", "void f() { __cudaRegisterFatBinary(0); }"),
@@ -154,6 +145,40 @@ HONEST = {
         const char quote = '"', other = '\\'';
         int separated = 1'000'000; float hex = 0x1p-3f;
     """,
+    "PTX in functions for host and device, and beside what the grammar does not know": """
+        __host__ __device__ float f(float v) {
+        #ifdef __CUDA_ARCH__
+            asm("ex2.approx.f32 %0, %0;" : "+f"(v)); v += clock();
+        #endif
+            return v;
+        }
+        #define RETURNS(type) __device__ type
+        #define UNKNOWN(x)
+        RETURNS(int) g() { asm("nop;"); return clock(); }
+        __global__ void __cluster_dims__(2, 1, 1) k(float* x) { asm volatile("nop;"); clock(); }
+        __global__ void UNKNOWN(3) l(float* x) { asm volatile("nop;"); clock(); }
+        struct Tile { template <int N> __device__ auto wait() -> int { asm("nop;"); return clock(); } };
+    """,
+    "callables with unlucky names": """
+        #define sleep(x) (x)
+        using write = float;
+        struct fork { int v; explicit fork(int v) : v(v) {} void kill(int); void go() { kill(3); } };
+        void fork::kill(int) {}
+        template <typename Time, typename... Open> int f(Time time, Open... open) { return time(open(1)...); }
+        template <typename Read> int g(const Read& read, Read&& dup, int (*signal)(int)) {
+            return read(1) + dup(2) + signal(3);
+        }
+        template <template <typename> class system, typename clock> int h() { return clock(system<int>()); }
+        template <typename T> int i(T t) { return T::time(t) + Plan<T>::nanosleep(t) + t. gettimeofday(3); }
+        int j() {
+            auto [socket, connect] = pair();
+            auto inner = [raise = socket](auto rand) { return raise(1) + rand(2) + sleep(3) + write(4); };
+            for (auto mmap : list) mmap(3);
+            if (auto getenv = find()) getenv(4);
+            Functor popen(socket), unlink{3};
+            return popen(5) + unlink(6) + connect(7) + inner(fork(8));
+        }
+    """,
     "launch and error checks": f"""
         #include <cstdio>
         #include <cstdlib>
@@ -198,12 +223,6 @@ def test_honest(name: str) -> None:
     assert screen_source(HONEST[name]) == []
 
 
-def test_vendor_headers_and_calls_only_where_allowed() -> None:
-    source = "#include <cublas_v2.h>\nvoid f(cublasHandle_t* h) { cublasCreate(h); }"
-    assert rules(source) == {"forbidden-include", "forbidden-call"}
-    assert rules(source, allow_vendor_libraries=True) == set()
-
-
 def test_a_finding_names_the_text_the_line_and_the_way_out() -> None:
     source = "/* two\nlines */ int a; \\\n  int b;\nvoid f() { void* p;\n  cudaMalloc(&p, 4); }\n"
     detail = "`cudaMalloc` may not be called: use cudaMallocAsync on the given stream."
@@ -211,6 +230,8 @@ def test_a_finding_names_the_text_the_line_and_the_way_out() -> None:
 
 
 GUILTY = [source for rule, source in FORBIDDEN if rule != "misleading-text" and len(source) < 1000]
+# These are said early where the tree is sure, and found after compilation everywhere.
+SURE = {source for rule, source in FORBIDDEN if rule in ("host-assembly", "forbidden-call")}
 
 
 @given(st.sampled_from(GUILTY), st.integers(0, 200), st.sampled_from(["\\\n", "\\ \n", "\\\r\n"]))
@@ -221,7 +242,7 @@ def test_joined_lines_hide_nothing(source: str, position: int, joint: str) -> No
 
 
 @given(
-    st.sampled_from(GUILTY),
+    st.sampled_from([source for source in GUILTY if source not in SURE]),
     st.sampled_from(["{{{", "}}}", "((", "@ ` ?", "template <", "#if 0", "#else"]),
 )
 def test_noise_around_hides_nothing(source: str, noise: str) -> None:

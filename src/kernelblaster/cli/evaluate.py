@@ -22,7 +22,6 @@ def evaluate(
     sweep: Annotated[
         bool, typer.Option("--sweep", help="Try every combination of its tunable constants.")
     ] = False,
-    allow_vendor_libraries: JudgeOptions.Vendor = False,
     device: JudgeOptions.Device = "auto",
     gpu: JudgeOptions.Gpu = None,
     filter_: JudgeOptions.Filter = None,
@@ -46,7 +45,6 @@ def evaluate(
             "baseline": baseline,
             "profile": profile,
             "sanitize": sanitize,
-            "allow_vendor_libraries": allow_vendor_libraries,
             "filter": filter_,
             "progress": progress,
         }

@@ -35,7 +35,6 @@ class JudgeOptions:
         Literal["eager", "compile", "max-autotune"],
         typer.Option("--baseline", help="What to beat: PyTorch as it is, or torch.compile."),
     ]
-    Vendor = Annotated[bool, typer.Option("--allow-vendor-libraries", help="Let it call cuBLAS and cuDNN.")]
     Device = Annotated[
         DeviceName,
         typer.Option("--device", help="Where it runs; auto: a GPU if there is one, else the PTX machine."),

@@ -24,6 +24,11 @@ _FORMS = {
     "copy": " ".join([_NUMBER] * 6),
     "upload": rf"{_NUMBER} {_HEX}",
 }
+_SHAPE = rf"{_NAME} -?\d{{1,10}} {_NUMBER}"  # a kernel, threads of a block, shared memory
+_QUESTION = re.compile(
+    rf"(?:blocks|cluster_size) {_SHAPE}|clusters {_SHAPE} {_NUMBER}|shared {_NAME} -?\d{{1,10}} -?\d{{1,10}}",
+    re.ASCII,
+)
 _FORM = {kind: re.compile(form, re.ASCII) for kind, form in _FORMS.items()}
 _KEPT = ("attribute ", "tensormap ")
 _TOLD = ("error", "violation", "ask", "unloadable", "broken")
@@ -103,7 +108,7 @@ def parse(text: str) -> LaunchList:
         form = _FORM.get(kind)
         if form is not None and form.fullmatch(rest):
             operations.append(line)
-        elif kind in told and len(told[kind]) < MOST_SHOWN:
+        elif kind in told and len(told[kind]) < MOST_SHOWN and (kind != "ask" or _QUESTION.fullmatch(rest)):
             told[kind].append("".join(c if c.isprintable() else " " for c in rest[:400]))
         else:
             raise Unreadable(f"a line that is no operation: {line[:80]!r}")

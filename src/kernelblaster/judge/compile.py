@@ -17,6 +17,7 @@ from kernelblaster import cache
 from kernelblaster.devices.device_code import CUBIN, OBJECT, PTX
 from kernelblaster.devices.toolchain import toolchain
 from kernelblaster.judge.screen_binary import screen_binary
+from kernelblaster.judge.screen_host import host_text, screen_host
 from kernelblaster.judge.screen_source import Finding, screen_source
 from kernelblaster.records import (
     Candidate,
@@ -33,8 +34,10 @@ from kernelblaster.tasks.header import judge_header
 
 COMPILER_MEMORY_BYTES = 24 << 30
 LOG_CHARACTERS = 4000
-KEPT = ("header.h", "candidate.cu", PTX, CUBIN, OBJECT)
-FORMAT = 4  # of a cache entry: what its folder holds
+SOURCE = "candidate.cu"
+HOST = "host.cpp"  # what of the source the host compiler saw
+KEPT = ("header.h", SOURCE, HOST, PTX, CUBIN, OBJECT)
+FORMAT = 5  # of a cache entry: what its folder holds
 
 
 @dataclass(frozen=True)
@@ -48,17 +51,15 @@ class Binary:
 Failure = CompileFailed | Rejected | TimedOut
 
 
-def compile_candidate(
-    task: Task, candidate: Candidate, architecture: str, *, allow_vendor_libraries: bool = False
-) -> Binary | Failure:
+def compile_candidate(task: Task, candidate: Candidate, architecture: str) -> Binary | Failure:
     """Screen the source, compile it, screen the result. Failures are values."""
-    findings = screen_source(candidate.source, allow_vendor_libraries=allow_vendor_libraries)
+    findings = screen_source(candidate.source)
     if findings:
         return _rejected(findings)
-    built = _build(task.signature, task.name, candidate, architecture, allow_vendor_libraries)
+    built = _build(task.signature, task.name, candidate, architecture)
     if not isinstance(built, Binary):
         return built
-    findings = screen_binary(built.path, allow_vendor_libraries=allow_vendor_libraries)
+    findings = screen_host((built.path.parent / HOST).read_text()) + screen_binary(built.path)
     return _rejected(findings) if findings else built
 
 
@@ -70,14 +71,10 @@ def flags(architecture: str, defines: tuple[tuple[str, int], ...]) -> list[str]:
     return result + [f"-D{name}={value}" for name, value in defines]
 
 
-def _build(
-    signature: Signature, title: str, candidate: Candidate, architecture: str, vendor: bool
-) -> Binary | Failure:
+def _build(signature: Signature, title: str, candidate: Candidate, architecture: str) -> Binary | Failure:
     tools = toolchain()
     header = judge_header(signature, title, candidate.source)
     options = flags(architecture, candidate.defines)
-    if vendor:
-        options += ["-lcublas", "-lcublasLt", "-lcudnn"]
     key = json.dumps([FORMAT, candidate.source, header, options, tools.version])
     target = cache.entry("candidate", hashlib.sha256(key.encode()).hexdigest()[:32])
     report = target / "compilation.json"
@@ -87,8 +84,8 @@ def _build(
         return Binary(target / OBJECT, cached)
     with cache.filling(target) as folder:
         (folder / "header.h").write_text(header)
-        (folder / "candidate.cu").write_text(candidate.source)
-        command = [tools.nvcc, *options, "--keep", "-include", "header.h", "candidate.cu"]
+        (folder / SOURCE).write_text(candidate.source)
+        command = [tools.nvcc, *options, "--keep", "-include", "header.h", SOURCE]
         command += ["-o", OBJECT]
         start = time.perf_counter()
         limit_s = settings().compile_limit_s
@@ -100,6 +97,8 @@ def _build(
             return CompileFailed(reason=_first_error(log), log=log[:LOG_CHARACTERS])
         for file in folder.glob("*.cubin"):
             file.rename(folder / CUBIN)
+        front_end = (folder / "candidate.cudafe1.cpp").read_text(errors="replace")
+        (folder / HOST).write_text(host_text(front_end, SOURCE))
         for file in folder.iterdir():
             if file.name not in KEPT:
                 file.unlink()

@@ -67,7 +67,6 @@ class Options:
     baseline: BaselineName = "eager"
     profile: bool = False
     sanitize: bool = False
-    allow_vendor_libraries: bool = False
     filter: Literal["emulated"] | None = None
     progress: Progress = silent
 
@@ -214,12 +213,7 @@ class Judge:
 
     def compile(self, task: Task, candidate: Candidate) -> Binary | Outcome:
         """Screened and compiled; several threads may do this while another uses the device."""
-        return compile_candidate(
-            task,
-            candidate,
-            self.device.spec.architecture,
-            allow_vendor_libraries=self.options.allow_vendor_libraries,
-        )
+        return compile_candidate(task, candidate, self.device.spec.architecture)
 
     def _prepare(self, task: Task) -> _Prepared:
         if task.digest in self._prepared:

@@ -1,12 +1,11 @@
-"""Screens a candidate's source before it is compiled.
+"""Screens a candidate's source before it is compiled: early, with the line and what to do instead.
 
-The rules rely on the exact reading of the text in `source_text`: lines joined, comments gone, device
-code told from host code. A word is guilty by its text; the syntax tree can only excuse it, by showing
-that it stands in device code.
+It decides what may be included and defined, and names what would be refused after compilation anyway. Calls
+and assembly are found where the tree is sure that they are host code and no name of the file's own; the
+stages after it (`screen_host`, `screen_binary`) see what was really compiled and have the last word.
 
-Not covered: what macros make of the text. The binary stage (`screen_binary`) sees their result.
-The limits here and in `source_text` bound the time: milliseconds for a kernel, seconds for a text
-made to be slow.
+Not covered: what macros make of the text. The limits here and in `source_text` bound the time:
+milliseconds for a kernel, seconds for a text made to be slow.
 """
 
 import bisect
@@ -33,9 +32,10 @@ class Finding:
 RULES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("screen_rules.toml").read_text())
 LARGEST_SOURCE = 200_000  # characters, far above any kernel
 MOST_FINDINGS = 20  # of one rule; more would help nobody
+HOST_ASSEMBLY = "`{}` in host code: only __device__ and __global__ functions may contain assembly."
 
 _SOURCE = RULES["source"]
-_CALL = re.compile(r"(?<![\w.])(?<!->)(?:(\w*)::\s*)?([A-Za-z_]\w*)\s*\(", re.A)
+_CALL = re.compile(r"(?<!\w)(?:(\w*)::\s*)?([A-Za-z_]\w*)\s*\(", re.A)
 _ASSEMBLY = re.compile(r"\b(?:asm|__asm__|__asm)\b", re.A)
 _RESERVED = re.compile(r"\b(?:kernelblaster_\w*|__cuda\w*|_IO_\w+|_fileno)\b", re.A)
 _STD = re.compile(rf"(?<!cuda::)\bstd\s*::\s*({'|'.join(_SOURCE['std_names'])})\b", re.A)
@@ -46,7 +46,7 @@ _ATTRIBUTE = re.compile(
 )
 
 
-def screen_source(source: str, *, allow_vendor_libraries: bool = False) -> list[Finding]:
+def screen_source(source: str) -> list[Finding]:
     """Every reason why `source` may not be compiled, by line; none means that it is clean."""
     if len(source) > LARGEST_SOURCE:
         return [Finding("source-size", f"Longer than {LARGEST_SOURCE} characters: shorten it.", None)]
@@ -56,11 +56,11 @@ def screen_source(source: str, *, allow_vendor_libraries: bool = False) -> list[
         detail = f"The source contains {unreadable.what}: write it plainly."
         return [Finding("misleading-text", detail, unreadable.line)]
     rules: list[Iterable[Finding]] = [
-        _directives(text, allow_vendor_libraries),
+        _directives(text),
         _assembly(text),
         _attributes(text),
         _names(text),
-        _calls(text, allow_vendor_libraries),
+        _calls(text),
         _foreign_declarations(text),
     ]
     findings = [finding for rule in rules for finding in itertools.islice(rule, MOST_FINDINGS)]
@@ -81,12 +81,12 @@ def hint(name: str, hints: dict[str, str]) -> str | None:
 # --- the rules ----------------------------------------------------------------------------------
 
 
-def _directives(text: SourceText, vendor: bool) -> Iterator[Finding]:
+def _directives(text: SourceText) -> Iterator[Finding]:
     for found in text.directives:
         name, rest = found[2], text.kept[found.start(3) : found.end(3)].strip()
         if found[1] != "#" or name not in _SOURCE["directives"]:
             rule, detail = "forbidden-directive", f"`{found[1]}{name}` may not be used: write it out."
-        elif name == "include" and (wrong := _wrong_include(rest, vendor)):
+        elif name == "include" and (wrong := _wrong_include(rest)):
             rule, detail = "forbidden-include", wrong
         elif name == "pragma" and (wrong := _wrong_pragma(rest)):
             rule, detail = "forbidden-pragma", wrong
@@ -104,14 +104,14 @@ def _directives(text: SourceText, vendor: bool) -> Iterator[Finding]:
             yield Finding("forbidden-pragma", wrong, text.line(found.start()))
 
 
-def _wrong_include(rest: str, vendor: bool) -> str | None:
+def _wrong_include(rest: str) -> str | None:
     found = re.fullmatch(r'<([^<>"]+)>|"([^<>"]+)"', rest)
     if found is None:
         return f"`#include {rest}` does not name a header: write the header's name out."
     header = found[1] or found[2]
     if header.startswith("/") or "\\" in header or ".." in header.split("/"):
         return f"`#include {rest}` leaves the include folders: a candidate is one file."
-    if matches(header, _SOURCE["includes"] + (_SOURCE["vendor_includes"] if vendor else [])):
+    if matches(header, _SOURCE["includes"]):
         return None
     instead = hint(header, _SOURCE["include_hints"]) or "it is not on the list of allowed headers"
     return f"<{header}> may not be included: {instead}."
@@ -131,12 +131,8 @@ def _is_protected(macro: str) -> bool:
 
 def _assembly(text: SourceText) -> Iterator[Finding]:
     for found in _ASSEMBLY.finditer(text.plain):
-        if found.start() not in text.device:
-            detail = (
-                f"`{found[0]}` outside device code: only functions that are __device__ or "
-                "__global__, and not __host__ too, may contain assembly."
-            )
-            yield Finding("host-assembly", detail, text.line(found.start()))
+        if found.start() in text.host:
+            yield Finding("host-assembly", HOST_ASSEMBLY.format(found[0]), text.line(found.start()))
 
 
 def _attributes(text: SourceText) -> Iterator[Finding]:
@@ -156,15 +152,16 @@ def _names(text: SourceText) -> Iterator[Finding]:
         yield Finding("forbidden-call", detail, text.line(found.start()))
 
 
-def _calls(text: SourceText, vendor: bool) -> Iterator[Finding]:
-    known = text.syntax.defined | set(RULES["binary"]["cuda"])
+def _calls(text: SourceText) -> Iterator[Finding]:
+    known = text.syntax.introduced | set(RULES["binary"]["cuda"])
     for found in _CALL.finditer(text.plain):
         scope, name, offset = found[1], found[2], found.start(2)
-        if scope not in (None, "", "std") or name in known or offset in text.syntax.declared:
+        if name in known or scope not in (None, "", "std") or offset not in text.host:
             continue
-        if vendor and matches(name, RULES["binary"]["vendor_imports"]):
-            continue
-        if (instead := hint(name, RULES["hints"])) and offset not in text.device:
+        before = text.plain[max(0, found.start() - 40) : found.start()].rstrip()
+        if before.endswith((".", "->")) or (scope == "" and before.endswith(">")):
+            continue  # a member of an object, or of a template
+        if instead := hint(name, RULES["hints"]):
             yield Finding("forbidden-call", f"`{name}` may not be called: {instead}.", text.line(offset))
 
 

@@ -1,12 +1,10 @@
-"""Reads a candidate's source as the preprocessor does, and tells its device code from its host code.
+"""Reads a candidate's source as the preprocessor does, and says where it is certainly host code.
 
-Lines are joined and comments are gone before anything else looks at the text. A syntax tree then
-says which functions are device code; where the tree has errors, braces are matched instead, so a
-region that the grammar does not know hides nothing. Text that can be read in two ways raises
-`Unreadable`.
+Lines are joined and comments are gone before anything else looks at the text. Text that can be read in
+two ways raises `Unreadable`. A syntax tree says which names the file introduces and which functions run on
+the host; where the tree is in doubt, nothing counts as host code.
 
-Not covered: what macros make of the text, except that words of a function's header which always stand
-for `__device__` or `__global__`, or ever for `__host__`, count as such.
+Not covered: what macros make of the text. `screen_host` reads what the compiler makes of it.
 """
 
 import bisect
@@ -34,8 +32,14 @@ _LEXEME = re.compile(
     re.X | re.S | re.A,
 )
 _DIRECTIVE = re.compile(r"^[ \t\f\v]*(#|%:|\?\?=)[ \t\f\v]*(\w*)[ \t\f\v]*(.*)$", re.M | re.A)
-_STATEMENTS = {"if", "for", "while", "switch", "case", "default", "catch", "else", "do", "return"}
-_BRACES = re.compile(r"^[ \t\f\v]*#.*$|[(){};]", re.M)
+_NAMES = {"identifier", "field_identifier", "type_identifier"}
+_TYPES = {"struct_specifier", "class_specifier", "union_specifier", "alias_declaration"}
+_PARAMETERS = {  # of templates, and other nodes whose only names are those that they introduce
+    "type_parameter_declaration", "optional_type_parameter_declaration",
+    "variadic_type_parameter_declaration", "structured_binding_declarator",
+    "variadic_declarator", "reference_declarator",
+}  # fmt: skip
+_WORD = re.compile(r"\w+", re.A)
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class SourceText:
     plain: str
     directives: list[re.Match[str]]
     syntax: "Syntax"
-    device: "DeviceCode"
+    host: "HostCode"
 
     def line(self, offset: int) -> int:
         """The 1-based line of an offset."""
@@ -81,7 +85,7 @@ def read_source(source: str) -> SourceText:
     # One byte a character, so that the tree's offsets are ours.
     tree = Parser(_LANGUAGE).parse(kept.encode("ascii", "replace"))
     syntax = Syntax(tree.root_node)
-    return SourceText(kept, code, plain, directives, syntax, DeviceCode(code, directives, syntax))
+    return SourceText(kept, code, plain, directives, syntax, HostCode(plain, directives, syntax))
 
 
 class Syntax:
@@ -90,19 +94,34 @@ class Syntax:
     def __init__(self, root: Node) -> None:
         self.errors: list[Node] = []
         self.functions: list[Node] = []
-        self.defined: set[str] = set()  # functions, and variables that may be called
-        self.declared: set[int] = set()  # where functions are declared or defined, not called
+        self.defined: set[str] = set()  # functions with a body, variables with a value
+        self.introduced: set[str] = set()  # every name that a declaration or a macro of the file gives
         for node in _walk(root):
             if node.type == "ERROR":
                 self.errors.append(node)
             elif node.type == "function_definition":
                 self.functions.append(node)
+            if node.type in ("function_definition", "init_declarator"):
                 self.defined.add(_declared_name(node))
-            elif node.type == "init_declarator":
-                self.defined.add(_declared_name(node))
-            elif node.type == "function_declarator":
-                name = node.child_by_field_name("declarator")
-                self.declared.add(name.start_byte if name is not None else node.start_byte)
+            self.introduced.update(_introduced(node))
+        self.introduced |= self.defined
+
+
+def _introduced(node: Node) -> Iterator[str]:
+    """The names that a declaration gives: of functions, variables, parameters, types and macros."""
+    named: list[Node] = []
+    if node.type in _PARAMETERS:
+        named = [child for child in node.named_children if child.type in _NAMES]
+    elif node.type in _TYPES or node.type in ("preproc_def", "preproc_function_def"):
+        named = node.children_by_field_name("name")
+    elif node.type == "lambda_capture_initializer":
+        named = node.children_by_field_name("left")
+    for declarator in node.children_by_field_name("declarator"):
+        if declarator.type == "qualified_identifier":
+            named += declarator.children_by_field_name("name")
+        elif declarator.type in _NAMES:
+            named.append(declarator)
+    return ((name.text or b"").decode() for name in named)
 
 
 def _walk(root: Node) -> Iterator[Node]:
@@ -186,91 +205,40 @@ def _blank_quoted(found: re.Match[str]) -> str:
     return found[0][0] + re.sub(r"[^\n]", " ", found[0][1:-1]) + found[0][-1]
 
 
-# --- device or host -----------------------------------------------------------------------------
+# --- host code ----------------------------------------------------------------------------------
 
 
-class DeviceCode:
-    """Says whether an offset lies in device code: by the innermost function of the tree, or, where
-    the tree has an error there or no function, by the innermost function that braces show."""
+class HostCode:
+    """Says whether an offset is certainly host code: the innermost function around it is marked neither
+    `__device__` nor `__global__`, and the tree is sure of the place."""
 
-    def __init__(self, code: str, directives: list[re.Match[str]], syntax: Syntax) -> None:
-        self._device_words, self._host_words = _qualifiers(directives)
-        spans: list[tuple[int, int, bool | None]] = []
-        spans += [(node.start_byte, node.end_byte, None) for node in syntax.errors]
+    def __init__(self, plain: str, directives: list[re.Match[str]], syntax: Syntax) -> None:
+        device = _device_words(directives)
+        ends = [found.start() for found in re.finditer("[;{}]", plain)]
+        spans = [(node.start_byte, node.end_byte, False) for node in syntax.errors]
         for node in syntax.functions:
             body, name = node.child_by_field_name("body"), node.child_by_field_name("declarator")
             if body is not None:
-                header = code[node.start_byte : (name or body).start_byte]
-                spans.append((body.start_byte, body.end_byte, self._is_device(header)))
+                # Not from where the node begins: the grammar cuts off what it does not know before it.
+                end = (name or body).start_byte
+                before = bisect.bisect_left(ends, end)
+                header = plain[ends[before - 1] + 1 if before else 0 : end]
+                spans.append((body.start_byte, body.end_byte, device.isdisjoint(_WORD.findall(header))))
         self._spans = sorted(spans, key=lambda span: (span[0], -span[1]))
-        self._blocks = list(self._read_braces(code))
 
     def __contains__(self, offset: int) -> bool:
         at = bisect.bisect_right(self._spans, offset, key=lambda span: span[0])
         while at > 0 and self._spans[at - 1][1] <= offset:
             at -= 1
-        if at > 0 and (by_tree := self._spans[at - 1][2]) is not None:
-            return by_tree
-        at = bisect.bisect_right(self._blocks, offset, key=lambda block: block[0])
-        return at > 0 and self._blocks[at - 1][1]
-
-    def _is_device(self, header: str) -> bool:
-        """Words in parentheses (a macro's arguments) and behind conditions do not count."""
-        words = set(re.findall(r"\w+", _outside_parentheses(header)))
-        plain = not re.search("[#;{}]", header)
-        return plain and bool(words & self._device_words) and not words & self._host_words
-
-    def _read_braces(self, code: str) -> Iterator[tuple[int, bool]]:
-        """Where blocks begin and end, and whether what follows is device code."""
-        states: list[bool | None] = [None]  # of the enclosing blocks; None is outside functions
-        begin = depth = 0
-        for found in _BRACES.finditer(code):
-            mark = found[0]
-            if mark in "()":
-                depth = max(0, depth + (1 if mark == "(" else -1))
-                continue
-            if mark == "{":
-                header = code[begin : found.start()]
-                inner = _block_state(header, self._is_device(header), states[-1])
-                states.append(states[-1] if depth else inner)
-            elif mark == "}" and len(states) > 1:
-                states.pop()
-            if mark != ";" or depth == 0:
-                begin, depth = found.end(), 0
-                yield begin, bool(states[-1])
+        return at > 0 and self._spans[at - 1][2]
 
 
-def _block_state(header: str, device: bool, outer: bool | None) -> bool | None:
-    """Whether the block after `header` is device code; None if it is not in a function."""
-    words = re.findall(r"\w+", _outside_parentheses(header))
-    if not words or words[0] in ("struct", "class", "union", "namespace"):
-        return None if words else outer
-    if "(" not in header and words[0] in ("extern", "template"):
-        return None
-    if "(" not in header or "[" in header or len(words) < 2 or words[0] in _STATEMENTS:
-        return outer  # a statement, a lambda or an initializer
-    return device and outer is not False
-
-
-def _outside_parentheses(text: str) -> str:
-    kept, depth = [], 0
-    for piece in re.split(r"([()])", text):
-        depth = max(0, depth + (piece == "(") - (piece == ")"))
-        if depth == 0:
-            kept.append(piece)
-    return " ".join(kept)
-
-
-def _qualifiers(directives: list[re.Match[str]]) -> tuple[set[str], set[str]]:
-    """The words that make a function device code, and those that make it host code: CUDA's own,
-    and macros without parameters that always stand for them."""
-    bodies: dict[str, list[set[str]]] = {}
+def _device_words(directives: list[re.Match[str]]) -> set[str]:
+    """The words that may mark a function as device code: CUDA's own, and macros that contain them."""
+    device, bodies = {"__device__", "__global__"}, []
     for found in directives:
-        if found[2] in ("define", "undef") and (macro := re.match(r"(\w+)(\(?)(.*)", found[3])):
-            words = re.findall(r"\w+", macro[3]) if found[2] == "define" and not macro[2] else []
-            bodies.setdefault(macro[1], []).append(set(words))
-    device, host = {"__device__", "__global__"}, {"__host__"}
+        if found[2] == "define" and (words := _WORD.findall(found[3])):
+            bodies.append((words[0], set(words[1:])))
     for _ in range(4):  # macros made of macros
-        device |= {name for name, each in bodies.items() if all(body & device for body in each)}
-        host |= {name for name, each in bodies.items() if any(body & host for body in each)}
-    return device, host
+        device |= {name for name, body in bodies if body & device}
+    return device

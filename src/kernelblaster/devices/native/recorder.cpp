@@ -26,6 +26,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
+#include <string_view>
 
 #include "recording.h"
 
@@ -96,7 +97,8 @@ void read_job(const std::string& line) {
   }
 }
 
-// What earlier calls left on the stack ends up in the padding of structures: it is the same before every call.
+// What earlier calls left on the stack ends up in the padding of structures: it is the same before every call. (So is
+// memory from malloc, see main.)
 __attribute__((noinline)) void clear_stack() {
   volatile char below[1 << 18];
   for (size_t i = 0; i < sizeof below; ++i) below[i] = 0;
@@ -116,14 +118,17 @@ __attribute__((noinline)) void clear_stack() {
   for (int fd = 0; fd < 3; ++fd) dup2(nowhere, fd);
   dup2(held, 3);
   syscall(SYS_close_range, 4u, ~0u, 0u);
-  mallopt(M_PERTURB, 0xa5);   // likewise for memory from malloc
   Common common = read_common(text, common_bytes);
   read_job(line);
   memset(text, 0, bytes);
   std::string gaps = confine(common.folder.c_str(), common.memory_bytes, seconds);
   if (!gaps.empty()) leave(gaps);
-  void* library = dlopen(("/" + common.object).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) library = dlopen((common.folder + "/" + common.object).c_str(), RTLD_NOW | RTLD_LOCAL);
+  // Its folder is the root now, unless only Landlock was to be had.
+  std::string path = "/" + common.object;
+  int there = open(path.c_str(), O_RDONLY);
+  if (there >= 0) close(there);
+  else path = common.folder + path;
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   auto call = library ? (void (*)(void* const*, cudaStream_t))dlsym(library, "kernelblaster_call") : nullptr;
   if (!call) {
     const char* why = dlerror();
@@ -157,20 +162,32 @@ struct Job {
 void finish(Job& job, bool late) {
   close(job.from);
   job.from = -1;
-  if (late) kill(job.pid, SIGKILL);
+  kill(job.pid, SIGKILL);   // also where it closed its end and lives on; a process that has ended keeps its status
   int status = 0;
   waitpid(job.pid, &status, 0);
   job.status = late ? "late" : std::to_string(status);
+}
+
+// Past stdio, whose buffers would stay behind.
+void answer(std::string_view text) {
+  while (!text.empty()) {
+    ssize_t done = write(1, text.data(), text.size());
+    if (done <= 0) _exit(2);
+    text.remove_prefix((size_t)done);
+  }
 }
 
 void serve(char* text, size_t bytes, double limit_s, size_t count) {
   const char* mark = (const char*)memmem(text, bytes, "\njobs\n", 6);
   if (!mark) _exit(2);
   size_t common_bytes = (size_t)(mark - text);
-  std::istringstream lines(std::string(mark + 6, (size_t)(text + bytes - mark - 6)));
-  std::vector<std::string> wanted;
-  for (std::string line; wanted.size() < count && std::getline(lines, line);) wanted.push_back(line);
-  lines.str("");
+  // Jobs stay where they are in the text, and their lists in one place: a child must find nothing of the others.
+  std::vector<std::string_view> wanted;
+  for (const char *at = mark + 6, *end; wanted.size() < count; at = end + 1) {
+    end = (const char*)memchr(at, '\n', (size_t)(text + bytes - at));
+    if (!end) _exit(2);
+    wanted.emplace_back(at, (size_t)(end - at));
+  }
   std::vector<Job> jobs(wanted.size());
   size_t started = 0, done = 0, side_by_side = (size_t)std::max(2l, sysconf(_SC_NPROCESSORS_ONLN));
   bool failed = false;   // one that did not end well: nobody needs the others
@@ -184,8 +201,8 @@ void serve(char* text, size_t bytes, double limit_s, size_t count) {
       if (job.pid < 0) _exit(2);
       if (job.pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        std::string mine = wanted[started];
-        for (auto& other : wanted) std::fill(other.begin(), other.end(), '\0');
+        std::string mine(wanted[started]);
+        for (auto& other : jobs) std::fill(other.list.begin(), other.list.end(), '\0');
         record(text, common_bytes, mine, bytes, ends[1], (int)std::ceil(limit_s));
       }
       close(ends[1]);
@@ -208,7 +225,7 @@ void serve(char* text, size_t bytes, double limit_s, size_t count) {
       if (waiting[k].revents) {
         char piece[1 << 16];
         ssize_t got = read(job.from, piece, sizeof piece);
-        if (got > 0) job.list.append(piece, (size_t)got);
+        if (got > 0) job.list.append(piece, (size_t)got), explicit_bzero(piece, (size_t)got);
         if (got > 0 && job.list.size() <= kMostAnswer) continue;
         finish(job, got > 0);
         ++done;
@@ -227,10 +244,9 @@ void serve(char* text, size_t bytes, double limit_s, size_t count) {
     job.status = "skipped";
   }
   for (auto& job : jobs) {
-    printf("%s %zu\n", job.status.c_str(), job.list.size());
-    fwrite(job.list.data(), 1, job.list.size(), stdout);
+    answer(job.status + " " + std::to_string(job.list.size()) + "\n");
+    answer(job.list);
   }
-  fflush(stdout);
 }
 
 // Whether a child can be confined here at all, tried before there is any candidate; what is missing, in words.
@@ -260,9 +276,9 @@ int main() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   // What candidates link against is loaded before they are confined, so that nothing else needs to be opened then.
   for (const char* name : {"libm.so.6", "libgcc_s.so.1", "libstdc++.so.6"}) dlopen(name, RTLD_NOW | RTLD_GLOBAL);
-  setvbuf(stdin, nullptr, _IONBF, 0);   // nothing of a request stays behind in a buffer
-  printf("ready %s\n", sandbox_gaps().c_str());
-  fflush(stdout);
+  setvbuf(stdin, nullptr, _IONBF, 0);   // nothing of a request stays behind in a buffer,
+  mallopt(M_PERTURB, 0xa5);             // nor in memory that is given back; and what malloc gives is always the same
+  answer("ready " + sandbox_gaps() + "\n");
   char* line = nullptr;
   size_t capacity = 0;
   while (getline(&line, &capacity, stdin) > 0) {

@@ -10,6 +10,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -56,7 +57,7 @@ class Filter {
     add(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
   }
   // Allows a call whose first argument is `value`.
-  void allow_on(int call, unsigned value) {
+  void allow_only(int call, unsigned value) {
     add(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 4));
     load(offsetof(seccomp_data, args));
     add(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1));
@@ -91,7 +92,7 @@ const int kComputing[] = {
     SYS_exit_group, SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_getrandom, SYS_sched_yield, SYS_gettid, SYS_getpid,
 };
 const int kLoading[] = {SYS_read, SYS_pread64, SYS_fstat, SYS_newfstatat, SYS_close, SYS_lseek, SYS_mmap,
-                        SYS_mprotect, SYS_prctl, SYS_seccomp};
+                        SYS_mprotect};
 
 void limit(int resource, rlim_t value) {
   rlimit bound{value, value};
@@ -144,10 +145,12 @@ std::string confine(const char* folder, uint64_t memory_bytes, int seconds) {
   __user_cap_data_struct none[2] = {};
   syscall(SYS_capset, &header, none);
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);   // again: a change of user takes it back
   Filter filter;
   for (int call : kComputing) filter.allow(call);
   for (int call : kLoading) filter.allow(call);
-  filter.allow_on(SYS_tgkill, (unsigned)getpid());
+  filter.allow_only(SYS_tgkill, (unsigned)getpid());
+  filter.allow_only(SYS_prctl, PR_SET_SECCOMP);   // the second step
   const unsigned writing = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND;
   filter.allow_without(SYS_openat, 2, writing);
 #ifdef SYS_open
@@ -159,7 +162,7 @@ std::string confine(const char* folder, uint64_t memory_bytes, int seconds) {
 std::string close_sandbox() {
   Filter filter;
   for (int call : kComputing) filter.allow(call);
-  filter.allow_on(SYS_tgkill, (unsigned)getpid());   // abort() ends the process by its own signal
+  filter.allow_only(SYS_tgkill, (unsigned)getpid());   // abort() ends the process by its own signal
   filter.allow_plain_memory();
   filter.allow_without(SYS_mprotect, 2, PROT_EXEC);
   return filter.install();

@@ -179,7 +179,10 @@ cudaError_t copied(void* target, size_t target_pitch, const void* source, size_t
     return cudaSuccess;
   }
   for (size_t row = 0; row < height; ++row) {
-    if (width > kMostBytes / 2) violation("a copy of " + std::to_string(width) + " bytes from the host"), _exit(9);
+    if (width > kMostBytes / 2) {
+      write_all("violation a copy of " + std::to_string(width) + " bytes from the host\nend\n");
+      _exit(0);
+    }
     put("upload " + std::to_string((uint64_t)(uintptr_t)target + row * target_pitch) + " " +
         hex((const char*)source + row * source_pitch, width));
   }

@@ -1,0 +1,62 @@
+"""Screens a candidate's host code as the compiler left it: macros expanded, device code taken out.
+
+nvcc's front end writes the host half of a file as C++ for the host compiler. There, bodies of device
+functions lie between `#if 0` and `#endif`, and line markers say what came from which file. That is exact
+where a reading of the source would guess.
+
+Not covered: code of headers, which is not the candidate's.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+from kernelblaster.judge.screen_source import HOST_ASSEMBLY, MOST_FINDINGS, Finding
+
+_MARK = re.compile(
+    r'^#(?: (?P<line>\d+)(?: "(?P<file>[^"\n]*)"[^\n]*)?|(?P<opens>if[^\n]*)|(?P<ends>endif))$', re.M
+)
+_LINE = re.compile(r"# (\d+)", re.A)
+_STRING = re.compile(r"""(["'])(?:[^\\\n]|\\.)*?\1""")
+_ASSEMBLY = re.compile(r"\b(?:asm|__asm__|__asm)\b")
+_COUNTER = re.compile(r"\b(?:__builtin_ia32_|_{1,2})rd(?:tscp?|pmc|pid|rand\w*|seed\w*)\b")
+
+
+def host_text(front_end: str, file: str) -> str:
+    """What of the front end's output comes from `file` and goes to the host compiler, with line markers."""
+    pieces: list[str] = []
+    conditions: list[bool] = []  # of the enclosing #if: whether it is `#if 0`
+    current, begin = "", 0
+    for mark in _MARK.finditer(front_end):
+        if current == file and not any(conditions):
+            pieces.append(front_end[begin : mark.start()])
+        begin = mark.end()
+        if mark["opens"]:
+            conditions.append(mark["opens"] == "if 0")
+        elif mark["ends"]:
+            conditions = conditions[:-1]
+        else:
+            current = mark["file"] or current
+            pieces.append(f"\n# {mark['line']}" if current == file else "")
+    if current == file and not any(conditions):
+        pieces.append(front_end[begin:])
+    return "".join(pieces)
+
+
+def screen_host(text: str) -> list[Finding]:
+    """Every reason why host code, as `host_text` returns it, may not be loaded."""
+    return list(islice(dict.fromkeys(_findings(text)), MOST_FINDINGS))
+
+
+def _findings(text: str) -> Iterator[Finding]:
+    number = 1
+    for line in _STRING.sub('""', text).split("\n"):
+        if mark := _LINE.fullmatch(line):
+            number = int(mark[1])
+            continue
+        for found in _ASSEMBLY.finditer(line):
+            yield Finding("host-assembly", HOST_ASSEMBLY.format(found[0]), number)
+        for found in _COUNTER.finditer(line):
+            detail = f"`{found[0]}` in host code: the judge takes the time, and nothing is random."
+            yield Finding("forbidden-call", detail, number)
+        number += 1
