@@ -80,6 +80,11 @@ class ReplayRunner:
     def load(self, device_code_path: Path) -> None:
         """Hand the device code to the player."""
         self.ask(f"module {device_code_path}")
+        kernels = self._candidate.code.kernels
+        words = [str(len(kernels))]
+        for name, kernel in kernels.items():
+            words += [name, str(len(kernel.parameters)), *(str(offset) for offset, _ in kernel.parameters)]
+        self.ask(" ".join(["kernels", *words]))
         sizes = self._candidate.code.globals
         words = [f"{name} {self._candidate.addresses[name]} {size}" for name, size in sizes.items()]
         self.ask(" ".join(["globals", str(len(words)), *words]))
@@ -125,29 +130,36 @@ class ReplayRunner:
         return Call(_arguments(key), scratch, at_end, self._stream)
 
     def _recorded(self, calls: Sequence[Call]) -> list[LaunchList]:
-        """Each call alone in a process, and once more in one that has made another call and this one before,
-        one of them many times: both must launch the same."""
+        """Each call alone in a process; after another one and many times itself; and after itself at other
+        addresses: all must launch the same."""
         repeated = []
         often = self._rng.choice(calls)
         for call in calls:
-            other = self._rng.choice(calls).arguments
+            other, moved = self._rng.choice(calls).arguments, self._elsewhere(call.arguments)
             times = MANY_TIMES if call is often else 1
-            repeated += [call, replace(call, before=((1, other), (times, call.arguments)))]
+            repeated.append(call)
+            repeated.append(replace(call, before=((1, other), (times, call.arguments))))
+            repeated.append(replace(call, before=((1, call.arguments), (1, moved))))
         limit_s = min(RECORD_LIMIT_S, self._limit_s)
         results = self._recorder.record(self._candidate, repeated, limit_s)
         for result in results:
             if isinstance(result, CandidateDied | CandidateHung):
                 raise result
         lists = [result for result in results if isinstance(result, LaunchList)]
-        for alone, later in zip(lists[::2], lists[1::2], strict=True):
+        found = []
+        for alone, *later in zip(lists[::3], lists[1::3], lists[2::3], strict=True):
             if alone.unloadable is not None:
                 raise CandidateDied(f"load: {alone.unloadable}")
-            if alone.question is None and later.question is None and not alone.does_as(later):
+            asking = next((one for one in (alone, *later) if one.question is not None), None)
+            if asking is None and not all(alone.does_as(one) for one in later):
                 raise Nondeterministic("a second call with the same arguments launches something else")
-        return [
-            alone if later.question is None else later
-            for alone, later in zip(lists[::2], lists[1::2], strict=True)
-        ]
+            found.append(asking or alone)
+        return found
+
+    def _elsewhere(self, arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
+        """The same call with all tensors at other addresses; nothing needs to be there to record it."""
+        away = window.PAGE * self._rng.randint(1, 1 << 10)
+        return tuple(replace(a, address=a.address + away) if isinstance(a, Pointer) else a for a in arguments)
 
     # --- replaying ----------------------------------------------------------------------------------
 

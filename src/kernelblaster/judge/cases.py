@@ -20,6 +20,7 @@ from kernelblaster.tasks.size_draws import SizeDraws
 ALWAYS: tuple[tuple[Distribution, ...], ...] = (
     ("large",),
     ("shifted",),
+    ("far",),
     ("negated",),
     ("zeros",),
     ("equal",),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 
@@ -25,6 +25,7 @@ from kernelblaster.judge.compile import Binary, compile_candidate
 from kernelblaster.judge.emulate import LARGEST_BYTES, counters, small_workload
 from kernelblaster.judge.layout import slot_bytes, spare_bytes
 from kernelblaster.judge.modelled import ModelledTimer
+from kernelblaster.judge.order_check import OrderCheck, with_note
 from kernelblaster.judge.profile import Profiled, filled_layout, profile_candidates
 from kernelblaster.judge.stop import failure
 from kernelblaster.judge.sweep import variants
@@ -32,6 +33,7 @@ from kernelblaster.judge.timing import Timer, conclude
 from kernelblaster.judge.verify import Verifier
 from kernelblaster.ptx.machine import NotEmulated
 from kernelblaster.records import (
+    Accepted,
     Candidate,
     Evaluation,
     Fitness,
@@ -48,9 +50,6 @@ from kernelblaster.records.outcome import CORRECT
 from kernelblaster.records.profile import Depth
 from kernelblaster.tasks.fitness import fitness_of
 from kernelblaster.tasks.floor import floor_of
-
-if TYPE_CHECKING:
-    from kernelblaster.judge.order_check import OrderCheck
 
 Progress = Callable[[str], None]
 
@@ -315,13 +314,18 @@ class Judge:
         """Verify, time, sanitize and profile a compiled candidate: the fields that this yields."""
         if prepared.modelled is not None:
             return self._model(prepared, prepared.modelled, binary)
-        note = self._filtered(prepared.task, binary) if self.options.filter else None
-        if isinstance(note, Rejected):
-            return {"outcome": note}
+        first = self._filtered(prepared.task, binary) if self.options.filter else None
+        if isinstance(first, Rejected):
+            return {"outcome": first}
         fields = self._judge(prepared, binary)
-        verification = fields.get("verification")
-        if note and isinstance(verification, Verification):
-            fields["verification"] = verification.model_copy(update={"notes": (*verification.notes, note)})
+        if isinstance(fields["outcome"], Accepted):
+            # What is faster may be so because it does not wait: that hardly ever shows on a GPU.
+            note = first or self._filtered(prepared.task, binary)
+            if isinstance(note, Rejected):
+                return fields | {"outcome": note, "timing": None}
+            verification = fields["verification"]
+            assert isinstance(verification, Verification)
+            fields["verification"] = with_note(verification, note)
         if not isinstance(fields["outcome"], CORRECT):
             return fields
         if self.options.sanitize:
@@ -366,8 +370,6 @@ class Judge:
 
     def _filtered(self, task: Task, binary: Binary) -> Rejected | str:
         """What the emulator holds against a candidate; else a note on what it checked."""
-        from kernelblaster.judge.order_check import OrderCheck
-
         self.options.progress("checking on the PTX machine")
         if self._filter is None:
             self._filter = OrderCheck(self.device.spec)

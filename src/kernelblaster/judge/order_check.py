@@ -1,41 +1,47 @@
 """What hardly ever shows on a GPU: the PTX machine runs a candidate at the small workload and checks every
 access, the order of memory between blocks, warps and dependent launches, and copies that nobody awaits."""
 
+from kernelblaster.devices.device import CandidateDied, CandidateHung
 from kernelblaster.devices.emulated import EmulatedDevice
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.errors import BadTask
+from kernelblaster.judge.baseline import Baseline, KernelBaseline, ModuleBaseline
 from kernelblaster.judge.compile import Binary, compile_candidate
-from kernelblaster.judge.judge import Judge, Options
-from kernelblaster.records import Candidate, Evaluation, Rejected, Task, Unsupported, Verification
+from kernelblaster.judge.emulate import small_workload
+from kernelblaster.judge.layout import slot_bytes
+from kernelblaster.judge.profile import filled_layout
+from kernelblaster.ptx.machine import NotEmulated
+from kernelblaster.records import Candidate, Evaluation, Rejected, Task, Verification
 from kernelblaster.records.outcome import CORRECT
 
 CHECKED = "memory order: checked on the PTX machine at the small workload"
 NOT_CHECKED = "memory order: not checked: "
+CALLS = 2
 
 
 class OrderCheck:
-    """Looks at candidates for the GPU `spec` without using it. Tasks are prepared once each."""
+    """Looks at candidates for the GPU `spec` without using it. It says nothing about results, which a GPU has
+    compared already."""
 
     def __init__(self, spec: GpuSpec) -> None:
         self._spec = spec
-        self._judge: Judge | None = None
+        self._device: EmulatedDevice | None = None
+        self._baselines: dict[str, Baseline] = {}
 
     def look(self, task: Task, binary: Binary) -> Rejected | str:
         """What the machine holds against a candidate; else a note on what was checked, or why it was not."""
-        if self._judge is None:
-            self._judge = Judge(EmulatedDevice(self._spec), Options())
         try:
-            outcome = self._judge.check_binary(task, binary).outcome
-        except BadTask as error:
+            findings = self._findings(task, binary)
+        except (BadTask, NotEmulated, CandidateDied, CandidateHung) as error:
             return f"{NOT_CHECKED}{error}"
-        if isinstance(outcome, Unsupported):
-            return f"{NOT_CHECKED}{outcome.reason}"
-        return outcome if isinstance(outcome, Rejected) else CHECKED
+        if findings:
+            return Rejected(reason=findings[0].split(" ")[0], evidence="\n".join(findings[:5]))
+        return CHECKED
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
         """The evaluation of a correct candidate with the machine's note; or with its objection as outcome."""
         verification = evaluation.verification
-        if not isinstance(evaluation.outcome, CORRECT) or verification is None:
+        if not isinstance(evaluation.outcome, CORRECT) or verification is None or looked_at(verification):
             return evaluation
         binary = compile_candidate(task, candidate, self._spec.architecture)
         found = self.look(task, binary) if isinstance(binary, Binary) else f"{NOT_CHECKED}{binary.kind}"
@@ -44,11 +50,42 @@ class OrderCheck:
         return evaluation.model_copy(update={"verification": with_note(verification, found)})
 
     def close(self) -> None:
-        if self._judge is not None:
-            self._judge.close()
-            self._judge.device.close()
-            self._judge = None
+        if self._device is not None:
+            self._device.close()
+            self._device = None
+
+    def _findings(self, task: Task, binary: Binary) -> list[str]:
+        workload = small_workload(task)
+        if self._device is None:
+            self._device = EmulatedDevice(self._spec)
+        device = self._device
+        if task.digest not in self._baselines:
+            self._baselines[task.digest] = (
+                ModuleBaseline(task, device, small=True)
+                if task.kind == "module"
+                else KernelBaseline(task, device, binary.path)
+            )
+        baseline = self._baselines[task.digest]
+        device.arena(slot_bytes(task.signature, [workload]))
+        layout = filled_layout(device, task, baseline, workload)
+        arguments = layout.arguments(task.signature, baseline.at(workload).scalars)
+        runner = device.start(binary.path)
+        try:
+            for _ in range(CALLS):
+                report = runner.call(arguments, scratch_poison=0xFF, accounting=False)
+                if report.findings:
+                    return list(report.findings)
+                if report.error:
+                    raise CandidateDied(report.error)
+        finally:
+            runner.close()
+        return []
 
 
 def with_note(verification: Verification, note: str) -> Verification:
     return verification.model_copy(update={"notes": (*verification.notes, note)})
+
+
+def looked_at(verification: Verification) -> bool:
+    """Whether the machine has had its say already."""
+    return any(note.startswith("memory order:") for note in verification.notes)

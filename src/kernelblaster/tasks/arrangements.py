@@ -20,6 +20,7 @@ Distribution = Literal[
     "scaled",
     "large",
     "shifted",
+    "far",
     "ramp",
     "spiky",
     "negated",
@@ -51,7 +52,7 @@ Distribution = Literal[
 # Not finite: what PyTorch itself makes of them says whether they are used. The last two put large numbers
 # of either sign where `nan` and `infinite` put theirs, to learn which outputs depend on those places.
 PLANTED: frozenset[Distribution] = frozenset({"nan", "infinite", "planted-high", "planted-low"})
-SHIFT = 128.0  # in standard deviations: means far larger than spreads
+SHIFT, FAR = 128.0, 1024.0  # in standard deviations: means larger, and far larger, than spreads
 # The part of the pool, around its median, from which spikes stand out. In a smaller one, all additions to a
 # long sum would round the same way, as they do for no real data.
 MIDDLE = 8
@@ -262,6 +263,10 @@ def _shifted(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tens
     return values + SHIFT * _spread(pool)
 
 
+def _far(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+    return values + FAR * _spread(pool)
+
+
 def _negated(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
     return -values
 
@@ -304,7 +309,7 @@ def _rising(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tenso
 def _level(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
     """What follows the beginning of a row lies at another level, on either side."""
     side = rows.rng("side").choice((-1.0, 1.0, 4.0))
-    return torch.where(_first(rows), values, values + side * SHIFT * _spread(pool))
+    return torch.where(_first(rows), values, values + side * FAR * _spread(pool))
 
 
 def _peak(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
@@ -339,6 +344,7 @@ def _planted(
 
 _CHANGES = {
     "shifted": _shifted,
+    "far": _far,
     "negated": _negated,
     "zeros": _zeros,
     "equal": _equal,

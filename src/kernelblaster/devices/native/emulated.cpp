@@ -306,6 +306,7 @@ int main() {
     words >> command;
     if (command == "slots") do_slots(words);
     else if (command == "module") do_module(words);
+    else if (command == "kernels") channel.ok();   // the machine knows where its own parameters lie
     else if (command == "globals") do_globals(words);
     else if (command == "map") do_map(words);
     else if (command == "list") do_list(words);

@@ -3,6 +3,7 @@
 //
 //   slots N BYTES...            N descriptors came along: the judge's memory, a slot for each tensor
 //   module PATH                 the candidate's cubin; globals N NAME ADDRESS BYTES ...  where host code believes them
+//   kernels N (NAME COUNT OFFSET...)...   where each parameter lies in the buffers of launches
 //   map ID N (SLOT AT WRITABLE ADDRESS BYTES NAME)...    a slot at an address; the tensor within it
 //   list ID COUNT               COUNT lines of a launch list follow; its scratch memory is mapped
 //   drop ID                     forget the list and the mappings of that number
@@ -47,10 +48,18 @@ std::vector<Moved> globals;
 struct Pristine { CUdeviceptr address; std::vector<uint8_t> bytes; };
 std::vector<Pristine> pristine;
 
-struct Ready { Operation o; CUfunction function = nullptr; cudaEvent_t begin = nullptr, end = nullptr; };
+std::map<std::string, std::vector<size_t>> offsets;   // of each kernel's parameters in its buffer
+
+struct Ready {
+  Operation o;
+  CUfunction function = nullptr;
+  std::vector<void*> parameters;      // each in the operation's bytes: where the driver wants them is its own affair
+  cudaEvent_t begin = nullptr, end = nullptr;
+};
 struct List {
   std::vector<Ready> operations;
   std::vector<Mapping> scratch;
+  std::map<uint64_t, uint64_t> blocks;   // of scratch memory: address to bytes
   std::string error;
 };
 std::map<int, List> lists;
@@ -82,6 +91,21 @@ void do_module(std::istringstream& words) {
   if (CUresult error = driver().cuModuleLoadData(&module, image.data())) return channel.fail("load: " + name_of(error));
   globals.clear();
   pristine.clear();
+  channel.ok();
+}
+
+void do_kernels(std::istringstream& words) {
+  size_t count = 0;
+  words >> count;
+  offsets.clear();
+  for (size_t i = 0; i < count; ++i) {
+    std::string name;
+    size_t parameters = 0;
+    words >> name >> parameters;
+    std::vector<size_t>& mine = offsets[name];
+    mine.resize(parameters);
+    for (size_t& offset : mine) words >> offset;
+  }
   channel.ok();
 }
 
@@ -169,8 +193,18 @@ std::string prepare_operation(Operation& o, std::map<int, CUtensorMap>* maps, Li
     CUresult error = encode(o, &(*maps)[o.value]);
     return error ? "cuTensorMapEncode: " + name_of(error) : "";
   }
-  if (o.kind == Operation::Free) return "";
-  if (o.kind == Operation::Alloc) return take_scratch(o.target, o.width, &list->scratch);
+  if (o.kind == Operation::Free) {
+    auto block = list->blocks.find(o.target);
+    if (block == list->blocks.end()) return "cudaFreeAsync: not from cudaMallocAsync";
+    o.width = block->second;
+    ready.o = std::move(o);
+    list->operations.push_back(std::move(ready));
+    return "";
+  }
+  if (o.kind == Operation::Alloc) {
+    list->blocks[o.target] = o.width;
+    return take_scratch(o.target, o.width, &list->scratch);
+  }
   move_globals(&o, globals);
   if (o.kind == Operation::Launch || o.kind == Operation::Upload) place_maps(&o, *maps);
   if (!o.kernel.empty()) {
@@ -178,6 +212,8 @@ std::string prepare_operation(Operation& o, std::map<int, CUtensorMap>* maps, Li
     if (error) return o.kernel + ": " + name_of(error);
   }
   ready.o = std::move(o);
+  for (size_t offset : ready.o.kind == Operation::Launch ? offsets[ready.o.kernel] : std::vector<size_t>())
+    if (offset < ready.o.bytes.size()) ready.parameters.push_back(ready.o.bytes.data() + offset);
   list->operations.push_back(std::move(ready));
   return "";
 }
@@ -226,10 +262,7 @@ CUresult launch(const Ready& ready, bool first) {
   config.hStream = stream;
   config.attrs = attributes;
   config.numAttrs = count;
-  size_t bytes = o.bytes.size();
-  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void*)o.bytes.data(), CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
-                   CU_LAUNCH_PARAM_END};
-  return driver().cuLaunchKernelEx(&config, ready.function, nullptr, bytes ? extra : nullptr);
+  return driver().cuLaunchKernelEx(&config, ready.function, (void**)ready.parameters.data(), nullptr);
 }
 
 CUresult play(const Ready& ready, bool first) {
@@ -250,10 +283,15 @@ CUresult play(const Ready& ready, bool first) {
   }
 }
 
-// Puts the whole list on the stream; the first error ends it.
-void replay(List& list, bool accounting) {
+// Puts the whole list on the stream; the first error ends it. Scratch memory that was given back is filled with `poison`,
+// if that is a byte: nobody may read it any more.
+void replay(List& list, bool accounting, int poison = -1) {
   bool first = true;
   for (Ready& ready : list.operations) {
+    if (ready.o.kind == Operation::Free) {
+      if (poison >= 0) driver().cuMemsetD8Async(ready.o.target, (unsigned char)poison, ready.o.width, stream);
+      continue;
+    }
     bool timed = accounting && ready.o.works();
     if (timed) {
       if (!ready.begin) cudaEventCreate(&ready.begin), cudaEventCreate(&ready.end);
@@ -319,7 +357,7 @@ void do_call(std::istringstream& words) {
   if (list->error.empty()) {
     if (restore) restore_globals();
     fill_scratch(*list, poison < 0 ? 0xa5 : poison);
-    replay(*list, accounting != 0);
+    replay(*list, accounting != 0, accounting ? -1 : poison);
     await(*list);
   }
   channel.answer(account(*list, accounting != 0));
@@ -445,6 +483,7 @@ int main(int argc, char** argv) {
     words >> command;
     if (command == "slots") do_slots(words);
     else if (command == "module") do_module(words);
+    else if (command == "kernels") do_kernels(words);
     else if (command == "globals") do_globals(words);
     else if (command == "map") do_map(words);
     else if (command == "list") do_list(words);

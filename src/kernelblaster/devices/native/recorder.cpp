@@ -141,10 +141,10 @@ __attribute__((noinline)) void clear_stack() {
   for (auto& [times, values] : request.calls)
     for (size_t i = 0; i < times; ++i) {
       begin_call();
-      clear_stack();
       std::vector<uint64_t> own = values;
       std::vector<void*> pointers;
       for (uint64_t& value : own) pointers.push_back(&value);
+      clear_stack();
       call(pointers.data(), (cudaStream_t)(uintptr_t)request.stream);
     }
   put("end");
