@@ -16,9 +16,7 @@ def evaluate(
     candidate: Annotated[Path, typer.Argument(help="A .cu file, see docs/candidates.md.")],
     baseline: JudgeOptions.Baseline = "eager",
     profile: Annotated[bool, typer.Option("--profile", help="Profile it as well.")] = False,
-    sanitize: Annotated[
-        bool, typer.Option("--sanitize", help="Run compute-sanitizer on a correct candidate.")
-    ] = False,
+    sanitize: JudgeOptions.Sanitize = False,
     sweep: Annotated[
         bool, typer.Option("--sweep", help="Try every combination of its tunable constants.")
     ] = False,

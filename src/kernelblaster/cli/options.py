@@ -42,6 +42,9 @@ class JudgeOptions:
     Gpu = Annotated[
         str | None, typer.Option("--gpu", help="What the emulated device stands for, for example h100.")
     ]
+    Sanitize = Annotated[
+        bool, typer.Option("--sanitize", help="Run compute-sanitizer on a correct candidate.")
+    ]
     Filter = Annotated[
         Literal["emulated"] | None,
         typer.Option("--filter", help="Let the PTX machine check it before the GPU runs it."),

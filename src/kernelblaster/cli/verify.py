@@ -1,52 +1,104 @@
 """`kernelblaster verify RUN`."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kernelblaster.cli.options import JsonOption, JudgeOptions, RunsOption, runs_folder, working
 from kernelblaster.cli.show import out, print_evaluation
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.records import Evaluation
 from kernelblaster.records.outcome import CORRECT, Outcome
 from kernelblaster.store.run import open_run
 
 
 def verify(
-    run: Annotated[str, typer.Argument(help="A run, or the beginning of its name: see `runs list`.")],
+    run: Annotated[
+        str | None, typer.Argument(help="A run, or the beginning of its name: see `runs list`.")
+    ] = None,
     device: Annotated[
         JudgeOptions.DeviceName | None,
         typer.Option("--device", help="Where to judge it; the run's own device if left out."),
     ] = None,
     gpu: JudgeOptions.Gpu = None,
+    sanitize: JudgeOptions.Sanitize = False,
+    proof: Annotated[
+        Path | None, typer.Option("--proof", help="Write what was checked, with the seeds, into this file.")
+    ] = None,
+    repeat: Annotated[
+        Path | None, typer.Option("--repeat", help="A proof: judge its candidate again on the same draws.")
+    ] = None,
     runs: RunsOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Judge the best candidate of a run again from scratch, and say whether the verdict holds.
 
-    Compiled anew, on other values, timed anew. Exit code 0 if it is correct and, on the same device, as
-    fast as it was; 1 otherwise.
+    Compiled anew, on other values, timed anew. With --proof, all that a third party needs to repeat it is
+    written into a file; --repeat does that, on any machine. Exit code 0 if it is correct and, on the same
+    device, as fast as it was; 1 otherwise.
     """
+    if (run is None) == (repeat is None):
+        raise KernelBlasterError("name a run, or a proof with --repeat.")
+    if repeat is not None:
+        _repeat(repeat, device or "auto", gpu, sanitize, json_)
     from kernelblaster.api import open_judge
+    from kernelblaster.proof import prove
+    from kernelblaster.store.history import History
+    from kernelblaster.store.subject import task_of
     from kernelblaster.verify import verify as judge_again
 
+    assert run is not None
     with open_run(runs_folder(runs), run) as opened, working(json_) as progress:
         about = opened.events[0].data
         kind = device or ("auto" if gpu else about.get("device", "auto"))
         where = gpu if device or gpu else about.get("gpu")
-        with open_judge(kind, where, progress=progress) as judge:
+        options = {"sanitize": sanitize, "keep_samples": proof is not None}
+        with open_judge(kind, where, progress=progress, **options) as judge:
+            if proof is not None:
+                document = prove(task_of(opened), History(opened).best_candidate()[0], judge)
+                proof.write_text(document.model_dump_json(indent=1) + "\n")
             found = judge_again(opened, judge)
     if json_:
         print(found.model_dump_json(indent=1))
         raise typer.Exit(0 if found.holds else 1)
-    print_evaluation(found.now.model_copy(update={"profile": None, "counters": None}))
-    out.print(f"  then       {_told(found.then.outcome)} on {found.then.device}", highlight=False)
-    if found.speedup_holds is None and found.correct:
-        verdict = "correct; on another device, so the speedups are not compared"
-    elif found.holds:
-        verdict = "holds"
-    else:
-        verdict = "does not hold: " + ("the speedup is another" if found.correct else "it is not correct")
-    out.print(f"  verdict    {verdict}", highlight=False)
+    _show(found.now, found.then, found.correct, found.speedup_holds, found.holds)
+    if proof is not None:
+        out.print(f"  proof      {proof}", highlight=False, markup=False)
     raise typer.Exit(0 if found.holds else 1)
+
+
+def _repeat(
+    path: Path, device: JudgeOptions.DeviceName, gpu: str | None, sanitize: bool, json_: bool
+) -> None:
+    from kernelblaster.api import open_judge
+    from kernelblaster.proof import read_proof
+    from kernelblaster.proof import repeat as judge_proof
+
+    document = read_proof(path)
+    with working(json_) as progress, open_judge(device, gpu, progress=progress, sanitize=sanitize) as judge:
+        found = judge_proof(document, judge)
+    if json_:
+        print(found.model_dump_json(indent=1))
+        raise typer.Exit(0 if found.holds else 1)
+    _show(found.now, found.then, found.correct, found.speedup_holds, found.holds)
+    for difference in found.differences[:10]:
+        out.print(f"  otherwise  {difference}", highlight=False, markup=False)
+    raise typer.Exit(0 if found.holds else 1)
+
+
+def _show(now: Evaluation, then: Evaluation, correct: bool, speedup: bool | None, holds: bool) -> None:
+    print_evaluation(now.model_copy(update={"profile": None, "counters": None}))
+    out.print(f"  then       {_told(then.outcome)} on {then.device}", highlight=False)
+    if speedup is None and correct:
+        verdict = "correct; on another device, so the speedups are not compared"
+    elif holds:
+        verdict = "holds"
+    elif not correct:
+        verdict = "does not hold: it is not correct"
+    else:
+        verdict = "does not hold: " + ("the speedup is another" if speedup is False else "errors differ")
+    out.print(f"  verdict    {verdict}", highlight=False)
 
 
 def _told(outcome: Outcome) -> str:

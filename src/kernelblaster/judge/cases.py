@@ -110,6 +110,21 @@ class Case:
         return self.inputs[position] if self.inputs is not None else self.distribution
 
 
+@dataclass(frozen=True)
+class Draw:
+    """What decides all draws of one evaluation, secret until its verdict is out. With `cases`, the plan is
+    not drawn but given: that of an earlier evaluation that is repeated."""
+
+    seed: int
+    cases: tuple[Case, ...] | None = None
+
+    @property
+    def seeds(self) -> tuple[int, int, int]:
+        """Of the plan, of verification, of timing."""
+        rng = Random(self.seed)
+        return rng.getrandbits(60), rng.getrandbits(60), rng.getrandbits(60)
+
+
 class CasePlanner:
     """Draws the plans of one task. With `small`, all sizes lie around the small workload, as a device needs
     that executes every instruction; `most_bytes` then limits a draw. Sizes and domain are found when the

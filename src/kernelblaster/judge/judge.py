@@ -20,7 +20,7 @@ from kernelblaster.devices.device import (
 )
 from kernelblaster.errors import BadTask, KernelBlasterError
 from kernelblaster.judge.baseline import Baseline, BaselineName, KernelBaseline, ModuleBaseline
-from kernelblaster.judge.cases import CasePlanner
+from kernelblaster.judge.cases import Case, CasePlanner, Draw
 from kernelblaster.judge.compile import Binary, compile_candidate
 from kernelblaster.judge.emulate import LARGEST_BYTES, counters, small_workload
 from kernelblaster.judge.layout import slot_bytes, spare_bytes
@@ -61,12 +61,13 @@ def silent(stage: str) -> None:
 @dataclass(frozen=True)
 class Options:
     """What one evaluation should include. `filter` has the emulator check a candidate before a GPU
-    runs it."""
+    runs it; `keep_samples` puts every pair of times into the evaluation."""
 
     baseline: BaselineName = "eager"
     profile: bool = False
     sanitize: bool = False
     filter: Literal["emulated"] | None = None
+    keep_samples: bool = False
     progress: Progress = silent
 
 
@@ -111,11 +112,15 @@ class Judge:
                 f"--baseline {self.options.baseline} needs a GPU: only eager PyTorch is modelled."
             )
 
-    def evaluate(self, task: Task, candidate: Candidate) -> Evaluation:
-        """Everything from source to verdict for one candidate."""
+    def evaluate(self, task: Task, candidate: Candidate, draw: Draw | None = None) -> Evaluation:
+        """Everything from source to verdict for one candidate; `draw` repeats an earlier evaluation."""
         self.options.progress("compiling")
         start = time.perf_counter()
-        return self.finish(task, candidate, self.compile(task, candidate), start)
+        return self.finish(task, candidate, self.compile(task, candidate), start, draw)
+
+    def cases(self, task: Task, seed: int) -> tuple[Case, ...]:
+        """The plan that an evaluation of this judge with that seed had."""
+        return tuple(self._prepare(task).planner.draw(Draw(seed).seeds[0]))
 
     def check(self, task: Task, candidate: Candidate) -> Checked:
         """Compile and verify a candidate, no more."""
@@ -249,16 +254,23 @@ class Judge:
         return KernelBaseline(task, self.device, binary.path)
 
     def finish(
-        self, task: Task, candidate: Candidate, binary: Binary | Outcome, started: float | None = None
+        self,
+        task: Task,
+        candidate: Candidate,
+        binary: Binary | Outcome,
+        started: float | None = None,
+        draw: Draw | None = None,
     ) -> Evaluation:
         """The evaluation of what `compile` gave; its seconds count from `started`, or from now."""
         started = time.perf_counter() if started is None else started
+        draw = draw or Draw(secrets.randbits(60))
         fields: dict[str, object] = {"outcome": binary}
         if isinstance(binary, Binary):
             try:
                 prepared = self._prepare(task)
                 held = time.perf_counter()
-                fields = {"compilation": binary.compilation, **self._run(prepared, binary)}
+                fields = {"compilation": binary.compilation, **self._run(prepared, binary, draw)}
+                fields["seed"] = draw.seed
                 fields["device_seconds"] = time.perf_counter() - held
                 if isinstance(fields["outcome"], CORRECT):
                     self._verified.add((task.digest, candidate.code))
@@ -274,11 +286,16 @@ class Judge:
         )
 
     @contextmanager
-    def _loaded(self, prepared: _Prepared, binary: Binary) -> Iterator[Runner | Outcome]:
+    def _loaded(self, prepared: _Prepared, binary: Binary, draw: Draw) -> Iterator[Runner | Outcome]:
         """The candidate in a process of its own, with the task's memory in place; an outcome
         where loading it already failed."""
         baseline = prepared.baseline
-        self.device.arena(prepared.slots, prepared.spare)
+        slots, spare = prepared.slots, prepared.spare
+        if draw.cases:
+            workloads = (*prepared.planner.workloads, *(case.workload for case in draw.cases))
+            slots = slot_bytes(prepared.task.signature, workloads)
+            spare = spare_bytes(prepared.task.signature, workloads)
+        self.device.arena(slots, spare)
         if isinstance(baseline, KernelBaseline):
             baseline.start()
         try:
@@ -292,32 +309,34 @@ class Judge:
                 runner.close()
             baseline.close()
 
-    def _check(self, prepared: _Prepared, binary: Binary) -> Checked:
+    def _check(self, prepared: _Prepared, binary: Binary, draw: Draw | None = None) -> Checked:
+        draw = draw or Draw(secrets.randbits(60))
         try:
-            with self._loaded(prepared, binary) as runner:
+            with self._loaded(prepared, binary, draw) as runner:
                 if not isinstance(runner, Runner):
                     return Checked(runner)
-                return self._verify(self._verifier(prepared, runner))
+                return self._verify(self._verifier(prepared, runner, draw))
         except NotEmulated as error:
             return Checked(Unsupported(reason=str(error)))
 
-    def _verifier(self, prepared: _Prepared, runner: Runner) -> Verifier:
-        cases = prepared.planner.draw(secrets.randbits(60))
-        return Verifier(self.device, prepared.task, prepared.baseline, runner, secrets.randbits(60), cases)
+    def _verifier(self, prepared: _Prepared, runner: Runner, draw: Draw) -> Verifier:
+        plan, values, _ = draw.seeds
+        cases = list(draw.cases) if draw.cases else prepared.planner.draw(plan)
+        return Verifier(self.device, prepared.task, prepared.baseline, runner, values, cases)
 
     def _verify(self, verifier: Verifier) -> Checked:
         self.options.progress("verifying")
         outcome = verifier.verify()
         return Checked(outcome, counters(self.device.name, "small", verifier.work))
 
-    def _run(self, prepared: _Prepared, binary: Binary) -> dict[str, object]:
+    def _run(self, prepared: _Prepared, binary: Binary, draw: Draw) -> dict[str, object]:
         """Verify, time, sanitize and profile a compiled candidate: the fields that this yields."""
         if prepared.modelled is not None:
-            return self._model(prepared, prepared.modelled, binary)
+            return self._model(prepared, prepared.modelled, binary, draw)
         first = self._filtered(prepared.task, binary) if self.options.filter else None
         if isinstance(first, Rejected):
             return {"outcome": first}
-        fields = self._judge(prepared, binary)
+        fields = self._judge(prepared, binary, draw)
         if isinstance(fields["outcome"], Accepted):
             # What is faster may be so because it does not wait: that hardly ever shows on a GPU.
             note = first or self._filtered(prepared.task, binary)
@@ -347,9 +366,11 @@ class Judge:
         found = profile_candidates(self.device, [job for job in jobs if job.binaries], depth=depth)
         return [next(found) if job.binaries else [] for job in jobs]
 
-    def _model(self, prepared: _Prepared, timer: ModelledTimer, binary: Binary) -> dict[str, object]:
+    def _model(
+        self, prepared: _Prepared, timer: ModelledTimer, binary: Binary, draw: Draw
+    ) -> dict[str, object]:
         """Verify, then model: every access was checked on the way, so there is nothing to sanitize."""
-        checked = self._check(prepared, binary)
+        checked = self._check(prepared, binary, draw)
         fields: dict[str, object] = {"outcome": checked.outcome, "counters": checked.counters}
         if not isinstance(checked.outcome, Verification):
             return fields
@@ -375,11 +396,11 @@ class Judge:
             self._filter = OrderCheck(self.device.spec)
         return self._filter.look(task, binary)
 
-    def _judge(self, prepared: _Prepared, binary: Binary) -> dict[str, object]:
-        with self._loaded(prepared, binary) as runner:
+    def _judge(self, prepared: _Prepared, binary: Binary, draw: Draw) -> dict[str, object]:
+        with self._loaded(prepared, binary, draw) as runner:
             if not isinstance(runner, Runner):
                 return {"outcome": runner}
-            verifier = self._verifier(prepared, runner)
+            verifier = self._verifier(prepared, runner, draw)
             verification = self._verify(verifier).outcome
             if not isinstance(verification, Verification):
                 return {"outcome": verification}
@@ -389,8 +410,9 @@ class Judge:
                 prepared.task,
                 prepared.baseline,
                 runner,
-                secrets.randbits(60),
+                draw.seeds[2],
                 verifier.primary_errors(),
+                keep_samples=self.options.keep_samples,
             )
             timing = timer.time(prepared.floor)
             if not isinstance(timing, Timing):

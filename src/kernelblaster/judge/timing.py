@@ -82,6 +82,8 @@ class Timer:
         runner: Runner,
         seed: int,
         allowed: dict[str, tuple[Errors, Errors | None]],
+        *,
+        keep_samples: bool = False,
     ) -> None:
         self._device = device
         self._task = task
@@ -89,6 +91,7 @@ class Timer:
         self._runner = runner
         self._rng = random.Random(seed)
         self._allowed = allowed
+        self._keep_samples = keep_samples
         self._exact_rounds = EXACT_ROUNDS
         self._key = self._rng.getrandbits(62)
         layouts = [lay_out(device.arena(), task.signature, task.primary, self._rng) for _ in range(LAYOUTS)]
@@ -151,6 +154,9 @@ class Timer:
             floor_us=floor_us(self._device.spec, self._task, floor),
             modelled=self._device.modelled,
             seconds=time.perf_counter() - start,
+            pairs_us=tuple(zip(baseline_us, (r.event_us for r in reports), strict=True))
+            if self._keep_samples
+            else (),
         )
 
     def _fill(self, seed: int, inputs: list[torch.Tensor], parameters: list[torch.Tensor]) -> None:

@@ -64,7 +64,8 @@ class Verification(Record):
 
 class Timing(Record):
     """Interleaved samples on the primary workload, cold L2, fresh values in every sample. Where it is
-    `modelled` there is one sample, no wall clock, and the interval is the model's own error."""
+    `modelled` there is one sample, no wall clock, and the interval is the model's own error. `pairs_us` are
+    all samples, baseline and candidate, where they were to be kept."""
 
     baseline: str
     baseline_us: float
@@ -76,12 +77,13 @@ class Timing(Record):
     floor_us: float
     modelled: bool = False
     seconds: float
+    pairs_us: tuple[tuple[float, float], ...] = ()
 
 
 class Evaluation(Record):
     """The outcome and how it came about; stages that were not reached are None. `counters` are what an
     emulating device counted in the last call that was verified; `device_seconds` is how long the
-    candidate held the device."""
+    candidate held the device; `seed` decided all draws, and was secret until now."""
 
     task: str
     candidate: str
@@ -95,3 +97,4 @@ class Evaluation(Record):
     profile: Profile | None = None
     seconds: float
     device_seconds: float = 0.0
+    seed: int | None = None

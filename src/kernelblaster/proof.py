@@ -1,0 +1,167 @@
+"""A verdict that others can repeat: what was checked, on which draws, with which results, in one document.
+
+    proof = prove(task, candidate, judge)
+    Path("proof.json").write_text(proof.model_dump_json(indent=1))
+    repeated = repeat(Proof.model_validate_json(text), judge)
+
+The seeds are secret while a candidate is judged; afterwards they are part of the proof, so that the same
+values at the same sizes can be drawn elsewhere.
+"""
+
+import hashlib
+import platform
+import tempfile
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pydantic import TypeAdapter
+
+import kernelblaster
+from kernelblaster import cache
+from kernelblaster.devices.toolchain import toolchain
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.judge.cases import Case, Draw
+from kernelblaster.judge.judge import Judge
+from kernelblaster.records import Candidate, Evaluation, Task
+from kernelblaster.records.outcome import CORRECT
+from kernelblaster.records.record import Record
+from kernelblaster.tasks.catalog import load_task
+from kernelblaster.verify import speedups_meet
+
+CLOSE = 1e-3  # relative difference of two errors that count as the same
+_cases: TypeAdapter[list[Case]] = TypeAdapter(list[Case])
+
+
+class Proof(Record):
+    """`cases` is the plan of the verification as it was drawn; `evaluation` has the seed, every comparison
+    and every sample. `checked` and `unchecked` say in words what was looked at and what was not."""
+
+    format: Literal[1] = 1
+    task_name: str
+    task_source: str
+    task_digest: str
+    task_suffix: str
+    candidate_source: str
+    candidate_defines: tuple[tuple[str, int], ...]
+    software: dict[str, str]
+    cases: list[dict[str, Any]]
+    evaluation: Evaluation
+    checked: tuple[str, ...]
+    unchecked: tuple[str, ...]
+
+
+class Repeated(Record):
+    """A proof's verdict, judged again on the same draws. `differences` are comparisons that came out
+    otherwise; on the same kind of device a deterministic kernel has none."""
+
+    then: Evaluation
+    now: Evaluation
+    correct: bool
+    speedup_holds: bool | None
+    differences: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        return self.correct and self.speedup_holds is not False and not self.differences
+
+
+def prove(task: Task, candidate: Candidate, judge: Judge) -> Proof:
+    """Compile and judge afresh, and write down everything that is needed to do so again."""
+    with cache.afresh("candidate"):
+        evaluation = judge.evaluate(task, candidate)
+    if evaluation.seed is None:
+        raise KernelBlasterError(f"{task.name}: no verdict to prove: {evaluation.outcome.kind}.")
+    notes = evaluation.verification.notes if evaluation.verification else ()
+    return Proof(
+        task_name=task.name,
+        task_source=task.source,
+        task_digest=task.digest,
+        task_suffix=Path(task.path).suffix,
+        candidate_source=candidate.source,
+        candidate_defines=candidate.defines,
+        software=_software(),
+        cases=_cases.dump_python(list(judge.cases(task, evaluation.seed)), mode="json"),
+        evaluation=evaluation,
+        checked=_checked(evaluation, judge),
+        unchecked=tuple(note for note in notes if "not checked" in note or "skipped" in note),
+    )
+
+
+def read_proof(path: Path) -> Proof:
+    """A proof from its file; KernelBlasterError where it is none."""
+    try:
+        return Proof.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise KernelBlasterError(f"{path}: cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise KernelBlasterError(f"{path}: not a proof of this version: {str(error)[:300]}") from error
+
+
+def repeat(proof: Proof, judge: Judge) -> Repeated:
+    """Judge a proof's candidate again on the draws that the proof names."""
+    seed = proof.evaluation.seed
+    if seed is None:
+        raise KernelBlasterError("the proof names no seed, so nothing can be repeated.")
+    candidate = Candidate(source=proof.candidate_source, defines=proof.candidate_defines)
+    with tempfile.TemporaryDirectory(prefix="kernelblaster-proof-") as folder:
+        file = Path(folder) / f"task{proof.task_suffix}"
+        file.write_text(proof.task_source)
+        task = load_task(str(file)).model_copy(update={"name": proof.task_name})
+        if task.digest != proof.task_digest:
+            raise KernelBlasterError(
+                f"{proof.task_name}: this version derives another task from the proof's source."
+            )
+        with cache.afresh("candidate"):
+            now = judge.evaluate(task, candidate, Draw(seed, tuple(_cases.validate_python(proof.cases))))
+    then = proof.evaluation
+    correct = isinstance(now.outcome, CORRECT)
+    holds = None
+    if isinstance(then.outcome, CORRECT) and isinstance(now.outcome, CORRECT) and then.device == now.device:
+        holds = speedups_meet(then.outcome.speedup, now.outcome.speedup)
+    return Repeated(
+        then=then, now=now, correct=correct, speedup_holds=holds, differences=_differences(then, now)
+    )
+
+
+def _differences(then: Evaluation, now: Evaluation) -> tuple[str, ...]:
+    """Comparisons of a deterministic candidate whose errors are not what they were on the same device."""
+    one, other = then.verification, now.verification
+    if one is None or other is None or then.device != now.device or not one.deterministic:
+        return ()
+    found: list[str] = []
+    for a, b in zip(one.cases, other.cases, strict=False):
+        title = f"{a.workload}/{a.distribution}/{a.output}"
+        if (a.workload, a.distribution, a.output) != (b.workload, b.distribution, b.output):
+            return (*found, f"{title}: the plan was another from here on")
+        if a.candidate and b.candidate and abs(a.candidate.rms - b.candidate.rms) > CLOSE * a.candidate.rms:
+            found.append(f"{title}: rms error {b.candidate.rms:.3g}, then {a.candidate.rms:.3g}")
+    return tuple(found)
+
+
+def _software() -> dict[str, str]:
+    here = {
+        "kernelblaster": kernelblaster.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "nvcc": toolchain().version,
+    }
+    source = hashlib.sha256()
+    for file in sorted(Path(kernelblaster.__file__).parent.glob("judge/*.py")):
+        source.update(file.read_bytes())
+    return here | {"judge": source.hexdigest()[:16]}
+
+
+def _checked(evaluation: Evaluation, judge: Judge) -> tuple[str, ...]:
+    words = [
+        "host code recorded without a GPU, three times for each call; launches replayed by the judge's own"
+    ]
+    verification, timing = evaluation.verification, evaluation.timing
+    if verification is not None:
+        words.append(f"{len(verification.cases)} comparisons with float64 in {verification.calls} calls")
+        words += [note for note in verification.notes if note.startswith("memory order: checked")]
+    if timing is not None and not timing.modelled:
+        words.append(f"{timing.samples} timed pairs, every output compared")
+    if judge.options.sanitize:
+        words.append("compute-sanitizer: memory, races, barriers")
+    return tuple(words)
