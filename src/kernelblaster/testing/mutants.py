@@ -27,12 +27,14 @@ KINDS: dict[str, Callable[[Code], Iterator[Edit]]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """A source with one mistake of a `kind`; `what` it is, on which 1-based `line` of the original."""
+    """A source with one mistake of a `kind`; `what` it is, on which 1-based `line` of the original. Where
+    `argument` is not empty, it is wrong by this argument, whatever runs show."""
 
     kind: str
     what: str
     line: int
     source: str
+    argument: str = ""
 
 
 def mutants_of(
@@ -48,7 +50,7 @@ def mutants_of(
         for edit in edits(code):
             mutated = apply(source, edit)
             if mutated != source:
-                found.setdefault(mutated, Mutant(kind, edit.what, code.line(edit.at), mutated))
+                found.setdefault(mutated, Mutant(kind, edit.what, code.line(edit.at), mutated, edit.argument))
     return list(found.values())
 
 

@@ -14,6 +14,10 @@ _ASSEMBLY = re.compile(
     r"cp\.async\.(bulk\.)?wait|griddepcontrol\.wait|\bbar(rier)?\.\S*(sync|wait)|membar|fence\."
 )
 _WAITS = re.compile(r"mbarrier\.\w*wait")
+_UNORDERED = "nothing orders the data and what announces them"
+_NOT_AWAITED = "what is read was never awaited"
+_ORDERING = re.compile(r"threadfence(?!_block)|membar|fence\.(acq_rel|sc)")
+_AWAITING = re.compile(r"wait|cudaGridDependencySynchronize")
 _WEAKER = (
     (r"\b(ld|atom|red)\.acquire\b", "acquire", "relaxed"),
     (r"\b(st|red|atom)\.release\b", "release", "relaxed"),
@@ -43,7 +47,7 @@ def _dropped_calls(code: Code) -> Iterator[Edit]:
             continue
         name = text(call.child_by_field_name("function"))
         if _CALLS.fullmatch(name) or name in waiting:
-            yield replace(node, ";", f"drop {short(node)}")
+            yield replace(node, ";", f"drop {short(node)}", _argument(text(node)))
 
 
 def _dropped_assembly(code: Code) -> Iterator[Edit]:
@@ -52,25 +56,25 @@ def _dropped_assembly(code: Code) -> Iterator[Edit]:
         if inner is None or inner.type != "gnu_asm_expression" or within(node, "while_statement"):
             continue
         if _ASSEMBLY.search(text(node)):
-            yield replace(node, ";", f"drop {short(node)}")
+            yield replace(node, ";", f"drop {short(node)}", _argument(text(node)))
 
 
 def _endless_waits(code: Code) -> Iterator[Edit]:
     """A loop that asks an mbarrier until it is done."""
     for node in code.device("while_statement"):
         if _WAITS.search(text(node)):
-            yield replace(node, ";", "drop the loop that waits for an mbarrier")
+            yield replace(node, ";", "drop the loop that waits for an mbarrier", _NOT_AWAITED)
 
 
 def _weaker_orders(code: Code) -> Iterator[Edit]:
     for node in code.device("string_content"):
         for pattern, strong, weak in _WEAKER:
             if re.search(pattern, text(node)):
-                yield replace(node, text(node).replace(strong, weak), f"{strong} made {weak}")
+                yield replace(node, text(node).replace(strong, weak), f"{strong} made {weak}", _UNORDERED)
     for node in code.device("qualified_identifier"):
         if re.search(r"memory_order_(acquire|release|acq_rel|seq_cst)$", text(node)):
             name = re.sub(r"_(acquire|release|acq_rel|seq_cst)$", "_relaxed", text(node))
-            yield replace(node, name, f"{short(node)} made relaxed")
+            yield replace(node, name, f"{short(node)} made relaxed", _UNORDERED)
 
 
 def _fewer_groups(code: Code) -> Iterator[Edit]:
@@ -78,8 +82,20 @@ def _fewer_groups(code: Code) -> Iterator[Edit]:
     for node in code.device("string_content"):
         found = re.fullmatch(r"(cp\.async\.(?:bulk\.)?wait_group(?:\.read)? )(\d+)(;.*)", text(node))
         if found:
-            yield replace(node, f"{found[1]}{int(found[2]) + 1}{found[3]}", "wait for one group less")
+            yield replace(
+                node, f"{found[1]}{int(found[2]) + 1}{found[3]}", "wait for one group less", _NOT_AWAITED
+            )
     for node in code.device("call_expression"):
         found = re.fullmatch(r"__pipeline_wait_prior\((\d+)\)", text(node))
         if found:
-            yield replace(node, f"__pipeline_wait_prior({int(found[1]) + 1})", "wait for one group less")
+            yield replace(
+                node, f"__pipeline_wait_prior({int(found[1]) + 1})", "wait for one group less", _NOT_AWAITED
+            )
+
+
+def _argument(statement: str) -> str:
+    """Why a program without this statement is wrong; empty for barriers, of which some are redundant: there
+    the machine's race check has to show it."""
+    if _ORDERING.search(statement):
+        return _UNORDERED
+    return _NOT_AWAITED if _AWAITING.search(statement) and "arrive" not in statement else ""

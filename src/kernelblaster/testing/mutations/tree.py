@@ -2,7 +2,7 @@
 
 Comments and strings are nodes of their own, so an operator that asks for other nodes never touches them.
 Types are guessed from declarations in the same file: a name that is declared as floating anywhere counts as
-floating everywhere, and so do pointers and arrays. A wrong guess costs a mutant that does not compile, no more.
+floating everywhere, and so do pointers and arrays. A wrong guess costs a mutant that does not compile.
 """
 
 import re
@@ -31,11 +31,13 @@ _ATTRIBUTES = re.compile(
 @dataclass(frozen=True)
 class Edit:
     """One mistake: `what` it is, in words, at byte `at`; `changes` are (begin, end, new text) in bytes,
-    which do not overlap."""
+    which do not overlap. `argument` says why it is wrong where no run need show it: what the memory model
+    does not promise may still come out right."""
 
     at: int
     what: str
     changes: tuple[tuple[int, int, str], ...]
+    argument: str = ""
 
 
 class Code:
@@ -146,9 +148,9 @@ def text(node: Node | None) -> str:
     return (node.text or b"").decode() if node is not None else ""
 
 
-def replace(node: Node, new: str, what: str) -> Edit:
+def replace(node: Node, new: str, what: str, argument: str = "") -> Edit:
     """The edit that puts `new` in a node's place."""
-    return Edit(node.start_byte, what, ((node.start_byte, node.end_byte, new),))
+    return Edit(node.start_byte, what, ((node.start_byte, node.end_byte, new),), argument)
 
 
 def insert(at: int, new: str, what: str) -> Edit:
