@@ -117,7 +117,7 @@ def _study(job: Job, task: Task, mutant: Mutant, judge: Judge, truth: MutantTrut
     if isinstance(binary, Binary):
         try:
             wrong = truth.difference(binary.path) or mutant.argument
-        except NotEmulated as error:
+        except KernelBlasterError as error:
             wrong, unknown = mutant.argument, str(error)
         verdict, detail = check(judge, task, mutant.source)
     else:

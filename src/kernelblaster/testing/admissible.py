@@ -7,10 +7,10 @@ Kept small, so that the PTX machine can run them: at most MOST elements in all t
 at a time is longer than a block or above the primary one.
 """
 
+import contextlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
@@ -27,7 +27,7 @@ MOST_BYTES = 1 << 30  # of a primary workload, whose values are drawn once to kn
 TINY, ODD, EVEN, LONG = (1, 2, 3), (5, 7, 31, 33, 67, 100, 129), (4, 32, 64, 128), (257, 1025, 2051, 4099)
 ABOVE = (1, 3, 29)  # how far above the primary extent
 SHAKES = 4
-Construction = Literal["small", "primary"]
+LARGER = (8, 4, 2)  # times the small constants, where a construction fixes sizes
 Number = float | int | bool
 
 
@@ -48,21 +48,21 @@ class Source:
     """Where values of one construction of a task come from: pools, the parameters' own values, scalars; and
     the module in float64, where there is one."""
 
-    def __init__(self, task: Task, construction: Construction) -> None:
+    def __init__(self, task: Task, constants: Mapping[str, int]) -> None:
+        """`constants` replace those of a module's file. Raises BadTask where these do not fit together."""
         self.task = task
-        self.base = task.workload(construction)
         self._module: torch.nn.Module | None = None
         self.scalars: tuple[Number, ...] = ()
         self.parameters: list[torch.Tensor] = []
         if task.kind == "module":
-            self._open_module(construction)
+            self._open_module(constants)
         else:
             self._open_kernel()
 
-    def _open_module(self, construction: Construction) -> None:
+    def _open_module(self, constants: Mapping[str, int]) -> None:
         task, dtype = self.task, getattr(torch, self.task.dtype)
         file = ModuleFile(task.source, task.path)
-        with file.replaced((find_small(file, dtype) or {}) if construction == "small" else {}):
+        with file.replaced(dict(constants)):
             torch.manual_seed(0)
             module = convert(file.build(), dtype)
             values = [cast(value, dtype) for value in file.inputs()]
@@ -71,12 +71,24 @@ class Source:
         self.parameters = [state[name].detach().clone() for name in self._names]
         self._is_tensor = [isinstance(value, torch.Tensor) for value in values]
         self.scalars = tuple(value for value in values if not isinstance(value, torch.Tensor))
-        tensors = (value for value in values if isinstance(value, torch.Tensor))
+        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        self._module = convert(module, torch.float64)
+        self.base = self._sizes([*tensors, *self.parameters])
         pairs = zip(tensors, task.signature.input_tensors, strict=True)
         self.pools = [pool_of(value, tensor, self.base) for value, tensor in pairs]
-        self._module = convert(module, torch.float64)
+
+    def _sizes(self, tensors: list[torch.Tensor]) -> Workload:
+        """The workload that these inputs and parameters belong to; sizes of outputs alone are the task's."""
+        sizes = dict(self.task.workloads[0].sizes)
+        known: dict[str, int] = {}
+        for tensor, value in zip(self.task.signature.read_tensors, tensors, strict=True):
+            for name, extent in zip(tensor.dims, value.shape, strict=True):
+                if known.setdefault(name, extent) != extent:
+                    raise BadTask(f"{self.task.name}: size {name} is both {known[name]} and {extent}.")
+        return Workload(name="small", sizes=sizes | known, module="small")
 
     def _open_kernel(self) -> None:
+        self.base = self.task.small or self.task.primary
         parsed = CudaFile(self.task.source, self.task.path)
         self.pools = [
             pool_from_distribution(parsed.distributions[t.name], getattr(torch, t.dtype), torch.device("cpu"))
@@ -108,7 +120,7 @@ def scalars_of(task: Task) -> dict[str, Number]:
     names = [item.name for item in task.signature.inputs if isinstance(item, Scalar)]
     if not names:
         return {}
-    return dict(zip(names, Source(task, "small" if task.small else "primary").scalars, strict=True))
+    return dict(zip(names, next(_sources(task)).scalars, strict=True))
 
 
 def inputs_of(task: Task, seed: int) -> list[Input]:
@@ -116,29 +128,43 @@ def inputs_of(task: Task, seed: int) -> list[Input]:
     same seed gives the same inputs. Cheap ones first."""
     rng = random.Random(seed)
     found: list[Input] = []
-    for construction in _constructions(task):
-        source = Source(task, construction)
-        names = list(_ARRANGEMENTS)
-        for number, extents in enumerate(_extents(task, source.base, rng)):
-            some = names if number == 0 and construction == "small" else [names[0], *rng.sample(names[1:], 2)]
-            for arrangement in some:
+    for source in _sources(task):
+        for extents in _extents(task, source.base, rng):
+            some = [ARRANGEMENTS[0], *rng.sample(ARRANGEMENTS[1:], 2)]
+            for arrangement in some if found else ARRANGEMENTS:
                 made = _input(source, extents, arrangement, rng)
                 if made is not None:
                     found.append(made)
     return sorted(found, key=lambda one: sum(t.numel() for t in one.tensors))
 
 
-def _constructions(task: Task) -> Iterator[Construction]:
-    """The small one, and the primary one where fixed sizes differ and are small enough to be emulated."""
-    if task.small is not None:
-        yield "small"
-    fixed = {size.name for size in task.signature.sizes if size.kind == "fixed"}
-    sizes = {name: extent if name in fixed else 1 for name, extent in task.primary.sizes.items()}
-    least = task.primary.model_copy(update={"sizes": sizes})
-    differs = task.small is None or any(task.small.sizes[name] != sizes[name] for name in fixed)
-    affordable = task.primary.total_bytes(task.signature) <= MOST_BYTES
-    if differs and affordable and _elements(task, least) <= MOST:
-        yield "primary"
+def _sources(task: Task) -> Iterator[Source]:
+    """The small construction. Where sizes are fixed by a module's construction: also one that is some times
+    larger, and the primary one, if they are small enough to be emulated."""
+    if task.kind == "cuda":
+        yield Source(task, {})
+        return
+    file = ModuleFile(task.source, task.path)
+    small = find_small(file, getattr(torch, task.dtype)) or {}
+    yield Source(task, small)
+    if all(size.kind != "fixed" for size in task.signature.sizes):
+        return
+    for factor in LARGER:
+        with contextlib.suppress(BadTask):
+            source = Source(task, {name: factor * value for name, value in small.items()})
+            if _elements(task, source.base) <= MOST:
+                yield source
+                break
+    if task.primary.total_bytes(task.signature) <= MOST_BYTES:
+        source = Source(task, {})
+        if _elements(task, source.base.model_copy(update={"sizes": _least(task)})) <= MOST:
+            yield source
+
+
+def _least(task: Task) -> dict[str, int]:
+    """The primary sizes, with one for every size that may vary."""
+    kinds = {size.name: size.kind for size in task.signature.sizes}
+    return {name: 1 if kinds[name] == "free" else extent for name, extent in task.primary.sizes.items()}
 
 
 def _extents(task: Task, base: Workload, rng: random.Random) -> Iterator[dict[str, int]]:
@@ -220,11 +246,12 @@ def _noise(
 
 # --- values -----------------------------------------------------------------------------------------
 
-_ARRANGEMENTS = (
+ARRANGEMENTS = (
     "plain",
     "large",
     "tiny",
     "negative",
+    "far negative",
     "positive",
     "zeros",
     "zero rows",
@@ -271,6 +298,8 @@ def _rearranged(wide: torch.Tensor, arrangement: str, pool: Pool) -> torch.Tenso
             new *= 1e-4
         case "negative":
             new = -wide.abs() - spread
+        case "far negative":
+            new -= 200 * spread
         case "positive":
             new = wide.abs()
         case "zeros":

@@ -16,6 +16,7 @@ import torch
 
 from kernelblaster.devices.device import Arena, CandidateDied, CandidateHung
 from kernelblaster.devices.emulated import EmulatedDevice, EmulatedRunner
+from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.layout import Layout, lay_out, slot_bytes
 from kernelblaster.judge.precision import ROUNDING
 from kernelblaster.records import Task
@@ -40,7 +41,8 @@ class _Known:
 
 
 class MutantTruth:
-    """For the mutants of one kernel. `original` is its binary; not for use from several threads."""
+    """For the mutants of one kernel. `original` is its binary; not for use from several threads. Raises
+    KernelBlasterError where the original itself fails."""
 
     def __init__(self, device: EmulatedDevice, task: Task, original: Path, seed: int) -> None:
         self._device = device
@@ -49,7 +51,10 @@ class MutantTruth:
         inputs = inputs_of(task, seed)
         self._slots = slot_bytes(task.signature, [one.workload for one in inputs])
         self.known: list[_Known] = []
-        self._learn(original, inputs)
+        try:
+            self._learn(original, inputs)
+        except (CandidateDied, CandidateHung) as error:
+            raise KernelBlasterError(f"{task.name}: the original fails: {error}") from error
 
     def difference(self, mutant: Path) -> str | None:
         """How the mutant is wrong, and at which input; None if no input shows it. Raises NotEmulated."""
@@ -75,10 +80,7 @@ class MutantTruth:
                 if sizes in slow:
                     continue
                 start = time.perf_counter()
-                try:
-                    found = self._run(runner, one, layout, number)
-                except (CandidateDied, CandidateHung):
-                    return  # what comes behind is larger
+                found = self._run(runner, one, layout, number)
                 if time.perf_counter() - start > SLOW_S:
                     slow.add(sizes)
                 if not isinstance(found, str) and _close(one, found):
