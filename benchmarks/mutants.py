@@ -20,6 +20,7 @@ import os
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
@@ -49,7 +50,8 @@ PASSED, NOT_COMPILED, NO_VERDICT = "Verification", "CompileFailed", "Unsupported
 @dataclass(frozen=True)
 class Result:
     """One mutant. `wrong` says how it is wrong, or is empty where nothing showed it; `unknown` why nobody
-    could look. `verdict` is the judge's, `emulated` that of the judge on the PTX machine."""
+    could look. `verdict` is the judge's, `emulated` that of the judge on the PTX machine. `hole` is for those
+    that escape there: whether the small workload's sizes are enough to show the mistake."""
 
     file: str
     kind: str
@@ -61,6 +63,7 @@ class Result:
     verdict: str
     detail: str
     emulated: str
+    hole: str
     seconds: float
 
     @property
@@ -113,17 +116,26 @@ def study(job: Job) -> list[Result]:
 def _study(job: Job, task: Task, mutant: Mutant, judge: Judge, truth: MutantTruth) -> Result:
     start = time.perf_counter()
     binary = judge.compile(task, Candidate(source=mutant.source))
-    wrong = unknown = ""
+    wrong = unknown = hole = ""
     if isinstance(binary, Binary):
         try:
             wrong = truth.difference(binary.path) or mutant.argument
         except KernelBlasterError as error:
             wrong, unknown = mutant.argument, str(error)
         verdict, detail = check(judge, task, mutant.source)
+        hole = _hole(task, mutant, binary, truth) if wrong and verdict == PASSED else ""
     else:
         verdict, detail = binary.kind, getattr(binary, "reason", "")
     seconds = time.perf_counter() - start
-    return _result(job, mutant, wrong, unknown, verdict, detail, seconds)
+    return _result(job, mutant, wrong, unknown, verdict, detail, seconds, hole)
+
+
+def _hole(task: Task, mutant: Mutant, binary: Binary, truth: MutantTruth) -> str:
+    """What the judge on the PTX machine lacks."""
+    if mutant.argument:
+        return "memory order"
+    shown = task.small is not None and truth.difference(binary.path, task.small)
+    return f"values, at {shown}" if shown else "sizes"
 
 
 def _skipped(job: Job, mutant: Mutant, why: str) -> Result:
@@ -131,14 +143,23 @@ def _skipped(job: Job, mutant: Mutant, why: str) -> Result:
 
 
 def _result(
-    job: Job, mutant: Mutant, wrong: str, unknown: str, verdict: str, detail: str, seconds: float
+    job: Job,
+    mutant: Mutant,
+    wrong: str,
+    unknown: str,
+    verdict: str,
+    detail: str,
+    seconds: float,
+    hole: str = "",
 ) -> Result:
     place = (job.file.stem, mutant.kind, mutant.what, mutant.line, mutant.source)
-    return Result(*place, wrong, unknown, verdict, detail, verdict, seconds)
+    return Result(*place, wrong, unknown, verdict, detail, verdict, hole, seconds)
 
 
 def _chosen(job: Job, task: Task, source: str) -> list[Mutant]:
-    found = mutants_of(source, task.primary.sizes, scalars_of(task))
+    free = {size.name for size in task.signature.sizes if size.kind == "free"}
+    sizes = {name: extent for name, extent in task.primary.sizes.items() if name in free}
+    found = mutants_of(source, sizes, scalars_of(task))
     return choose(found, job.most, random.Random(f"{job.seed} {job.file.name}"))
 
 
@@ -311,7 +332,10 @@ def report(
         _row("all", results),
         "",
     ]
-    lines += _list("Escaped", escaped, lambda r: r.wrong)
+    holes = Counter(r.hole.split(",")[0] for r in escaped if r.hole)
+    if holes:
+        lines += ["Holes: " + ", ".join(f"{hole} {count}" for hole, count in holes.most_common()) + ".", ""]
+    lines += _list("Escaped", escaped, lambda r: f"{r.hole}: {r.wrong}" if r.hole else r.wrong)
     refused = [r for r in silent if r.verdict not in (PASSED, NO_VERDICT)]
     lines += _list(
         "Refused, though nothing showed them to be wrong", refused, lambda r: f"{r.verdict} {r.detail}"

@@ -24,7 +24,8 @@ from kernelblaster.tasks.values import Pool, fill, perturb, pool_from_distributi
 
 MOST = 1 << 16
 MOST_BYTES = 1 << 30  # of a primary workload, whose values are drawn once to know their kind
-TINY, ODD, EVEN, LONG = (1, 2, 3), (5, 7, 31, 33, 67, 100, 129), (4, 32, 64, 128), (257, 1025, 2051, 4099)
+TINY, ODD, EVEN = (1, 2, 3), (5, 7, 31, 33, 67, 100, 129), (32, 64, 128)
+LONG = ((257, 513, 1025), (701, 2051, 4099), (1024, 2048, 4096))  # past blocks, odd, and divisible
 ABOVE = (1, 3, 29)  # how far above the primary extent
 SHAKES = 4
 LARGER = (8, 4, 2)  # times the small constants, where a construction fixes sizes
@@ -124,13 +125,13 @@ def scalars_of(task: Task) -> dict[str, Number]:
 
 
 def inputs_of(task: Task, seed: int) -> list[Input]:
-    """Every size with plain values and with two arrangements, and the small workload with all of them. The
-    same seed gives the same inputs. Cheap ones first."""
+    """Every size with plain values, a largest one at the end, and another arrangement; the small workload
+    with all of them. The same seed gives the same inputs. Cheap ones first."""
     rng = random.Random(seed)
     found: list[Input] = []
     for source in _sources(task):
         for extents in _extents(task, source.base, rng):
-            some = [ARRANGEMENTS[0], *rng.sample(ARRANGEMENTS[1:], 2)]
+            some = ["plain", "last largest", rng.choice(ARRANGEMENTS[1:])]
             for arrangement in some if found else ARRANGEMENTS:
                 made = _input(source, extents, arrangement, rng)
                 if made is not None:
@@ -170,18 +171,20 @@ def _least(task: Task) -> dict[str, int]:
 def _extents(task: Task, base: Workload, rng: random.Random) -> Iterator[dict[str, int]]:
     """Sizes to try: the base's own, then free ones changed; only those that are small enough."""
     free = [size.name for size in task.signature.sizes if size.kind == "free"]
+
+    def fits(changed: Mapping[str, int]) -> bool:
+        return _elements(task, base.model_copy(update={"sizes": base.sizes | dict(changed)})) <= MOST
+
     tried: list[dict[str, int]] = [{}]
     for group in (TINY, ODD, ODD, EVEN):
         tried.append({name: rng.choice(group) for name in free})
     for name in free:
         others = {other: rng.choice(TINY) for other in free}
-        tried.append(others | {name: rng.choice(LONG)})
-        tried.append(others | {name: task.primary.sizes[name] + rng.choice(ABOVE)})
-        tried.append(others | {name: 1 + task.primary.sizes[name] // 2 + rng.choice(ABOVE)})
-    for changed in tried:
-        extents = base.sizes | changed
-        if _elements(task, base.model_copy(update={"sizes": extents})) <= MOST:
-            yield extents
+        primary = task.primary.sizes[name]
+        for group in (*LONG, [primary + more for more in ABOVE], [primary // 2 + more for more in ABOVE]):
+            possible = [others | {name: extent} for extent in group if fits(others | {name: extent})]
+            tried += [rng.choice(possible)] if possible else []
+    yield from (base.sizes | changed for changed in tried if fits(changed))
 
 
 def _elements(task: Task, workload: Workload) -> int:
@@ -207,6 +210,9 @@ def _input(source: Source, extents: dict[str, int], arrangement: str, rng: rando
     scalars = tuple(_moved_scalar(value, rng) for value in source.scalars)
     wide = [t.double() if t.is_floating_point() else t for t in tensors]
     truth = source.outputs(wide, scalars)
+    if truth is None:  # a whole number may say which axis
+        scalars = source.scalars
+        truth = source.outputs(wide, scalars)
     if truth is None and source.task.kind == "module":
         return None
     if truth is not None:
@@ -250,6 +256,7 @@ ARRANGEMENTS = (
     "plain",
     "large",
     "tiny",
+    "vanishing",
     "negative",
     "far negative",
     "positive",
@@ -296,6 +303,8 @@ def _rearranged(wide: torch.Tensor, arrangement: str, pool: Pool) -> torch.Tenso
             new *= 30
         case "tiny":
             new *= 1e-4
+        case "vanishing":
+            new *= 1e-14
         case "negative":
             new = -wide.abs() - spread
         case "far negative":
@@ -318,7 +327,9 @@ def _rearranged(wide: torch.Tensor, arrangement: str, pool: Pool) -> torch.Tenso
 
 
 def _moved_scalar(value: Number, rng: random.Random) -> Number:
-    """Another value of a floating scalar, most of the time; whole numbers stay."""
-    if isinstance(value, float):
-        return value * rng.choice((1.0, 1.7, 0.3, 100.0)) if value else rng.choice((0.0, 0.5))
-    return value
+    """Another value of a scalar, most of the time; what means yes or no stays."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value + rng.choice((0, 1, 2))
+    return value * rng.choice((1.0, 1.7, 0.3, 100.0)) if value else rng.choice((0.0, 0.5))

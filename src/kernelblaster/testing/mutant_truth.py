@@ -19,13 +19,13 @@ from kernelblaster.devices.emulated import EmulatedDevice, EmulatedRunner
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.layout import Layout, lay_out, slot_bytes
 from kernelblaster.judge.precision import ROUNDING
-from kernelblaster.records import Task
+from kernelblaster.records import Task, Workload
 from kernelblaster.testing.admissible import Input, inputs_of
 
 POISON = 0xFF
 SCRATCH_POISONS = (0xFF, 0x3E, 0x00)
-ELEMENT = 64.0  # times an element's noise: wrong whatever else is right
-WHOLE = 8.0  # times the root mean square of the original's error: less precise
+ELEMENT = 128.0  # times an element's noise: wrong whatever else is right
+WHOLE = 32.0  # times the root mean square of the original's error: more than an order of summation makes
 CLOSE = 1e-2  # the original's own relative error; where it is larger, the input is not admissible
 LEAST = 1e-30
 TOGETHER = 8  # calls that are recorded together
@@ -56,14 +56,16 @@ class MutantTruth:
         except (CandidateDied, CandidateHung) as error:
             raise KernelBlasterError(f"{task.name}: the original fails: {error}") from error
 
-    def difference(self, mutant: Path) -> str | None:
-        """How the mutant is wrong, and at which input; None if no input shows it. Raises NotEmulated."""
-        inputs = [known.input for known in self.known]
+    def difference(self, mutant: Path, at: Workload | None = None) -> str | None:
+        """How the mutant is wrong, and at which input; None if no input shows it, or none of those that have
+        the sizes of `at`. Raises NotEmulated."""
+        some = [k for k in self.known if at is None or k.input.workload.sizes == at.sizes]
+        inputs = [known.input for known in some]
         try:
             with self._runner(mutant) as runner:
                 for number, (one, layout) in enumerate(self._recorded(runner, inputs)):
                     found = self._run(runner, one, layout, number)
-                    right = self.known[number].outputs
+                    right = some[number].outputs
                     wrong = found if isinstance(found, str) else compare(one, right, found)
                     if wrong is not None:
                         return f"{one.title}: {wrong}"
