@@ -31,7 +31,8 @@ import torch
 
 import kernelblaster
 from kernelblaster.api import open_judge
-from kernelblaster.devices.emulated import EmulatedDevice
+from kernelblaster.devices.emulated import DEFAULT_GPU, EmulatedDevice
+from kernelblaster.devices.specs import GpuSpec, gpu_specs
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.compile import Binary
 from kernelblaster.judge.judge import Judge
@@ -44,6 +45,7 @@ from kernelblaster.testing.mutants import KINDS, Mutant, choose, mutants_of
 
 FOLDERS = (ROOT / "tests" / "exploits" / "honest", ROOT / "tests" / "candidates")
 CALL_LIMIT_S = 4  # a mutant that hangs is to cost seconds, not a minute
+_stands_for: dict[str, GpuSpec] = {"gpu": gpu_specs()[DEFAULT_GPU]}
 PASSED, NOT_COMPILED, NO_VERDICT = "Verification", "CompileFailed", "Unsupported"
 
 
@@ -132,7 +134,7 @@ def _study(job: Job, task: Task, mutant: Mutant, judge: Judge, truth: MutantTrut
 
 def _hole(task: Task, mutant: Mutant, binary: Binary, truth: MutantTruth) -> str:
     """What the judge on the PTX machine lacks."""
-    if mutant.argument:
+    if mutant.argument and mutant.kind == "fence":
         return "memory order"
     shown = task.small is not None and truth.difference(binary.path, task.small)
     return f"values, at {shown}" if shown else "sizes"
@@ -165,12 +167,12 @@ def _chosen(job: Job, task: Task, source: str) -> list[Mutant]:
 
 @cache
 def _judge() -> Judge:
-    return Judge(EmulatedDevice())
+    return Judge(EmulatedDevice(_stands_for["gpu"]))
 
 
 @cache
 def _device() -> EmulatedDevice:
-    return EmulatedDevice()
+    return EmulatedDevice(_stands_for["gpu"])
 
 
 @cache
@@ -178,9 +180,10 @@ def _corpus() -> Corpus:
     return Corpus()
 
 
-def _begin() -> None:
+def _begin(gpu: GpuSpec) -> None:
+    """For this process: binaries are for `gpu`, so that what is compiled here is not compiled again."""
+    _stands_for["gpu"] = gpu
     torch.set_num_threads(1)
-    os.environ.setdefault("KERNELBLASTER_CALL_LIMIT", str(CALL_LIMIT_S))
 
 
 # --- the judge --------------------------------------------------------------------------------------
@@ -219,7 +222,7 @@ def judged(judge: Judge, filtered: bool) -> Callable[[Result], Result]:
 def main() -> int:
     arguments = _arguments()
     start = time.perf_counter()
-    _begin()
+    os.environ.setdefault("KERNELBLASTER_CALL_LIMIT", str(CALL_LIMIT_S))
     files = [
         file for folder in FOLDERS for file in sorted(folder.glob("*.cu")) if arguments.only in file.name
     ]
@@ -234,10 +237,11 @@ def main() -> int:
     if arguments.device == "cuda":
         with open_judge("cuda") as judge:
             device = judge.device.name
-            _run(jobs, arguments.workers, kept, judged(judge, arguments.filter), len(wanted))
+            studied = _studied(jobs, arguments.workers, judge.device.spec)
+            _keep(studied, kept, judged(judge, arguments.filter), len(wanted))
     else:
         device = _device().name
-        _run(jobs, arguments.workers, kept, lambda result: result, len(wanted))
+        _keep(_studied(jobs, arguments.workers, _device().spec), kept, lambda result: result, len(wanted))
     results = [result for key, result in kept.results.items() if key in wanted]
     lines = report(results, device, arguments, time.perf_counter() - start)
     if arguments.out:
@@ -259,23 +263,26 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _run(
-    jobs: Sequence[Job], workers: int, kept: "Kept", judge: Callable[[Result], Result], total: int
-) -> None:
-    """Files are studied side by side; their mutants are judged as they come."""
+def _studied(jobs: Sequence[Job], workers: int, gpu: GpuSpec) -> Iterator[tuple[Job, list[Result]]]:
+    """Files are studied side by side and come as they are done; one whose original fails is left out."""
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin) as pool:
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(gpu,)) as pool:
         waiting = {pool.submit(study, job): job for job in jobs}
         for done in as_completed(waiting):
-            job = waiting[done]
             try:
-                found = done.result()
+                yield waiting[done], done.result()
             except KernelBlasterError as error:
-                print(f"{job.file.stem}: left out: {error}", flush=True)
-                continue
-            kept.add([judge(result) for result in found])
-            escaped = sum(result.escaped for result in kept.results.values())
-            print(f"{len(kept.results)} of {total}, {escaped} escaped; {job.file.stem}", flush=True)
+                print(f"{waiting[done].file.stem}: left out: {error}", flush=True)
+
+
+def _keep(
+    studied: Iterator[tuple[Job, list[Result]]], kept: "Kept", judge: Callable[[Result], Result], total: int
+) -> None:
+    """Judge what was studied, and keep it; a line of progress for each file."""
+    for job, results in studied:
+        kept.add([judge(result) for result in results])
+        escaped = sum(result.escaped for result in kept.results.values())
+        print(f"{len(kept.results)} of {total}, {escaped} escaped; {job.file.stem}", flush=True)
 
 
 class Kept:

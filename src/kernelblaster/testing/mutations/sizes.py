@@ -40,4 +40,4 @@ def _launched(code: Code) -> Iterator[Edit]:
                 new = f" {name} = {name} / {by} * {by};"
                 yield insert(entry, new, f"size {name} taken for a multiple of {by}")
         new = f" if ({name} > {extent}) {name} = {extent};"
-        yield insert(entry, new, f"size {name} taken for at most {extent}")
+        yield insert(entry, new, f"size {name} taken for at most {extent}", "what lies beyond is left out")

@@ -13,7 +13,7 @@ def edits(code: Code) -> Iterator[Edit]:
 
 
 def _rounded_down(code: Code) -> Iterator[Edit]:
-    """`(n + 255) / 256` as `n / 256`, on the host and on the device."""
+    """`(n + 255) / 256` as `n / 256`, but not zero, on the host and on the device."""
     for node in code.nodes:
         pair = sides(node) if node.type == "binary_expression" and operator(node) == "/" else None
         if pair is None or pair[0].type != "parenthesized_expression" or code.is_floating(node):
@@ -25,7 +25,8 @@ def _rounded_down(code: Code) -> Iterator[Edit]:
                 break
             inner = halves[0]
         if inner.id != pair[0].named_children[0].id:
-            yield replace(node, f"({text(inner)}) / {text(pair[1])}", f"{short(node)}: rounded down")
+            down = f"({text(inner)}) / {text(pair[1])}"
+            yield replace(node, f"({down} > 0 ? {down} : 1)", f"{short(node)}: rounded down")
 
 
 def _dropped_else(code: Code) -> Iterator[Edit]:

@@ -32,7 +32,7 @@ _ATTRIBUTES = re.compile(
 class Edit:
     """One mistake: `what` it is, in words, at byte `at`; `changes` are (begin, end, new text) in bytes,
     which do not overlap. `argument` says why it is wrong where no run need show it: what the memory model
-    does not promise may still come out right."""
+    does not promise may still come out right, and large sizes are not run."""
 
     at: int
     what: str
@@ -153,8 +153,9 @@ def replace(node: Node, new: str, what: str, argument: str = "") -> Edit:
     return Edit(node.start_byte, what, ((node.start_byte, node.end_byte, new),), argument)
 
 
-def insert(at: int, new: str, what: str) -> Edit:
-    return Edit(at, what, ((at, at, new),))
+def insert(at: int, new: str, what: str, argument: str = "") -> Edit:
+    """The edit that adds `new` at a byte."""
+    return Edit(at, what, ((at, at, new),), argument)
 
 
 def short(node: Node) -> str:
