@@ -72,4 +72,5 @@ def _fixed_sizes(code: Code) -> Iterator[Edit]:
         return
     for name, extent in code.sizes.items():
         yield insert(entry, f" {name} = {extent};", f"size {name} hard-coded to {extent}")
-        yield insert(entry, f" if ({name} > {extent // 2}) return;", f"nothing done for large {name}")
+        new = f" if ({name} > {extent // 2}) return;"
+        yield insert(entry, new, f"nothing done for large {name}", "nothing is written")
