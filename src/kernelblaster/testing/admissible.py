@@ -181,8 +181,9 @@ def _extents(task: Task, base: Workload, rng: random.Random) -> Iterator[dict[st
     for name in free:
         others = {other: rng.choice(TINY) for other in free}
         primary = task.primary.sizes[name]
-        for group in (*LONG, [primary + more for more in ABOVE], [primary // 2 + more for more in ABOVE]):
-            possible = [others | {name: extent} for extent in group if fits(others | {name: extent})]
+        near = ([primary + more for more in ABOVE], [primary // 2 + more for more in ABOVE])
+        for extents in (*LONG, *near):
+            possible = [others | {name: extent} for extent in extents if fits(others | {name: extent})]
             tried += [rng.choice(possible)] if possible else []
     yield from (base.sizes | changed for changed in tried if fits(changed))
 
