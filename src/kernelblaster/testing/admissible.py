@@ -1,0 +1,315 @@
+"""Inputs that a correct kernel must handle: sizes and arrangements of values, chosen apart from the judge's.
+
+For every input the module's float64 outputs are known, and how far one rounding of the inputs moves each of
+their elements. CUDA-source tasks have no module: there both are None.
+
+Kept small, so that the PTX machine can run them: at most MOST elements in all tensors together. One extent
+at a time is longer than a block or above the primary one.
+"""
+
+import contextlib
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from kernelblaster.errors import BadTask
+from kernelblaster.judge.precision import ROUNDING
+from kernelblaster.records import Scalar, Task, Workload
+from kernelblaster.tasks.cuda_file import CudaFile
+from kernelblaster.tasks.derive import cast, convert, find_small, parameter_names
+from kernelblaster.tasks.module_file import ModuleFile, call_module
+from kernelblaster.tasks.values import Pool, fill, perturb, pool_from_distribution, pool_of
+
+MOST = 1 << 16
+MOST_BYTES = 1 << 30  # of a primary workload, whose values are drawn once to know their kind
+TINY, ODD, EVEN = (1, 2, 3), (5, 7, 31, 33, 67, 100, 129), (32, 64, 128)
+LONG = ((257, 513, 1025), (701, 2051, 4099), (1024, 2048, 4096))  # past blocks, odd, and divisible
+ABOVE = (1, 3, 29)  # how far above the primary extent
+SHAKES = 4
+LARGER = (8, 4, 2)  # times the small constants, where a construction fixes sizes
+Number = float | int | bool
+
+
+@dataclass(frozen=True)
+class Input:
+    """One call: `tensors` are inputs and parameters in the task's types. `truth` are the float64 outputs, and
+    `noise` how far each of their elements moves by one rounding of the inputs."""
+
+    title: str
+    workload: Workload
+    tensors: tuple[torch.Tensor, ...]
+    scalars: tuple[Number, ...]
+    truth: tuple[torch.Tensor, ...] | None
+    noise: tuple[torch.Tensor, ...] | None
+
+
+class Source:
+    """Where values of one construction of a task come from: pools, the parameters' own values, scalars; and
+    the module in float64, where there is one."""
+
+    def __init__(self, task: Task, constants: Mapping[str, int]) -> None:
+        """`constants` replace those of a module's file. Raises BadTask where these do not fit together."""
+        self.task = task
+        self._module: torch.nn.Module | None = None
+        self.scalars: tuple[Number, ...] = ()
+        self.parameters: list[torch.Tensor] = []
+        if task.kind == "module":
+            self._open_module(constants)
+        else:
+            self._open_kernel()
+
+    def _open_module(self, constants: Mapping[str, int]) -> None:
+        task, dtype = self.task, getattr(torch, self.task.dtype)
+        file = ModuleFile(task.source, task.path)
+        with file.replaced(dict(constants)):
+            torch.manual_seed(0)
+            module = convert(file.build(), dtype)
+            values = [cast(value, dtype) for value in file.inputs()]
+        state = module.state_dict(keep_vars=True)
+        self._names = parameter_names(module)
+        self.parameters = [state[name].detach().clone() for name in self._names]
+        self._is_tensor = [isinstance(value, torch.Tensor) for value in values]
+        self.scalars = tuple(value for value in values if not isinstance(value, torch.Tensor))
+        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        self._module = convert(module, torch.float64)
+        self.base = self._sizes([*tensors, *self.parameters])
+        pairs = zip(tensors, task.signature.input_tensors, strict=True)
+        self.pools = [pool_of(value, tensor, self.base) for value, tensor in pairs]
+
+    def _sizes(self, tensors: list[torch.Tensor]) -> Workload:
+        """The workload that these inputs and parameters belong to; sizes of outputs alone are the task's."""
+        sizes = dict(self.task.workloads[0].sizes)
+        known: dict[str, int] = {}
+        for tensor, value in zip(self.task.signature.read_tensors, tensors, strict=True):
+            for name, extent in zip(tensor.dims, value.shape, strict=True):
+                if known.setdefault(name, extent) != extent:
+                    raise BadTask(f"{self.task.name}: size {name} is both {known[name]} and {extent}.")
+        return Workload(name="small", sizes=sizes | known, module="small")
+
+    def _open_kernel(self) -> None:
+        self.base = self.task.small or self.task.primary
+        parsed = CudaFile(self.task.source, self.task.path)
+        self.pools = [
+            pool_from_distribution(parsed.distributions[t.name], getattr(torch, t.dtype), torch.device("cpu"))
+            for t in self.task.signature.read_tensors
+        ]
+
+    def outputs(self, tensors: list[torch.Tensor], scalars: tuple[Number, ...]) -> list[torch.Tensor] | None:
+        """In float64; None where there is no module or it refuses."""
+        if self._module is None:
+            return None
+        count = len(self.task.signature.input_tensors)
+        state = self._module.state_dict(keep_vars=True)
+        for name, value in zip(self._names, tensors[count:], strict=True):
+            state[name].data.copy_(value)
+        given, numbers = iter(tensors[:count]), iter(scalars)
+        arguments = [next(given) if is_tensor else next(numbers) for is_tensor in self._is_tensor]
+        default = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        try:
+            return [out.clone() for out in call_module(self._module, arguments)]
+        except (RuntimeError, IndexError, ValueError, BadTask):
+            return None
+        finally:
+            torch.set_default_dtype(default)
+
+
+def scalars_of(task: Task) -> dict[str, Number]:
+    """The values that a task's file gives to its scalar arguments, by name."""
+    names = [item.name for item in task.signature.inputs if isinstance(item, Scalar)]
+    if not names:
+        return {}
+    return dict(zip(names, next(_sources(task)).scalars, strict=True))
+
+
+def inputs_of(task: Task, seed: int) -> list[Input]:
+    """Every size with plain values, one far above all at the end, and another arrangement; the small workload
+    with all of them. The same seed gives the same inputs. Cheap ones first."""
+    rng = random.Random(seed)
+    found: list[Input] = []
+    for source in _sources(task):
+        for extents in _extents(task, source.base, rng):
+            some = ["plain", "last far above", rng.choice(ARRANGEMENTS[1:])]
+            for arrangement in some if found else ARRANGEMENTS:
+                made = _input(source, extents, arrangement, rng)
+                if made is not None:
+                    found.append(made)
+    return sorted(found, key=lambda one: sum(t.numel() for t in one.tensors))
+
+
+def _sources(task: Task) -> Iterator[Source]:
+    """The small construction. Where sizes are fixed by a module's construction: also one that is some times
+    larger, and the primary one, if they are small enough to be emulated."""
+    if task.kind == "cuda":
+        yield Source(task, {})
+        return
+    file = ModuleFile(task.source, task.path)
+    small = find_small(file, getattr(torch, task.dtype)) or {}
+    yield Source(task, small)
+    if all(size.kind != "fixed" for size in task.signature.sizes):
+        return
+    for factor in LARGER:
+        with contextlib.suppress(BadTask):
+            source = Source(task, {name: factor * value for name, value in small.items()})
+            if _elements(task, source.base) <= MOST:
+                yield source
+                break
+    if task.primary.total_bytes(task.signature) <= MOST_BYTES:
+        source = Source(task, {})
+        if _elements(task, source.base.model_copy(update={"sizes": _least(task)})) <= MOST:
+            yield source
+
+
+def _least(task: Task) -> dict[str, int]:
+    """The primary sizes, with one for every size that may vary."""
+    kinds = {size.name: size.kind for size in task.signature.sizes}
+    return {name: 1 if kinds[name] == "free" else extent for name, extent in task.primary.sizes.items()}
+
+
+def _extents(task: Task, base: Workload, rng: random.Random) -> Iterator[dict[str, int]]:
+    """Sizes to try: the base's own, then free ones changed; only those that are small enough."""
+    free = [size.name for size in task.signature.sizes if size.kind == "free"]
+
+    def fits(changed: Mapping[str, int]) -> bool:
+        return _elements(task, base.model_copy(update={"sizes": base.sizes | dict(changed)})) <= MOST
+
+    tried: list[dict[str, int]] = [{}]
+    for group in (TINY, ODD, ODD, EVEN):
+        tried.append({name: rng.choice(group) for name in free})
+    for name in free:
+        others = {other: rng.choice(TINY) for other in free}
+        primary = task.primary.sizes[name]
+        near = ([primary + more for more in ABOVE], [primary // 2 + more for more in ABOVE])
+        for extents in (*LONG, *near):
+            possible = [others | {name: extent} for extent in extents if fits(others | {name: extent})]
+            tried += [rng.choice(possible)] if possible else []
+    yield from (base.sizes | changed for changed in tried if fits(changed))
+
+
+def _elements(task: Task, workload: Workload) -> int:
+    return sum(workload.elements(tensor) for tensor in task.signature.tensors)
+
+
+def _input(source: Source, extents: dict[str, int], arrangement: str, rng: random.Random) -> Input | None:
+    """None where the module refuses these sizes."""
+    signature = source.task.signature
+    workload = source.base.model_copy(update={"sizes": extents})
+    moved = rng.random() < 0.7
+    tensors: list[torch.Tensor] = []
+    for position, tensor in enumerate(signature.read_tensors):
+        value = torch.empty(workload.shape(tensor), dtype=getattr(torch, tensor.dtype))
+        inputs = len(signature.input_tensors)
+        if position < len(source.pools):
+            _draw(value, source.pools[position], arrangement, workload, rng)
+        elif moved:
+            perturb(value, source.parameters[position - inputs], rng.getrandbits(40))
+        else:
+            value.copy_(source.parameters[position - inputs])
+        tensors.append(value)
+    scalars = tuple(_moved_scalar(value, rng) for value in source.scalars)
+    wide = [t.double() if t.is_floating_point() else t for t in tensors]
+    truth = source.outputs(wide, scalars)
+    if truth is None:  # a whole number may say which axis
+        scalars = source.scalars
+        truth = source.outputs(wide, scalars)
+    if truth is None and source.task.kind == "module":
+        return None
+    if truth is not None:
+        for tensor, output in zip(signature.outputs, truth, strict=True):
+            extents = extents | dict(zip(tensor.dims, output.shape, strict=True))
+        workload = workload.model_copy(update={"sizes": extents})
+    noise = _noise(source, wide, scalars, truth, rng) if truth is not None else None
+    sizes = ", ".join(f"{name}={extent}" for name, extent in extents.items())
+    title = f"{sizes}, {arrangement}" + (", parameters moved" if moved and source.parameters else "")
+    if scalars != source.scalars:
+        title += f", scalars {', '.join(f'{value:g}' for value in scalars)}"
+    return Input(title, workload, tuple(tensors), scalars, tuple(truth) if truth else None, noise)
+
+
+def _noise(
+    source: Source,
+    wide: list[torch.Tensor],
+    scalars: tuple[Number, ...],
+    truth: list[torch.Tensor],
+    rng: random.Random,
+) -> tuple[torch.Tensor, ...]:
+    unit = ROUNDING[getattr(torch, source.task.dtype)]
+    most = [torch.zeros(t.shape, dtype=torch.float64) for t in truth]
+    for _ in range(SHAKES):
+        generator = torch.Generator().manual_seed(rng.getrandbits(40))
+        shaken = [
+            t * (1 + unit * (2 * torch.rand(t.shape, generator=generator, dtype=torch.float64) - 1))
+            if t.is_floating_point()
+            else t
+            for t in wide
+        ]
+        for largest, moved, right in zip(most, source.outputs(shaken, scalars) or [], truth, strict=False):
+            if right.is_floating_point():
+                torch.maximum(largest, (moved - right).abs().nan_to_num(0.0), out=largest)
+    return tuple(most)
+
+
+# --- values -----------------------------------------------------------------------------------------
+
+_FACTORS = {"large": 30.0, "tiny": 1e-4, "vanishing": 1e-14, "zeros": 0.0}
+_SHIFTS = {"shifted": 32.0, "far negative": -200.0}  # in standard deviations, as the last of each row is:
+_LAST = {"last largest": 8.0, "last far above": 200.0}
+_ORDERS = ("negative", "positive", "zero rows", "constant rows", "rising", "falling", "ties")
+ARRANGEMENTS = ("plain", *_FACTORS, *_SHIFTS, *_LAST, *_ORDERS)
+
+
+def _draw(value: torch.Tensor, pool: Pool, arrangement: str, workload: Workload, rng: random.Random) -> None:
+    """Values of a pool, rearranged. Where a pool has one sign, only its own values are used."""
+    fill(value, pool, "written", workload, rng.getrandbits(40))
+    if not value.is_floating_point() or value.dim() == 0 or pool.triangle:
+        return
+    wide = value.double()
+    both_signs = bool(pool.values[0] < 0 < pool.values[-1])
+    new = _one_signed(wide, arrangement) if not both_signs else _rearranged(wide, arrangement, pool)
+    value.copy_(new)
+
+
+def _one_signed(wide: torch.Tensor, arrangement: str) -> torch.Tensor:
+    match arrangement:
+        case "constant rows":
+            return wide[..., :1].expand_as(wide)
+        case "rising":
+            return wide.sort(-1).values
+        case "falling":
+            return wide.sort(-1, descending=True).values
+        case "ties":
+            return wide.reshape(-1)[torch.arange(wide.numel()) % 3 % wide.numel()].view_as(wide)
+    return wide
+
+
+def _rearranged(wide: torch.Tensor, arrangement: str, pool: Pool) -> torch.Tensor:
+    spread = float(pool.values.double().std())
+    if arrangement in _FACTORS:
+        return wide * _FACTORS[arrangement]
+    if arrangement in _SHIFTS:
+        return wide + _SHIFTS[arrangement] * spread
+    new = wide.clone()
+    if arrangement in _LAST:
+        new[..., -1] = _LAST[arrangement] * spread
+    elif arrangement == "negative":
+        new = -wide.abs() - spread
+    elif arrangement == "positive":
+        new = wide.abs()
+    elif arrangement == "zero rows":
+        new.view(-1, wide.shape[-1])[::2] = 0
+    elif arrangement == "ties":
+        new = (wide / spread).round() * spread
+    else:
+        new = _one_signed(wide, arrangement)
+    return new
+
+
+def _moved_scalar(value: Number, rng: random.Random) -> Number:
+    """Another value of a scalar, most of the time; what means yes or no stays."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value + rng.choice((0, 1, 2))
+    return value * rng.choice((1.0, 1.7, 0.3, 100.0)) if value else rng.choice((0.0, 0.5))

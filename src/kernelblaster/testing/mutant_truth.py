@@ -1,0 +1,199 @@
+"""Whether a mutant is wrong, found without the judge: original and mutant on many inputs on the PTX machine.
+
+A mutant is wrong if the machine finds a race, an access out of bounds or an uninitialised read that the
+original does not have, if it fails or writes elsewhere, or if an output lies further from the float64 truth
+than reassociation explains. None of this in any input: equivalent, or unknown. Never a proof of equivalence.
+"""
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from kernelblaster.devices.device import Arena, CandidateDied, CandidateHung
+from kernelblaster.devices.emulated import EmulatedDevice, EmulatedRunner
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.judge.layout import Layout, lay_out, slot_bytes
+from kernelblaster.judge.precision import ROUNDING
+from kernelblaster.records import Task, Workload
+from kernelblaster.testing.admissible import Input, inputs_of
+
+POISON = 0xFF
+SCRATCH_POISONS = (0xFF, 0x3E, 0x00)
+ELEMENT = 128.0  # times an element's noise: wrong whatever else is right
+WHOLE = 32.0  # times the root mean square of the original's error: more than an order of summation makes
+CLOSE = 1e-2  # the original's own relative error; where it is larger, the input is not admissible
+LEAST = 1e-30
+TOGETHER = 8  # calls that are recorded together
+SLOW_S = 0.5
+
+
+@dataclass(frozen=True)
+class _Known:
+    """An input that the original handles, and what it made of it."""
+
+    input: Input
+    outputs: tuple[torch.Tensor, ...]
+
+
+class MutantTruth:
+    """For the mutants of one kernel. `original` is its binary; not for use from several threads. Raises
+    KernelBlasterError where the original itself fails."""
+
+    def __init__(self, device: EmulatedDevice, task: Task, original: Path, seed: int) -> None:
+        self._device = device
+        self._task = task
+        self._seed = seed
+        inputs = inputs_of(task, seed)
+        self._slots = slot_bytes(task.signature, [one.workload for one in inputs])
+        self.known: list[_Known] = []
+        try:
+            self._learn(original, inputs)
+        except (CandidateDied, CandidateHung) as error:
+            raise KernelBlasterError(f"{task.name}: the original fails: {error}") from error
+
+    def difference(self, mutant: Path, at: Workload | None = None) -> str | None:
+        """How the mutant is wrong, and at which input; None if no input shows it, or none of those that have
+        the sizes of `at`. Raises NotEmulated."""
+        some = [k for k in self.known if at is None or k.input.workload.sizes == at.sizes]
+        inputs = [known.input for known in some]
+        try:
+            with self._runner(mutant) as runner:
+                for number, (one, layout) in enumerate(self._recorded(runner, inputs)):
+                    found = self._run(runner, one, layout, number)
+                    right = some[number].outputs
+                    wrong = found if isinstance(found, str) else compare(one, right, found)
+                    if wrong is not None:
+                        return f"{one.title}: {wrong}"
+        except (CandidateDied, CandidateHung) as error:
+            return f"it fails: {error}"
+        return None
+
+    def _learn(self, original: Path, inputs: list[Input]) -> None:
+        """Keep what the original handles; of sizes that take long, one input is enough."""
+        slow: set[str] = set()
+        with self._runner(original) as runner:
+            for number, (one, layout) in enumerate(self._recorded(runner, inputs)):
+                sizes = str(one.workload.sizes)
+                if sizes in slow:
+                    continue
+                start = time.perf_counter()
+                found = self._run(runner, one, layout, number)
+                if time.perf_counter() - start > SLOW_S:
+                    slow.add(sizes)
+                if not isinstance(found, str) and _close(one, found):
+                    self.known.append(_Known(one, found))
+
+    def _recorded(self, runner: EmulatedRunner, inputs: Sequence[Input]) -> Iterator[tuple[Input, Layout]]:
+        """Each input with its place; the launches of some are recorded together."""
+        arena = self._device.arena(self._slots)
+        for start in range(0, len(inputs), TOGETHER):
+            some = inputs[start : start + TOGETHER]
+            places = [_laid_out(arena, self._task, one, self._seed) for one in some]
+            pairs = list(zip(some, places, strict=True))
+            runner.record([place.arguments(self._task.signature, one.scalars) for one, place in pairs])
+            yield from pairs
+
+    @contextmanager
+    def _runner(self, binary: Path) -> Iterator[EmulatedRunner]:
+        self._device.arena(self._slots)
+        runner = self._device.start(binary)
+        try:
+            yield runner
+        finally:
+            runner.close()
+
+    def _run(
+        self, runner: EmulatedRunner, one: Input, layout: Layout, number: int
+    ) -> tuple[torch.Tensor, ...] | str:
+        """The outputs, or what went wrong in words."""
+        signature = self._task.signature
+        for tensor, value in zip(signature.read_tensors, one.tensors, strict=True):
+            layout.view(tensor).copy_(value)
+        for tensor in signature.outputs:
+            layout.raw(tensor).fill_(POISON)
+        layout.set_guards()
+        poison = SCRATCH_POISONS[number % len(SCRATCH_POISONS)]
+        arguments = layout.arguments(signature, one.scalars)
+        report = runner.call(arguments, scratch_poison=poison, accounting=False)
+        if report.findings:
+            return report.findings[0]
+        if report.error or report.violations:
+            return report.error or report.violations[0]
+        if report.live_bytes:
+            return "scratch memory is not given back"
+        if layout.broken_guard() is not None:
+            return "written outside its outputs"
+        for tensor, value in zip(signature.read_tensors, one.tensors, strict=True):
+            raw = layout.view(tensor).reshape(-1).view(torch.uint8)
+            if not torch.equal(raw, value.reshape(-1).view(torch.uint8)):
+                return f"{tensor.name} was written to"
+        return tuple(layout.view(tensor).clone() for tensor in signature.outputs)
+
+
+def compare(one: Input, right: tuple[torch.Tensor, ...], found: tuple[torch.Tensor, ...]) -> str | None:
+    """How `found` is wrong where the original gave `right`; None if both are as good."""
+    for position, (original, output) in enumerate(zip(right, found, strict=True)):
+        if torch.equal(_bits(original), _bits(output)):
+            continue
+        if not original.is_floating_point():
+            return f"{int((original != output).sum())} of {output.numel()} whole numbers differ"
+        truth = one.truth[position] if one.truth else original.double()
+        noise = one.noise[position] if one.noise else torch.zeros_like(truth)
+        wrong = _compare_floating(original.double(), output, truth, noise)
+        if wrong is not None:
+            return wrong
+    return None
+
+
+def _compare_floating(
+    original: torch.Tensor, output: torch.Tensor, truth: torch.Tensor, noise: torch.Tensor
+) -> str | None:
+    finite = torch.isfinite(original) & torch.isfinite(truth)
+    if not bool(torch.isfinite(output[finite]).all()):
+        return "not finite"
+    unit = ROUNDING[output.dtype]
+    own = (original - truth).abs()[finite]
+    error = (output.double() - truth).abs()[finite]
+    noise, scale = noise[finite], truth.abs()[finite]
+    expected = torch.maximum(torch.maximum(own, noise), unit * scale).clamp_min(LEAST)
+    ratio = float((error / expected).max()) if error.numel() else 0.0
+    if ratio > ELEMENT:
+        return f"an element is off by {ratio:.3g} times its noise"
+    whole = _rms(error) / max(_rms(own), _rms(noise), unit * _rms(scale), LEAST)
+    return f"{whole:.3g} times the original's error" if whole > WHOLE else None
+
+
+def _close(one: Input, found: tuple[torch.Tensor, ...]) -> bool:
+    """Whether the original is right there."""
+    for position, output in enumerate(found):
+        if one.truth is None:
+            continue
+        truth = one.truth[position]
+        if not output.is_floating_point():
+            if not torch.equal(output, truth.to(output.dtype)):
+                return False
+            continue
+        if not bool(torch.isfinite(truth).all() and torch.isfinite(output).all()):
+            return False
+        error, noise = _rms(output.double() - truth), _rms(one.noise[position]) if one.noise else 0.0
+        if error > max(CLOSE * _rms(truth), ELEMENT * noise, LEAST):
+            return False
+    return True
+
+
+def _laid_out(arena: Arena, task: Task, one: Input, seed: int) -> Layout:
+    """Always at the same place for the same input."""
+    return lay_out(arena, task.signature, one.workload, random.Random(f"{seed} {one.title}"))
+
+
+def _bits(values: torch.Tensor) -> torch.Tensor:
+    return values.reshape(-1).view(torch.uint8)
+
+
+def _rms(values: torch.Tensor) -> float:
+    return float(values.double().square().mean().sqrt()) if values.numel() else 0.0

@@ -1,0 +1,75 @@
+"""Mutants: honest kernels with one mistake each, to measure what share of mistakes the judge catches.
+
+    for mutant in mutants_of(source, extents={"x_0": 8192, "x_1": 2048}):
+        print(mutant.kind, mutant.line, mutant.what)
+
+Not every mutant is wrong: a barrier may have been redundant. `mutant_truth.py` says which ones are.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelblaster.testing.mutations import fence, index, precision, scalar, sizes, state, tail, work
+from kernelblaster.testing.mutations.tree import Code, Edit
+
+KINDS: dict[str, Callable[[Code], Iterator[Edit]]] = {
+    "fence": fence.edits,
+    "index": index.edits,
+    "tail": tail.edits,
+    "precision": precision.edits,
+    "scalar": scalar.edits,
+    "work": work.edits,
+    "state": state.edits,
+    "sizes": sizes.edits,
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A source with one mistake of a `kind`; `what` it is, on which 1-based `line` of the original. Where
+    `argument` is not empty, it is wrong by this argument, whatever runs show."""
+
+    kind: str
+    what: str
+    line: int
+    source: str
+    argument: str = ""
+
+
+def mutants_of(
+    source: str,
+    extents: Mapping[str, int] | None = None,
+    scalars: Mapping[str, float] | None = None,
+) -> list[Mutant]:
+    """Every mutant of a source, each text once. `extents` are the primary workload's sizes by name and
+    `scalars` the task's own values of scalar arguments: mistakes about them need both."""
+    code = Code(source, extents or {}, scalars or {})
+    found: dict[str, Mutant] = {}
+    for kind, edits in KINDS.items():
+        for edit in edits(code):
+            mutated = apply(source, edit)
+            if mutated != source:
+                found.setdefault(mutated, Mutant(kind, edit.what, code.line(edit.at), mutated, edit.argument))
+    return list(found.values())
+
+
+def choose(mutants: Sequence[Mutant], most: int, rng: random.Random) -> list[Mutant]:
+    """At most `most` of them: kinds in turn, each in random order, so that rare kinds are not crowded out."""
+    by_kind = {kind: [m for m in mutants if m.kind == kind] for kind in KINDS}
+    for group in by_kind.values():
+        rng.shuffle(group)
+    chosen: list[Mutant] = []
+    while len(chosen) < most and any(by_kind.values()):
+        for kind in rng.sample(list(KINDS), len(KINDS)):
+            if by_kind[kind] and len(chosen) < most:
+                chosen.append(by_kind[kind].pop())
+    return chosen
+
+
+def apply(source: str, edit: Edit) -> str:
+    """The source after an edit."""
+    raw = source.encode()
+    for begin, end, new in sorted(edit.changes, reverse=True):
+        raw = raw[:begin] + new.encode() + raw[end:]
+    return raw.decode()

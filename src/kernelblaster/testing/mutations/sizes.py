@@ -1,0 +1,43 @@
+"""Assumptions about sizes: multiples of four, rows no longer than a block, nothing above the primary size."""
+
+from collections.abc import Iterator
+
+from kernelblaster.testing.mutations.tree import Code, Edit, insert, operator, replace, short, sides, text
+
+MULTIPLES = (4, 32)
+
+
+def edits(code: Code) -> Iterator[Edit]:
+    yield from _divisible(code)
+    yield from _one_turn(code)
+    yield from _launched(code)
+
+
+def _divisible(code: Code) -> Iterator[Edit]:
+    """`n % 4 == 0` taken for granted."""
+    for node in code.nodes:
+        pair = sides(node) if node.type == "binary_expression" and operator(node) == "==" else None
+        if pair is not None and operator(pair[0]) == "%" and text(pair[1]) == "0" and "Idx" not in text(node):
+            yield replace(node, "true", f"{short(node)} taken for granted")
+
+
+def _one_turn(code: Code) -> Iterator[Edit]:
+    """A loop over a row that runs once: rows no longer than the block."""
+    for loop in code.loops():
+        if loop.step != "1":
+            new = f"{loop.variable} = {text(loop.bound)}"
+            yield replace(loop.update, new, f"{short(loop.node)}: one turn only")
+
+
+def _launched(code: Code) -> Iterator[Edit]:
+    """The launch function rounds a size down, or cuts it off at the primary one."""
+    entry = code.entry()
+    if entry is None:
+        return
+    for name, extent in code.sizes.items():
+        for by in MULTIPLES:
+            if extent % by == 0:
+                new = f" {name} = {name} / {by} * {by};"
+                yield insert(entry, new, f"size {name} taken for a multiple of {by}")
+        new = f" if ({name} > {extent}) {name} = {extent};"
+        yield insert(entry, new, f"size {name} taken for at most {extent}", "what lies beyond is left out")

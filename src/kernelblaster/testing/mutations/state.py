@@ -1,0 +1,58 @@
+"""Values that nobody set, set wrongly, or left behind; inputs that are written."""
+
+import re
+from collections.abc import Iterator
+
+from kernelblaster.testing.mutations.tree import Code, Edit, insert, operator, replace, short, sides, text
+
+
+def edits(code: Code) -> Iterator[Edit]:
+    yield from _without_initial_value(code)
+    yield from _dropped_resets(code)
+    yield from _wrong_extremes(code)
+    yield from _written_inputs(code)
+
+
+def _without_initial_value(code: Code) -> Iterator[Edit]:
+    for node in code.device("init_declarator"):
+        name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
+        plain = re.fullmatch(r"0|0\.f?|0\.0f?|-?INFINITY|\{\}|\{0\}|\{-INFINITY, 0\}", text(value))
+        if name is not None and plain and not re.search(r"\bconst", text(node.parent)):
+            yield replace(node, text(name), f"{short(node)}: not initialised")
+
+
+def _dropped_resets(code: Code) -> Iterator[Edit]:
+    for node in code.device("expression_statement"):
+        inner = node.named_children[0] if node.named_children else None
+        pair = sides(inner) if inner is not None and inner.type == "assignment_expression" else None
+        if (
+            inner is not None
+            and pair
+            and operator(inner) == "="
+            and re.fullmatch(r"0|0\.0?f?", text(pair[1]))
+        ):
+            yield replace(node, ";", f"drop {short(node)}")
+    for node in code.host("expression_statement"):
+        if text(node).startswith("cudaMemset"):
+            yield replace(node, ";", f"drop {short(node)}")
+
+
+def _wrong_extremes(code: Code) -> Iterator[Edit]:
+    for node in code.device("unary_expression"):
+        if text(node) == "-INFINITY":
+            yield replace(node, "0", "-INFINITY made 0")
+            yield replace(node, "-10.0f", "-INFINITY made -10")
+
+
+def _written_inputs(code: Code) -> Iterator[Edit]:
+    """A kernel that clears the first element of an input when it begins."""
+    for kernel in code.kernels():
+        body = kernel.child_by_field_name("body")
+        header = text(kernel).split("{")[0]
+        for found in re.finditer(
+            r"const (float|__half|__nv_bfloat16)\s*\*\s*(?:__restrict__\s+)?(\w+)", header
+        ):
+            if body is not None:
+                first = "threadIdx.x == 0 && blockIdx.x == 0"
+                new = f" if ({first}) const_cast<{found[1]}*>({found[2]})[0] = 0;"
+                yield insert(body.start_byte + 1, new, f"input {found[2]} written")

@@ -1,0 +1,48 @@
+"""The end of a row or of the grid, left out."""
+
+from collections.abc import Iterator
+
+from kernelblaster.testing.mutations.tree import Code, Edit, operator, replace, short, sides, text
+
+
+def edits(code: Code) -> Iterator[Edit]:
+    yield from _rounded_down(code)
+    yield from _dropped_else(code)
+    yield from _dropped_tail_loops(code)
+    yield from _whole_strides(code)
+
+
+def _rounded_down(code: Code) -> Iterator[Edit]:
+    """`(n + 255) / 256` as `n / 256`, but not zero, on the host and on the device."""
+    for node in code.nodes:
+        pair = sides(node) if node.type == "binary_expression" and operator(node) == "/" else None
+        if pair is None or pair[0].type != "parenthesized_expression" or code.is_floating(node):
+            continue
+        inner = pair[0].named_children[0]
+        while inner.type == "binary_expression" and operator(inner) in "+-":
+            halves = sides(inner)
+            if halves is None:
+                break
+            inner = halves[0]
+        if inner.id != pair[0].named_children[0].id:
+            down = f"({text(inner)}) / {text(pair[1])}"
+            yield replace(node, f"({down} > 0 ? {down} : 1)", f"{short(node)}: rounded down")
+
+
+def _dropped_else(code: Code) -> Iterator[Edit]:
+    for node in code.device("else_clause"):
+        yield replace(node, "", f"drop {short(node)}")
+
+
+def _dropped_tail_loops(code: Code) -> Iterator[Edit]:
+    """A loop that goes on where another stopped has no variable of its own."""
+    for loop in code.loops():
+        if loop.node.child_by_field_name("initializer") is None:
+            yield replace(loop.node, ";", f"drop {short(loop.node)}")
+
+
+def _whole_strides(code: Code) -> Iterator[Edit]:
+    for loop in code.loops():
+        if loop.step != "1":
+            new = f"({text(loop.bound)}) / ({loop.step}) * ({loop.step})"
+            yield replace(loop.bound, new, f"{short(loop.bound)}: whole strides of {loop.step} only")

@@ -1,0 +1,255 @@
+"""A kernel's source as a parse tree, for operators that edit it.
+
+Comments and strings are nodes of their own, so an operator that asks for other nodes never touches them.
+Types are guessed from declarations in the same file: a name that is declared as floating anywhere counts as
+floating everywhere, and so do pointers and arrays. A wrong guess costs a mutant that does not compile.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import tree_sitter_cuda
+from tree_sitter import Language, Node, Parser
+
+LAUNCH = "launch_gpu_implementation"
+PLANT = "PLANTED_ERROR"  # code that tests/candidates switch on to be wrong: not compiled here
+_LANGUAGE = Language(tree_sitter_cuda.language())
+_FLOATING = re.compile(r"\b(float[1-4]?|double[1-4]?|__half2?|half2?|__nv_bfloat162?)\b")
+_MATH = re.compile(
+    r"(exp|exp2|log|log2|log1p|sqrt|rsqrt|tanh|erf|fma|fmax|fmin|fabs|pow)f?"
+    r"|__(half|bfloat16)2float|__fdividef|__expf"
+)
+_FLOATING_LITERAL = re.compile(r"\d*\.\d*(e[+-]?\d+)?f?|\d+e[+-]?\d+f?")
+_HANDED_ON = re.compile(r"__(ldg|ldcs|ldcg|shfl\w*)")  # as floating as what they are given
+# The grammar does not know these: spaces in their place keep every offset.
+_ATTRIBUTES = re.compile(
+    rb"__(cluster_dims|launch_bounds|maxnreg)__\s*\([^()]*\)|__grid_constant__|\b__restrict__\b"
+)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One mistake: `what` it is, in words, at byte `at`; `changes` are (begin, end, new text) in bytes,
+    which do not overlap. `argument` says why it is wrong where no run need show it: what the memory model
+    does not promise may still come out right, and large sizes are not run."""
+
+    at: int
+    what: str
+    changes: tuple[tuple[int, int, str], ...]
+    argument: str = ""
+
+
+class Code:
+    """A source with what its task says about it: `sizes` are the primary workload's by name, `scalars` the
+    values of numbers among the inputs."""
+
+    def __init__(self, source: str, sizes: Mapping[str, int], scalars: Mapping[str, float]) -> None:
+        self.source = source
+        self.sizes = sizes
+        self.scalars = scalars
+        blank = _ATTRIBUTES.sub(lambda found: b" " * len(found[0]), source.encode())
+        self.nodes = tuple(_walk(Parser(_LANGUAGE).parse(blank).root_node))
+        self.functions = [n for n in self.nodes if n.type == "function_definition"]
+        self._device = [(f.start_byte, f.end_byte) for f in self.functions if _is_device(f)]
+        declared = list(_floating_names(self.nodes))
+        self._arrays = {name for name, many in declared if many}
+        self._floats = {name for name, many in declared if not many} - self._arrays
+
+    def line(self, at: int) -> int:
+        """The 1-based line of a byte."""
+        return self.source.encode()[:at].count(b"\n") + 1
+
+    def device(self, *types: str) -> Iterator[Node]:
+        """Nodes of these types in device functions, in the order of the source."""
+        for node in self.nodes:
+            if node.type in types and any(a <= node.start_byte < b for a, b in self._device):
+                yield node
+
+    def host(self, *types: str) -> Iterator[Node]:
+        """Nodes of these types in host functions."""
+        device = {node.id for node in self.device(*types)}
+        yield from (n for n in self.nodes if n.type in types and n.id not in device)
+
+    def kernels(self) -> Iterator[Node]:
+        """The `__global__` functions."""
+        yield from (f for f in self.functions if "__global__" in _header(f))
+
+    def entry(self) -> int | None:
+        """Where the launch function's body begins, behind its brace; None if it has none."""
+        for function in self.functions:
+            body = function.child_by_field_name("body")
+            if body is not None and LAUNCH in _header(function):
+                return body.start_byte + 1
+        return None
+
+    def loops(self) -> "Iterator[Loop]":
+        """The counting loops of device code: `for (...; i < end; i += step)`."""
+        for node in self.device("for_statement"):
+            loop = _loop(node)
+            if loop is not None:
+                yield loop
+
+    def is_floating(self, node: Node | None) -> bool:
+        """Whether an expression looks like a floating number; pointers do not."""
+        if node is None:
+            return False
+        kind, floating = node.type, False
+        if kind == "identifier":
+            floating = text(node) in self._floats
+        elif kind == "number_literal":
+            floating = _FLOATING_LITERAL.fullmatch(text(node)) is not None
+        elif kind == "subscript_expression":
+            floating = self._points(node.child_by_field_name("argument"))
+        elif kind == "pointer_expression":
+            floating = text(node)[0] == "*" and self._points(node.child_by_field_name("argument"))
+        elif kind == "field_expression":
+            owner, name = node.child_by_field_name("argument"), text(node.child_by_field_name("field"))
+            floating = self.is_floating(owner) if name in ("x", "y", "z", "w") else name in self._floats
+        elif kind == "call_expression":
+            floating = self._gives_floating(node)
+        elif kind in ("binary_expression", "parenthesized_expression", "unary_expression"):
+            floating = any(self.is_floating(child) for child in node.named_children)
+        return floating
+
+    def _gives_floating(self, call: Node) -> bool:
+        name, arguments = text(call.child_by_field_name("function")), call.child_by_field_name("arguments")
+        given = arguments.named_children if arguments is not None else []
+        if _HANDED_ON.fullmatch(name):
+            return any(self.is_floating(one) or self._points(one) for one in given)
+        return name in self._floats or name == "float" or bool(_MATH.fullmatch(name))
+
+    def _points(self, node: Node | None) -> bool:
+        """Whether an expression looks like a pointer to floating numbers."""
+        if node is None:
+            return False
+        if node.type == "identifier":
+            return text(node) in self._arrays
+        if node.type in ("call_expression", "cast_expression"):
+            return bool(re.match(r"(reinterpret_cast<|\()(const |volatile )*(float|double)", text(node)))
+        inner = ("binary_expression", "parenthesized_expression", "subscript_expression")
+        return node.type in inner and any(self._points(child) for child in node.named_children)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A counting loop: its variable, the bound behind `<`, the update, and the body."""
+
+    node: Node
+    variable: str
+    bound: Node
+    update: Node
+    step: str
+    body: Node
+
+
+def text(node: Node | None) -> str:
+    """The node's own text; empty for no node."""
+    return (node.text or b"").decode() if node is not None else ""
+
+
+def replace(node: Node, new: str, what: str, argument: str = "") -> Edit:
+    """The edit that puts `new` in a node's place."""
+    return Edit(node.start_byte, what, ((node.start_byte, node.end_byte, new),), argument)
+
+
+def insert(at: int, new: str, what: str, argument: str = "") -> Edit:
+    """The edit that adds `new` at a byte."""
+    return Edit(at, what, ((at, at, new),), argument)
+
+
+def short(node: Node) -> str:
+    """The node's text on one line, cut off where it is long."""
+    words = " ".join(text(node).split())
+    return words if len(words) <= 60 else words[:57] + "..."
+
+
+def operator(node: Node) -> str:
+    """The operator of a binary, assignment or unary expression."""
+    return text(node.child_by_field_name("operator"))
+
+
+def sides(node: Node) -> tuple[Node, Node] | None:
+    """Left and right of a binary expression or an assignment."""
+    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    return (left, right) if left is not None and right is not None else None
+
+
+def within(node: Node, *types: str) -> bool:
+    """Whether a node lies in one of these types, within its function."""
+    above = node.parent
+    while above is not None and above.type != "function_definition":
+        if above.type in types:
+            return True
+        above = above.parent
+    return False
+
+
+def _loop(node: Node) -> Loop | None:
+    condition, update = node.child_by_field_name("condition"), node.child_by_field_name("update")
+    body = node.child_by_field_name("body")
+    if condition is None or update is None or body is None or operator(condition) != "<":
+        return None
+    pair = sides(condition)
+    if update.type == "comma_expression":
+        update = update.named_children[0]
+    if pair is None or update.type not in ("assignment_expression", "update_expression"):
+        return None
+    steps = sides(update)
+    if update.type == "assignment_expression" and (steps is None or operator(update) != "+="):
+        return None
+    step = text(steps[1]) if steps else "1"
+    counted = text(steps[0]) if steps else text(update.child_by_field_name("argument"))
+    if not re.search(rf"\b{re.escape(counted)}\b", text(pair[0])):
+        return None
+    return Loop(node, counted, pair[1], update, step, body)
+
+
+def _walk(root: Node) -> Iterator[Node]:
+    """Named nodes, outer ones first; without what is not compiled."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.is_named:
+            yield node
+        children = node.children
+        if node.type == "preproc_ifdef" and text(node.child_by_field_name("name")) == PLANT:
+            kept = node.child_by_field_name("alternative")
+            children = [kept] if kept is not None and text(node).startswith("#ifdef") else []
+        stack.extend(reversed(children))
+
+
+def _header(function: Node) -> str:
+    body = function.child_by_field_name("body")
+    whole = text(function)
+    return whole[: body.start_byte - function.start_byte] if body is not None else whole
+
+
+def _is_device(function: Node) -> bool:
+    header = _header(function)
+    return "__global__" in header or "__device__" in header
+
+
+def _floating_names(nodes: tuple[Node, ...]) -> Iterator[tuple[str, bool]]:
+    """Names that are declared as floating, and whether each is a pointer or an array."""
+    kinds = ("declaration", "parameter_declaration", "field_declaration", "function_definition")
+    for node in nodes:
+        kind = node.child_by_field_name("type")
+        if node.type not in kinds or kind is None or not _FLOATING.search(text(kind)):
+            continue
+        for declarator in node.children_by_field_name("declarator"):
+            name = _name(declarator)
+            if name:
+                shape = text(declarator).split("=")[0].split("(")[0]
+                yield name, "*" in shape or "[" in shape
+
+
+def _name(node: Node) -> str:
+    """The name that a declarator declares; empty if it declares none."""
+    inner: Node | None = node
+    for _ in range(20):
+        if inner is None or inner.type in ("identifier", "field_identifier"):
+            break
+        below = inner.child_by_field_name("declarator")
+        inner = below if below is not None else next(iter(inner.named_children), None)
+    return text(inner)

@@ -1,0 +1,76 @@
+"""Work that is left out: terms of a sum, part of a row, statements, whole calls."""
+
+import re
+from collections.abc import Iterator
+
+from kernelblaster.testing.mutations.tree import Code, Edit, insert, operator, replace, short, sides, text
+
+EVERY = 7  # which term of a loop is skipped
+
+
+def edits(code: Code) -> Iterator[Edit]:
+    yield from _skipped_terms(code)
+    yield from _partial_rows(code)
+    yield from _shorter_exchange(code)
+    yield from _dropped_statements(code)
+    yield from _dropped_operands(code)
+    yield from _fixed_sizes(code)
+
+
+def _skipped_terms(code: Code) -> Iterator[Edit]:
+    for loop in code.loops():
+        test = f"if ({loop.variable} % {EVERY} != {EVERY - 1}) "
+        yield insert(loop.body.start_byte, test, f"{short(loop.node)}: every {EVERY}th turn skipped")
+
+
+def _partial_rows(code: Code) -> Iterator[Edit]:
+    for loop in code.loops():
+        if re.fullmatch(r"\d+", text(loop.bound)):
+            continue
+        bound = f"({text(loop.bound)})"
+        for what, new in (
+            ("first half only", f"{bound} - {bound} / 2"),
+            ("all but an eighth", f"{bound} - {bound} / 8"),
+            ("at most 1024", f"({bound} < 1024 ? {bound} : 1024)"),
+        ):
+            yield replace(loop.bound, new, f"{short(loop.bound)}: {what}")
+
+
+def _shorter_exchange(code: Code) -> Iterator[Edit]:
+    """A tree reduction that begins with half of its distance."""
+    for loop in code.device("for_statement"):
+        start, update = loop.child_by_field_name("initializer"), loop.child_by_field_name("update")
+        if start is None or not re.search(r"/=|>>=", text(update)):
+            continue
+        for declared in start.named_children:
+            value = declared.child_by_field_name("value")
+            if declared.type == "init_declarator" and value is not None:
+                yield replace(value, f"({text(value)}) / 2", f"{short(declared)}: half of the distance")
+
+
+def _dropped_statements(code: Code) -> Iterator[Edit]:
+    for node in code.device("expression_statement"):
+        inner = node.named_children[0] if node.named_children else None
+        if inner is None or inner.type != "assignment_expression":
+            continue
+        if operator(inner) in ("+=", "*=", "-=") or "fma" in text(inner) or "max" in text(inner):
+            yield replace(node, ";", f"drop {short(node)}")
+
+
+def _dropped_operands(code: Code) -> Iterator[Edit]:
+    """One term of a sum, one factor of a product: a bias, a weight, a correction."""
+    for node in code.device("binary_expression"):
+        pair = sides(node)
+        if pair is None or operator(node) not in ("+", "*") or not all(map(code.is_floating, pair)):
+            continue
+        yield replace(node, text(pair[0]), f"{short(node)}: {short(pair[1])} left out")
+
+
+def _fixed_sizes(code: Code) -> Iterator[Edit]:
+    entry = code.entry()
+    if entry is None:
+        return
+    for name, extent in code.sizes.items():
+        yield insert(entry, f" {name} = {extent};", f"size {name} hard-coded to {extent}")
+        new = f" if ({name} > {extent // 2}) return;"
+        yield insert(entry, new, f"nothing done for large {name}", "nothing is written")
