@@ -216,6 +216,9 @@ class _Plan:
         above = [rng.choice(drawn) for name in free if (drawn := sizes.above(name))]
         larger = [rng.choice(drawn)] if (drawn := sizes.of("beside")) else []
         larger += [sizes.base, *rng.sample(above, min(ABOVE, len(above)))]
+        if self._small:
+            beyond = [rng.choice(drawn) for name in free if (drawn := sizes.stretched(name))]
+            larger += rng.sample(beyond, min(ABOVE, len(beyond)))
         larger += [rng.choice(drawn)] if (drawn := sizes.of("below")) else []
         if len(larger) == 1 and not self._small:
             larger += [w for w in self._task.workloads if w.name in ("odd", "near")]

@@ -22,8 +22,9 @@ from kernelblaster.tasks.derive import Facts, UnequalSizes, find_small, learn, w
 from kernelblaster.tasks.module_file import ModuleFile
 
 # few: a few hundred kilobytes, no extent below 4; edge: some extents 1, 2 or 3; below: up to the base;
-# beside: off by little; above: larger than the base; long: one size far above, another 1, 2 or 3.
-Kind = Literal["few", "edge", "below", "beside", "above", "long"]
+# beside: off by little; above: larger than the base; long: one size far above, another 1, 2 or 3; stretched,
+# around small workloads: one size above the primary one's, all others 1, 2 or 3.
+Kind = Literal["few", "edge", "below", "beside", "above", "long", "stretched"]
 POOL = 24
 ROUND: tuple[Kind, ...] = ("few", "edge", "long", "above", "few", "beside", "below", "few", "edge", "long")
 NAMES: dict[Kind, WorkloadName] = {
@@ -33,7 +34,10 @@ NAMES: dict[Kind, WorkloadName] = {
     "beside": "beside",
     "above": "above",
     "long": "above",
+    "stretched": "above",
 }
+STRETCHED_BYTES = 512 << 10
+STRETCHED = 1.2  # times the primary extent, at most
 FEW_BYTES = 256 << 10
 LARGEST_SHARE, LARGEST_EXTRA_BYTES = 1.3, 4 << 20  # all tensors together, over the base's
 LONGEST = 2.5  # times the base's extent
@@ -90,7 +94,10 @@ class SizeDraws:
         for turn in range(2 * POOL):
             if len(found) >= POOL or time.monotonic() > end:
                 break
-            draw = self._draw(ROUND[turn % len(ROUND)], steps, accept)
+            kind = ROUND[turn % len(ROUND)]
+            if self._small and turn < 2 * len(free):
+                kind = "stretched"  # every size twice
+            draw = self._draw(kind, steps, accept)
             if draw is not None:
                 found.setdefault(tuple(draw.workload.sizes.values()), draw)
         return tuple(found.values())
@@ -102,6 +109,10 @@ class SizeDraws:
         """Draws of the kinds `above` and `long` in which this size is larger than in the base."""
         return [w for w in self.of("above", "long") if w.sizes[size] > self.base.sizes[size]]
 
+    def stretched(self, size: str) -> list[Workload]:
+        """Draws around a small workload in which this size is larger than in the primary one."""
+        return [w for w in self.of("stretched") if w.sizes[size] > self._task.primary.sizes[size]]
+
     def largest_bytes(self, tensor: Tensor) -> int:
         """The most that one tensor takes in any draw or in any of the task's own workloads that belong
         to the same device: what memory must be set up for."""
@@ -111,8 +122,10 @@ class SizeDraws:
     def _draw(self, kind: Kind, steps: dict[str, int], accept: "Accept") -> Draw | None:
         """One draw, shrunk until it fits; None where the task has no such sizes."""
         limit = self._few_bytes if kind in ("few", "edge") else self._most_bytes
+        if kind == "stretched":
+            limit = max(limit, STRETCHED_BYTES)
         for _ in range(ATTEMPTS):
-            wanted = self._wish(kind, list(steps))
+            wanted = self._stretch(list(steps)) if kind == "stretched" else self._wish(kind, list(steps))
             while True:
                 stepped = {
                     name: _stepped(extent, self.base.sizes[name], steps[name])
@@ -138,6 +151,14 @@ class SizeDraws:
             largest = max(plain, key=lambda name: wanted[name])
             return wanted | {largest: max(1, wanted[largest] * 2 // 3)}
         return {n: base[n] + (v - base[n] + 1) // 2 if v > base[n] else v for n, v in wanted.items()}
+
+    def _stretch(self, names: list[str]) -> dict[str, int]:
+        """One size in turn above the primary extent, the others as small as can be."""
+        self._picked += 1
+        picked = names[self._picked % len(names)]
+        most = self._task.primary.sizes[picked]
+        extent = self._rng.randint(most + 2, int(most * STRETCHED) + 8)
+        return {name: self._rng.randint(1, 3) for name in names} | {picked: _ragged(self._rng, extent)}
 
     def _wish(self, kind: Kind, names: list[str]) -> dict[str, int]:
         """Extents for the free sizes, before it is known whether the module takes them."""
