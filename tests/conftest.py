@@ -10,6 +10,8 @@ import pytest
 hypothesis.settings.register_profile("unhurried", deadline=None)  # a busy machine is no failure
 hypothesis.settings.load_profile("unhurried")
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side already
+
 if "PYTEST_XDIST_WORKER" not in os.environ:  # workers take over the environment of the first process
     os.environ["KERNELBLASTER_CACHE"] = tempfile.mkdtemp(prefix="kernelblaster-tests-")
 

@@ -11,7 +11,7 @@ from kernelblaster.settings import settings
 def examine() -> list[Finding]:
     """Look at everything; starts a worker on the GPU if there is one."""
     gpu = _gpu()
-    return [_compiler(), _torch(), *gpu, _default(gpu), _profiler(), _sanitizer(), _cache()]
+    return [_compiler(), _torch(), _sandbox(), *gpu, _default(gpu), _profiler(), _sanitizer(), _cache()]
 
 
 def _compiler() -> Finding:
@@ -50,16 +50,26 @@ def _gpu() -> list[Finding]:
             f"{spec.dram_gb_s:g} GB/s, {spec.l2_mb:.0f} MB L2"
         )
         listed = "" if "not listed" not in spec.source else "its rates are not listed: floors are loose"
-        found = [Finding("GPU", "ok", detail, listed, needed=True)]
-        gaps = device.sandbox_gaps()
-        if gaps:
-            advice = "Candidates are still screened; judge only sources that you trust."
-            found.append(Finding("sandbox", "limited", gaps, advice))
-        else:
-            found.append(Finding("sandbox", "ok", "no files, programs, threads or network for candidates"))
-        return found
+        return [Finding("GPU", "ok", detail, listed, needed=True)]
     finally:
         device.close()
+
+
+def _sandbox() -> Finding:
+    """Whether host code of candidates can be confined here: without that it is not run."""
+    from kernelblaster.devices.recorder import Recorder
+
+    recorder = Recorder()
+    try:
+        gaps = recorder.gaps()
+    except KernelBlasterError as error:
+        return Finding("sandbox", "missing", str(error), needed=True)
+    finally:
+        recorder.close()
+    if gaps:
+        advice = "Candidates are not run without it: see docs/threat-model.md."
+        return Finding("sandbox", "missing", gaps, advice, needed=True)
+    return Finding("sandbox", "ok", "host code of candidates has no files, programs, threads, network or GPU")
 
 
 def _default(gpu: list[Finding]) -> Finding:

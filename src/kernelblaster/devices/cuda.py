@@ -80,10 +80,6 @@ class CudaDevice:
     def name(self) -> str:
         return str(self._properties.name)
 
-    def sandbox_gaps(self) -> str:
-        """What the recorder's sandbox lacks on this system, in words."""
-        return self._recorder.gaps()
-
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
         wanted = [rounded(size) for size in sizes]
         have = self._memory.sizes if self._memory else []

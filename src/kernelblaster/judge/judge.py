@@ -326,7 +326,8 @@ class Judge:
 
     def _verify(self, verifier: Verifier) -> Checked:
         self.options.progress("verifying")
-        outcome = verifier.verify()
+        with _one_thread(self.device.modelled):
+            outcome = verifier.verify()
         return Checked(outcome, counters(self.device.name, "small", verifier.work))
 
     def _run(self, prepared: _Prepared, binary: Binary, draw: Draw) -> dict[str, object]:
@@ -427,6 +428,18 @@ class Judge:
         arguments = layout.arguments(task.signature, prepared.baseline.at(workload).scalars)
         job = ProfileJob(binary.path, arguments, workload.name)
         return self.device.findings(job)
+
+
+@contextmanager
+def _one_thread(wanted: bool) -> Iterator[None]:
+    """PyTorch on one thread of the host: at small sizes, waking others takes longer than computing."""
+    before = torch.get_num_threads()
+    if wanted:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _does_not_fit(task: Task) -> KernelBlasterError:

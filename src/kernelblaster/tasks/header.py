@@ -56,7 +56,7 @@ def declaration(signature: Signature, title: str) -> str:
 
 def judge_header(signature: Signature, title: str, source: str) -> str:
     """What is included before a candidate: the declaration, and a trampoline that unpacks an array
-    of argument addresses, so that one worker can call any signature. The types of half precision, which
+    of argument addresses, so that one recorder can call any signature. The types of half precision, which
     take the compiler half of its time, are there where they are used."""
     arguments = c_arguments(signature)
     declared = declaration(signature, title)
