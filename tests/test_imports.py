@@ -20,6 +20,7 @@ LAYERS = [
     {"store"},
     {"optimize"},
     {"export", "verify"},
+    {"proof"},
     {"api", "doctor"},
     {"bench"},
     {"report"},

@@ -18,7 +18,7 @@ def get_init_inputs():
 """
 SOURCE = """
 namespace {
-__device__ float largest(float a, float b) { return a > b ? a : b; }
+__device__ float largest(float a, float b) { return b > a ? b : a; }
 __global__ void relu(float* out, const float* x, long n) {
     long i = blockIdx.x * (long)blockDim.x + threadIdx.x;
     if (i < n) out[i] = largest(x[i], 0.0f);

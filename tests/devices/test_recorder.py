@@ -261,9 +261,13 @@ def test_a_candidate_is_recorded_as_data(recorder: Recorder) -> None:
 
 
 def test_calls_of_one_request_are_answered_in_order(recorder: Recorder, host: Recordable) -> None:
-    results = recorder.record(host, [call(18), call(2), call(18), call(3), call(18)], LIMIT_S)
-    assert [told(results[i]) for i in (0, 2, 4)] == [[7]] * 3
-    assert isinstance(results[1], CandidateDied) and isinstance(results[3], CandidateDied)
+    results = recorder.record(host, [call(18), call(5), call(18), call(18)], LIMIT_S)
+    assert [told(one) for one in results] == [[7], [0], [7], [7]]
+
+
+def test_one_that_dies_ends_all(recorder: Recorder, host: Recordable) -> None:
+    results = recorder.record(host, [call(2), *[call(18)] * 40], LIMIT_S)
+    assert isinstance(results[0], CandidateDied) and isinstance(results[-1], CandidateDied)
 
 
 def test_memory_between_calls_shows(recorder: Recorder, host: Recordable) -> None:

@@ -125,7 +125,7 @@ def test_a_module_gets_a_full_verdict(device: Numbered) -> None:
 
 def test_wrong_candidates_are_not_modelled(device: Numbered) -> None:
     task, candidate = relu()
-    wrong = Candidate(source=candidate.source.replace("> 0", "> 1"))
+    wrong = Candidate(source=candidate.source.replace("< 0", "< 1"))
     found = Judge(device).evaluate(task, wrong)
     assert isinstance(found.outcome, Incorrect) and found.timing is None and device.jobs == []
 

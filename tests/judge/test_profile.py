@@ -77,7 +77,7 @@ class Counting(Judge):
     def _prepare(self, task: Task) -> Any:
         return SimpleNamespace(task=task)
 
-    def _run(self, prepared: Any, binary: Binary) -> dict[str, object]:
+    def _run(self, prepared: Any, binary: Binary, draw: Any) -> dict[str, object]:
         return {"outcome": Accepted(speedup=Speedup(estimate=2, low=2, high=2, confidence=0.99))}
 
     def _check(self, prepared: Any, binary: Binary) -> Checked:

@@ -16,7 +16,7 @@ from kernelblaster.testing.mutant_truth import MutantTruth, compare
 NAIVE = ROOT / "tests" / "exploits" / "honest" / "relu_naive.cu"
 MISTAKES = [
     ("i < n)", "i <= n)", "out-of-bounds"),
-    ("x[i] > 0 ? x[i] : 0", "x[i]", "an element"),
+    ("x[i] < 0 ? 0 : x[i]", "x[i]", "an element"),
     ("if (i < n)", "const_cast<float*>(x)[0] = 1; if (i < n)", "x"),
 ]
 
@@ -58,7 +58,7 @@ def test_mutants_are_told_from_the_original(task: Task, device: EmulatedDevice) 
     source = NAIVE.read_text()
     truth = MutantTruth(device, task, built(task, device, source), 1)
     assert len(truth.known) >= 20
-    other = source.replace("x[i] > 0 ? x[i] : 0", "fmaxf(x[i], 0)")
+    other = source.replace("x[i] < 0 ? 0 : x[i]", "fmaxf(x[i], 0)")
     assert truth.difference(built(task, device, other)) is None
     for old, new, sign in MISTAKES:
         assert old in source

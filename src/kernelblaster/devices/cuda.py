@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from kernelblaster.devices import activity, ncu, sanitizer
+from kernelblaster.devices import activity, ncu, sanitizer, window
 from kernelblaster.devices.clocks import sm_clock_mhz
 from kernelblaster.devices.cuda_memory import SharedSlots
 from kernelblaster.devices.device import Arena, CandidateDied, CandidateHung, ProfileJob, Slot
@@ -68,7 +68,8 @@ class CudaDevice:
         }
         executable = launcher_executable(self.spec.architecture)
         self._recorder = Recorder()
-        self._pool = PlayerPool(lambda: start_player(executable, [str(FLUSH_BYTES)], environment), spares)
+        options = [str(FLUSH_BYTES), str(window.BEGIN), str(window.BYTES)]
+        self._pool = PlayerPool(lambda: start_player(executable, options, environment), spares)
         self._toolbox = Toolbox(executable, environment, self._loaded)
         self._memory: SharedSlots | None = None
         self._arena: Arena | None = None

@@ -125,7 +125,11 @@ class CandidateHung(Exception):
 
 @runtime_checkable
 class Runner(Protocol):
-    """A candidate: its host code is recorded for given arguments, its launches replayed."""
+    """A candidate: its host code is recorded for given arguments, its launches replayed. `host_us` is what
+    one call of its host code takes."""
+
+    @property
+    def host_us(self) -> float: ...
 
     def record(self, calls: "Sequence[Sequence[Argument]]") -> None:
         """Record these calls together, ahead of time; each is recorded when it is needed otherwise."""

@@ -28,11 +28,13 @@ REGISTERS = 65536
 
 @dataclass(frozen=True)
 class DeviceKernel:
-    """`parameters` are (offset, bytes) in the parameter buffer; `max_threads` what a block may have."""
+    """`parameters` are (offset, bytes) in the parameter buffer; `max_threads` what a block may have;
+    `waits` whether it ever waits for the launch before it (`griddepcontrol.wait`)."""
 
     parameters: tuple[tuple[int, int], ...]
     resources: Resources | None
     max_threads: int
+    waits: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,15 @@ def parse(text: str, resources: Mapping[str, Resources] | None = None) -> Device
     """The declarations in a PTX text."""
     known = resources or {}
     kernels = {}
-    for name, parameters, directives in ENTRY.findall(text):
+    entries = list(ENTRY.finditer(text))
+    for number, entry in enumerate(entries):
+        name, parameters, directives = entry.groups()
+        end = entries[number + 1].start() if number + 1 < len(entries) else len(text)
         kernels[name] = DeviceKernel(
-            tuple(_offsets(parameters)), known.get(name), _max_threads(directives, known.get(name))
+            tuple(_offsets(parameters or "")),
+            known.get(name),
+            _max_threads(directives, known.get(name)),
+            "griddepcontrol.wait" in text[entry.end() : end],
         )
     variables = {name: _size(kind) * _count(dims) for kind, name, dims in GLOBAL.findall(text)}
     return DeviceCode(kernels, variables)

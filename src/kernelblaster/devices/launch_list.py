@@ -6,7 +6,8 @@ not do: what it may touch is decided by what is mapped when it is replayed.
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 MOST_SHOWN = 16
@@ -30,7 +31,7 @@ _QUESTION = re.compile(
     re.ASCII,
 )
 _FORM = {kind: re.compile(form, re.ASCII) for kind, form in _FORMS.items()}
-_KEPT = ("attribute ", "tensormap ")
+_KEPT = ("attribute ",)
 _TOLD = ("error", "violation", "ask", "unloadable", "broken")
 
 
@@ -86,10 +87,51 @@ class LaunchList:
         return sum(op.split(" ", 1)[0] in ("launch", "fill", "copy", "upload") for op in self.operations)
 
     def does_as(self, other: "LaunchList") -> bool:
-        """Whether both put the same work on the stream. What a process may set up once and keep (attributes
-        of kernels, encoded tensor maps) may be missing."""
+        """Whether both put the same work on the stream. What a process may set up once and keep, attributes
+        of kernels, may be missing."""
         mine, theirs = ([op for op in one.operations if not op.startswith(_KEPT)] for one in (self, other))
         return mine == theirs and self.errors == other.errors and self.violations == other.violations
+
+    def moved(self, ranges: Sequence[tuple[int, int, int]]) -> "LaunchList":
+        """The list with every address in a range (begin, end, other begin) as it is in the other one."""
+
+        def place(address: int) -> int:
+            return next((address - a + to for a, end, to in ranges if a <= address <= end), address)
+
+        def line(op: str) -> str:
+            words = op.split(" ")
+            if words[0] in ("launch", "upload") and words[-1] != "-":
+                data = bytearray.fromhex(words[-1])
+                for at in range(0, len(data) - 7, 8):
+                    word = int.from_bytes(data[at : at + 8], "little")
+                    data[at : at + 8] = place(word).to_bytes(8, "little")
+                words[-1] = data.hex()
+            for at in {"fill": (1,), "copy": (1, 3), "upload": (1,), "tensormap": (5,)}.get(words[0], ()):
+                words[at] = str(place(int(words[at])))
+            return " ".join(words)
+
+        return replace(self, operations=tuple(line(op) for op in self.operations))
+
+    def outside(self, ranges: Sequence[tuple[int, int]]) -> list[str]:
+        """Fills and copies that leave these ranges, their own scratch memory and the like, in words."""
+        known = [*ranges, *((a, a + size) for a, size in self.scratch.items())]
+
+        def held(begin: int, size: int) -> bool:
+            return any(a <= begin and begin + size <= end for a, end in known)
+
+        found = []
+        for op in self.operations:
+            kind, *rest = op.split(" ")
+            if kind == "fill":
+                a, pitch, _, width, height = (int(word) for word in rest)
+                found += [] if held(a, pitch * (height - 1) + width) else ["a memset outside device memory"]
+            elif kind == "copy":
+                a, pitch, b, other, width, height = (int(word) for word in rest)
+                both = held(a, pitch * (height - 1) + width) and held(b, other * (height - 1) + width)
+                found += [] if both else ["a copy outside device memory"]
+            elif kind == "upload" and rest[1] != "-":
+                found += [] if held(int(rest[0]), len(rest[1]) // 2) else ["a copy outside device memory"]
+        return found
 
     def _words(self, kind: str) -> list[list[str]]:
         return [op.split(" ") for op in self.operations if op.startswith(kind + " ")]

@@ -12,7 +12,7 @@ from kernelblaster.errors import KernelBlasterError
 from kernelblaster.ptx.build import machine_library
 
 NATIVE = Path(__file__).parent / "native"
-HEADERS = ("launcher.h", "operations.h", "protocol.h", "recording.h", "window.h")
+HEADERS = ("launcher.h", "operations.h", "protocol.h", "recording.h")
 
 
 def recorder_executable() -> Path:

@@ -70,6 +70,7 @@ class Recordable:
     def text(self) -> str:
         lines = [f"folder {self.folder.resolve()}", f"object {OBJECT}", f"memory {HOST_MEMORY_BYTES}"]
         lines += [f"gpu {self.gpu.memory_bytes} {self.gpu.name}", f"window {window.BEGIN} {window.BYTES}"]
+        lines.append(f"elsewhere {window.ELSEWHERE} {window.BYTES}")
         lines += [f"attribute {number} {value}" for number, value in self.gpu.attributes.items()]
         for name, kernel in self.code.kernels.items():
             r = kernel.resources
@@ -89,6 +90,7 @@ class Recorder:
         self._process: subprocess.Popen[bytes] | None = None
         self._gaps = ""
         self._buffer = b""
+        self.seconds: list[float] = []  # that each process of the last `record` took
 
     def gaps(self) -> str:
         """What the sandbox lacks on this system, in words; empty if nothing."""
@@ -118,12 +120,11 @@ class Recorder:
         except (OSError, ValueError) as error:
             self.close()
             raise DeviceLost(f"the recorder ended: {error}") from error
-        done = [_result(status, text, limit_s) for status, text in answers if status != "skipped"]
+        self.seconds = [seconds for _, _, seconds in answers]
+        done = [_result(status, text, limit_s) for status, text, _ in answers if status != "skipped"]
         worst = next((one for one in done if not isinstance(one, LaunchList)), None)
-        found = iter(done)
-        return [
-            worst or CandidateDied("skipped") if status == "skipped" else next(found) for status, _ in answers
-        ]
+        found, skipped = iter(done), worst or CandidateDied("skipped")
+        return [skipped if status == "skipped" else next(found) for status, _, _ in answers]
 
     def close(self) -> None:
         if self._process is not None:
@@ -158,12 +159,12 @@ class Recorder:
         self._gaps = first.removeprefix("ready").strip()
         return self._process
 
-    def _answer(self, process: "subprocess.Popen[bytes]", deadline: float) -> tuple[str, bytes]:
-        status, size = self._line(process, deadline).split(" ")
+    def _answer(self, process: "subprocess.Popen[bytes]", deadline: float) -> tuple[str, bytes, float]:
+        status, size, seconds = self._line(process, deadline).split(" ")
         while len(self._buffer) < int(size):
             self._more(process, deadline)
         text, self._buffer = self._buffer[: int(size)], self._buffer[int(size) :]
-        return status, text
+        return status, text, float(seconds)
 
     def _line(self, process: "subprocess.Popen[bytes]", deadline: float) -> str:
         while b"\n" not in self._buffer:

@@ -29,6 +29,7 @@ from kernelblaster.devices.recorder import Call, GpuFacts, Recordable, Recorder
 
 MOST_QUESTIONS = 16
 RECORD_LIMIT_S = 5.0  # for host code that does nothing but plan launches
+COLD = 0.3  # share of verified calls before which the L2 cache is emptied, as it is before timed ones
 RESTORED = 0.3  # share of calls before which global variables are as they were when the module was loaded
 MANY_TIMES = 500  # that host code is called before it is recorded, once for each set of calls
 MOST_MAPPED = 8  # calls whose tensors and scratch memory stay mapped
@@ -71,11 +72,17 @@ class ReplayRunner:
         self._lists: dict[tuple[Argument, ...], LaunchList] = {}
         self._mapped: OrderedDict[tuple[Argument, ...], _Mapped] = OrderedDict()
         self._number = 0
+        self._host_us = 0.0
 
     @property
     def pid(self) -> int:
         """The player's process, to look at what it uses."""
         return self._player.pid
+
+    @property
+    def host_us(self) -> float:
+        """By the recorder's clock, from a process that made many calls."""
+        return self._host_us
 
     def load(self, device_code_path: Path) -> None:
         """Hand the device code to the player."""
@@ -130,8 +137,8 @@ class ReplayRunner:
         return Call(_arguments(key), scratch, at_end, self._stream)
 
     def _recorded(self, calls: Sequence[Call]) -> list[LaunchList]:
-        """Each call alone in a process; after another one and many times itself; and after itself at other
-        addresses: all must launch the same."""
+        """Each call alone in a process; after another one and many times itself; and at other addresses on
+        another stream, after itself: all must launch the same."""
         repeated = []
         often = self._rng.choice(calls)
         for call in calls:
@@ -139,27 +146,61 @@ class ReplayRunner:
             times = MANY_TIMES if call is often else 1
             repeated.append(call)
             repeated.append(replace(call, before=((1, other), (times, call.arguments))))
-            repeated.append(replace(call, before=((1, call.arguments), (1, moved))))
+            # At addresses and on a stream that no judge gives, as it may be in use.
+            repeated.append(replace(call, arguments=moved, before=((1, call.arguments),), stream=0))
         limit_s = min(RECORD_LIMIT_S, self._limit_s)
         results = self._recorder.record(self._candidate, repeated, limit_s)
         for result in results:
             if isinstance(result, CandidateDied | CandidateHung):
                 raise result
         lists = [result for result in results if isinstance(result, LaunchList)]
-        found = []
-        for alone, *later in zip(lists[::3], lists[1::3], lists[2::3], strict=True):
+        found: list[LaunchList] = []
+        for call, alone, again, away in zip(calls, lists[::3], lists[1::3], lists[2::3], strict=True):
+            ways = self._ways(repeated[3 * len(found) + 2].arguments, call.arguments)
+            later = (again, away.moved(ways))
             if alone.unloadable is not None:
                 raise CandidateDied(f"load: {alone.unloadable}")
             asking = next((one for one in (alone, *later) if one.question is not None), None)
             if asking is None and not all(alone.does_as(one) for one in later):
                 raise Nondeterministic("a second call with the same arguments launches something else")
-            found.append(asking or alone)
+            found.append(asking or self._checked(alone, call.arguments))
+        seconds = self._recorder.seconds
+        place = 3 * list(calls).index(often)
+        self._host_us = max(0.0, (seconds[place + 1] - seconds[place]) / (MANY_TIMES + 1) * 1e6)
         return found
+
+    def _checked(self, found: LaunchList, arguments: tuple[Argument, ...]) -> LaunchList:
+        """With what only the judge can see: kernels that do not exist, launches that never wait, copies that
+        lead outside."""
+        kernels = self._candidate.code.kernels
+        tensors = [(a.address, a.address + a.bytes) for a in arguments if isinstance(a, Pointer)]
+        addresses, sizes = self._candidate.addresses, self._candidate.code.globals
+        variables = [(addresses[name], addresses[name] + size) for name, size in sizes.items()]
+        violations = [*found.violations, *found.outside([*tensors, *variables])]
+        for launch in found.launches:
+            kernel = kernels.get(launch.kernel)
+            if kernel is None:
+                raise CandidateDied(f"the host code launches {launch.kernel}, which is no kernel of the file")
+            if launch.dependent and not kernel.waits:
+                violations.append(
+                    f"{launch.kernel} is launched as dependent and never waits for what it reads"
+                )
+        return replace(found, violations=tuple(dict.fromkeys(violations)))
 
     def _elsewhere(self, arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
         """The same call with all tensors at other addresses; nothing needs to be there to record it."""
-        away = window.PAGE * self._rng.randint(1, 1 << 10)
+        away = window.ELSEWHERE - window.BEGIN + window.PAGE * self._rng.randint(1, 1 << 10)
         return tuple(replace(a, address=a.address + away) if isinstance(a, Pointer) else a for a in arguments)
+
+    @staticmethod
+    def _ways(here: tuple[Argument, ...], there: tuple[Argument, ...]) -> list[tuple[int, int, int]]:
+        """From the tensors of one call to those of another: begin, end, other begin."""
+        pairs = zip(here, there, strict=True)
+        return [
+            (a.address, a.address + a.bytes, b.address)
+            for a, b in pairs
+            if isinstance(a, Pointer) and isinstance(b, Pointer)
+        ]
 
     # --- replaying ----------------------------------------------------------------------------------
 
@@ -176,7 +217,7 @@ class ReplayRunner:
         found = self.recorded(arguments)
         number = self.mapped(arguments)
         start = time.perf_counter()
-        answer = self.ask(f"time {number} {self._coin()}")
+        answer = self.ask(f"time {number} {self._rng.randrange(256)}")
         owner_us = (time.perf_counter() - start) * 1e6
         report = self.report(found, answer)
         if report.error:
@@ -198,9 +239,12 @@ class ReplayRunner:
         """One call between a profiler's marks, after one to warm up."""
         return self.report(self.recorded(arguments), self.ask(f"profile {self.mapped(arguments)}", limit_s))
 
-    def mapped(self, arguments: Sequence[Argument]) -> int:
-        """The number under which the player holds a call's list, with its tensors mapped."""
+    def mapped(self, arguments: Sequence[Argument], *, alone: bool = False) -> int:
+        """The number under which the player holds a call's list, with its tensors mapped; `alone`: and
+        nothing of other calls."""
         key = _key(arguments)
+        for other in [k for k in self._mapped if alone and k != key]:
+            self.ask(f"drop {self._mapped.pop(other).number}")
         if key in self._mapped:
             self._mapped.move_to_end(key)
             return self._mapped[key].number

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kernelblaster.devices import window
 from kernelblaster.devices.device import CallReport, CandidateDied, CandidateHung, ProfileJob
 from kernelblaster.devices.player_process import PlayerProcess
 from kernelblaster.devices.replay import ReplayRunner
@@ -85,7 +86,7 @@ class _Started:
         self._player: PlayerProcess | None = None
         self._output = (Path(name) / "output").open("w+b")
         self._process = subprocess.Popen(
-            [*tool, str(executable), str(FLUSH_BYTES), path],
+            [*tool, str(executable), str(FLUSH_BYTES), str(window.BEGIN), str(window.BYTES), path],
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=subprocess.STDOUT,

@@ -1,14 +1,18 @@
-"""The window of virtual addresses that candidates are given, the same in every process (native/window.h).
+"""The window of virtual addresses that candidates are given, the same in every process of one judge.
 
 Tensors, scratch memory and global variables have a part of it each. Where they lie within is drawn
 anew for every layout, so that no address says what a call is for, with unmapped pages between mappings.
 """
 
 import random
+import secrets
 from collections.abc import Mapping, Sequence
 
-BEGIN = 0x3900_0000_0000
 BYTES = 1 << 40
+# Drawn for each judge: no address is known beforehand. ELSEWHERE is used for recordings only, to see that
+# host code does not ask where it is. Neither is where a process keeps its own code and libraries.
+_DRAWN = random.Random(secrets.randbits(64)).sample(range(0x20, 0x50), 2)
+BEGIN, ELSEWHERE = (BYTES * number for number in _DRAWN)
 PAGE = 2 << 20  # the granularity of device mappings
 TENSORS, SCRATCH, GLOBALS = BEGIN, BEGIN + (5 << 37), BEGIN + (7 << 37)
 MOST_GAP_PAGES = 64

@@ -55,7 +55,7 @@ REPEATING: tuple[Distribution, ...] = ("zeros", "equal", "zero-rows", "padded", 
 STRICT: tuple[Distribution, ...] = ("written", "scaled", "large", "shifted", "ramp")
 MOVED: tuple[Distribution, ...] = ("scaled", "negated", "shifted", "large")
 ALONE = 0.4  # how often an input keeps its own values where another one is rearranged
-EDGES = 3  # plans have so many cases with extents 1, 2 or 3
+EDGES = 4  # plans have so many cases with extents 1, 2 or 3, or with round ones
 SCALARS = 2
 ABOVE = 3  # sizes that are larger than the base's, each in one case
 LENIENCE, REPEATED = 3.0, 8  # what rearranged values are allowed over others; the longest row over this
@@ -183,6 +183,7 @@ class _Plan:
         cheap = min(own, key=lambda w: w.total_bytes(task.signature))
         self._few = sizes.of("few") or [cheap]
         self._kinds = self._drawn_kinds()
+        self._all = tuple(self._kinds)
 
     def cases(self) -> list[Case]:
         base, rng = self._sizes.base, self._rng
@@ -223,12 +224,19 @@ class _Plan:
         if len(larger) == 1 and not self._small:
             larger += [w for w in self._task.workloads if w.name in ("odd", "near")]
         found: list[Case] = []
+        long = rng.sample(LONG, len(LONG))
         for workload in larger:
-            chosen: Distribution = next((k for k in LONG if k in self._kinds), "written")
+            chosen: Distribution = next((k for k in long if k in self._kinds), "written")
             if chosen in self._kinds:
                 self._kinds.remove(chosen)
             found.append(self._case(workload, chosen))
-        edges = sizes.of("edge")
+        # What is right for small tensors only: any kind of values, and scalars, at large ones too.
+        for workload in (sizes.base, rng.choice(larger)):
+            kinds = [k for k in self._all if k not in PLANTED] if workload is sizes.base else self._all
+            found.append(self._case(workload, rng.choice(kinds or ["written"])))
+        if self._domain.scalars:
+            found.append(Case(sizes.base, "written", scalars=rng.choice(self._domain.scalars)))
+        edges = [*sizes.of("edge"), *sizes.of("round")]
         for workload in rng.sample(edges, min(EDGES, len(edges))):
             if self._kinds:
                 found.append(self._case(workload, self._kinds.pop()))

@@ -14,8 +14,6 @@ from kernelblaster.records import Scalar, Signature, Tensor, Workload
 from kernelblaster.records.signature import DTYPE_BYTES
 
 ALIGNMENT = 256  # of every tensor, as docs/candidates.md promises
-GUARD_BYTE = 0xA5
-GUARD_WORD = int.from_bytes(bytes([GUARD_BYTE] * 8), "little", signed=True)
 PIECE = 1 << 28  # bytes that are looked at together
 
 
@@ -41,12 +39,13 @@ def spare_bytes(signature: Signature, workloads: Iterable[Workload]) -> int:
 @dataclass(frozen=True)
 class Layout:
     """Tensors of one workload in their slots; views are made on demand. `guards` are what is left of the
-    slots that a candidate may write to, as (begin, end) in the arena."""
+    slots that a candidate may write to, as (begin, end) in the arena, filled with the byte `guard`."""
 
     arena: Arena
     workload: Workload
     pointers: dict[str, Pointer]
     guards: tuple[tuple[int, int], ...]
+    guard: int = 0xA5
 
     def raw(self, tensor: Tensor) -> torch.Tensor:
         pointer = self.pointers[tensor.name]
@@ -57,20 +56,21 @@ class Layout:
 
     def set_guards(self) -> None:
         for start, end in self.guards:
-            self.arena.memory[start:end].fill_(GUARD_BYTE)
+            self.arena.memory[start:end].fill_(self.guard)
 
     def broken_guard(self) -> int | None:
         """Offset of the first guard byte that was changed, if any."""
+        word = int.from_bytes(bytes([self.guard] * 8), "little", signed=True)
         for begin, end in self.guards:
             for start in range(begin, end, PIECE):
                 zone = self.arena.memory[start : min(end, start + PIECE)]
                 whole = zone.numel() // 8 * 8
                 aligned = start % 8 == 0
                 words = zone[:whole].view(torch.int64) if aligned else zone
-                wrong = words != (GUARD_WORD if aligned else GUARD_BYTE)
-                tail = zone[whole:] != GUARD_BYTE
+                wrong = words != (word if aligned else self.guard)
+                tail = zone[whole:] != self.guard
                 if bool(wrong.any()) or bool(tail.any()):
-                    return start + int((zone != GUARD_BYTE).nonzero()[0])
+                    return start + int((zone != self.guard).nonzero()[0])
         return None
 
     def neighbour(self, offset: int) -> str:
@@ -108,7 +108,7 @@ def lay_out(
         if written:
             rest = ((slot.start, begin), (begin + size, slot.start + slot.bytes))
             guards += [zone for zone in rest if zone[0] < zone[1]]
-    return Layout(arena, workload, pointers, tuple(guards))
+    return Layout(arena, workload, pointers, tuple(guards), rng.randrange(1, 256))
 
 
 def float64_views(arena: Arena, tensors: list[Tensor], workload: Workload) -> list[torch.Tensor]:

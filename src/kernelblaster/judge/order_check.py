@@ -1,22 +1,24 @@
-"""What hardly ever shows on a GPU: the PTX machine runs a candidate at the small workload and checks every
+"""What hardly ever shows on a GPU: the PTX machine runs a candidate at small workloads and checks every
 access, the order of memory between blocks, warps and dependent launches, and copies that nobody awaits."""
+
+import random
 
 from kernelblaster.devices.device import CandidateDied, CandidateHung
 from kernelblaster.devices.emulated import EmulatedDevice
 from kernelblaster.devices.specs import GpuSpec
-from kernelblaster.errors import BadTask
+from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.baseline import Baseline, KernelBaseline, ModuleBaseline
 from kernelblaster.judge.compile import Binary, compile_candidate
-from kernelblaster.judge.emulate import small_workload
+from kernelblaster.judge.emulate import LARGEST_BYTES, small_workload
 from kernelblaster.judge.layout import slot_bytes
 from kernelblaster.judge.profile import filled_layout
-from kernelblaster.ptx.machine import NotEmulated
 from kernelblaster.records import Candidate, Evaluation, Rejected, Task, Verification
 from kernelblaster.records.outcome import CORRECT
+from kernelblaster.tasks.size_draws import SizeDraws
 
-CHECKED = "memory order: checked on the PTX machine at the small workload"
+CHECKED = "memory order: checked on the PTX machine at small workloads"
 NOT_CHECKED = "memory order: not checked: "
-CALLS = 2
+STRETCHED = 2  # sizes beside the small workload
 
 
 class OrderCheck:
@@ -27,12 +29,13 @@ class OrderCheck:
         self._spec = spec
         self._device: EmulatedDevice | None = None
         self._baselines: dict[str, Baseline] = {}
+        self._sizes: dict[str, SizeDraws] = {}
 
     def look(self, task: Task, binary: Binary) -> Rejected | str:
         """What the machine holds against a candidate; else a note on what was checked, or why it was not."""
         try:
             findings = self._findings(task, binary)
-        except (BadTask, NotEmulated, CandidateDied, CandidateHung) as error:
+        except (KernelBlasterError, CandidateDied, CandidateHung) as error:
             return f"{NOT_CHECKED}{error}"
         if findings:
             return Rejected(reason=findings[0].split(" ")[0], evidence="\n".join(findings[:5]))
@@ -65,14 +68,18 @@ class OrderCheck:
                 if task.kind == "module"
                 else KernelBaseline(task, device, binary.path)
             )
+            self._sizes[task.digest] = SizeDraws(task, small=True, most_bytes=LARGEST_BYTES)
         baseline = self._baselines[task.digest]
-        device.arena(slot_bytes(task.signature, [workload]))
-        layout = filled_layout(device, task, baseline, workload)
-        arguments = layout.arguments(task.signature, baseline.at(workload).scalars)
+        # Long rows take other ways through a kernel: one extent as large as the primary one's, too.
+        stretched = self._sizes[task.digest].of("stretched")
+        workloads = [workload, *random.sample(stretched, min(STRETCHED, len(stretched)))]
+        device.arena(slot_bytes(task.signature, workloads))
         runner = device.start(binary.path)
         try:
-            for _ in range(CALLS):
-                report = runner.call(arguments, scratch_poison=0xFF, accounting=False)
+            for size in [workload, *workloads]:
+                layout = filled_layout(device, task, baseline, size)
+                arguments = layout.arguments(task.signature, baseline.at(size).scalars)
+                report = runner.call(arguments, scratch_poison=-1, accounting=False)
                 if report.findings:
                     return list(report.findings)
                 if report.error:

@@ -38,6 +38,7 @@ ROUNDING = {
 MEASURES = ("rms", "worst", "tile", "relative", "lost")
 FEW = 1 << 12  # numbers, of which one draw may be lucky
 MARGIN, MARGIN_OF_FEW = 1.25, 2.0  # on limits that were found on other values of the same kind
+FAINT = 2.0**26  # times the smallest normal number
 KNOWN = 2.0**-10  # relative error below which an element counts as known to PyTorch itself
 SAMPLE = 1 << 16  # elements from which the percentile is taken
 
@@ -63,7 +64,7 @@ def compare(output: torch.Tensor, truth: torch.Tensor, own: torch.Tensor | None 
     for start in range(0, exact.numel(), PIECE):
         square += float(_finite(exact[start : start + PIECE].double()).square().sum())
     scale = (square / max(exact.numel(), 1)) ** 0.5
-    tiny = max(scale * 1e-12, torch.finfo(output.dtype).tiny)
+    tiny = max(scale * 1e-12, _faint(output.dtype))
     stride = max(1, exact.numel() // SAMPLE)
     squares = worst = tile = 0.0
     lost = index = 0
@@ -90,7 +91,7 @@ def compare(output: torch.Tensor, truth: torch.Tensor, own: torch.Tensor | None 
             worst, index = float(peak), start + int(where)
         tile = max(tile, _worst_tile(error, right, tiny))
     count = max(exact.numel(), 1)
-    reference = max(scale, torch.finfo(output.dtype).tiny)  # below that, numbers have fewer digits
+    reference = max(scale, _faint(output.dtype))
     errors = Errors(
         rms=(squares / count) ** 0.5 / reference,
         worst=worst / reference,
@@ -189,6 +190,11 @@ def exceeded(errors: Errors, allowed: Errors) -> str | None:
         if not value <= limit:
             return f"{measure} error {value:.3g}, allowed {limit:.3g}"
     return None
+
+
+def _faint(dtype: torch.dtype) -> float:
+    """Below this, results may come out as zero: what they are made of may be subnormal already."""
+    return torch.finfo(dtype).tiny * (FAINT if torch.finfo(dtype).tiny < FAINT**-2 else 1.0)
 
 
 def _finite(values: torch.Tensor) -> torch.Tensor:

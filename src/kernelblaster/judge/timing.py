@@ -36,7 +36,7 @@ from kernelblaster.records import (
 )
 from kernelblaster.records.evaluation import Errors
 from kernelblaster.records.outcome import Speedup
-from kernelblaster.tasks.values import fill
+from kernelblaster.tasks.values import fill, perturb
 
 CONFIDENCE = 0.99
 RESOLUTION = 0.01  # differences below this share are the measurement's own: see docs/judge.md
@@ -52,10 +52,11 @@ EARLY_US = 5.0  # by which one clock may lag behind another
 FLUSH_SHARE = 0.25  # of what flushing usually takes: by so much it may be quicker
 LAUNCH_US = 8.0  # to issue one launch, where the host is what limits a batch
 BATCH_US, MOST_CALLS = 2000.0, 100
+UNEVEN = 1.25  # the mean of all times over their median
+HOST_US = 200.0  # that host code may take beyond what its kernels do
 DRIFT = 0.03  # of the GPU's clock while candidate and baseline are timed
 BUDGET_S = 4.0
 RESAMPLES = 2000
-JITTER = 0.02  # by how much parameters differ between samples
 EXACT_ROUNDS, EXACT_SHARE = 2, 0.3  # rounds whose outputs are compared with the float64 reference
 FULL_CHECKS = 0.15  # share of timed outputs that are compared by every measure, not only by two
 
@@ -139,6 +140,7 @@ class Timer:
                 break
         assert speedup is not None
         candidate_us = statistics.median(r.event_us for r in reports)
+        self._even(reports, candidate_us)
         activity_us = self._agreement(reports, candidate_us)
         if not again:
             self._steady(clock_mhz)
@@ -160,17 +162,12 @@ class Timer:
         )
 
     def _fill(self, seed: int, inputs: list[torch.Tensor], parameters: list[torch.Tensor]) -> None:
-        """Fresh inputs, and parameters that differ a little from round to round: nothing that was
-        computed in one call is of use in the next. In float64 the same values, as they are in float32."""
+        """Fresh inputs and parameters, as in verification: nothing that was computed in one call is of use in
+        the next, and nothing says that it is timed. In float64 the same values, as they are in float32."""
         for position, target in enumerate(inputs):
             fill(target, self._baseline.pools[position], "written", self._task.primary, seed + position)
-        generator = torch.Generator(self._device.torch_device).manual_seed(seed)
-        for target, original in zip(parameters, self._parameters, strict=True):
-            if not original.is_floating_point():
-                target.copy_(original)
-                continue
-            noise = torch.rand(original.shape, generator=generator, device=original.device)
-            target.copy_((original * (1 + JITTER * noise)).to(original.dtype))
+        for position, (target, original) in enumerate(zip(parameters, self._parameters, strict=True)):
+            perturb(target, original, seed + 1000 + position)
 
     def _round(self) -> tuple[float, TimeReport]:
         """One sample of each, on the same fresh values, in random order; both outputs compared."""
@@ -238,6 +235,23 @@ class Timer:
             too_large = exceeded(found.errors, allowed) if found.errors else "not finite"
             if too_large:
                 raise Stop(_wrong(tensor.name, found, too_large))
+
+    def _even(self, reports: list[TimeReport], candidate_us: float) -> None:
+        """The median is what a call takes only if most calls take about that; and host code has its share."""
+        mean_us = statistics.fmean(r.event_us for r in reports)
+        if mean_us > UNEVEN * candidate_us + EARLY_US:
+            raise ClocksDisagree(
+                f"calls take {mean_us:.0f} us on average but {candidate_us:.0f} us in the median: some do "
+                "far more than others"
+            )
+        host_us = self._runner.host_us
+        if host_us > HOST_US + candidate_us:
+            raise Stop(
+                Rejected(
+                    reason="host-time",
+                    evidence=f"host code takes {host_us:.0f} us for each call, kernels {candidate_us:.0f} us",
+                )
+            )
 
     def _agreement(self, reports: list[TimeReport], candidate_us: float) -> float:
         """Work that the events missed shows on the wall clock, or in the launches' own times."""

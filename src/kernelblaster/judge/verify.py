@@ -50,7 +50,6 @@ from kernelblaster.tasks.arrangements import SAFE, Distribution
 from kernelblaster.tasks.values import fill, perturb, shuffle
 
 OUTPUT_POISONS = (0xFF, 0x7F, 0xC1)
-SCRATCH_POISONS = (0xFF, 0x3E, 0x00)
 SMALL_OUTPUT = 1 << 16  # elements, of which PyTorch may have all right by luck
 NEAR = 0.5  # of what is allowed: from there on, the effect of a rounding of the inputs is found out
 FOCUS_STRENGTH = 4.0
@@ -279,7 +278,7 @@ class Verifier:
             layout.raw(tensor).fill_(poison)
         layout.set_guards()
         synchronize(self._device.torch_device)
-        scratch = SCRATCH_POISONS[(self._calls + repeat) % len(SCRATCH_POISONS)]
+        scratch = self._rng.choice((0xFF, 0x00, self._rng.randrange(256)))
         where = f"{case.workload.name} workload {case.workload.sizes}"
         try:
             report = self._runner.call(

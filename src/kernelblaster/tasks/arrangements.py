@@ -65,10 +65,10 @@ WIDE_SCALES: dict[Distribution, tuple[int, int]] = {
     "large": (5, 5),
     "small-scale": (-20, -7),
     "tiny-scale": (-46, -27),
-    "minute-scale": (-80, -60),
+    "minute-scale": (-127, -47),
     "subnormal-scale": (-134, -128),
-    "huge-scale": (17, 22),
-    "vast-scale": (30, 46),
+    "huge-scale": (6, 29),
+    "vast-scale": (30, 60),
 }
 HALF_SCALES: dict[Distribution, tuple[int, int]] = {
     "scaled": (2, 2),

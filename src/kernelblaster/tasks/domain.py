@@ -160,7 +160,8 @@ def _others(value: Any, rng: Random) -> list[Any]:
         return [not value]
     if isinstance(value, int):
         # Some that no byte or half word holds, and neighbours of what they would leave of them.
-        beyond = [value + 2 ** rng.choice((8, 9, 16, 17)) for _ in range(2)]
+        beyond = [value + 2 ** rng.choice((8, 9, 16, 17, 24, 31, 32, 40)) for _ in range(3)]
         return [other for other in (value + 1, value - 1, 2 * value, -value, 0, *beyond) if other != value]
     near = [value * 2 ** rng.uniform(-1, 1) for _ in range(3)] if value else [rng.uniform(-1, 1), 0.5]
+    near += [(value or 1.0) * 2 ** rng.uniform(-12, 12) for _ in range(3)]
     return [*near, -near[0], 0.0] if value else near

@@ -21,15 +21,19 @@ from kernelblaster.records.workload import WorkloadName
 from kernelblaster.tasks.derive import Facts, UnequalSizes, find_small, learn, workload_of
 from kernelblaster.tasks.module_file import ModuleFile
 
-# few: a few hundred kilobytes, no extent below 4; edge: some extents 1, 2 or 3; below: up to the base;
+# few: a few hundred kilobytes, no extent below 4; edge: some extents 1, 2 or 3; round: powers of two and
+# multiples of 128, up to the base; below: up to the base;
 # beside: off by little; above: larger than the base; long: one size far above, another 1, 2 or 3; stretched,
 # around small workloads: one size above the primary one's, all others 1, 2 or 3.
-Kind = Literal["few", "edge", "below", "beside", "above", "long", "stretched"]
+Kind = Literal["few", "edge", "round", "below", "beside", "above", "long", "stretched"]
 POOL = 24
-ROUND: tuple[Kind, ...] = ("few", "edge", "long", "above", "few", "beside", "below", "few", "edge", "long")
+ROUND: tuple[Kind, ...] = (
+    *("few", "edge", "long", "above", "round", "few", "beside", "below", "few", "edge", "long", "round"),
+)
 NAMES: dict[Kind, WorkloadName] = {
     "few": "below",
     "edge": "below",
+    "round": "below",
     "below": "below",
     "beside": "beside",
     "above": "above",
@@ -38,9 +42,10 @@ NAMES: dict[Kind, WorkloadName] = {
 }
 STRETCHED_BYTES = 512 << 10
 STRETCHED = 1.2  # times the primary extent, at most
+MOST_STRETCHED = 6000  # of primary extents: more blocks than that take an emulator too long
 FEW_BYTES = 256 << 10
 LARGEST_SHARE, LARGEST_EXTRA_BYTES = 1.3, 4 << 20  # all tensors together, over the base's
-LONGEST = 2.5  # times the base's extent
+LONGEST = 16.0  # times the base's extent
 SHORT_LONGEST = 8.0  # the same where the base is a small workload
 LIMIT_S = 3.0
 ATTEMPTS = 4  # draws of a kind before it is given up for this round
@@ -125,7 +130,14 @@ class SizeDraws:
         if kind == "stretched":
             limit = max(limit, STRETCHED_BYTES)
         for _ in range(ATTEMPTS):
-            wanted = self._stretch(list(steps)) if kind == "stretched" else self._wish(kind, list(steps))
+            stretchable = [n for n in steps if self._task.primary.sizes[n] <= MOST_STRETCHED]
+            if kind == "stretched" and not stretchable:
+                return None
+            wanted = (
+                self._stretch(list(steps), stretchable)
+                if kind == "stretched"
+                else self._wish(kind, list(steps))
+            )
             while True:
                 stepped = {
                     name: _stepped(extent, self.base.sizes[name], steps[name])
@@ -152,10 +164,10 @@ class SizeDraws:
             return wanted | {largest: max(1, wanted[largest] * 2 // 3)}
         return {n: base[n] + (v - base[n] + 1) // 2 if v > base[n] else v for n, v in wanted.items()}
 
-    def _stretch(self, names: list[str]) -> dict[str, int]:
+    def _stretch(self, names: list[str], stretchable: list[str]) -> dict[str, int]:
         """One size in turn above the primary extent, the others as small as can be."""
         self._picked += 1
-        picked = names[self._picked % len(names)]
+        picked = stretchable[self._picked % len(stretchable)]
         most = self._task.primary.sizes[picked]
         extent = self._rng.randint(most + 2, int(most * STRETCHED) + 8)
         return {name: self._rng.randint(1, 3) for name in names} | {picked: _ragged(self._rng, extent)}
@@ -164,16 +176,19 @@ class SizeDraws:
         """Extents for the free sizes, before it is known whether the module takes them."""
         rng = self._rng
         base = {name: self.base.sizes[name] for name in names}
-        if kind == "beside":
-            return {name: max(1, _beside(rng, extent)) for name, extent in base.items()}
-        if kind == "below":
-            return {n: _ragged(rng, int(v * 2 ** rng.uniform(-3, 0))) for n, v in base.items()}
+        each: dict[Kind, Callable[[int], int]] = {
+            "beside": lambda v: max(1, _beside(rng, v)),
+            "below": lambda v: _ragged(rng, int(v * 2 ** rng.uniform(-3, 0))),
+            "round": lambda v: _round(rng, _log_uniform(rng, 1, v)),
+        }
+        if kind in each:
+            return {name: each[kind](extent) for name, extent in base.items()}
         self._picked += 1  # in turn, so that every size is drawn above the base
         picked = names[self._picked % len(names)]
         if kind == "above":
             wish = {n: _ragged(rng, int(v * rng.uniform(0.7, 1.1))) for n, v in base.items()}
             return wish | {picked: _ragged(rng, int(base[picked] * rng.uniform(1.05, 2.0)) + 1)}
-        wish = {n: _ragged(rng, _log_uniform(rng, min(4, v), min(v, 400))) for n, v in base.items()}
+        wish = {n: _ragged(rng, _log_uniform(rng, min(4, v), v)) for n, v in base.items()}
         if kind == "edge":
             count = rng.randint(1, len(names))
             return wish | {name: rng.randint(1, 3) for name in rng.sample(names, count)}
@@ -242,6 +257,13 @@ def _ragged(rng: Random, extent: int) -> int:
         return extent | 1
     multiple = rng.choice([m for m in (4, 8, 32) if 2 * m <= max(extent, 8)])
     return extent // multiple * multiple + rng.choice((-1, 0, 1))
+
+
+def _round(rng: Random, extent: int) -> int:
+    """A power of two or a multiple of 128, as people choose sizes."""
+    if extent < 128 or rng.random() < 0.5:
+        return 1 << (extent.bit_length() - 1)
+    return extent // 128 * 128
 
 
 def _beside(rng: Random, extent: int) -> int:

@@ -72,6 +72,8 @@ class Call:
 
 
 class FakeRunner:
+    host_us = 0.0
+
     def __init__(self, device: "FakeDevice", body: Body, duration_us: float) -> None:
         self._device = device
         self._body = body

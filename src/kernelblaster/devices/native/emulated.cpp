@@ -178,7 +178,9 @@ void do_repeat(std::istringstream& words) {
 
 // --- one operation after the other ------------------------------------------------------------------
 bool held(uint64_t address, uint64_t bytes, bool writing, const Mapped& mine, const Replay& replay) {
-  auto inside = [&](uint64_t start, uint64_t size) { return address >= start && address - start + bytes <= size; };
+  auto inside = [&](uint64_t start, uint64_t size) {
+    return address >= start && address - start <= size && bytes <= size - (address - start);
+  };
   for (const Range& tensor : mine.tensors)
     if (inside(tensor.address, tensor.bytes)) return tensor.writable || !writing;
   for (auto [start, size] : replay.scratch)

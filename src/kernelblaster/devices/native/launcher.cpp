@@ -7,9 +7,10 @@
 //   map ID N (SLOT AT WRITABLE ADDRESS BYTES NAME)...    a slot at an address; the tensor within it
 //   list ID COUNT               COUNT lines of a launch list follow; its scratch memory is mapped
 //   drop ID                     forget the list and the mappings of that number
-//   call ID POISON ACCOUNT RESTORE      replay it once; scratch filled with byte POISON; with ACCOUNT 1, each piece of
-//                               work timed; with RESTORE 1, global variables as they were at first
-//   time ID RESTORE             cold L2, then replay it between two events
+//   call ID POISON ACCOUNT RESTORE COLD      replay it once; scratch filled with byte POISON; with ACCOUNT 1, each piece
+//                               of work timed; with RESTORE 1, global variables as they were at first; with COLD 1, after
+//                               the L2 cache was emptied
+//   time ID POISON              globals restored, cold L2, then replay it between two events
 //   again ID COUNT              replay it COUNT times without a pause, timed from outside
 //   profile ID                  once to warm up, once between profiler marks
 //   fact QUESTION               what the recorder asked
@@ -299,7 +300,7 @@ void replay(List& list, bool accounting, int poison = -1) {
     }
     CUresult error = play(ready, first);
     if (timed) cudaEventRecord(ready.end, stream);
-    if (ready.o.works()) first = false;
+    if (ready.o.kind == Operation::Launch) first = false;   // what precedes the first one is not the candidate's
     if (error) {
       list.error = std::string(ready.o.title()) + ": " + name_of(error);
       return;
@@ -345,18 +346,21 @@ List* find(std::istringstream& words) {
   return found == lists.end() ? nullptr : &found->second;
 }
 
-void fill_scratch(const List& list, int poison) {
-  for (const Mapping& one : list.scratch) driver().cuMemsetD8Async(one.address, (unsigned char)poison, one.bytes, stream);
+// Scratch memory of every list that is mapped: nothing that an earlier call left there is there for the next.
+void fill_scratch(int poison) {
+  for (const auto& [id, list] : lists)
+    for (const Mapping& one : list.scratch) driver().cuMemsetD8Async(one.address, (unsigned char)poison, one.bytes, stream);
 }
 
 void do_call(std::istringstream& words) {
   List* list = find(words);
   if (!list) return;
-  int poison = -1, accounting = 0, restore = 1;
-  words >> poison >> accounting >> restore;
+  int poison = 0, accounting = 0, restore = 1, cold = 0;
+  words >> poison >> accounting >> restore >> cold;
   if (list->error.empty()) {
     if (restore) restore_globals();
-    fill_scratch(*list, poison < 0 ? 0xa5 : poison);
+    fill_scratch(poison);
+    if (cold) flush_cache();
     replay(*list, accounting != 0, accounting ? -1 : poison);
     await(*list);
   }
@@ -367,11 +371,11 @@ void do_time(std::istringstream& words) {
   List* list = find(words);
   if (!list) return;
   double wall = 0;
-  int restore = 1;
-  words >> restore;
+  int poison = 0;
+  words >> poison;
   if (list->error.empty()) {
-    if (restore) restore_globals();
-    fill_scratch(*list, 0xa5);
+    restore_globals();
+    fill_scratch(poison);
     driver().cuCtxResetPersistingL2Cache();
     cudaDeviceSynchronize();
     double start = now_us();
@@ -413,7 +417,7 @@ void do_profile(std::istringstream& words) {
   if (!list) return;
   for (int round = 0; round < 2 && list->error.empty(); ++round) {
     restore_globals();
-    fill_scratch(*list, 0xa5);
+    fill_scratch(0xa5);
     await(*list);
     if (round) cudaProfilerStart();
     replay(*list, false);
@@ -436,7 +440,7 @@ void do_fact(std::istringstream& words) {
   channel.answer("\"value\": " + std::to_string(value));
 }
 
-std::string prepare(size_t bytes) {
+std::string prepare(size_t bytes, uint64_t window, uint64_t window_bytes) {
   flush_bytes = bytes;
   auto check = [](cudaError_t error, const char* what) {
     return error == cudaSuccess ? std::string() : std::string(what) + ": " + cudaGetErrorString(error);
@@ -444,7 +448,7 @@ std::string prepare(size_t bytes) {
   std::string error = check(cudaSetDevice(0), "device");
   if (error.empty()) error = check(cudaFree(nullptr), "device");
   if (error.empty()) error = check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-  if (error.empty()) error = reserve_window();
+  if (error.empty()) error = reserve_window(window, window_bytes);
   for (cudaEvent_t* event : {&flush_begin, &call_begin, &call_end}) cudaEventCreate(event);
   if (error.empty()) error = check(cudaMalloc((void**)&flush_data, flush_bytes), "flush memory");
   if (error.empty()) error = check(cudaMalloc((void**)&sink, 4), "flush memory");
@@ -467,11 +471,11 @@ std::string prepare(size_t bytes) {
 
 }  // namespace
 
-// launcher FLUSH_BYTES [SOCKET]: under a tool, the socket's path.
+// launcher FLUSH_BYTES WINDOW WINDOW_BYTES [SOCKET]: under a tool, the socket's path.
 int main(int argc, char** argv) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (argc < 2 || !channel.open_at(argc > 2 ? argv[2] : nullptr)) return 2;
-  std::string error = prepare(strtoull(argv[1], nullptr, 10));
+  if (argc < 4 || !channel.open_at(argc > 4 ? argv[4] : nullptr)) return 2;
+  std::string error = prepare(strtoull(argv[1], nullptr, 10), strtoull(argv[2], nullptr, 10), strtoull(argv[3], nullptr, 10));
   if (!error.empty()) {
     channel.fail(error);
     return 4;

@@ -35,8 +35,8 @@ struct Mapping {
   CUmemGenericAllocationHandle memory;
 };
 
-// All addresses that a candidate is given lie in one reserved window, at the same place in every process.
-std::string reserve_window();
+// All addresses that a candidate is given lie in one reserved window, at the place that the judge chose.
+std::string reserve_window(uint64_t begin, uint64_t bytes);
 // The judge's memory, from descriptors; then any of it at an address, read-only unless `writable`.
 std::string take_slots(const std::vector<uint64_t>& sizes, std::deque<int>& descriptors);
 std::string map_slot(size_t slot, uint64_t at, bool writable, std::vector<Mapping>* here);

@@ -6,7 +6,6 @@
 
 #include "launcher.h"
 #include "recording.h"
-#include "window.h"
 
 namespace {
 
@@ -45,12 +44,12 @@ std::string name_of(CUresult error) {
   return std::string(name) + ", " + text;
 }
 
-std::string reserve_window() {
+std::string reserve_window(uint64_t begin, uint64_t bytes) {
   if (!driver().cuMemMap || !driver().cuMemAddressReserve) return "this driver cannot map memory at chosen addresses";
   CUdeviceptr at = 0;
-  CUresult error = driver().cuMemAddressReserve(&at, window::kBytes, 0, window::kBegin, 0);
+  CUresult error = driver().cuMemAddressReserve(&at, bytes, 0, begin, 0);
   if (error) return "window: " + name_of(error);
-  return at == window::kBegin ? "" : "window: the addresses are taken";
+  return at == begin ? "" : "window: the addresses are taken";
 }
 
 std::string take_slots(const std::vector<uint64_t>& sizes, std::deque<int>& descriptors) {

@@ -5,9 +5,9 @@
 //   request on standard input:   BYTES LIMIT_S JOBS\n, then BYTES of text: the common lines, a line "jobs", and a line
 //                                for each job: a call, or several of which the last is recorded
 //   first on standard output:    ready GAPS\n, where GAPS says what of the sandbox is not to be had here
-//   answer on standard output:   for each job, in order: STATUS BYTES\n and the list. STATUS is what waitpid told, or
+//   answer on standard output:   for each job, in order: STATUS BYTES SECONDS\n and the list. STATUS is what waitpid told, or
 //                                "late" where the limit had passed, or "skipped" where another one did not end well.
-// Common lines: folder PATH / object NAME / memory BYTES / gpu MEMORY NAME / attribute NUMBER VALUE / window BEGIN BYTES /
+// Common lines: folder PATH / object NAME / memory BYTES / gpu MEMORY NAME / attribute NUMBER VALUE / window BEGIN BYTES / elsewhere BEGIN BYTES /
 // kernel NAME REGISTERS SHARED LOCAL CONSTANT THREADS (OFFSET BYTES)... / global NAME ADDRESS BYTES / fact VALUE QUESTION.
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -60,6 +60,7 @@ Common read_common(const char* text, size_t bytes) {
     else if (kind == "gpu") { words >> request.device_memory; std::getline(words >> std::ws, request.gpu_name); }
     else if (kind == "attribute") { int which = 0; words >> which >> request.attributes[which]; }
     else if (kind == "window") words >> request.window >> request.window_bytes;
+    else if (kind == "elsewhere") words >> request.elsewhere >> request.elsewhere_bytes;
     else if (kind == "global") { Global g; words >> name >> g.address >> g.bytes; request.globals[name] = g; }
     else if (kind == "fact") { int64_t value; words >> value; std::getline(words >> std::ws, name); request.facts[name] = value; }
     else if (kind == "kernel") {
@@ -155,7 +156,7 @@ __attribute__((noinline)) void clear_stack() {
 struct Job {
   pid_t pid = -1;
   int from = -1;
-  double deadline = 0;
+  double deadline = 0, begun = 0, took_s = 0;
   std::string list, status;
 };
 
@@ -166,6 +167,7 @@ void finish(Job& job, bool late) {
   int status = 0;
   waitpid(job.pid, &status, 0);
   job.status = late ? "late" : std::to_string(status);
+  job.took_s = now_s() - job.begun;
 }
 
 // Past stdio, whose buffers would stay behind.
@@ -207,7 +209,8 @@ void serve(char* text, size_t bytes, double limit_s, size_t count) {
       }
       close(ends[1]);
       job.from = ends[0];
-      job.deadline = now_s() + limit_s;
+      job.begun = now_s();
+      job.deadline = job.begun + limit_s;
       ++started, ++running;
     }
     std::vector<pollfd> waiting;
@@ -244,7 +247,7 @@ void serve(char* text, size_t bytes, double limit_s, size_t count) {
     job.status = "skipped";
   }
   for (auto& job : jobs) {
-    answer(job.status + " " + std::to_string(job.list.size()) + "\n");
+    answer(job.status + " " + std::to_string(job.list.size()) + " " + std::to_string(job.took_s) + "\n");
     answer(job.list);
   }
 }

@@ -46,6 +46,7 @@ struct Request {
   std::string gpu_name;
   uint64_t device_memory = 0;
   uint64_t window = 0, window_bytes = 0;            // device addresses lie here, those of globals included
+  uint64_t elsewhere = 0, elsewhere_bytes = 0;      // or here
   uint64_t scratch = 0;                             // where scratch memory begins
   bool scratch_at_end = false;                      // the first block lies at the end of its mapping, the next at the begin ...
   uint64_t stream = 0;

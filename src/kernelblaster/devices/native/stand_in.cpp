@@ -53,7 +53,8 @@ std::map<const void*, std::string> kernel_names, global_names;
 std::map<uint64_t, uint64_t> scratch;   // held: address to bytes
 uint64_t next_scratch = 0;
 int allocated = 0;
-unsigned maps = 0;
+std::vector<std::string> definitions;   // of tensor maps, over all calls of this process
+std::map<uint64_t, unsigned> used;      // those that this call uses, numbered by their first use
 cudaError_t last_error = cudaSuccess;
 
 int violations = 0, errors = 0;
@@ -79,7 +80,8 @@ void check_stream(cudaStream_t stream, const std::string& what) {
 
 bool on_device(const void* pointer) {
   uint64_t address = (uint64_t)(uintptr_t)pointer;
-  return address >= request.window && address - request.window < request.window_bytes;
+  return (address >= request.window && address - request.window < request.window_bytes) ||
+         (address >= request.elsewhere && address - request.elsewhere < request.elsewhere_bytes);
 }
 
 std::string hex(const void* data, size_t bytes) {
@@ -113,6 +115,20 @@ int64_t fact(const std::string& question) {
   put("ask " + question);
   hand_over();
   _exit(0);
+}
+
+// Writes down what the tensor maps in these bytes were asked to be, the first time that a call uses them, and numbers
+// them by that: a map that was made in an earlier call counts as if it had been made in this one.
+void use_maps(void* data, size_t bytes) {
+  for (size_t at = 0; at + sizeof(CUtensorMap) <= bytes; at += 64) {
+    uint64_t words[3];
+    memcpy(words, (char*)data + at, sizeof words);
+    if (words[0] != kMark[0] || words[1] != kMark[1] || words[2] >= definitions.size()) continue;
+    auto [place, fresh] = used.insert({words[2], (unsigned)used.size()});
+    if (fresh) put("tensormap " + std::to_string(place->second) + " " + definitions[words[2]]);
+    words[2] = place->second;
+    memcpy((char*)data + at, words, sizeof words);
+  }
 }
 
 struct Configuration {
@@ -149,6 +165,7 @@ cudaError_t launch(const void* function, const Configuration& c, void** argument
   std::string buffer(bytes, '\0');
   for (size_t i = 0; i < kernel->parameters.size(); ++i)
     memcpy(&buffer[kernel->parameters[i].first], arguments[i], kernel->parameters[i].second);
+  use_maps(&buffer[0], buffer.size());
   std::ostringstream line;
   line << "launch " << name << ' ' << c.grid.x << ' ' << c.grid.y << ' ' << c.grid.z << ' ' << c.block.x << ' '
        << c.block.y << ' ' << c.block.z << ' ' << c.shared << ' ' << (c.cooperative | c.dependent << 1) << ' '
@@ -171,6 +188,7 @@ cudaError_t copied(void* target, size_t target_pitch, const void* source, size_t
     violation("a copy to the host");
     return failed(cudaErrorInvalidValue, "[memcpy]: not to device memory");
   }
+  if (!width || !height) return cudaSuccess;
   if (on_device(source)) {
     std::ostringstream line;
     line << "copy " << (uint64_t)(uintptr_t)target << ' ' << target_pitch << ' ' << (uint64_t)(uintptr_t)source << ' '
@@ -183,16 +201,18 @@ cudaError_t copied(void* target, size_t target_pitch, const void* source, size_t
       write_all("violation a copy of " + std::to_string(width) + " bytes from the host\nend\n");
       _exit(0);
     }
+    std::string bytes((const char*)source + row * source_pitch, width);
+    use_maps(&bytes[0], bytes.size());
     put("upload " + std::to_string((uint64_t)(uintptr_t)target + row * target_pitch) + " " +
-        hex((const char*)source + row * source_pitch, width));
+        hex(bytes.data(), bytes.size()));
   }
   return cudaSuccess;
 }
 
 CUresult encoded(CUtensorMap* map, const std::string& what) {
-  uint64_t words[16] = {kMark[0], kMark[1], maps};
+  uint64_t words[16] = {kMark[0], kMark[1], definitions.size()};
   memcpy(map, words, sizeof words);
-  put("tensormap " + std::to_string(maps++) + " " + what);
+  definitions.push_back(what);
   return CUDA_SUCCESS;
 }
 
@@ -211,7 +231,7 @@ void recording::begin_call() {
   scratch.clear();
   next_scratch = 0;
   allocated = violations = errors = 0;
-  maps = 0;
+  used.clear();
   last_error = cudaSuccess;
 }
 
@@ -312,6 +332,7 @@ cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
 cudaError_t cudaMemset2DAsync(void* pointer, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream) {
   check_stream(stream, "[memset]");
   if (!on_device(pointer)) return failed(cudaErrorInvalidValue, "[memset]: not of device memory");
+  if (!width || !height) return cudaSuccess;
   std::ostringstream line;
   line << "fill " << (uint64_t)(uintptr_t)pointer << ' ' << pitch << ' ' << (value & 255) << ' ' << width << ' ' << height;
   put(line.str());
@@ -367,6 +388,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* a, const void* function) {
   a->ptxVersion = a->binaryVersion =
       10 * attribute(cudaDevAttrComputeCapabilityMajor, 9) + attribute(cudaDevAttrComputeCapabilityMinor, 0);
   a->maxDynamicSharedSizeBytes = kernel->dynamic_limit;
+  a->preferredShmemCarveout = -1;
   return cudaSuccess;
 }
 cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSuccess; }
