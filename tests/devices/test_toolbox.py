@@ -15,7 +15,7 @@ TOOL = ["/usr/bin/env"]
 LAUNCHER = """#!{python}
 import os, socket, sys, time
 channel = socket.socket(socket.AF_UNIX)
-channel.connect(sys.argv[2])
+channel.connect(sys.argv[4])
 time.sleep(0.3)
 channel.sendall(b'{{"ready": true}}\\n')
 with open("{folder}/started", "a") as file:

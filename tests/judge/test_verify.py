@@ -47,7 +47,8 @@ def test_a_variance_that_cancels(bench) -> None:  # type: ignore[no-untyped-def]
         call["out"].copy_(result * call["norm_weight"] + call["norm_bias"])
 
     outcome = bench.verify(body)
-    assert isinstance(outcome, Incorrect) and "shifted" in outcome.evidence
+    assert isinstance(outcome, Incorrect)
+    assert "shifted" in outcome.evidence or "far" in outcome.evidence
 
 
 def test_nothing_written(bench) -> None:  # type: ignore[no-untyped-def]
