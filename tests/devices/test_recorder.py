@@ -17,12 +17,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelblaster.devices import window
-from kernelblaster.devices.device import Arena, CandidateDied, CandidateHung, Nondeterministic, Pointer
+from kernelblaster.devices.device import (
+    Arena,
+    CandidateDied,
+    CandidateHung,
+    GpuFacts,
+    Nondeterministic,
+    Pointer,
+)
 from kernelblaster.devices.device_code import OBJECT, PTX, DeviceCode, device_code
 from kernelblaster.devices.launch_list import Launch, LaunchList, Unreadable, parse
 from kernelblaster.devices.native_build import recorder_executable
 from kernelblaster.devices.player_process import PlayerProcess
-from kernelblaster.devices.recorder import Call, GpuFacts, Recordable, Recorder
+from kernelblaster.devices.recorder import Call, Recordable, Recorder
 from kernelblaster.devices.replay import ReplayRunner
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.compile import Binary, compile_candidate

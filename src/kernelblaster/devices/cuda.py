@@ -16,11 +16,11 @@ import torch
 from kernelblaster.devices import activity, ncu, sanitizer, window
 from kernelblaster.devices.clocks import sm_clock_mhz
 from kernelblaster.devices.cuda_memory import SharedSlots
-from kernelblaster.devices.device import Arena, CandidateDied, CandidateHung, ProfileJob, Slot
+from kernelblaster.devices.device import Arena, CandidateDied, CandidateHung, GpuFacts, ProfileJob, Slot
 from kernelblaster.devices.device_code import CUBIN
 from kernelblaster.devices.native_build import launcher_executable
 from kernelblaster.devices.player_process import PlayerPool, PlayerProcess, start_player
-from kernelblaster.devices.recorder import GpuFacts, Recorder
+from kernelblaster.devices.recorder import Recorder
 from kernelblaster.devices.replay import ReplayRunner
 from kernelblaster.devices.specs import GpuSpec, spec_named
 from kernelblaster.devices.toolbox import Toolbox
@@ -71,6 +71,7 @@ class CudaDevice:
         options = [str(FLUSH_BYTES), str(window.BEGIN), str(window.BYTES)]
         self._pool = PlayerPool(lambda: start_player(executable, options, environment), spares)
         self._toolbox = Toolbox(executable, environment, self._loaded)
+        self.facts: GpuFacts | None = None  # as soon as a launcher has told them
         self._memory: SharedSlots | None = None
         self._arena: Arena | None = None
         self._driver = ctypes.CDLL("libcuda.so.1")
@@ -114,7 +115,7 @@ class CudaDevice:
         assert self._memory is not None, "arena() comes first"
         told = player.wait_ready()
         attributes = {int(number): int(value) for number, value in told["attributes"].items()}
-        gpu = GpuFacts(str(told["name"]), int(told["memory"]), attributes)
+        gpu = self.facts = GpuFacts(str(told["name"]), int(told["memory"]), attributes)
         limit_s = settings().call_limit_s
 
         def answer(question: str) -> int:

@@ -18,6 +18,15 @@ from kernelblaster.records.profile import Depth
 
 
 @dataclass(frozen=True)
+class GpuFacts:
+    """What host code may ask about the GPU: device attributes by their number (`cudaDeviceAttr`)."""
+
+    name: str
+    memory_bytes: int
+    attributes: dict[int, int]
+
+
+@dataclass(frozen=True)
 class Slot:
     """A part of the arena with a mapping of its own: one tensor lies in it at a time."""
 
@@ -161,6 +170,11 @@ class Device(Protocol):
 
     @property
     def modelled(self) -> bool: ...
+
+    @property
+    def facts(self) -> "GpuFacts | None":
+        """What host code is told about the GPU, where there is one."""
+        ...
 
     @property
     def protects_inputs(self) -> bool:

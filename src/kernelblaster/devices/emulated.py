@@ -17,6 +17,7 @@ from kernelblaster.devices.device import (
     BatchReport,
     CallReport,
     CandidateDied,
+    GpuFacts,
     ProfileJob,
     Slot,
     TimeReport,
@@ -27,7 +28,7 @@ from kernelblaster.devices.modelled_profile import modelled_profile
 from kernelblaster.devices.native_build import emulating_player
 from kernelblaster.devices.occupancy import blocks_per_multiprocessor, capability, limits_of
 from kernelblaster.devices.player_process import PlayerProcess, start_player
-from kernelblaster.devices.recorder import GpuFacts, Recorder
+from kernelblaster.devices.recorder import Recorder
 from kernelblaster.devices.replay import ReplayRunner
 from kernelblaster.devices.specs import GpuSpec, gpu_specs
 from kernelblaster.devices.window import rounded
@@ -45,19 +46,21 @@ CLUSTERS_SINCE = 9  # compute capability
 
 
 class EmulatedDevice:
-    """The PTX machine as a device. `gpu` is the one it stands for: a name, or a specification."""
+    """The PTX machine as a device. `gpu` is the one it stands for: a name, or a specification. `facts` are
+    what host code is told about it; those of a real GPU, where it stands in for one that is there."""
 
     modelled = True
     protects_inputs = False
+    facts = None
     torch_device = torch.device("cpu")
 
-    def __init__(self, gpu: str | GpuSpec = DEFAULT_GPU) -> None:
+    def __init__(self, gpu: str | GpuSpec = DEFAULT_GPU, facts: GpuFacts | None = None) -> None:
         if isinstance(gpu, str) and gpu not in gpu_specs():
             raise KernelBlasterError(f"GPU {gpu} is not one of {', '.join(gpu_specs())}.")
         self.spec: GpuSpec = gpu_specs()[gpu] if isinstance(gpu, str) else gpu
         self._executable = emulating_player()
         self._recorder = Recorder()
-        self._gpu = _facts(self.spec)
+        self._gpu = facts or _facts(self.spec)
         self._memory: int | None = None  # descriptor of the file behind the arena
         self._arena: Arena | None = None
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernelblaster.devices import window
-from kernelblaster.devices.device import Argument, CandidateDied, CandidateHung, Pointer
+from kernelblaster.devices.device import Argument, CandidateDied, CandidateHung, GpuFacts, Pointer
 from kernelblaster.devices.device_code import OBJECT, DeviceCode
 from kernelblaster.devices.launch_list import LaunchList, Unreadable, parse
 from kernelblaster.devices.native_build import recorder_executable
@@ -24,15 +24,6 @@ from kernelblaster.errors import DeviceLost, KernelBlasterError
 HOST_MEMORY_BYTES = 4 << 30
 START_LIMIT_S = 30.0
 MARGIN_S = 10.0  # for the recorder itself, beyond what its children may take
-
-
-@dataclass(frozen=True)
-class GpuFacts:
-    """What host code may ask about the GPU: device attributes by their number (`cudaDeviceAttr`)."""
-
-    name: str
-    memory_bytes: int
-    attributes: dict[int, int]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from kernelblaster.devices.device import (
     CallReport,
     CandidateDied,
     CandidateHung,
+    GpuFacts,
     Nondeterministic,
     Pointer,
     TimeReport,
@@ -25,7 +26,7 @@ from kernelblaster.devices.device import (
 from kernelblaster.devices.device_code import device_code
 from kernelblaster.devices.launch_list import LaunchList
 from kernelblaster.devices.player_process import PlayerProcess
-from kernelblaster.devices.recorder import Call, GpuFacts, Recordable, Recorder
+from kernelblaster.devices.recorder import Call, Recordable, Recorder
 
 MOST_QUESTIONS = 16
 RECORD_LIMIT_S = 5.0  # for host code that does nothing but plan launches
@@ -156,12 +157,12 @@ class ReplayRunner:
         lists = [result for result in results if isinstance(result, LaunchList)]
         found: list[LaunchList] = []
         for call, alone, again, away in zip(calls, lists[::3], lists[1::3], lists[2::3], strict=True):
-            ways = self._ways(repeated[3 * len(found) + 2].arguments, call.arguments)
-            later = (again, away.moved(ways))
+            ways = self._ways(call.arguments, repeated[3 * len(found) + 2].arguments)
+            same = alone.does_as(again) and alone.moved(ways).does_as(away)
             if alone.unloadable is not None:
                 raise CandidateDied(f"load: {alone.unloadable}")
-            asking = next((one for one in (alone, *later) if one.question is not None), None)
-            if asking is None and not all(alone.does_as(one) for one in later):
+            asking = next((one for one in (alone, again, away) if one.question is not None), None)
+            if asking is None and not same:
                 raise Nondeterministic("a second call with the same arguments launches something else")
             found.append(asking or self._checked(alone, call.arguments))
         seconds = self._recorder.seconds

@@ -52,11 +52,12 @@ FAINT: tuple[Distribution, ...] = (
 LONG: tuple[Distribution, ...] = ("peak", "rising", "level", "beginning", "end", "sorted", "padded", "ramp")
 # What repeats one value: a sum from left to right then errs in one direction with every term.
 REPEATING: tuple[Distribution, ...] = ("zeros", "equal", "zero-rows", "padded", "one-hot", "spiky")
-STRICT: tuple[Distribution, ...] = ("written", "scaled", "large", "shifted", "ramp")
+STRICT: tuple[Distribution, ...] = ("written", "scaled", "large", "shifted")
 MOVED: tuple[Distribution, ...] = ("scaled", "negated", "shifted", "large")
 ALONE = 0.4  # how often an input keeps its own values where another one is rearranged
 EDGES = 4  # plans have so many cases with extents 1, 2 or 3, or with round ones
-SCALARS = 2
+SCALARS = 5
+AT_LARGE = 5  # kinds of values that come at the primary sizes too, and three at other large ones
 ABOVE = 3  # sizes that are larger than the base's, each in one case
 LENIENCE, REPEATED = 3.0, 8  # what rearranged values are allowed over others; the longest row over this
 ROUNDS = 4  # where nothing is timed, so many calls with other values at the same addresses
@@ -214,7 +215,13 @@ class _Plan:
         but for what follows a row's beginning."""
         sizes, rng = self._sizes, self._rng
         free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
-        above = [rng.choice(drawn) for name in free if (drawn := sizes.above(name))]
+        above = []
+        for name in free:
+            drawn = sizes.above(name)
+            if drawn and rng.random() < 0.5:  # the longest
+                above.append(max(drawn, key=lambda w: w.sizes[name]))
+            elif drawn:
+                above.append(rng.choice(drawn))
         larger = [rng.choice(drawn)] if (drawn := sizes.of("beside")) else []
         larger += [sizes.base, *rng.sample(above, min(ABOVE, len(above)))]
         if self._small:
@@ -231,7 +238,7 @@ class _Plan:
                 self._kinds.remove(chosen)
             found.append(self._case(workload, chosen))
         # What is right for small tensors only: any kind of values, and scalars, at large ones too.
-        for workload in (sizes.base, rng.choice(larger)):
+        for workload in (*[sizes.base] * AT_LARGE, *(rng.choice(larger) for _ in range(3))):
             kinds = [k for k in self._all if k not in PLANTED] if workload is sizes.base else self._all
             found.append(self._case(workload, rng.choice(kinds or ["written"])))
         if self._domain.scalars:

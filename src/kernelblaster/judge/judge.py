@@ -394,7 +394,7 @@ class Judge:
         """What the emulator holds against a candidate; else a note on what it checked."""
         self.options.progress("checking on the PTX machine")
         if self._filter is None:
-            self._filter = OrderCheck(self.device.spec)
+            self._filter = OrderCheck(self.device.spec, self.device.facts)
         return self._filter.look(task, binary)
 
     def _judge(self, prepared: _Prepared, binary: Binary, draw: Draw) -> dict[str, object]:

@@ -3,7 +3,7 @@ access, the order of memory between blocks, warps and dependent launches, and co
 
 import random
 
-from kernelblaster.devices.device import CandidateDied, CandidateHung
+from kernelblaster.devices.device import CandidateDied, CandidateHung, GpuFacts
 from kernelblaster.devices.emulated import EmulatedDevice
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.errors import KernelBlasterError
@@ -18,15 +18,16 @@ from kernelblaster.tasks.size_draws import SizeDraws
 
 CHECKED = "memory order: checked on the PTX machine at small workloads"
 NOT_CHECKED = "memory order: not checked: "
-STRETCHED = 2  # sizes beside the small workload
+OTHERS = 2  # drawn sizes of each sort beside the small workload
 
 
 class OrderCheck:
-    """Looks at candidates for the GPU `spec` without using it. It says nothing about results, which a GPU has
-    compared already."""
+    """Looks at candidates for the GPU `spec`, of which host code is told the `facts`, without using it. It
+    says nothing about results, which a GPU has compared already."""
 
-    def __init__(self, spec: GpuSpec) -> None:
+    def __init__(self, spec: GpuSpec, facts: GpuFacts | None = None) -> None:
         self._spec = spec
+        self._facts = facts
         self._device: EmulatedDevice | None = None
         self._baselines: dict[str, Baseline] = {}
         self._sizes: dict[str, SizeDraws] = {}
@@ -35,8 +36,10 @@ class OrderCheck:
         """What the machine holds against a candidate; else a note on what was checked, or why it was not."""
         try:
             findings = self._findings(task, binary)
-        except (KernelBlasterError, CandidateDied, CandidateHung) as error:
+        except (KernelBlasterError, CandidateHung) as error:
             return f"{NOT_CHECKED}{error}"
+        except CandidateDied as error:
+            return Rejected(reason="fails-on-the-machine", evidence=f"right on the GPU, but there: {error}")
         if findings:
             return Rejected(reason=findings[0].split(" ")[0], evidence="\n".join(findings[:5]))
         return CHECKED
@@ -60,7 +63,7 @@ class OrderCheck:
     def _findings(self, task: Task, binary: Binary) -> list[str]:
         workload = small_workload(task)
         if self._device is None:
-            self._device = EmulatedDevice(self._spec)
+            self._device = EmulatedDevice(self._spec, self._facts)
         device = self._device
         if task.digest not in self._baselines:
             self._baselines[task.digest] = (
@@ -71,8 +74,10 @@ class OrderCheck:
             self._sizes[task.digest] = SizeDraws(task, small=True, most_bytes=LARGEST_BYTES)
         baseline = self._baselines[task.digest]
         # Long rows take other ways through a kernel: one extent as large as the primary one's, too.
-        stretched = self._sizes[task.digest].of("stretched")
-        workloads = [workload, *random.sample(stretched, min(STRETCHED, len(stretched)))]
+        sizes = self._sizes[task.digest]
+        workloads = [workload]
+        for drawn in (sizes.of("stretched"), sizes.of("few", "long", "above")):
+            workloads += random.sample(drawn, min(OTHERS, len(drawn)))
         device.arena(slot_bytes(task.signature, workloads))
         runner = device.start(binary.path)
         try:

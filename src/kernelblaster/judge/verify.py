@@ -120,7 +120,7 @@ def _allowed(samples: Sequence[_Sample]) -> Errors:
     condition = pooled(moved) if moved else None
     first = samples[0]
     found = bound(pooled(own) if own else None, condition, dtype, first.count, first.terms)
-    return Errors(**{m: getattr(found, m) * (1 if m == "lost" else first.lenience) for m in MEASURES})
+    return Errors(**{m: getattr(found, m) * first.lenience for m in MEASURES})
 
 
 class Verifier:

@@ -339,6 +339,8 @@ def _planted(
         value = {"nan": float("nan"), "infinite": sign * float("inf"), "planted-high": large}
         at = rows.position == rng.randrange(total)
         values[at] = value.get(distribution, -large)
+        if rng.random() < 0.2:  # and now and then a whole row
+            values[rows.row == rng.randrange(rows.count)] = value.get(distribution, -large)
     return values
 
 

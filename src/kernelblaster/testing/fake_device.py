@@ -119,6 +119,7 @@ class FakeDevice:
     name = "fake"
     modelled = False
     protects_inputs = False
+    facts = None
     torch_device = torch.device("cpu")
 
     def __init__(self, signature: Signature, reference_us: float = 100.0, seed: int = 0) -> None:
