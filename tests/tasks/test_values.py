@@ -91,7 +91,7 @@ def test_structure_within_rows() -> None:
     fill(target, pool, "rising", WORKLOAD, 3)
     assert float(target[0].abs().mean()) * 8 < float(target[-1].abs().mean())
     fill(target, pool, "nan", WORKLOAD, 3)
-    assert 1 <= int(target.isnan().sum()) <= 3
+    assert 1 <= int(target.isnan().sum()) <= 3 * 64  # up to three places, or whole rows
 
 
 def test_extreme_indices_and_masks() -> None:

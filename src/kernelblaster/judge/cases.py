@@ -57,7 +57,7 @@ MOVED: tuple[Distribution, ...] = ("scaled", "negated", "shifted", "large")
 ALONE = 0.4  # how often an input keeps its own values where another one is rearranged
 EDGES = 4  # plans have so many cases with extents 1, 2 or 3, or with round ones
 SCALARS = 5
-AT_LARGE = 5  # kinds of values that come at the primary sizes too, and three at other large ones
+AT_LARGE = 5  # kinds of values that come at the primary sizes too, and half as many at other large ones
 ABOVE = 3  # sizes that are larger than the base's, each in one case
 LENIENCE, REPEATED = 3.0, 8  # what rearranged values are allowed over others; the longest row over this
 ROUNDS = 4  # where nothing is timed, so many calls with other values at the same addresses
@@ -238,7 +238,8 @@ class _Plan:
                 self._kinds.remove(chosen)
             found.append(self._case(workload, chosen))
         # What is right for small tensors only: any kind of values, and scalars, at large ones too.
-        for workload in (*[sizes.base] * AT_LARGE, *(rng.choice(larger) for _ in range(3))):
+        often = 2 if self._small else AT_LARGE  # where all sizes are small, that is nothing special
+        for workload in (*[sizes.base] * often, *(rng.choice(larger) for _ in range(often // 2))):
             kinds = [k for k in self._all if k not in PLANTED] if workload is sizes.base else self._all
             found.append(self._case(workload, rng.choice(kinds or ["written"])))
         if self._domain.scalars:

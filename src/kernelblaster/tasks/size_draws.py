@@ -42,7 +42,7 @@ NAMES: dict[Kind, WorkloadName] = {
 }
 STRETCHED_BYTES = 512 << 10
 STRETCHED = 1.2  # times the primary extent, at most
-MOST_STRETCHED = 6000  # of primary extents: more blocks than that take an emulator too long
+MOST_STRETCHED = 1100  # of primary extents: more blocks than that take an emulator too long
 FEW_BYTES = 256 << 10
 LARGEST_SHARE, LARGEST_EXTRA_BYTES = 1.3, 4 << 20  # all tensors together, over the base's
 LONGEST = 16.0  # times the base's extent
