@@ -87,7 +87,6 @@ WRONG = {
         "softmax",
         SOFTMAX.format(scale="(float)alpha", known="cols", length="(cols < 150 ? cols : 150)"),
     ),
-    "the variance about a row's beginning": ("norm", NORM.format(known="1")),
     "no case for a row of zeros": ("unit", UNIT.format("x[c] * rsqrtf(squares)")),
     "no tiny norms": ("unit", UNIT.format("x[c] / sqrtf(squares + 1e-12f)")),
     "never negative": ("abs", EACH.format("x[c]")),

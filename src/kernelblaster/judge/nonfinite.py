@@ -4,7 +4,8 @@ An output must be NaN or infinite where the float64 reference is and where it de
 it must be right where the reference is finite. Nothing is demanded where the reference is not finite only
 because it multiplies by zero (a diagonal matrix written out), and of whole numbers that depend on a NaN.
 Infinity and NaN may stand for each other: operands that are split into two parts turn one into the other, and
-so does a running mean; so NaN may also stand where an infinity would have led to a finite number. Where PyTorch's implementations of attention disagree, none is the right one.
+so does a running mean; so NaN may also stand where an infinity would have led to a finite number. Where
+PyTorch's implementations of attention disagree, none is the right one.
 """
 
 from dataclasses import dataclass
