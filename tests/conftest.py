@@ -1,8 +1,11 @@
 """Shared by all tests: a compile cache of their own, so that nothing outside is touched."""
 
 import os
+import random
+import secrets
 import shutil
 import tempfile
+import zlib
 
 import hypothesis
 import pytest
@@ -31,3 +34,10 @@ def compiler() -> str:
         return toolchain().nvcc
     except NoCompiler as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(autouse=True)
+def drawn_by_name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the judge draws in secret follows from a test's name here: a failure can be repeated."""
+    rng = random.Random(zlib.crc32(request.node.nodeid.encode()))
+    monkeypatch.setattr(secrets, "randbits", rng.getrandbits)

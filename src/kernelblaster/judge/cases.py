@@ -39,7 +39,7 @@ ALWAYS: tuple[tuple[Distribution, ...], ...] = (
     ("ramp", "scaled"),
     ("huge-scale", "vast-scale"),
     ("nan",),
-    ("infinite",),
+    # "infinite" is left out: split operands turn infinity into NaN, which then spreads through a softmax.
 )
 FAINT: tuple[Distribution, ...] = (
     "small-scale",
