@@ -17,9 +17,9 @@ import os, socket, sys, time
 channel = socket.socket(socket.AF_UNIX)
 channel.connect(sys.argv[4])
 time.sleep(0.3)
-channel.sendall(b'{{"ready": true}}\\n')
 with open("{folder}/started", "a") as file:
     print(os.getpid(), file=file)
+channel.sendall(b'{{"ready": true}}\\n')
 for line in channel.makefile():
     channel.sendall(b'{answer}\\n')
 print("the tool's words")
