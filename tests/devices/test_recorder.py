@@ -79,6 +79,7 @@ HOST = r"""
 #include <unistd.h>
 extern "C" int cudaMallocAsync(void**, size_t, void*);
 extern "C" int cudaMemcpyAsync(void*, const void*, size_t, int, void*);
+extern "C" const char* cudaGetErrorName(int);
 extern "C" char** environ;
 static void* stream;
 static void tell(long number) { void* p; cudaMallocAsync(&p, (size_t)number + 1, stream); }
@@ -145,6 +146,25 @@ extern "C" void kernelblaster_call(void* const* a, void* given) {
     case 16: *(volatile char*)malloc(1l << 40) = 1; break;
     case 17: syscall(SYS_futex, &calls, 0, 0, nullptr, nullptr, 0); break;
     case 18: tell(7); break;
+    case 20: tell(cudaGetErrorName(1)[0]); break;
+    case 21: {
+      static int* count = (int*)calloc(1, sizeof(int));
+      tell(++*count > 600);
+      break;
+    }
+    case 22: {
+      volatile char* fresh = (volatile char*)malloc(4096);
+      tell(fresh[100] == fresh[200] && fresh[100] != 0);
+      free((void*)fresh);
+      break;
+    }
+    case 23: tell(++errno > 600); break;
+    case 24: {
+      static void* once = malloc(100);
+      static int set = *(int64_t*)a[0] + 1;
+      tell(once && set == 25);
+      break;
+    }
     case 19: {
       char number[32];
       snprintf(number, sizeof number, "%lu", (unsigned long)pointer - 1);
@@ -290,8 +310,12 @@ def test_memory_between_calls_shows(recorder: Recorder, host: Recordable) -> Non
         answer=lambda question: 1,
         limit_s=LIMIT_S,
     )
+    for counting in (5, 21, 23):  # also where the count does not show yet
+        assert "changes what it keeps" in runner.recorded(call(counting).arguments).violations[0]
+    assert "did not happen" in runner.recorded(call(20).arguments).violations[0]
     with pytest.raises(Nondeterministic, match="launches something else"):
-        runner.recorded(call(5).arguments)
+        runner.recorded(call(22).arguments)
+    assert not runner.recorded(call(24).arguments).violations  # what is set up once
     assert runner.recorded(call(18).arguments).works == 0
 
 
@@ -492,4 +516,4 @@ def test_any_text_is_a_list_of_known_operations_or_refused(text: str) -> None:
 
 def test_the_layout_of_arguments_on_the_wire() -> None:
     text = Call((at(512), 7, -1, True, 0.5), 4096, True, 16, before=((2, (3,)),)).text
-    assert text == "4096 1 16 2 1 i3 1 5 i512 i7 i-1 b1 d0.5"
+    assert text == "4096 1 16 0 2 1 i3 1 5 i512 i7 i-1 b1 d0.5"

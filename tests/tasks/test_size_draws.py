@@ -8,6 +8,7 @@ from kernelblaster.tasks.catalog import load_task
 from kernelblaster.tasks.size_draws import (
     LARGEST_EXTRA_BYTES,
     LARGEST_SHARE,
+    MOST_OCTAVES,
     POOL,
     SizeDraws,
 )
@@ -43,14 +44,17 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 def test_draws_lie_below_beside_and_above(task: Task) -> None:
     draws = SizeDraws(task, rng=Random(3))
-    assert POOL // 2 <= len(draws.draws) <= POOL
+    assert POOL // 2 <= len(draws.draws) <= POOL + MOST_OCTAVES
     base = task.primary.sizes
     names = {draw.workload.name for draw in draws.draws}
     assert names == {"below", "beside", "above"}
     for workload in draws.of("above", "long"):
         assert any(workload.sizes[name] > base[name] for name in ("x_0", "x_1"))
     for workload in draws.of("few"):
-        assert all(workload.sizes[name] < base[name] for name in ("x_0", "x_1"))
+        assert all(workload.sizes[name] <= base[name] for name in ("x_0", "x_1"))
+    for name in ("x_0", "x_1"):
+        octaves = {workload.sizes[name].bit_length() for workload in draws.of("few")}
+        assert octaves >= set(range(3, base[name].bit_length()))
     assert any(min(w.sizes["x_0"], w.sizes["x_1"]) <= 3 for w in draws.of("edge"))
 
 

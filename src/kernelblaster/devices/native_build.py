@@ -17,8 +17,10 @@ HEADERS = ("launcher.h", "operations.h", "protocol.h", "recording.h")
 
 def recorder_executable() -> Path:
     """Path of the recorder; a few seconds the first time."""
-    options = ["-cudart", "none", "-Xcompiler", "-rdynamic", "-ldl", "-Xlinker", "-z,now"]
-    return _built("recorder", ("recorder.cpp", "stand_in.cpp", "sandbox.cpp"), options)
+    # A C++ library of its own tells its own memory from the candidate's.
+    options = ["-cudart", "none", "-Xcompiler", "-rdynamic,-static-libstdc++,-static-libgcc", "-ldl"]
+    options += ["-Xlinker", "-z,now,--exclude-libs,ALL"]
+    return _built("recorder", ("recorder.cpp", "stand_in.cpp", "sandbox.cpp", "kept.cpp"), options)
 
 
 def launcher_executable(architecture: str) -> Path:

@@ -29,18 +29,20 @@ MARGIN_S = 10.0  # for the recorder itself, beyond what its children may take
 @dataclass(frozen=True)
 class Call:
     """One call to record: its arguments, where its scratch memory begins, whether the first block of that
-    lies at the end of its mapping, and the stream's handle. `before` are calls that the same process makes
-    first, each with how often."""
+    lies at the end of its mapping, and the stream's handle. Fresh memory of the host is filled with a byte,
+    `filling`, or left as it comes where that is 0. `before` are calls that the same process makes first, each
+    with how often."""
 
     arguments: tuple[Argument, ...]
     scratch: int
     scratch_at_end: bool
     stream: int
+    filling: int = 0
     before: tuple[tuple[int, tuple[Argument, ...]], ...] = ()
 
     @property
     def text(self) -> str:
-        words = [str(self.scratch), str(int(self.scratch_at_end)), str(self.stream)]
+        words = [str(self.scratch), str(int(self.scratch_at_end)), str(self.stream), str(self.filling)]
         for times, arguments in (*self.before, (1, self.arguments)):
             words += [str(times), str(len(arguments)), *(_word(argument) for argument in arguments)]
         return " ".join(words)

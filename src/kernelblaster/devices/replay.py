@@ -31,8 +31,11 @@ from kernelblaster.devices.recorder import Call, Recordable, Recorder
 MOST_QUESTIONS = 16
 RECORD_LIMIT_S = 5.0  # for host code that does nothing but plan launches
 COLD = 0.3  # share of verified calls before which the L2 cache is emptied, as it is before timed ones
-RESTORED = 0.3  # share of calls before which global variables are as they were when the module was loaded
+RESTORED = (
+    0.3  # share of verified calls before which global variables are as they were when the module was loaded
+)
 MANY_TIMES = 500  # that host code is called before it is recorded, once for each set of calls
+SOME_TIMES = 2  # for all others of the set
 MOST_MAPPED = 8  # calls whose tensors and scratch memory stay mapped
 
 
@@ -144,8 +147,8 @@ class ReplayRunner:
         often = self._rng.choice(calls)
         for call in calls:
             other, moved = self._rng.choice(calls).arguments, self._elsewhere(call.arguments)
-            times = MANY_TIMES if call is often else 1
-            repeated.append(call)
+            times = MANY_TIMES if call is often else SOME_TIMES
+            repeated.append(replace(call, filling=self._rng.randint(1, 255)))
             repeated.append(replace(call, before=((1, other), (times, call.arguments))))
             # At addresses and on a stream that no judge gives, as it may be in use.
             repeated.append(replace(call, arguments=moved, before=((1, call.arguments),), stream=0))
@@ -162,9 +165,10 @@ class ReplayRunner:
             if alone.unloadable is not None:
                 raise CandidateDied(f"load: {alone.unloadable}")
             asking = next((one for one in (alone, again, away) if one.question is not None), None)
-            if asking is None and not same:
+            told = (*alone.violations, *again.violations, *away.violations)
+            if asking is None and not same and not told:
                 raise Nondeterministic("a second call with the same arguments launches something else")
-            found.append(asking or self._checked(alone, call.arguments))
+            found.append(asking or self._checked(replace(alone, violations=told), call.arguments))
         seconds = self._recorder.seconds
         place = 3 * list(calls).index(often)
         self._host_us = max(0.0, (seconds[place + 1] - seconds[place]) / (MANY_TIMES + 1) * 1e6)
@@ -209,7 +213,7 @@ class ReplayRunner:
         found = self.recorded(arguments)
         if found.violations or found.errors:
             return self.report(found, {})
-        number = self.mapped(arguments)
+        number = self.mapped(arguments, alone=True)
         return self.report(
             found, self.ask(f"call {number} {scratch_poison} {int(accounting)} {self._coin()}")
         )

@@ -5,14 +5,15 @@ order is drawn. Cheap cases come first: most wrong candidates end early.
 """
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import cycle
 from random import Random
 from typing import Any
 
 from kernelblaster.judge.baseline import Baseline
 from kernelblaster.records import Task, Tensor, Workload
-from kernelblaster.tasks.arrangements import PLANTED, Distribution
+from kernelblaster.tasks.arrangements import OCTAVES, PLANTED, Distribution
 from kernelblaster.tasks.domain import Domain
 from kernelblaster.tasks.size_draws import SizeDraws
 
@@ -38,9 +39,14 @@ ALWAYS: tuple[tuple[Distribution, ...], ...] = (
     ("end", "sorted"),
     ("ramp", "scaled"),
     ("huge-scale", "vast-scale"),
+    ("landmarks",),
     ("nan",),
-    # "infinite" is left out: split operands turn infinity into NaN, which then spreads through a softmax.
+    ("infinite",),
 )
+# Long sums of few terms, and such as are exact in any order: as much is asked there as of short ones.
+FEW_TERMS: tuple[Distribution, ...] = ("sparse", "sparse-low", "grid")
+# What comes at the base's sizes and at others.
+AT_BASE: tuple[tuple[Distribution, ...], ...] = (*((kind,) for kind in FEW_TERMS), ("octaves", "low-octaves"))
 FAINT: tuple[Distribution, ...] = (
     "small-scale",
     "tiny-scale",
@@ -52,12 +58,14 @@ FAINT: tuple[Distribution, ...] = (
 LONG: tuple[Distribution, ...] = ("peak", "rising", "level", "beginning", "end", "sorted", "padded", "ramp")
 # What repeats one value: a sum from left to right then errs in one direction with every term.
 REPEATING: tuple[Distribution, ...] = ("zeros", "equal", "zero-rows", "padded", "one-hot", "spiky")
-STRICT: tuple[Distribution, ...] = ("written", "scaled", "large", "shifted")
+STRICT: tuple[Distribution, ...] = (
+    *("written", "scaled", "large", "shifted", "landmarks", "octaves", "low-octaves"),
+)
 MOVED: tuple[Distribution, ...] = ("scaled", "negated", "shifted", "large")
 ALONE = 0.4  # how often an input keeps its own values where another one is rearranged
 EDGES = 4  # plans have so many cases with extents 1, 2 or 3, or with round ones
-SCALARS = 5
-AT_LARGE = 5  # kinds of values that come at the primary sizes too, and half as many at other large ones
+LANDMARKED = 2  # cases with scalars that inputs equal
+AT_LARGE = 3  # kinds of values that come at the primary sizes too, and half as many at other large ones
 ABOVE = 3  # sizes that are larger than the base's, each in one case
 LENIENCE, REPEATED = 3.0, 8  # what rearranged values are allowed over others; the longest row over this
 ROUNDS = 4  # where nothing is timed, so many calls with other values at the same addresses
@@ -68,7 +76,8 @@ class Case:
     """One set of values on one workload. `inputs` are the arrangements of the input tensors, where these
     differ from `distribution`. `focus` names the one argument that is moved strongly while all others keep
     the file's own values; `moved` moves all parameters; `scalars` take the place of the file's own;
-    `shuffled` are whole-number parameters in another order. `stays` puts the tensors where the last case
+    `shuffled` are whole-number parameters in another order; with `twins`, inputs of one shape hold the same
+    values. `stays` puts the tensors where the last case
     that stays had them: a candidate that remembers results by address shows itself."""
 
     workload: Workload
@@ -80,6 +89,7 @@ class Case:
     inputs: tuple[Distribution, ...] | None = None
     scalars: tuple[Any, ...] | None = None
     shuffled: frozenset[str] = frozenset()
+    twins: bool = False
 
     @property
     def title(self) -> str:
@@ -89,6 +99,8 @@ class Case:
             return f"{self.distribution}, scalars {', '.join(f'{s:.6g}' for s in self.scalars)}"
         if self.shuffled:
             return f"{self.distribution}, {', '.join(sorted(self.shuffled))} shuffled"
+        if self.twins:
+            return f"{self.distribution}, inputs equal"
         return self.distribution
 
     @property
@@ -102,7 +114,7 @@ class Case:
         wrong, and must not refuse an honest order of summation."""
         if self.distribution in STRICT:
             return 1.0
-        if self.distribution in REPEATING:
+        if self.distribution in (*REPEATING, *FEW_TERMS):
             return max(LENIENCE, max(self.workload.sizes.values(), default=1) / REPEATED)
         return LENIENCE
 
@@ -182,19 +194,20 @@ class _Plan:
         self._small = small
         own = (sizes.base,) if small else (task.held_out or (task.primary,))
         cheap = min(own, key=lambda w: w.total_bytes(task.signature))
-        self._few = sizes.of("few") or [cheap]
+        few = sizes.of("few") or [cheap]
+        self._few = cycle(rng.sample(few, len(few)))
         self._kinds = self._drawn_kinds()
         self._all = tuple(self._kinds)
 
     def cases(self) -> list[Case]:
-        base, rng = self._sizes.base, self._rng
-        first = Case(rng.choice(self._few), "written", runs=2, moved=False)
-        found = [Case(rng.choice(self._sizes.of("edge") or self._few), "written")]
+        base = self._sizes.base
+        first = Case(next(self._few), "written", runs=2, moved=False)
+        found = [Case(self._edge(), "written")]
         found += self._sized()
-        found += [self._case(rng.choice(self._few), kind) for kind in self._kinds]
-        found += self._focused() + self._scalars()
+        found += [self._case(next(self._few), kind) for kind in self._kinds]
+        found += self._focused() + self._scalars() + self._at_base() + self._equal_inputs()
         if self._domain.shuffled:
-            found.append(Case(rng.choice(self._few), "written", shuffled=self._domain.shuffled))
+            found.append(Case(next(self._few), "written", shuffled=self._domain.shuffled))
         if self._small:
             found.append(Case(base, "written", runs=2, moved=False))
         elif self._task.small is not None and self._task.small_declared:
@@ -203,12 +216,19 @@ class _Plan:
         last = [Case(base, "written", stays=True) for _ in range(ROUNDS)]
         return [first, *found, *(last if self._small else [Case(base, "written", runs=3, moved=False)])]
 
+    def _edge(self) -> Workload:
+        edges = self._sizes.of("edge")
+        return self._rng.choice(edges) if edges else next(self._few)
+
     def _drawn_kinds(self) -> list[Distribution]:
         """In random order, those that some input takes."""
-        rows = [self._rng.choice(row) for row in ALWAYS] + self._rng.sample(FAINT, 2)
-        self._rng.shuffle(rows)
         inputs = range(len(self._task.signature.input_tensors))
-        return [kind for kind in rows if any(self._domain.takes(i, kind) for i in inputs)]
+        rows = [[k for k in row if any(self._domain.takes(i, k) for i in inputs)] for row in (*ALWAYS, FAINT)]
+        faint = rows.pop()
+        found = [self._rng.choice(row) for row in rows if row]
+        found += self._rng.sample(faint, min(2, len(faint)))
+        self._rng.shuffle(found)
+        return found
 
     def _sized(self) -> list[Case]:
         """Cases at the larger draws and at the smallest extents; their kinds are not drawn elsewhere,
@@ -257,12 +277,25 @@ class _Plan:
             for position in range(len(self._task.signature.input_tensors))
         ]
         takers = [position for position, chosen in enumerate(inputs) if chosen == kind]
-        if len(takers) > 1 and kind != "written":
+        if len(takers) > 1 and kind not in ("written", *OCTAVES):
             kept = self._rng.choice(takers)
             for position in takers:
                 if position != kept and self._rng.random() < ALONE:
                     inputs[position] = "written"
         return Case(workload, kind, inputs=tuple(inputs))
+
+    def _at_base(self) -> list[Case]:
+        inputs = range(len(self._task.signature.input_tensors))
+        found = []
+        for row in AT_BASE:
+            taken = [kind for kind in row if any(self._domain.takes(i, kind) for i in inputs)]
+            found += [self._case(w, kind) for kind in taken[:1] for w in (self._sizes.base, next(self._few))]
+        return found
+
+    def _equal_inputs(self) -> list[Case]:
+        if not self._domain.twins:
+            return []
+        return [Case(workload, "written", twins=True) for workload in (next(self._few), self._sizes.base)]
 
     def _focused(self) -> list[Case]:
         """One case for each floating argument, in which it alone is moved; none where there is only one."""
@@ -279,21 +312,18 @@ class _Plan:
                 inputs[place] = self._rng.choice(
                     [k for k in MOVED if self._domain.takes(place, k)] or ["ramp"]
                 )
-            workload = self._rng.choice(self._few)
+            workload = next(self._few)
             found.append(Case(workload, "written", moved=False, focus=tensor.name, inputs=tuple(inputs)))
         return found
 
     def _scalars(self) -> list[Case]:
-        """Every scalar moved at least once, and SCALARS more."""
-        moves = list(self._domain.scalars)
-        if not moves:
-            return []
-        chosen = self._rng.sample(moves, min(SCALARS, len(moves)))
-        for place in range(len(moves[0])):
-            usual = max((move[place] for move in moves), key=[move[place] for move in moves].count)
-            moving = [move for move in moves if move[place] != usual] or moves
-            chosen.append(self._rng.choice(moving))
-        return [Case(self._rng.choice(self._few), "written", scalars=move) for move in dict.fromkeys(chosen)]
+        """Every scalar moved to each of its values, and some that inputs equal."""
+        marks, moves = list(self._domain.landmarks), list(self._domain.scalars)
+        chosen = self._rng.sample(marks, min(LANDMARKED, len(marks)))
+        return [
+            *(Case(next(self._few), "written", scalars=move) for move in moves),
+            *(replace(self._case(self._sizes.base, "landmarks"), scalars=move) for move in chosen),
+        ]
 
     def _cost(self, case: Case) -> float:
         """Bytes in powers of four, so that cases of about one cost keep their random order."""

@@ -39,6 +39,7 @@ MEASURES = ("rms", "worst", "tile", "relative", "lost")
 FEW = 1 << 12  # numbers, of which one draw may be lucky
 MARGIN, MARGIN_OF_FEW = 1.25, 2.0  # on limits that were found on other values of the same kind
 FAINT = 2.0**26  # times the smallest normal number
+FAINT_ALONE = 4.0  # the same where each element stands for itself, and nothing in between can vanish first
 KNOWN = 2.0**-10  # relative error below which an element counts as known to PyTorch itself
 SAMPLE = 1 << 16  # elements from which the percentile is taken
 
@@ -54,9 +55,12 @@ class Comparison:
     got: float
 
 
-def compare(output: torch.Tensor, truth: torch.Tensor, own: torch.Tensor | None = None) -> Comparison:
+def compare(
+    output: torch.Tensor, truth: torch.Tensor, own: torch.Tensor | None = None, *, faint: float = FAINT
+) -> Comparison:
     """Compare an output with the truth, piece by piece; all may live anywhere. Where `own`, PyTorch's own
-    output, has an element to fewer than ten bits (a sum that cancels), that one cannot be lost."""
+    output, has an element to fewer than ten bits (a sum that cancels), that one cannot be lost. Results below
+    `faint` times the smallest normal number may come out as zero."""
     if not output.is_floating_point():
         return _compare_exact(output, truth)
     flat, exact = output.reshape(-1), truth.reshape(-1)
@@ -64,7 +68,8 @@ def compare(output: torch.Tensor, truth: torch.Tensor, own: torch.Tensor | None 
     for start in range(0, exact.numel(), PIECE):
         square += float(_finite(exact[start : start + PIECE].double()).square().sum())
     scale = (square / max(exact.numel(), 1)) ** 0.5
-    tiny = max(scale * 1e-12, _faint(output.dtype))
+    floor = _faint(output.dtype, faint)
+    tiny = max(scale * 1e-12, floor) if faint == FAINT else floor
     stride = max(1, exact.numel() // SAMPLE)
     squares = worst = tile = 0.0
     lost = index = 0
@@ -91,7 +96,7 @@ def compare(output: torch.Tensor, truth: torch.Tensor, own: torch.Tensor | None 
             worst, index = float(peak), start + int(where)
         tile = max(tile, _worst_tile(error, right, tiny))
     count = max(exact.numel(), 1)
-    reference = max(scale, _faint(output.dtype))
+    reference = max(scale, floor)
     errors = Errors(
         rms=(squares / count) ** 0.5 / reference,
         worst=worst / reference,
@@ -192,9 +197,9 @@ def exceeded(errors: Errors, allowed: Errors) -> str | None:
     return None
 
 
-def _faint(dtype: torch.dtype) -> float:
+def _faint(dtype: torch.dtype, times: float) -> float:
     """Below this, results may come out as zero: what they are made of may be subnormal already."""
-    return torch.finfo(dtype).tiny * (FAINT if torch.finfo(dtype).tiny < FAINT**-2 else 1.0)
+    return torch.finfo(dtype).tiny * (times if torch.finfo(dtype).tiny < FAINT**-2 else 1.0)
 
 
 def _finite(values: torch.Tensor) -> torch.Tensor:

@@ -2,32 +2,49 @@
 
 The rounding error of a float32 sum grows with its length, so that what can be asked of a candidate depends
 on it. Operators that are not listed count as sums of one term; pooling windows are too short to matter.
+
+Terms can be weighed too: of a thousand of which four are not zero, four count, and none where every order of
+summation is exact. Then as much is asked of a long sum as of a short one, and of what comes after it.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
-Given = dict[str, Any]  # an operator's arguments by name
+from kernelblaster.judge.term_weights import WEIGHED, Given
+from kernelblaster.tasks.operators import Operators
+
+FEW = 8  # times fewer terms than a sum has
 
 
-class LongestSum(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Once left, `terms` is the length of the longest sum that was taken inside; 1 if there was none."""
+class LongestSum(Operators):  # type: ignore[no-untyped-call]
+    """Once left, `terms` is the length of the longest sum that was taken inside; 1 if there was none. With
+    `weighed`, the number of terms that matter to it, and `length` the same without."""
 
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.terms = 1
+    def __init__(self, *, weighed: bool = False) -> None:
+        super().__init__()
+        self._weighed = weighed
+        self.terms = self.length = 1
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        result = func(*args, **(kwargs or {}))
-        count = TERMS.get(func.overloadpacket.__name__)
-        if count is not None:
-            names = [argument.name for argument in func._schema.arguments]
-            given = dict(zip(names, args, strict=False)) | (kwargs or {})
-            self.terms = max(self.terms, int(count(given, result)))
-        return result
+    @property
+    def few(self) -> bool:
+        """Whether of a long sum only few terms matter."""
+        return self.terms * FEW <= self.length
+
+    def see(self, func, args, kwargs, result) -> None:  # type: ignore[no-untyped-def]
+        super().see(func, args, kwargs, result)
+        name = func.overloadpacket.__name__
+        count = TERMS.get(name)
+        if count is None:
+            return
+        names = [argument.name for argument in func._schema.arguments]
+        given = dict(zip(names, args, strict=False)) | kwargs
+        terms = int(count(given, result))
+        self.length = max(self.length, terms)
+        if self._weighed and terms > 1 and name in WEIGHED:
+            terms = min(terms, WEIGHED[name](given))
+        self.terms = max(self.terms, terms)
 
 
 def _inner(name: str) -> Callable[[Given, Any], Any]:

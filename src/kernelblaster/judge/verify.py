@@ -4,6 +4,7 @@ outputs poisoned, guard zones watched, inputs checked, runs repeated."""
 import random
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -20,11 +21,13 @@ from kernelblaster.devices.device import (
     synchronize,
 )
 from kernelblaster.judge.baseline import Baseline
-from kernelblaster.judge.cases import Case
+from kernelblaster.judge.cases import FEW_TERMS, Case
 from kernelblaster.judge.layout import Layout, float64_views, lay_out
 from kernelblaster.judge.memory_check import MemoryCheck
 from kernelblaster.judge.nonfinite import Demand, demanded, depends
 from kernelblaster.judge.precision import (
+    FAINT,
+    FAINT_ALONE,
     FEW,
     MEASURES,
     PIECE,
@@ -46,8 +49,8 @@ from kernelblaster.records import (
     Verification,
 )
 from kernelblaster.records.evaluation import CaseResult, Errors
-from kernelblaster.tasks.arrangements import SAFE, Distribution
-from kernelblaster.tasks.values import fill, perturb, shuffle
+from kernelblaster.tasks.arrangements import LANDMARKS, SAFE, Distribution
+from kernelblaster.tasks.values import equalize, fill, perturb, shuffle
 
 OUTPUT_POISONS = (0xFF, 0x7F, 0xC1)
 SMALL_OUTPUT = 1 << 16  # elements, of which PyTorch may have all right by luck
@@ -260,6 +263,8 @@ class Verifier:
             if instead is not None and distribution != "written":
                 distribution = instead
             fill(inputs[position], baseline.pools[position], distribution, case.workload, seed + position)
+        if case.twins:
+            equalize(inputs)
         for position, tensor in enumerate(signature.parameters):
             original, target = baseline.parameters[position], parameters[position]
             if tensor.name in case.shuffled:
@@ -299,8 +304,12 @@ class Verifier:
         right: list[torch.Tensor],
         outputs: list[list[torch.Tensor]],
     ) -> "list[_Sample]":
-        truth, terms = self._truth(case, seed)
-        demands = self._demands(case, seed, truth) if case.planted and truth is not None else None
+        truth, seen = self._truth(case, seed)
+        demands = (
+            self._demands(case, seed, truth, right, seen) if case.planted and truth is not None else None
+        )
+        faint = FAINT_ALONE if seen.pointwise else FAINT
+        lenience = 1.0 if case.distribution in FEW_TERMS and seen.few else case.lenience
         samples = []
         for position, tensor in enumerate(self._task.signature.outputs):
             exact = truth[position] if truth is not None else right[position]
@@ -308,15 +317,16 @@ class Verifier:
             if demands is not None:
                 mine = [demanded(output, demands[position]) for output in mine]
                 theirs = demanded(theirs, demands[position])
-            own = compare(theirs, exact).errors if truth is not None else None
-            found = [compare(output, exact, theirs if truth is not None else None) for output in mine]
+            own = compare(theirs, exact, faint=faint).errors if truth is not None else None
+            known = theirs if truth is not None else None
+            found = [compare(output, exact, known, faint=faint) for output in mine]
             worst = _worst(found)
             output = outputs[found.index(worst)][position].reshape(-1)
             at_worst = output[worst.index : worst.index + 1].clone()  # a view would keep the whole output
             excuse = self._excuse(case, tensor, exact, own if truth is not None else "no truth")
             if excuse is not None:
                 self._notes.append(f"{case.workload.name}/{case.title}: {excuse}")
-            about = (own, None, exact.numel(), excuse is not None, case.lenience, terms)
+            about = (own, None, exact.numel(), excuse is not None, lenience, seen.terms)
             samples.append(_Sample(tensor, tuple(found), at_worst, *about))
         return samples if truth is None else self._conditioned(case, seed, truth, samples)
 
@@ -352,15 +362,17 @@ class Verifier:
             return f"PyTorch itself is off by {own.rms:.2g} there"
         return None
 
-    def _truth(self, case: Case, seed: int) -> tuple[list[torch.Tensor] | None, int]:
-        """The float64 outputs, and how many terms the longest sum has; None without such a reference."""
-        with LongestSum() as longest:
-            truth = self._wide(case, seed)
+    def _truth(self, case: Case, seed: int) -> tuple[list[torch.Tensor] | None, LongestSum]:
+        """The float64 outputs (None without such a reference), and what was seen of the operators."""
+        seen = LongestSum(weighed=case.distribution in FEW_TERMS)
+        truth = self._wide(case, seed, seen=seen)
         if truth is None:
             self._notes.append("no float64 reference: compared with the baseline's own output")
-        return truth, longest.terms
+        return truth, seen
 
-    def _demands(self, case: Case, seed: int, truth: list[torch.Tensor]) -> list[Demand] | None:
+    def _demands(
+        self, case: Case, seed: int, truth: list[torch.Tensor], right: list[torch.Tensor], seen: LongestSum
+    ) -> list[Demand] | None:
         """For each output, what is asked of it where inputs are not finite."""
         high = self._wide(case, seed, instead="planted-high")
         low = self._wide(case, seed, instead="planted-low")
@@ -369,36 +381,52 @@ class Verifier:
         if high is None or low is None or other is None:
             return None
         moving = [depends(one, another) for one, another in zip(high, low, strict=True)]
-        return [Demand(*found) for found in zip(truth, other, moving, strict=True)]
+        infinite = case.distribution == "infinite"
+        return [
+            Demand(*found, infinite=infinite, made=seen.converts)
+            for found in zip(truth, other, moving, right, strict=True)
+        ]
 
     def _wide(
-        self, case: Case, seed: int, *, shake: bool = False, instead: Distribution | None = None
+        self,
+        case: Case,
+        seed: int,
+        *,
+        shake: bool = False,
+        instead: Distribution | None = None,
+        seen: LongestSum | None = None,
     ) -> list[torch.Tensor] | None:
-        """The float64 outputs on the case's values, in memory of their own; None where there are none."""
+        """The float64 outputs on the case's values, in memory of their own; None where there are none. `seen`
+        looks on while they are computed."""
         tensors = list(self._task.signature.read_tensors)
         count = len(self._task.signature.input_tensors)
         views = float64_views(self._arena, tensors, case.workload)
         self._fill(case, seed, views[:count], views[count:], instead)
         if shake:
-            self._shake(tensors, views, tied=case.distribution in TIED)
-        found = self._baseline.at(case.workload).wide(views[:count], views[count:])
+            self._shake(tensors, views, case.distribution)
+        with seen or nullcontext():
+            found = self._baseline.at(case.workload).wide(views[:count], views[count:])
         if found is None:
             return None
         return [t.clone() if t.data_ptr() in {v.data_ptr() for v in views} else t for t in found]
 
-    def _shake(self, tensors: list[Tensor], views: list[torch.Tensor], *, tied: bool) -> None:
-        """Move every value by up to one rounding. With `tied`, and for whole-number outputs, equal values
-        move alike: a tie is a property of the inputs, which no rounding excuses from being resolved as
-        the reference does."""
+    def _shake(self, tensors: list[Tensor], views: list[torch.Tensor], distribution: Distribution) -> None:
+        """Move every value by up to one rounding. Where there are ties, and for whole-number outputs, equal
+        values move alike: a tie is a property of the inputs, which no rounding excuses from being resolved as
+        the reference does. Neither does one excuse from what happens at a landmark."""
         unit = ROUNDING[getattr(torch, self._task.dtype)]
         seed = self._rng.getrandbits(40)
-        tied = tied or not all(tensor.floating for tensor in self._task.signature.outputs)
+        tied = distribution in TIED or not all(t.floating for t in self._task.signature.outputs)
         for tensor, view in zip(tensors, views, strict=True):
             if tensor.floating:
                 flat = view.view(-1)
                 for start in range(0, flat.numel(), PIECE):
                     piece = flat[start : start + PIECE]
-                    piece.mul_(1.0 + unit * scattered(piece, seed, tied=tied))
+                    factors = 1.0 + unit * scattered(piece, seed, tied=tied)
+                    if distribution == "landmarks":
+                        marks = torch.tensor(LANDMARKS, dtype=piece.dtype, device=piece.device)
+                        factors[torch.isin(piece, marks)] = 1.0
+                    piece.mul_(factors)
 
     def _judge(self, case: Case, samples: "Sequence[_Sample]") -> None:
         """By all draws of one output together."""

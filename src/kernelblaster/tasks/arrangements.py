@@ -6,6 +6,7 @@ others change values (negate, scale, shift, set to zero): whether an input takes
 (tasks/domain.py). A row runs along an axis that the seed chooses.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,8 +43,14 @@ Distribution = Literal[
     "minute-scale",
     "subnormal-scale",
     "subnormals",
+    "octaves",
+    "low-octaves",
     "huge-scale",
     "vast-scale",
+    "landmarks",
+    "sparse",
+    "sparse-low",
+    "grid",
     "nan",
     "infinite",
     "planted-high",
@@ -59,6 +66,11 @@ MIDDLE = 8
 TIES = 8  # how few different extremes there are among spikes: some are equal
 CONTRAST = 64.0  # the rest of a row over its beginning, or one row over the others
 PLANTS = 3
+OCTAVES: dict[Distribution, tuple[int, int]] = {"octaves": (-124, 20), "low-octaves": (-124, 0)}
+# Numbers at which functions are often cut in two.
+LANDMARKS = (0.0, -0.0, 0.25, -0.25, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 6.0, -6.0, 20.0, -20.0)
+SPARSE = 4  # values along the longest axis that are not zero, on average
+GRID = 15  # steps on either side of zero: sums of thousands of such squares are exact in float32
 # Powers of two by which values are multiplied, from and to: exact until numbers become subnormal.
 WIDE_SCALES: dict[Distribution, tuple[int, int]] = {
     "scaled": (2, 2),
@@ -130,12 +142,21 @@ class Rows:
 
     def hashed(self) -> torch.Tensor:
         """For each element a number below 2^30 that only its row and the seed decide."""
-        bits = (self.row + self.rng("hash").getrandbits(40)) * 0x9E3779B97F4A7C1 % (1 << 62)
-        return (bits ^ (bits >> 29)) * 0x5851F42D4C957F2D >> 33 & 0x3FFFFFFF
+        return _hashed(self.row, self.rng("hash"))
+
+    def scattered(self, purpose: str, *, pairs: bool = False) -> torch.Tensor:
+        """For each element, or for two neighbours together, a number below 2^30 that its place decides."""
+        return _hashed(self.position // 2 if pairs else self.position, self.rng(purpose))
 
     @property
     def _stride(self) -> int:
         return prod(self.shape[self.axis + 1 :])
+
+
+def _hashed(numbers: torch.Tensor, rng: Random) -> torch.Tensor:
+    """For each number another below 2^30, which nothing but the generator's state decides."""
+    bits = (numbers + rng.getrandbits(40)) * 0x9E3779B97F4A7C1 % (1 << 62)
+    return (bits ^ (bits >> 29)) * 0x5851F42D4C957F2D >> 33 & 0x3FFFFFFF
 
 
 def arranged(
@@ -148,6 +169,8 @@ def arranged(
     values = pool[drawn]
     if distribution in WIDE_SCALES:
         return values * _scale(distribution, pool.dtype, rows)
+    if distribution in OCTAVES:
+        return _octaves(values, pool, *OCTAVES[distribution], rows)
     if distribution in PLANTED:
         return _planted(values, pool, distribution, rows)
     return _CHANGES[distribution](values, pool, rows)
@@ -315,8 +338,7 @@ def _level(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor
 def _peak(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
     """About two places in the longest rows, anywhere, hold what is far larger than all else."""
     rarity = max(4, max(rows.shape, default=1) // 2)
-    bits = (rows.position + rows.rng("peaks").getrandbits(40)) * 0x9E3779B97F4A7C1 % (1 << 62)
-    at = (bits ^ (bits >> 31)) * 0x5851F42D4C957F2D >> 33 & 0x3FFFFFFF
+    at = rows.scattered("peaks")
     top = CONTRAST * max(float(pool[-1].abs()), float(pool[0].abs()))
     return torch.where(at % rarity == 0, torch.full_like(values, top), values)
 
@@ -326,10 +348,56 @@ def _subnormals(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.T
     return torch.where(rare, values * _scale("subnormal-scale", pool.dtype, rows), values)
 
 
+def _octaves(values: torch.Tensor, pool: torch.Tensor, low: int, high: int, rows: Rows) -> torch.Tensor:
+    """Every magnitude, each in its own elements."""
+    exponents = low + rows.scattered("octaves") % (high - low + 1)
+    return (values.double() * 2.0 ** exponents.double()).to(values.dtype)
+
+
+def _landmarks(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+    at = rows.scattered("landmarks")
+    marks = torch.tensor(LANDMARKS, dtype=values.dtype, device=values.device)
+    return torch.where(at % 2 == 0, marks[at // 2 % len(marks)], values)
+
+
+def _kept(rows: Rows) -> torch.Tensor:
+    """A few places on every long line, whichever axis it follows, and at least one."""
+    longest = max(rows.shape, default=1)
+    kept = rows.scattered("kept") % max(1, longest // SPARSE) == 0
+    for axis, extent in enumerate(rows.shape):
+        if extent >= max(2, longest // SPARSE):
+            along = rows.coordinate(axis)
+            line = rows.position - along * prod(rows.shape[axis + 1 :])
+            kept |= along == _hashed(line, rows.rng(f"line {axis}")) % extent
+    return kept
+
+
+def _sparse(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+    """Long sums with few terms: they are right to a few roundings in any order."""
+    return torch.where(_kept(rows), values, torch.zeros_like(values))
+
+
+def _sparse_low(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+    """The same for sums of exponentials."""
+    below = float(pool[0]) - 128.0 - 8.0 * _spread(pool)
+    return torch.where(_kept(rows), values, torch.full_like(values, below))
+
+
+def _grid(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+    """Whole multiples of a power of two, of both signs in neighbouring pairs where the pool has both: sums of
+    them and of their squares are exact in any order, and dense ones have the mean zero."""
+    step = 2.0 ** (int(math.frexp(_spread(pool) or 1.0)[1]) - 3)
+    size = rows.scattered("grid", pairs=True)
+    steps = size % (GRID + 1)
+    if float(pool[0]) < 0 < float(pool[-1]):
+        steps = steps * (1 - 2 * ((size // (GRID + 1) + rows.position) % 2))
+    return (steps * step).to(values.dtype)
+
+
 def _planted(
     values: torch.Tensor, pool: torch.Tensor, distribution: Distribution, rows: Rows
 ) -> torch.Tensor:
-    """A few places that hold what is not finite, or a number far larger than all others."""
+    """A few places and a whole row that hold what is not finite, or a number far larger than all others."""
     total = prod(rows.shape)
     rng = rows.rng("plants")
     large = 2.0**10 * max(float(pool[-1].abs()), float(pool[0].abs()), 1.0)
@@ -339,8 +407,11 @@ def _planted(
         value = {"nan": float("nan"), "infinite": sign * float("inf"), "planted-high": large}
         at = rows.position == rng.randrange(total)
         values[at] = value.get(distribution, -large)
-        if rng.random() < 0.2:  # and now and then a whole row
-            values[rows.row == rng.randrange(rows.count)] = value.get(distribution, -large)
+    length = rows.shape[-1] if rows.shape else 1
+    if total > length > 1:
+        values[rows.position // length == rng.randrange(total // length)] = value.get(distribution, -large)
+    if rng.random() < 0.4:  # and now and then one along another axis
+        values[rows.row == rng.randrange(rows.count)] = value.get(distribution, -large)
     return values
 
 
@@ -358,6 +429,10 @@ _CHANGES = {
     "level": _level,
     "peak": _peak,
     "subnormals": _subnormals,
+    "landmarks": _landmarks,
+    "sparse": _sparse,
+    "sparse-low": _sparse_low,
+    "grid": _grid,
 }
 # Where whole numbers take their lowest value; elsewhere they take their highest.
 _EVEN: dict[Distribution, Callable[[Rows, torch.Tensor], torch.Tensor]] = {

@@ -15,16 +15,20 @@ from typing import Any, get_args
 import torch
 
 from kernelblaster.records import Tensor, Workload
-from kernelblaster.tasks.arrangements import PLANTED, SAFE, Distribution
+from kernelblaster.tasks.arrangements import LANDMARKS, OCTAVES, PLANTED, SAFE, Distribution
 from kernelblaster.tasks.cuda_file import CudaFile
+from kernelblaster.tasks.operators import Operators
 from kernelblaster.tasks.reference import ModuleReference
-from kernelblaster.tasks.values import fill, shuffle
+from kernelblaster.tasks.values import equalize, fill, shuffle
 
 DISTRIBUTIONS: tuple[Distribution, ...] = get_args(Distribution)
 LIMIT_S = 2.0
 # Without a module that could be asked: what a declared distribution allows beside what is safe.
 DECLARED: dict[str, frozenset[Distribution]] = {
-    "normal": frozenset(DISTRIBUTIONS) - PLANTED - {"vast-scale", "minute-scale", "subnormal-scale"},
+    "normal": frozenset(DISTRIBUTIONS)
+    - PLANTED
+    - frozenset(OCTAVES)
+    - {"vast-scale", "minute-scale", "subnormal-scale"},
     "uniform": frozenset({"zeros", "equal", "zero-rows", "padded", "one-hot", "small-scale"}),
     "positive": frozenset({"equal", "scaled"}),
 }
@@ -33,12 +37,15 @@ DECLARED: dict[str, frozenset[Distribution]] = {
 @dataclass(frozen=True)
 class Domain:
     """`taken[i]` are the arrangements that input tensor i takes (SAFE ones are not listed); `scalars` the
-    lists of numbers that may take the place of the file's own; `shuffled` names the whole-number
-    parameters whose values may come in another order."""
+    lists of numbers that may take the place of the file's own, `landmarks` those of them that inputs may
+    equal; `shuffled` names the whole-number parameters whose values may come in another order; `twins`
+    whether inputs of one shape may hold the same values."""
 
     taken: tuple[frozenset[Distribution], ...]
     scalars: tuple[tuple[Any, ...], ...] = ()
+    landmarks: tuple[tuple[Any, ...], ...] = ()
     shuffled: frozenset[str] = frozenset()
+    twins: bool = False
 
     def takes(self, position: int, distribution: Distribution) -> bool:
         return distribution in SAFE or distribution in self.taken[position]
@@ -57,7 +64,9 @@ def domain_of(reference: ModuleReference, workload: Workload, rng: Random) -> Do
     """Of a module, tried at a workload of its construction that should be small. Takes LIMIT_S at most;
     what was not tried by then is not taken. `rng` draws the scalars."""
     trial = _Trial(reference.on_host(), workload, time.monotonic() + LIMIT_S)
-    return Domain(trial.taken(), trial.scalars(rng), trial.shuffled())
+    return Domain(
+        trial.taken(), trial.scalars(rng), trial.landmarks(rng), trial.shuffled(), twins=trial.twins()
+    )
 
 
 class _Trial:
@@ -66,12 +75,17 @@ class _Trial:
         self._workload = workload
         self._end = end
         self._signature = reference.task.signature
+        self._seen = Operators()  # of the last run in the module's own precision
 
     def taken(self) -> tuple[frozenset[Distribution], ...]:
+        """Infinity, and every magnitude in one tensor, only where each element stands for itself: elsewhere
+        honest arithmetic makes NaN of an infinity (operands that are split in two, a running mean)."""
         inputs = self._signature.input_tensors
-        taken: list[set[Distribution]] = [{"nan", "infinite"} if t.floating else set() for t in inputs]
+        alone = self._pointwise()
+        planted: set[Distribution] = {"nan", "infinite"} if alone else {"nan"}
+        taken: list[set[Distribution]] = [set(planted) if t.floating else set() for t in inputs]
         for distribution in DISTRIBUTIONS:
-            if distribution in SAFE or distribution in PLANTED:
+            if distribution in SAFE or distribution in PLANTED or (distribution in OCTAVES and not alone):
                 continue
             if self._finite([distribution] * len(inputs)):
                 for found in taken:
@@ -85,18 +99,46 @@ class _Trial:
         return tuple(frozenset(found) for found in taken)
 
     def scalars(self, rng: Random) -> tuple[tuple[Any, ...], ...]:
-        """One scalar at a time beside its own value, then all of them together."""
+        """All of them moved together, so that each takes all of its other values in turn; where the module
+        does not take that, one at a time."""
         own = list(self._reference.scalars)
-        singles = [
-            [*own[:place], other, *own[place + 1 :]]
-            for place, value in enumerate(own)
-            for other in _others(value, rng)
-        ]
-        together = [
-            [rng.choice(_others(value, rng)) for value in own] for _ in range(2 if len(own) > 1 else 0)
-        ]
+        if not own:
+            return ()
+        others = [_others(value, rng) for value in own]
+        for values in others:
+            rng.shuffle(values)
         written: list[Distribution] = ["written"] * len(self._signature.input_tensors)
-        return tuple(tuple(moved) for moved in singles + together if self._finite(written, scalars=moved))
+        taken = []
+        for turn in range(max(len(values) for values in others)):
+            together = [values[turn % len(values)] for values in others]
+            singles = [[*own[:at], other, *own[at + 1 :]] for at, other in enumerate(together)]
+            if self._finite(written, scalars=together):
+                taken.append(tuple(together))
+            elif len(own) > 1:
+                taken += [tuple(one) for one in singles if self._finite(written, scalars=one)]
+        return tuple(taken)
+
+    def landmarks(self, rng: Random) -> tuple[tuple[Any, ...], ...]:
+        """Each floating scalar one of the numbers that the arrangement of that name has."""
+        own = list(self._reference.scalars)
+        if not any(isinstance(value, float) for value in own):
+            return ()
+        marks = [mark for mark in LANDMARKS if mark > 0]
+        drawn = [
+            [rng.choice(marks) if isinstance(value, float) else value for value in own] for _ in range(4)
+        ]
+        chosen: list[Distribution] = ["landmarks"] * len(self._signature.input_tensors)
+        return tuple(tuple(moved) for moved in drawn if self._finite(chosen, scalars=moved))
+
+    def twins(self) -> bool:
+        shapes = [self._workload.shape(t) for t in self._signature.input_tensors if t.floating]
+        written: list[Distribution] = ["written"] * len(self._signature.input_tensors)
+        return len(set(shapes)) < len(shapes) and self._finite(written, twins=True)
+
+    def _pointwise(self) -> bool:
+        written: list[Distribution] = ["written"] * len(self._signature.input_tensors)
+        self._seen = Operators()
+        return self._finite(written) and self._seen.pointwise
 
     def shuffled(self) -> frozenset[str]:
         written: list[Distribution] = ["written"] * len(self._signature.input_tensors)
@@ -109,6 +151,7 @@ class _Trial:
         *,
         scalars: list[Any] | None = None,
         shuffled: str | None = None,
+        twins: bool = False,
     ) -> bool:
         """Whether the outputs are finite, in both precisions, and have the workload's shapes."""
         if time.monotonic() > self._end:
@@ -117,7 +160,7 @@ class _Trial:
         shapes = [at.shape(tensor) for tensor in self._signature.outputs]
         for wide in (False, True):
             try:
-                outputs = self._run(distributions, scalars, shuffled, wide)
+                outputs = self._run(distributions, scalars, shuffled, wide, twins)
             except Exception:
                 return False
             if [tuple(output.shape) for output in outputs] != shapes:
@@ -132,6 +175,7 @@ class _Trial:
         scalars: list[Any] | None,
         shuffled: str | None,
         wide: bool,
+        twins: bool,
     ) -> list[torch.Tensor]:
         reference, workload = self._reference, self._workload
         inputs = []
@@ -140,6 +184,8 @@ class _Trial:
             target = torch.empty(workload.shape(tensor), dtype=dtype)
             fill(target, reference.pools[position], distributions[position], workload, 1 + position)
             inputs.append(target)
+        if twins:
+            equalize(inputs)
         parameters = []
         for tensor, original in zip(self._signature.parameters, reference.parameters, strict=True):
             value = original.double() if wide and tensor.floating else original.clone()
@@ -149,7 +195,8 @@ class _Trial:
         reference.bind(parameters)
         with reference.with_scalars(scalars):
             if not wide:
-                return reference.run(inputs)
+                with self._seen:
+                    return reference.run(inputs)
             with reference.in_float64():
                 return reference.run(inputs)
 
@@ -157,11 +204,12 @@ class _Trial:
 def _others(value: Any, rng: Random) -> list[Any]:
     """Numbers that may be drawn in the place of one."""
     if isinstance(value, bool):
-        return [not value]
+        return [not value, value]  # in turn, so that others move on either side
     if isinstance(value, int):
         # Some that no byte or half word holds, and neighbours of what they would leave of them.
         beyond = [value + 2 ** rng.choice((8, 9, 16, 17, 24, 31, 32, 40)) for _ in range(3)]
         return [other for other in (value + 1, value - 1, 2 * value, -value, 0, *beyond) if other != value]
-    near = [value * 2 ** rng.uniform(-1, 1) for _ in range(3)] if value else [rng.uniform(-1, 1), 0.5]
-    near += [(value or 1.0) * 2 ** rng.uniform(-12, 12) for _ in range(3)]
-    return [*near, -near[0], 0.0] if value else near
+    own = value or 1.0
+    near, far = own * 2 ** rng.uniform(-1, 1), own * 2 ** rng.uniform(1.5, 5)
+    found = [near, -near, far, -far, own * 2 ** rng.uniform(-5, -1.5), own * 2 ** rng.uniform(5, 12)]
+    return [*found, 0.0] if value else found

@@ -7,7 +7,7 @@ predict, and every evaluation takes some of them.
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from random import Random
@@ -21,12 +21,13 @@ from kernelblaster.records.workload import WorkloadName
 from kernelblaster.tasks.derive import Facts, UnequalSizes, find_small, learn, workload_of
 from kernelblaster.tasks.module_file import ModuleFile
 
-# few: a few hundred kilobytes, no extent below 4; edge: some extents 1, 2 or 3; round: powers of two and
-# multiples of 128, up to the base; below: up to the base;
-# beside: off by little; above: larger than the base; long: one size far above, another 1, 2 or 3; stretched,
-# around small workloads: one size above the primary one's, all others 1, 2 or 3.
+# few: a few hundred kilobytes, no extent below 4, and every size once in each octave up to the base's;
+# edge: some extents 1, 2 or 3; round: powers of two and multiples of 128, up to the base; below: up to the
+# base; beside: off by little; above: larger than the base; long: one size far above, another 1, 2 or 3;
+# stretched, around small workloads: one size above the primary one's, all others 1, 2 or 3.
 Kind = Literal["few", "edge", "round", "below", "beside", "above", "long", "stretched"]
 POOL = 24
+MOST_OCTAVES = 32  # draws beyond those, for octaves of sizes
 ROUND: tuple[Kind, ...] = (
     *("few", "edge", "long", "above", "round", "few", "beside", "below", "few", "edge", "long", "round"),
 )
@@ -105,7 +106,19 @@ class SizeDraws:
             draw = self._draw(kind, steps, accept)
             if draw is not None:
                 found.setdefault(tuple(draw.workload.sizes.values()), draw)
+        for name, octave in self._octaves(free):
+            if time.monotonic() > end:
+                break
+            draw = self._draw("few", steps, accept, {name: octave})
+            if draw is not None:
+                found.setdefault(tuple(draw.workload.sizes.values()), draw)
         return tuple(found.values())
+
+    def _octaves(self, names: list[str]) -> list[tuple[str, int]]:
+        """Every octave of every size, in random order: no band of extents is left out."""
+        found = [(n, k) for n in names for k in range(2, self.base.sizes[n].bit_length())]
+        self._rng.shuffle(found)
+        return found[:MOST_OCTAVES]
 
     def of(self, *kinds: Kind) -> list[Workload]:
         return [draw.workload for draw in self.draws if draw.kind in kinds]
@@ -124,8 +137,11 @@ class SizeDraws:
         own = [self.base] if self._small else list(self._task.workloads)
         return max(workload.bytes(tensor) for workload in (*own, *(d.workload for d in self.draws)))
 
-    def _draw(self, kind: Kind, steps: dict[str, int], accept: "Accept") -> Draw | None:
-        """One draw, shrunk until it fits; None where the task has no such sizes."""
+    def _draw(
+        self, kind: Kind, steps: dict[str, int], accept: "Accept", octaves: dict[str, int] | None = None
+    ) -> Draw | None:
+        """One draw, shrunk until it fits; None where the task has no such sizes. `octaves` fixes the power of
+        two below some extents."""
         limit = self._few_bytes if kind in ("few", "edge") else self._most_bytes
         if kind == "stretched":
             limit = max(limit, STRETCHED_BYTES)
@@ -138,6 +154,8 @@ class SizeDraws:
                 if kind == "stretched"
                 else self._wish(kind, list(steps))
             )
+            fixed = {n: _log_uniform(self._rng, 1 << k, 2 << k) for n, k in (octaves or {}).items()}
+            wanted |= {n: min(extent, self.base.sizes[n]) for n, extent in fixed.items()}
             while True:
                 stepped = {
                     name: _stepped(extent, self.base.sizes[name], steps[name])
@@ -148,17 +166,17 @@ class SizeDraws:
                     break
                 if workload.total_bytes(self._task.signature) <= limit:
                     return Draw(kind, workload)
-                smaller = self._smaller(wanted)
+                smaller = self._smaller(wanted, fixed)
                 if smaller == wanted:
                     break
                 wanted = smaller
         return None
 
-    def _smaller(self, wanted: dict[str, int]) -> dict[str, int]:
-        """The largest extent reduced by a third; one above the base's stays above it, and is reduced
-        only where no other is left."""
+    def _smaller(self, wanted: dict[str, int], fixed: Collection[str]) -> dict[str, int]:
+        """The largest extent that is not fixed reduced by a third; one above the base's stays above it, and
+        is reduced only where no other is left."""
         base = self.base.sizes
-        plain = [name for name, extent in wanted.items() if 1 < extent <= base[name]]
+        plain = [name for name, extent in wanted.items() if 1 < extent <= base[name] and name not in fixed]
         if plain:
             largest = max(plain, key=lambda name: wanted[name])
             return wanted | {largest: max(1, wanted[largest] * 2 // 3)}

@@ -75,6 +75,16 @@ def fill(target: torch.Tensor, pool: Pool, distribution: Distribution, workload:
         target.tril_()
 
 
+def equalize(tensors: list[torch.Tensor]) -> None:
+    """Give floating tensors of one shape the values of the first of them."""
+    first: dict[tuple[int, ...], torch.Tensor] = {}
+    for tensor in tensors:
+        if tensor.is_floating_point():
+            model = first.setdefault(tuple(tensor.shape), tensor)
+            if model is not tensor:
+                tensor.copy_(model)
+
+
 def perturb(target: torch.Tensor, original: torch.Tensor, seed: int, strength: float = 1.0) -> None:
     """Write other values of the same kind as a parameter's own: positive stay positive. Whole numbers
     stay as they are: `shuffle` moves them."""

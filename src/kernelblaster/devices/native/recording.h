@@ -50,6 +50,7 @@ struct Request {
   uint64_t scratch = 0;                             // where scratch memory begins
   bool scratch_at_end = false;                      // the first block lies at the end of its mapping, the next at the begin ...
   uint64_t stream = 0;
+  int filling = 0;                                  // what malloc fills fresh memory with; 0: it is as it comes
   // How often to call, and with which arguments, one after the other; the last call is recorded.
   std::vector<std::pair<size_t, std::vector<uint64_t>>> calls;
 };
@@ -61,6 +62,8 @@ void put(const std::string& line);
 void hand_over();
 // Forgets what an earlier call in this process put into the list.
 void begin_call();
+// A number that stands for all that host code keeps between its calls; `function` is one of its own.
+uint64_t kept_by(const void* function);
 
 }  // namespace recording
 

@@ -74,6 +74,10 @@ cudaError_t failed(cudaError_t error, const std::string& what) {
   return last_error = error;
 }
 
+void check_happened(cudaError_t error) {
+  if (error != cudaSuccess && !errors) violation("asks for the text of an error that did not happen");
+}
+
 void check_stream(cudaStream_t stream, const std::string& what) {
   if ((uint64_t)(uintptr_t)stream != request.stream) violation(what + " on another stream than the given one");
 }
@@ -210,9 +214,11 @@ cudaError_t copied(void* target, size_t target_pitch, const void* source, size_t
 }
 
 CUresult encoded(CUtensorMap* map, const std::string& what) {
-  uint64_t words[16] = {kMark[0], kMark[1], definitions.size()};
+  // One number for maps that are alike: where host code keeps them, the next call leaves them as they are.
+  size_t place = (size_t)(std::find(definitions.begin(), definitions.end(), what) - definitions.begin());
+  if (place == definitions.size()) definitions.push_back(what);
+  uint64_t words[16] = {kMark[0], kMark[1], place};
   memcpy(map, words, sizeof words);
-  definitions.push_back(what);
   return CUDA_SUCCESS;
 }
 
@@ -471,8 +477,15 @@ cudaError_t cudaOccupancyMaxPotentialClusterSize(int* size, const void* function
 }
 cudaError_t cudaGetLastError() { cudaError_t error = last_error; last_error = cudaSuccess; return error; }
 cudaError_t cudaPeekAtLastError() { return last_error; }
-const char* cudaGetErrorString(cudaError_t error) { return error == cudaSuccess ? "no error" : "a CUDA call failed"; }
-const char* cudaGetErrorName(cudaError_t error) { return error == cudaSuccess ? "cudaSuccess" : "cudaError"; }
+// The texts are not the runtime's own, so nobody may go by them: they are there for messages about errors that happened.
+const char* cudaGetErrorString(cudaError_t error) {
+  check_happened(error);
+  return error == cudaSuccess ? "no error" : "a CUDA call failed";
+}
+const char* cudaGetErrorName(cudaError_t error) {
+  check_happened(error);
+  return error == cudaSuccess ? "cudaSuccess" : "cudaError";
+}
 // Nothing has run yet, so there is nothing to wait for.
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) { check_stream(stream, "cudaStreamSynchronize"); return cudaSuccess; }
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }

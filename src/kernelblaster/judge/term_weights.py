@@ -1,0 +1,112 @@
+"""How many terms of a sum matter, for each operator that takes sums.
+
+Of a thousand of which four are not zero, four: adding a zero costs no rounding. Where all terms are
+multiples of one power of two, and their absolute sum is so small that every order of summation is exact in
+float32, one.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+Given = dict[str, Any]  # an operator's arguments by name
+Dims = tuple[int, ...]
+EXACT = 2.0**24  # whole numbers up to this are exact in float32
+VANISHING = 2.0**-150  # zero in float32
+
+
+def weight(terms: torch.Tensor, dims: Dims) -> int:
+    """Of sums over `dims`, that of which most terms matter."""
+    sizes = terms.abs()
+    total = sizes.sum(dims)
+    if bool((total <= EXACT * _quantum(sizes)).all()):
+        return 1
+    return _most(_present(sizes).sum(dims))
+
+
+def _present(values: torch.Tensor) -> torch.Tensor:
+    return (values.abs() > VANISHING).to(values.dtype)
+
+
+def _most(counts: torch.Tensor) -> int:
+    return max(1, round(float(counts.max()))) if counts.numel() else 1
+
+
+def _quantum(sizes: torch.Tensor) -> float:
+    """The largest power of two of which all of them are multiples; infinite where all are zero."""
+    found = sizes[sizes > 0]
+    if not found.numel():
+        return float("inf")
+    mantissa, exponent = torch.frexp(found.double())
+    whole = (mantissa * 2.0**53).to(torch.int64)
+    lowest = torch.log2((whole & -whole).double()) + exponent - 53
+    return float(2.0 ** lowest.min())
+
+
+def _dims(given: Given) -> Dims:
+    tensor, dim = given["self"], given.get("dim")
+    if dim is None or dim == [] or not tensor.dim():
+        return tuple(range(tensor.dim()))
+    return tuple(dim) if isinstance(dim, list | tuple) else (dim,)
+
+
+def _trailing(given: Given) -> Dims:
+    return tuple(range(-len(given["normalized_shape"]), 0))
+
+
+def _centred(values: torch.Tensor, dims: Dims) -> int:
+    """Of a mean and a variance."""
+    return max(weight(values, dims), weight((values - values.mean(dims, keepdim=True)).square(), dims))
+
+
+def _exponentials(given: Given) -> int:
+    values, dims = given["self"], _dims(given)
+    return weight((values - values.amax(dims, keepdim=True)).exp(), dims)
+
+
+def _norm(given: Given) -> int:
+    order = given.get("ord", given.get("p", 2))
+    return weight(given["self"].abs().pow(2 if order is None else order), _dims(given))
+
+
+def _groups(given: Given) -> int:
+    return _centred(given["input"].reshape(given["N"] * given["group"], -1), (1,))
+
+
+def _channels(given: Given) -> int:
+    values = given["input"]
+    return _centred(values, tuple(d for d in range(values.dim()) if d != 1))
+
+
+def _product(one: str, other: str) -> Callable[[Given], int]:
+    def count(given: Given) -> int:
+        return _most(_present(given[one]) @ _present(given[other]))
+
+    return count
+
+
+def _filter(given: Given) -> int:
+    rest = [given[n] for n in ("stride", "padding", "dilation", "transposed", "output_padding", "groups")]
+    return _most(torch.ops.aten.convolution(_present(given["input"]), _present(given["weight"]), None, *rest))
+
+
+WEIGHED: dict[str, Callable[[Given], int]] = {
+    **dict.fromkeys(("mm", "bmm"), _product("self", "mat2")),
+    **dict.fromkeys(("mv",), _product("self", "vec")),
+    "dot": _product("self", "tensor"),
+    "addmm": _product("mat1", "mat2"),
+    "addmv": _product("mat", "vec"),
+    **dict.fromkeys(("baddbmm", "addbmm"), _product("batch1", "batch2")),
+    **dict.fromkeys(("sum", "mean", "cumsum"), lambda given: weight(given["self"], _dims(given))),
+    **dict.fromkeys(("_softmax", "_log_softmax", "logsumexp"), _exponentials),
+    **dict.fromkeys(("norm", "linalg_vector_norm"), _norm),
+    **dict.fromkeys(
+        ("var", "std", "var_mean", "std_mean"), lambda given: _centred(given["self"], _dims(given))
+    ),
+    "native_layer_norm": lambda given: _centred(given["input"], _trailing(given)),
+    "_fused_rms_norm": lambda given: weight(given["input"].square(), _trailing(given)),
+    **dict.fromkeys(("native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit"), _channels),
+    "native_group_norm": _groups,
+    "convolution": _filter,
+}

@@ -1,0 +1,56 @@
+"""Which operators a computation runs, seen while it runs."""
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# Pointwise ones that PyTorch does not mark as such.
+ALONE = frozenset({"hardswish", "hardswish_", "hardsigmoid", "hardsigmoid_", "log_sigmoid_forward"})
+# Those that give the places of values: which of them NaN has is a corner that few kernels agree on.
+PLACES = frozenset(
+    {"argmax", "argmin", "max", "min", "sort", "argsort", "topk", "kthvalue", "median", "mode"}
+)
+# Operators that only move or make values, beside views.
+PLAIN = frozenset(
+    {
+        "_to_copy",
+        "clone",
+        "copy_",
+        "detach",
+        "empty",
+        "empty_like",
+        "full",
+        "full_like",
+        "ones",
+        "ones_like",
+        "zeros",
+        "zeros_like",
+        "scalar_tensor",
+        "lift_fresh",
+        "fill_",
+        "arange",
+    }
+)
+
+
+class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Once left: whether every element of an output depended on the same elements of the inputs alone
+    (`pointwise`), and whether whole numbers were made of floating ones by more than comparing them
+    (`converts`)."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.pointwise = True
+        self.converts = False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        result = func(*args, **(kwargs or {}))
+        self.see(func, args, kwargs or {}, result)
+        return result
+
+    def see(self, func, args, kwargs, result) -> None:  # type: ignore[no-untyped-def]
+        name = func.overloadpacket.__name__
+        self.converts |= name in PLACES
+        if name == "_to_copy" and isinstance(result, torch.Tensor):
+            self.converts |= args[0].is_floating_point() and not result.is_floating_point()
+        elif torch.Tag.pointwise not in func.tags and not func.is_view and name not in PLAIN | ALONE:
+            self.pointwise = False
