@@ -94,13 +94,12 @@ def main() -> None:
     batch_s = time.perf_counter() - start
     correct = sum(e.outcome.kind in CORRECT for e in evaluations)
 
-    say(f"batch: {batch_s:.1f} s; profiling ...")
+    say(f"batch: {batch_s:.1f} s, {correct} correct; profiling ...")
     batch = [fresh(example, n) for n in range(8)]
     for candidate in batch:
         judge.evaluate(task, candidate)
     start = time.perf_counter()
-    judge._prepare(task)
-    plain = [judge._verify(judge._prepare(task), judge._compile(task, c)) for c in batch]
+    plain = [judge.check(task, candidate) for candidate in batch]
     verify_s = time.perf_counter() - start
     start = time.perf_counter()
     profiles = judge.profile(task, batch)
@@ -110,10 +109,14 @@ def main() -> None:
     tasks = len({t.name for t, _ in jobs})
     rows = [
         ("the example as a torch extension (load_inline), built and timed", f"{theirs_s:.1f} s", ""),
-        ("the same source through the judge: compiled, verified, timed (median of 5)", f"{ours_s:.2f} s", ""),
+        (
+            "the same source through the judge: compiled, verified, timed (median of 5)",
+            f"{ours_s:.2f} s",
+            "at most 2.2 s",
+        ),
         ("ratio", f"{theirs_s / ours_s:.1f}", "at least 20"),
         (f"64 candidates of {tasks} tasks, none cached", f"{batch_s:.1f} s", ""),
-        ("candidates a minute", f"{64 * 60 / batch_s:.0f}", "at least 40"),
+        ("candidates a minute", f"{64 * 60 / batch_s:.0f}", "at least 100"),
         ("of these correct", f"{correct} of 64", ""),
         (
             f"profiling, each of {len(profiles)} ({profiles[0].tier} tier)",

@@ -61,6 +61,7 @@ def kernel(library: Path) -> ExportedKernel:
         parameters=[("shift.bias", "float32", ("out_1",))],
         sizes={"x_0": "free", "x_1": "free", "out_1": 4},
         training=None,
+        most_bytes=400,
     )
     made.device_type, made.alignment = "cpu", 4
     made.load(library)
@@ -133,6 +134,12 @@ def test_one_name_is_one_size_and_fixed_sizes_stay(kernel: ExportedKernel) -> No
     assert kernel.why_not(Model(4), (torch.zeros(3, 8), 2.0)) == "x has 8 in dimension 1 where 3 is expected"
     reason = kernel.why_not(Model(5), (torch.zeros(8, 8), 2.0))
     assert reason == "shift.bias has 5 in dimension 0 where 4 is expected"
+
+
+def test_more_than_was_judged_is_not_for_it(kernel: ExportedKernel) -> None:
+    assert kernel.why_not(Model(4), (torch.zeros(12, 8), 2.0)) is None
+    reason = kernel.why_not(Model(4), (torch.zeros(13, 8), 2.0))
+    assert reason == "432 bytes are given where at most 400 were judged"
 
 
 def test_a_module_in_another_mode_or_of_other_arguments_is_not_the_one_judged(kernel: ExportedKernel) -> None:

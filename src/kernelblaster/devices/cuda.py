@@ -48,6 +48,7 @@ class CudaDevice:
 
     modelled = False
     protects_inputs = True
+    most_threads = None
 
     def __init__(self, spares: int = 2) -> None:
         reason = why_no_gpu()

@@ -144,6 +144,10 @@ class Runner(Protocol):
         """Record these calls together, ahead of time; each is recorded when it is needed otherwise."""
         ...
 
+    def threads(self, arguments: Sequence[Argument]) -> int:
+        """How many threads a call starts, in all of its launches together."""
+        ...
+
     def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport: ...
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport: ...
@@ -174,6 +178,11 @@ class Device(Protocol):
     @property
     def facts(self) -> "GpuFacts | None":
         """What host code is told about the GPU, where there is one."""
+        ...
+
+    @property
+    def most_threads(self) -> int | None:
+        """How many a call may start where that is no trouble; None where any number may."""
         ...
 
     @property

@@ -51,6 +51,7 @@ class EmulatedDevice:
 
     modelled = True
     protects_inputs = False
+    most_threads = 1 << 17
     facts = None
     torch_device = torch.device("cpu")
 

@@ -6,6 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,9 @@ class ReplayRunner:
         if key not in self._lists:
             self.record([key])
         return self._lists[key]
+
+    def threads(self, arguments: Sequence[Argument]) -> int:
+        return sum(prod(launch.grid) * prod(launch.block) for launch in self.recorded(arguments).launches)
 
     def _call(self, key: tuple[Argument, ...]) -> Call:
         scratch, at_end = window.draw_scratch(self._rng), self._rng.random() < 0.5

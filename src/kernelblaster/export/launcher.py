@@ -44,6 +44,7 @@ class ExportedKernel:
         parameters: list[tuple[Any, ...]],
         sizes: dict[str, int | str],
         training: bool | None,
+        most_bytes: int,
     ) -> None:
         self.source = source
         self.architecture = architecture
@@ -54,6 +55,7 @@ class ExportedKernel:
         self.parameters = parameters
         self.sizes = sizes
         self.training = training
+        self.most_bytes = most_bytes
         self.problem: str | None = None
         self._launch: Any = None
         self._said: set[str] = set()
@@ -144,6 +146,9 @@ class ExportedKernel:
             for axis, (dim, extent) in enumerate(zip(dims, shape, strict=True)):
                 if known.setdefault(dim, extent) != extent:
                     return f"{name} has {extent} in dimension {axis} where {known[dim]} is expected"
+        given = sum(value.numel() * value.element_size() for _, value in pairs)
+        if given > self.most_bytes:
+            return f"{given} bytes are given where at most {self.most_bytes} were judged"
         return None
 
     def _modes(self, module: torch.nn.Module, pairs: list[Any]) -> str | None:

@@ -11,6 +11,7 @@ from kernelblaster.export.module_facts import ModuleFacts, module_facts
 from kernelblaster.export.origin import Origin, told
 from kernelblaster.records import Scalar, Signature, Task, Tensor
 from kernelblaster.tasks.header import c_arguments
+from kernelblaster.tasks.size_draws import most_read_bytes
 
 LAUNCHER = (Path(__file__).parent / "launcher.py").read_text().partition("in exported files ---\n")[2]
 LAUNCHER = LAUNCHER.replace("\n# fmt: on\n", "")
@@ -92,6 +93,7 @@ def _kernel(task: Task, origin: Origin, facts: ModuleFacts) -> str:
             s.name: task.primary.sizes[s.name] if s.kind == "fixed" else s.kind for s in signature.sizes
         },
         "training": True if facts.modes_differ else None,
+        "most_bytes": most_read_bytes(task),
     }
     described = "".join(f"    {name}={value!r},\n" for name, value in fields.items())
     source = complete_source(task, origin.candidate) + _wrapper(signature)

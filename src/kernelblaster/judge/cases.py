@@ -289,8 +289,13 @@ class _Plan:
         found = []
         for row in AT_BASE:
             taken = [kind for kind in row if any(self._domain.takes(i, kind) for i in inputs)]
-            found += [self._case(w, kind) for kind in taken[:1] for w in (self._sizes.base, next(self._few))]
+            found += [self._case(w, kind) for kind in taken[:1] for w in (self._sizes.base, self._other())]
         return found
+
+    def _other(self) -> Workload:
+        """Where the base is small, one that is as long as the primary sizes are."""
+        long = self._sizes.of("stretched") if self._small else []
+        return self._rng.choice(long) if long else next(self._few)
 
     def _equal_inputs(self) -> list[Case]:
         if not self._domain.twins:

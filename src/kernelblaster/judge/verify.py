@@ -160,8 +160,10 @@ class Verifier:
         try:
             self._record()
             for number, case in enumerate(self._cases):
+                layout = self._layouts.pop(number)
                 with self._baseline.at(case.workload).with_scalars(case.scalars):
-                    self._check_if_it_fits(case, self._layouts.pop(number))
+                    if not self._too_many_threads(case, layout):
+                        self._check_if_it_fits(case, layout)
         except Stop as stop:
             return stop.outcome
         except (CandidateDied, CandidateHung) as error:
@@ -197,6 +199,13 @@ class Verifier:
 
     def _arguments(self, case: Case, layout: Layout) -> tuple[Argument, ...]:
         return layout.arguments(self._task.signature, self._baseline.at(case.workload).scalars)
+
+    def _too_many_threads(self, case: Case, layout: Layout) -> bool:
+        """Whether the device takes too long over a size that is larger than it need be."""
+        most = self._device.most_threads
+        if most is None or case.workload.name != "above":
+            return False
+        return self._runner.threads(self._arguments(case, layout)) > most
 
     def _check_if_it_fits(self, case: Case, layout: Layout) -> None:
         """PyTorch may need more for intermediate results at drawn sizes than at the task's own."""

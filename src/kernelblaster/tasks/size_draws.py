@@ -43,7 +43,7 @@ NAMES: dict[Kind, WorkloadName] = {
 }
 STRETCHED_BYTES = 512 << 10
 STRETCHED = 1.2  # times the primary extent, at most
-MOST_STRETCHED = 1100  # of primary extents: more blocks than that take an emulator too long
+MOST_STRETCHED = 1 << 14  # of primary extents
 FEW_BYTES = 256 << 10
 LARGEST_SHARE, LARGEST_EXTRA_BYTES = 1.3, 4 << 20  # all tensors together, over the base's
 LONGEST = 16.0  # times the base's extent
@@ -257,6 +257,13 @@ class SizeDraws:
             raise BadTask(f"{self._task.name}: has no small workload to draw sizes around.")
         with file.replaced(constants):
             return learn(file, dtype, real=True, small=True)
+
+
+def most_read_bytes(task: Task) -> int:
+    """What a candidate's inputs and parameters take together at most when it is judged: sizes may be larger
+    than the primary ones by so much."""
+    read = sum(task.primary.bytes(tensor) for tensor in task.signature.read_tensors)
+    return int(read * LARGEST_SHARE) + LARGEST_EXTRA_BYTES
 
 
 Accept = Callable[[WorkloadName, dict[str, int]], Workload | None]

@@ -84,6 +84,9 @@ class FakeRunner:
     def record(self, calls: Sequence[Sequence[Argument]]) -> None:
         pass
 
+    def threads(self, arguments: Sequence[Argument]) -> int:
+        return 1
+
     def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport:
         return self._run(arguments, scratch_poison, timed=False)[0]
 
@@ -119,6 +122,7 @@ class FakeDevice:
     name = "fake"
     modelled = False
     protects_inputs = False
+    most_threads = None
     facts = None
     torch_device = torch.device("cpu")
 
