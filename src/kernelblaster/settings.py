@@ -6,6 +6,16 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+KEYS = (
+    "ANTHROPIC_API_KEY",
+    "GEMINI_API_KEY",
+    "KERNELBLASTER_API_KEY",
+    "OPENAI_API_KEY",
+    "OPENROUTER_API_KEY",
+)
+"""The environment variables with keys of model servers."""
+KEEPER = "KERNELBLASTER_KEEPER"  # set for the processes of a command whose keys are kept apart
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -49,6 +59,11 @@ def visible_device() -> str:
 def secret(name: str) -> str | None:
     """A key for a server, from the environment variable of that name. It is not to be written anywhere."""
     return os.environ.get(name) or None
+
+
+def keeper_address() -> str:
+    """The name of the key keeper's socket and, behind it, those of its keys; empty where there is none."""
+    return os.environ.get(KEEPER, "")
 
 
 def library_path() -> str:

@@ -41,7 +41,7 @@ from kernelblaster.store.subject import keep_task, task_of
 from kernelblaster.strategies.frozen_knowledge import FrozenKnowledge
 from kernelblaster.strategies.search import Search
 from kernelblaster.strategies.strategy import Arrange
-from kernelblaster.strategies.taking import Taking, arranged, retries_with, taking, taking_of
+from kernelblaster.strategies.taking import Taking, arranged, check_models, retries_with, taking, taking_of
 from kernelblaster.tasks.catalog import load_task
 
 if TYPE_CHECKING:
@@ -104,6 +104,8 @@ def optimize(
         selection=selection,
         seed=seed,
     )
+    if models is not None:
+        check_models(models)
     loaded = load_task(task, dtype)  # a bad task is told of before anything is made
     about: dict[str, Any] = {"task": task, "dtype": dtype, "device": device, "gpu": gpu}
     about |= {"kb": _absolute(kb or str(settings().data / "knowledge.db")), "search": search.model_dump()}
@@ -124,6 +126,8 @@ def resume(
     """Go on with a run exactly where it was; where a budget for models was spent, with a larger one."""
     with open_run(runs_folder(runs), run, writing=True) as begun:
         models = taking_of(begun.events[0].data)
+        if models is not None:
+            check_models(models)
         _go(begun, task_of(begun), models and models.allowing(usd, tokens), json_)
 
 

@@ -10,7 +10,7 @@ from kernelblaster.models.answers import Answers, Keeping, Once, Replay
 from kernelblaster.models.asking import Asking
 from kernelblaster.models.failures import BadName, ModelError, NotAllowed
 from kernelblaster.models.handoff import HandOff
-from kernelblaster.models.keys import has_key
+from kernelblaster.models.keys import claim, has_key
 from kernelblaster.models.ledger import Ledger
 from kernelblaster.models.metered import Metered
 from kernelblaster.models.names import ModelName, ModelTable
@@ -87,6 +87,8 @@ def open_server(name: ModelName, limits: Limits) -> "OpenAIServer | AnthropicSer
         raise BadName(f"{name} is a folder, not a server.")
     if kind.needs_key and not has_key(kind.key):
         raise NotAllowed(f"{name}: needs a key in the environment variable {kind.key}.")
+    if name.url:
+        claim(name.url)
     try:
         if kind.speaks == "anthropic":
             from kernelblaster.models.anthropic_server import AnthropicServer

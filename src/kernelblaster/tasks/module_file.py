@@ -13,6 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from kernelblaster.errors import BadTask
+from kernelblaster.keeper import seal
 
 T = TypeVar("T")
 REQUIRED = ("Model", "get_inputs", "get_init_inputs")
@@ -116,6 +117,7 @@ def _execute(source: str, path: str) -> dict[str, Any]:
     module = types.ModuleType(name)
     module.__file__ = path
     sys.modules[name] = module
+    seal()
     try:
         exec(compile(source, path, "exec"), module.__dict__)
     except SyntaxError as error:
