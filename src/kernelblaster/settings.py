@@ -14,6 +14,11 @@ KEYS = (
     "OPENROUTER_API_KEY",
 )
 """The environment variables with keys of model servers."""
+FOR_COMPILERS = (
+    *("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH"),
+    *("CPLUS_INCLUDE_PATH", "CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX", "NVCC_CCBIN"),
+    *("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"),
+)
 KEEPER = "KERNELBLASTER_KEEPER"  # set for the processes of a command whose keys are kept apart
 
 
@@ -59,6 +64,12 @@ def visible_device() -> str:
 def secret(name: str) -> str | None:
     """A key for a server, from the environment variable of that name. It is not to be written anywhere."""
     return os.environ.get(name) or None
+
+
+def compiler_environment() -> dict[str, str]:
+    """What a compiler of foreign sources gets of the environment: where its parts are, and nothing else. A
+    source can read its compiler's environment, and show it in an error."""
+    return {name: os.environ[name] for name in FOR_COMPILERS if name in os.environ}
 
 
 def keeper_address() -> str:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from kernelblaster.cli.options import JsonOption
+from kernelblaster.cli.terminal import Terminal, plain
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge import (
     Content,
@@ -28,7 +28,7 @@ from kernelblaster.knowledge.summary import search as find
 from kernelblaster.knowledge.summary import summarize
 
 app = typer.Typer(help="Look into a knowledge base, and look after it.", no_args_is_help=True)
-out = Console()
+out = Terminal()
 
 KbOption = Annotated[str, typer.Option("--kb", help="A file, or postgresql://... for a server.")]
 
@@ -52,7 +52,8 @@ def show(
         print(json.dumps([_scored(item) for item in scored], indent=1))
         return
     known = content.states[content.resolve(state)]
-    out.print(f"[bold]{known.state.name}[/bold]  {known.state.description}", highlight=False)
+    name, words = plain(known.state.name), plain(known.state.description)
+    out.print(f"[bold]{name}[/bold]  {words}", markup=True, highlight=False)
     for note in known.notes:
         out.print(f"note: {note}", markup=False, highlight=False)
     recipes = [item for item in scored if is_recipe(item.optimization.technique)]

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 
+from kernelblaster.cli.terminal import Terminal
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.records import Candidate
 from kernelblaster.settings import settings
@@ -88,7 +88,7 @@ def read_candidate(path: Path) -> Candidate:
 @contextmanager
 def working(quiet: bool) -> Iterator[Callable[[str], None]]:
     """A line on standard error that says what is being done, gone when it is done."""
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     if quiet or not console.is_terminal:
         yield lambda stage: None
         return

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
+from kernelblaster.cli.terminal import Terminal
 from kernelblaster.models.choice import LEDGER, Choice
 from kernelblaster.models.estimate import Estimate, estimate
 from kernelblaster.models.ledger import Budget, Total
@@ -85,7 +85,7 @@ def print_estimates(jobs: "Sequence[Job]") -> None:
 
 def print_estimate(rows: Sequence[Estimate]) -> None:
     """On standard error, so that standard output stays the result's."""
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     tokens = sum(row.usage.tokens for row in rows)
     usd = [row.usd for row in rows]
     cost = f"about ${sum(u for u in usd if u is not None):.2f}" if None not in usd else "price not known"
