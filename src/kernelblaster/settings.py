@@ -1,10 +1,13 @@
 """The one place where the environment is read."""
 
+import math
 import os
 import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from kernelblaster.errors import KernelBlasterError
 
 KEYS = (
     "ANTHROPIC_API_KEY",
@@ -19,6 +22,7 @@ FOR_COMPILERS = (
     *("CPLUS_INCLUDE_PATH", "CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX", "NVCC_CCBIN"),
     *("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"),
 )
+LONGEST_S = 1e6
 KEEPER = "KERNELBLASTER_KEEPER"  # set for the processes of a command whose keys are kept apart
 
 
@@ -51,9 +55,20 @@ def settings() -> Settings:
         nvcc=os.environ.get("KERNELBLASTER_NVCC") or _tool("nvcc") or _wheel_nvcc(),
         ncu=_tool("ncu"),
         sanitizer=_tool("compute-sanitizer"),
-        call_limit_s=float(os.environ.get("KERNELBLASTER_CALL_LIMIT", "10")),
-        compile_limit_s=float(os.environ.get("KERNELBLASTER_COMPILE_LIMIT", "120")),
+        call_limit_s=_seconds("KERNELBLASTER_CALL_LIMIT", 10),
+        compile_limit_s=_seconds("KERNELBLASTER_COMPILE_LIMIT", 120),
     )
+
+
+def _seconds(name: str, default: float) -> float:
+    text = os.environ.get(name) or str(default)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < LONGEST_S:
+        raise KernelBlasterError(f"{name}: {text!r} is no number of seconds.")
+    return seconds
 
 
 def visible_device() -> str:

@@ -15,7 +15,7 @@ LARGEST_BYTES = 64 << 20
 LARGEST_INTEGER = 1 << 64
 
 
-class NotJson(ValueError):
+class Unreadable(ValueError):
     """The message is what is wrong, to stand behind the name of what was read: `is not UTF-8`."""
 
 
@@ -35,27 +35,27 @@ def parse_json(data: bytes | str, *, deepest: int = DEEPEST, control_characters:
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeDecodeError as error:
-        raise NotJson(f"is not UTF-8 (at byte {error.start})") from error
+        raise Unreadable(f"is not UTF-8 (at byte {error.start})") from error
     except UnicodeEncodeError as error:
-        raise NotJson("has half a surrogate pair in a string") from error
+        raise Unreadable("has half a surrogate pair in a string") from error
     except json.JSONDecodeError as error:
-        raise NotJson(f"is not JSON: {error.msg} (line {error.lineno}, column {error.colno})") from error
+        raise Unreadable(f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from error
     except RecursionError as error:
-        raise NotJson(f"is nested deeper than {deepest}") from error
+        raise Unreadable(f"is nested deeper than {deepest}") from error
     return value
 
 
 def read_json(path: Path, *, most_bytes: int = LARGEST_BYTES, deepest: int = DEEPEST) -> Any:
-    """The value in a file. Raises `OSError` and `NotJson`."""
+    """The value in a file. Raises `OSError` and `Unreadable`."""
     return parse_json(read_bounded(path, most_bytes), deepest=deepest)
 
 
 def read_bounded(path: Path, most_bytes: int = LARGEST_BYTES) -> bytes:
-    """A file's bytes, if there are not too many. Raises `OSError` and `NotJson`."""
+    """A file's bytes, if there are not too many. Raises `OSError` and `Unreadable`."""
     with path.open("rb") as file:
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
-        raise NotJson(f"is larger than {most_bytes / 1e6:.0f} MB")
+        raise Unreadable(f"is larger than {most_bytes / 1e6:.0f} MB")
     return data
 
 
@@ -70,24 +70,24 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise NotJson(f"has the key {twice[:40]!r} twice in one object")
+        raise Unreadable(f"has the key {twice[:40]!r} twice in one object")
     return found
 
 
 def _constant(name: str) -> Any:
-    raise NotJson(f"has the number {name}, which is none")
+    raise Unreadable(f"has the number {name}, which is none")
 
 
 def _float(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise NotJson(f"has the number {text[:40]}, which is too large")
+        raise Unreadable(f"has the number {text[:40]}, which is too large")
     return value
 
 
 def _integer(text: str) -> int:
     if len(text) > 21 or abs(int(text)) > LARGEST_INTEGER:
-        raise NotJson(f"has the number {text[:40]}, which is too large")
+        raise Unreadable(f"has the number {text[:40]}, which is too large")
     return int(text)
 
 
@@ -95,7 +95,7 @@ def _check_depth(value: Any, deepest: int) -> None:
     level, depth = [value], 0
     while level:
         if depth > deepest:
-            raise NotJson(f"is nested deeper than {deepest}")
+            raise Unreadable(f"is nested deeper than {deepest}")
         level = [
             child
             for one in level

@@ -22,10 +22,12 @@ from kernelblaster.knowledge import (
     import_changes,
 )
 from kernelblaster.knowledge.differences import Difference, Score, score
+from kernelblaster.knowledge.document import LARGEST_BYTES
 from kernelblaster.knowledge.recipes import is_recipe, told
 from kernelblaster.knowledge.seed import seed_document
 from kernelblaster.knowledge.summary import search as find
 from kernelblaster.knowledge.summary import summarize
+from kernelblaster.strict_json import Unreadable, read_bounded
 
 app = typer.Typer(help="Look into a knowledge base, and look after it.", no_args_is_help=True)
 out = Terminal()
@@ -230,13 +232,20 @@ def rollback(
         )
 
 
-def _read(path: Path) -> str:
+def _read(path: Path) -> bytes:
     try:
-        return path.read_text() if str(path) != "-" else sys.stdin.read()
+        if str(path) != "-":
+            return read_bounded(path, LARGEST_BYTES)
+        data = sys.stdin.buffer.read(LARGEST_BYTES + 1)
     except FileNotFoundError as error:
         raise KnowledgeError(f"{path}: there is no such file.") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise KnowledgeError(f"{path}: cannot be read: {error}") from error
+    except OSError as error:
+        raise KnowledgeError(f"{path}: cannot be read: {error.strerror or error}.") from error
+    except Unreadable as error:
+        raise KnowledgeError(f"{path}: {error}.") from error
+    if len(data) > LARGEST_BYTES:
+        raise KnowledgeError(f"standard input: is larger than {LARGEST_BYTES / 1e6:.0f} MB.")
+    return data
 
 
 def _say_taken(count: int, version: int, json_: bool) -> None:

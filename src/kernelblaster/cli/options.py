@@ -11,6 +11,7 @@ from kernelblaster.cli.terminal import Terminal
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.records import Candidate
 from kernelblaster.settings import settings
+from kernelblaster.strict_json import Unreadable, read_bounded
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 DtypeOption = Annotated[
@@ -19,6 +20,7 @@ DtypeOption = Annotated[
 ]
 
 
+LARGEST_BYTES = 4 << 20  # of a candidate
 RunsOption = Annotated[Path | None, typer.Option("--runs", help="Where runs are kept.")]
 
 
@@ -72,9 +74,11 @@ class SearchOptions:
 def read_candidate(path: Path) -> Candidate:
     """The candidate in a file, or an error that says what is wrong with the file."""
     try:
-        source = path.read_text()
+        source = read_bounded(path, LARGEST_BYTES).decode()
     except FileNotFoundError as error:
         raise KernelBlasterError(f"{path}: there is no such file.") from error
+    except Unreadable as error:
+        raise KernelBlasterError(f"{path}: {error}.") from error
     except (OSError, UnicodeDecodeError) as error:
         raise KernelBlasterError(f"{path}: cannot be read: {error}") from error
     if "launch_gpu_implementation" not in source:

@@ -11,7 +11,7 @@ from kernelblaster.models.failures import CutOff
 from kernelblaster.models.request import Answer, Usage
 from kernelblaster.models.wire import NO_KEY, Limits, complaint, failure, scrubbed
 from kernelblaster.records.record import Record
-from kernelblaster.strict_json import NotJson, first_problem, parse_json
+from kernelblaster.strict_json import Unreadable, first_problem, parse_json
 
 Shaped = TypeVar("Shaped", bound=BaseModel)
 Read = TypeVar("Read")
@@ -64,7 +64,7 @@ def shaped(where: str, data: bytes, shape: type[Shaped]) -> Shaped:
     """A document of a reply. The error is made anew: pydantic's own holds what was sent."""
     try:
         return shape.model_validate(parse_json(data))
-    except NotJson as error:
+    except Unreadable as error:
         problem = f"what it sent {error}"
     except ValidationError as error:
         problem = f"sent a reply of the wrong form: {first_problem(error)}"

@@ -14,7 +14,7 @@ from typing import Any
 from kernelblaster.models.failures import BadAnswer, Malformed, ModelError
 from kernelblaster.models.reading import read
 from kernelblaster.models.request import Answer, Request, T
-from kernelblaster.strict_json import NotJson, parse_json, read_bounded
+from kernelblaster.strict_json import Unreadable, parse_json, read_bounded
 
 POLL_S = 0.5
 FILE = "@file:"
@@ -126,12 +126,12 @@ def _answer(place: Path) -> Answer:
     plain = Answer(text="", stop="done", model="handoff", usage=None)
     try:
         data = read_bounded(place / "answer.json", LARGEST_ANSWER_BYTES)
-    except NotJson as error:
+    except Unreadable as error:
         raise Malformed(f"it {error}", plain) from None
     plain = plain.model_copy(update={"text": data.decode(errors="replace")})
     try:
         value = parse_json(data)
-    except NotJson:
+    except Unreadable:
         return plain
     return plain.model_copy(update={"text": json.dumps(_filled(value, place, plain))})
 

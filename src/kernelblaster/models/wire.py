@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from kernelblaster.models.failures import CutOff, Declined, ModelError, NotAllowed, Unavailable
-from kernelblaster.strict_json import NotJson, parse_json
+from kernelblaster.strict_json import Unreadable, parse_json
 
 CHARACTERS_A_TOKEN = 12  # few tokens are longer; none of a whole answer's average
 SPARE_CHARACTERS = 2_000
@@ -83,7 +83,7 @@ def complaint(body: bytes) -> str:
     """What the body of an error says, for people."""
     try:
         return said(parse_json(body), "")
-    except NotJson:
+    except Unreadable:
         return body.decode(errors="replace")
 
 

@@ -50,9 +50,11 @@ class ModuleFile:
         small = self._namespace.get("SMALL")
         if small is None:
             return None
+        if not isinstance(small, dict) or not all(type(v) is int for v in small.values()):
+            raise BadTask(f"{self.path}: SMALL should give whole numbers to names of the file.")
         unknown = [name for name in small if name not in self._namespace]
         if unknown:
-            raise BadTask(f"{self.path}: SMALL names {', '.join(unknown)}, which the file lacks.")
+            raise BadTask(f"{self.path}: SMALL names {', '.join(map(str, unknown))}, which the file lacks.")
         return dict(small)
 
     @contextmanager
