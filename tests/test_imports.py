@@ -5,8 +5,10 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "kernelblaster"
 LAYERS = [
-    {"errors"},
+    {"errors", "plain_text"},
     {"settings"},
+    {"keeper"},
+    {"strict_json"},
     {"cache"},
     {"records"},
     {"ptx"},

@@ -1,3 +1,65 @@
-from kernelblaster.cli.main import main
+"""The command's start: keys go to a process of their own before anything else is loaded."""
 
-main()
+import os
+import secrets
+import signal
+import socket
+import sys
+
+from kernelblaster.settings import KEEPER, KEYS, keeper_address, secret
+
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
+
+
+def main() -> None:
+    if not keeper_address():
+        hide_keys()
+    from kernelblaster.cli.main import main as command
+
+    command()
+
+
+def hide_keys() -> None:
+    """Where there are keys of model servers in the environment, they are left to a child, and this process
+    begins anew without them: neither its environment nor its memory has them."""
+    keys = {name: key for name in KEYS if (key := secret(name))}
+    if not keys:
+        return
+    name = f"kernelblaster-{secrets.token_hex(16)}"
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listening.bind(b"\0" + name.encode())
+    listening.listen(64)
+    parent = os.getpid()
+    if os.fork() == 0:
+        _keep(listening, keys, parent)
+    clean = {variable: value for variable, value in os.environ.items() if variable not in keys}
+    clean[KEEPER] = " ".join([name, *keys])
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], clean)
+
+
+def _keep(listening: socket.socket, keys: dict[str, str], parent: int) -> None:
+    """The child: nobody may look into it, and it ends with its parent."""
+    import ctypes
+
+    try:
+        prctl = ctypes.CDLL(None, use_errno=True).prctl
+        hidden = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
+        bound = prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0
+        if not (hidden and bound) or os.getppid() != parent:
+            os._exit(1)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(nothing, stream)
+        for variable in keys:
+            del os.environ[variable]
+        from kernelblaster.models.keeping import keep
+
+        keep(listening, keys)
+    finally:
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -9,13 +9,14 @@ values at the same sizes can be drawn elsewhere.
 """
 
 import hashlib
+import json
 import platform
 import tempfile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter, ValidationError
 
 import kernelblaster
 from kernelblaster import cache
@@ -26,9 +27,12 @@ from kernelblaster.judge.judge import Judge
 from kernelblaster.records import Candidate, Evaluation, Task
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.records.record import Record
+from kernelblaster.strict_json import Unreadable, first_problem, read_json
 from kernelblaster.tasks.catalog import load_task
 from kernelblaster.verify import speedups_meet
 
+LARGER = 4  # than a task's largest workload: what a proof may ask for
+MOST_RUNS = 1000  # of one case
 CLOSE = 1e-3  # relative difference of two errors that count as the same
 _cases: TypeAdapter[list[Case]] = TypeAdapter(list[Case])
 
@@ -41,9 +45,9 @@ class Proof(Record):
     task_name: str
     task_source: str
     task_digest: str
-    task_suffix: str
+    task_suffix: Literal[".py", ".cu"]
     candidate_source: str
-    candidate_defines: tuple[tuple[str, int], ...]
+    candidate_defines: tuple[tuple[Annotated[str, Field(pattern=r"^[A-Za-z_]\w{0,99}$")], int], ...]
     software: dict[str, str]
     cases: list[dict[str, Any]]
     evaluation: Evaluation
@@ -77,7 +81,7 @@ def prove(task: Task, candidate: Candidate, judge: Judge) -> Proof:
         task_name=task.name,
         task_source=task.source,
         task_digest=task.digest,
-        task_suffix=Path(task.path).suffix,
+        task_suffix=".cu" if Path(task.path).suffix == ".cu" else ".py",
         candidate_source=candidate.source,
         candidate_defines=candidate.defines,
         software=_software(),
@@ -91,11 +95,17 @@ def prove(task: Task, candidate: Candidate, judge: Judge) -> Proof:
 def read_proof(path: Path) -> Proof:
     """A proof from its file; KernelBlasterError where it is none."""
     try:
-        return Proof.model_validate_json(path.read_bytes())
+        proof = Proof.model_validate_json(json.dumps(read_json(path)))
+        _cases.validate_python(proof.cases)
+        return proof
     except OSError as error:
         raise KernelBlasterError(f"{path}: cannot be read: {error.strerror}.") from error
-    except ValueError as error:
-        raise KernelBlasterError(f"{path}: not a proof of this version: {str(error)[:300]}") from error
+    except Unreadable as error:
+        raise KernelBlasterError(f"{path}: not a proof: it {error}.") from error
+    except ValidationError as error:
+        raise KernelBlasterError(
+            f"{path}: not a proof of this version: {first_problem(error)[:300]}"
+        ) from error
 
 
 def repeat(proof: Proof, judge: Judge) -> Repeated:
@@ -112,8 +122,9 @@ def repeat(proof: Proof, judge: Judge) -> Repeated:
             raise KernelBlasterError(
                 f"{proof.task_name}: this version derives another task from the proof's source."
             )
+        cases = _within_plan(task, _cases.validate_python(proof.cases))
         with cache.afresh("candidate"):
-            now = judge.evaluate(task, candidate, Draw(seed, tuple(_cases.validate_python(proof.cases))))
+            now = judge.evaluate(task, candidate, Draw(seed, cases))
     then = proof.evaluation
     correct = isinstance(now.outcome, CORRECT)
     holds = None
@@ -122,6 +133,21 @@ def repeat(proof: Proof, judge: Judge) -> Repeated:
     return Repeated(
         then=then, now=now, correct=correct, speedup_holds=holds, differences=_differences(then, now)
     )
+
+
+def _within_plan(task: Task, cases: list[Case]) -> tuple[Case, ...]:
+    """The cases, if they are no larger than what the task's own plan draws."""
+    largest = LARGER * max(workload.total_bytes(task.signature) for workload in task.workloads)
+    names = {size.name for size in task.signature.sizes}
+    for case in cases:
+        sizes = case.workload.sizes
+        if set(sizes) != names or min(sizes.values(), default=1) < 1:
+            raise KernelBlasterError(f"{task.name}: the proof has a case with other sizes than the task's.")
+        if case.workload.total_bytes(task.signature) > largest or case.runs > MOST_RUNS:
+            raise KernelBlasterError(
+                f"{task.name}: the proof has a case that is larger than any of the task."
+            )
+    return tuple(cases)
 
 
 def _differences(then: Evaluation, now: Evaluation) -> tuple[str, ...]:

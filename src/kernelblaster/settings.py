@@ -1,10 +1,29 @@
 """The one place where the environment is read."""
 
+import math
 import os
 import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from kernelblaster.errors import KernelBlasterError
+
+KEYS = (
+    "ANTHROPIC_API_KEY",
+    "GEMINI_API_KEY",
+    "KERNELBLASTER_API_KEY",
+    "OPENAI_API_KEY",
+    "OPENROUTER_API_KEY",
+)
+"""The environment variables with keys of model servers."""
+FOR_COMPILERS = (
+    *("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH"),
+    *("CPLUS_INCLUDE_PATH", "CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX", "NVCC_CCBIN"),
+    *("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"),
+)
+LONGEST_S = 1e6
+KEEPER = "KERNELBLASTER_KEEPER"  # set for the processes of a command whose keys are kept apart
 
 
 @dataclass(frozen=True)
@@ -36,9 +55,20 @@ def settings() -> Settings:
         nvcc=os.environ.get("KERNELBLASTER_NVCC") or _tool("nvcc") or _wheel_nvcc(),
         ncu=_tool("ncu"),
         sanitizer=_tool("compute-sanitizer"),
-        call_limit_s=float(os.environ.get("KERNELBLASTER_CALL_LIMIT", "10")),
-        compile_limit_s=float(os.environ.get("KERNELBLASTER_COMPILE_LIMIT", "120")),
+        call_limit_s=_seconds("KERNELBLASTER_CALL_LIMIT", 10),
+        compile_limit_s=_seconds("KERNELBLASTER_COMPILE_LIMIT", 120),
     )
+
+
+def _seconds(name: str, default: float) -> float:
+    text = os.environ.get(name) or str(default)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < LONGEST_S:
+        raise KernelBlasterError(f"{name}: {text!r} is no number of seconds.")
+    return seconds
 
 
 def visible_device() -> str:
@@ -49,6 +79,17 @@ def visible_device() -> str:
 def secret(name: str) -> str | None:
     """A key for a server, from the environment variable of that name. It is not to be written anywhere."""
     return os.environ.get(name) or None
+
+
+def compiler_environment() -> dict[str, str]:
+    """What a compiler of foreign sources gets of the environment: where its parts are, and nothing else. A
+    source can read its compiler's environment, and show it in an error."""
+    return {name: os.environ[name] for name in FOR_COMPILERS if name in os.environ}
+
+
+def keeper_address() -> str:
+    """The name of the key keeper's socket and, behind it, those of its keys; empty where there is none."""
+    return os.environ.get(KEEPER, "")
 
 
 def library_path() -> str:

@@ -2,8 +2,10 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Literal
 
 import pytest
 import torch
@@ -172,3 +174,27 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
     odd = task_in(tmp_path, RETURNS.format("collections.namedtuple('Pair', 'a b')(x + 1, x)"))
     with pytest.raises(KernelBlasterError, match="only tensors in tuples, lists and dicts"):
         python_file(odd, origin(odd), "module")
+
+
+HOSTILE = "fusion\nraise SystemExit('run by an export')\r#error from a name\\"
+
+
+@pytest.mark.parametrize("form", ["kernelbench", "module"])
+def test_a_name_does_not_become_code(form: Literal["kernelbench", "module"], tmp_path: Path) -> None:
+    task = task_in(tmp_path, SCALE)
+    named = origin(task, KERNEL + "// '''\x1b\n// coding: utf-7\n")
+    evaluation = named.evaluation.model_copy(update={"task": HOSTILE, "device": "coding: utf-7\n1/0"})
+    named = replace(named, run=HOSTILE, evaluation=evaluation, applied=(HOSTILE,), architecture="sm_90a\n1/0")
+    text = python_file(task, named, form)
+    head = text.partition("import torch")[0]
+    assert head.startswith("# coding: utf-8\n")
+    assert all(line.startswith("#") for line in head.splitlines() if line)
+    assert "\x1b" not in text and imported(text.encode().decode()).KERNEL.source.count("'''") == 1
+
+
+def test_a_name_does_not_become_cuda(tmp_path: Path) -> None:
+    task = task_in(tmp_path, SCALE).model_copy(update={"name": HOSTILE})
+    named = replace(origin(task), run=HOSTILE, applied=(HOSTILE,))
+    lines = cuda_file(task, named).partition("__global__")[0].splitlines()
+    assert not [line for line in lines if "#error" in line and not line.startswith("// ")]
+    assert not [line for line in lines if line.endswith("\\")]

@@ -197,3 +197,16 @@ def test_an_estimate_is_calls_times_sizes_by_role() -> None:
 def test_the_bound_covers_every_byte_of_the_prompt_and_the_output_limit() -> None:
     long = question("é" * 1000, output_limit=7)
     assert long.bound.tokens_in > 2000 and long.bound.tokens_out == 7
+
+
+WRONG = {"negative": "-1.0", "not a number": "nan", "infinite": "inf", "a word": '"much"'}
+
+
+@pytest.mark.parametrize("price", WRONG.values(), ids=WRONG)
+def test_a_price_that_cannot_be_is_refused(price: str, tmp_path: Path) -> None:
+    own = tmp_path / "prices.toml"
+    own.write_text(
+        f'[openai]\ndate = "2026-01-01"\nsource = "x"\n[openai.models.m]\ninput = {price}\noutput = 1.0\n'
+    )
+    with pytest.raises(ModelError, match=r"models\.m\.input"):
+        read_prices(own)

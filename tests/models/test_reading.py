@@ -61,3 +61,13 @@ def test_a_schema_with_an_open_object_is_not_left_to_servers() -> None:
         rows: list[dict[str, int]]
 
     assert closed(QUESTION.json_schema) and not closed(Table.model_json_schema())
+
+
+DEEP = '{"product": 42, "remark": ' + "[" * 900 + "]" * 900 + "}"
+HOSTILE = [DEEP, '{"product": 1e999}', '{"product": Infinity}', '{"product": 42, "remark": "\\ud800"}']
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=["deep", "1e999", "infinity", "surrogate"])
+def test_an_object_that_no_one_could_use_is_malformed(text: str) -> None:
+    with pytest.raises(Malformed):
+        read(QUESTION, answer(text))

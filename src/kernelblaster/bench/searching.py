@@ -75,7 +75,7 @@ def search(job: Job, judge: Judge, folder: Path, begun: str | None, tell: Tell) 
         if isinstance(error, ModelError) and not isinstance(error, BudgetSpent | BadAnswer):
             raise
         return _without(job, status_of(error), str(error), run, start)
-    except Exception as error:  # of this program: it is told, and the other tasks go on
+    except (Exception, SystemExit) as error:  # of this program: it is told, and the other tasks go on
         (folder / "errors").mkdir(exist_ok=True)
         (folder / "errors" / f"{job.file_name}.txt").write_text(traceback.format_exc())
         return _without(job, "failed", f"internal error: {error!r}", run, start)

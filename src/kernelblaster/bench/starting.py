@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 from kernelblaster.errors import KnowledgeError
+from kernelblaster.knowledge.address import is_url, opened
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
 
@@ -21,8 +22,8 @@ def start_knowledge(start: str, where: Path) -> None:
         with KnowledgeBase(where) as knowledge:
             if start == SEED:
                 plant(knowledge)
-    elif "://" in start:
-        with KnowledgeBase(start, create=False) as source, KnowledgeBase(where) as knowledge:
+    elif is_url(start):
+        with KnowledgeBase(opened(start), create=False) as source, KnowledgeBase(where) as knowledge:
             knowledge.merge(source)
     else:
         copy_knowledge(start, where)

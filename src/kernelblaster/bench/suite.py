@@ -14,6 +14,7 @@ from kernelblaster.records.signature import Dtype
 from kernelblaster.tasks.catalog import KERNELBENCH, find, load_file
 
 LEVEL = re.compile(r"level(\d+)$")
+LONGEST_NUMBER = 6  # digits
 NUMBER = re.compile(r"(\d+)_")
 
 
@@ -74,6 +75,8 @@ def ranges(text: str) -> set[int]:
         match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
         if match is None:
             raise BadTask(f"--problems {text}: {part!r} is neither a number nor a range like 1-20.")
+        if any(len(number) > LONGEST_NUMBER for number in match.groups() if number):
+            raise BadTask(f"--problems {text[:80]}: no suite has so many problems.")
         first = int(match[1])
         numbers |= set(range(first, int(match[2] or first) + 1))
     return numbers

@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from kernelblaster.cli.going_on import going_on
 from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions, SearchOptions
 from kernelblaster.cli.progress import overseeing
 from kernelblaster.cli.show import out
+from kernelblaster.cli.terminal import Terminal
 from kernelblaster.cli.with_model import ModelOptions, choice_of, print_estimates
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.knowledge.address import is_url, shown
 from kernelblaster.models.choice import Choice
 from kernelblaster.settings import settings
 from kernelblaster.strategies.names import BY_ROLES, StrategyName
@@ -84,9 +85,10 @@ def bench(
     kept: a bench that was interrupted goes on with `bench --folder FOLDER`. `kernelblaster report FOLDER`
     makes a page of it.
     """
-    from kernelblaster.bench.bench import Bench, Plan
+    from kernelblaster.bench.bench import KNOWLEDGE, Bench, Plan
     from kernelblaster.bench.jobs import Setup
     from kernelblaster.bench.pool import default_workers
+    from kernelblaster.bench.starting import EMPTY, SEED, start_knowledge
     from kernelblaster.bench.suite import entries_of
 
     plan: Plan | None = None
@@ -113,7 +115,7 @@ def bench(
             ).asking(models),
             seeds=tuple(numbers(seeds, "--seeds")),
             baselines=_baselines(baselines, kind),  # type: ignore[arg-type]
-            start=start if start in ("seed", "empty") or "://" in start else str(Path(start).absolute()),
+            start=shown(start) if start in (EMPTY, SEED) or is_url(start) else str(Path(start).absolute()),
         )
     elif folder is None:
         raise KernelBlasterError(
@@ -122,6 +124,8 @@ def bench(
     where = folder or _new_folder(plan)
     print_estimates(plan.jobs if plan else [])
     with Bench.open(where, plan) as opened:
+        if plan is not None and is_url(start):
+            start_knowledge(start, where / KNOWLEDGE)  # the plan has no password
         with (
             going_on(f"bench --folder {where}"),
             overseeing(f"bench {where}", [job.key for job in opened.plan.jobs], json_, opened.done) as view,
@@ -226,7 +230,7 @@ def _show(opened: "Bench", where: Path) -> None:
     if opened.pace.seconds:
         out.print(str(opened.pace), highlight=False, soft_wrap=True)
     unfinished = sum(row.result.status == "unfinished" for row in rows)
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     if unfinished:
         how = f"kernelblaster bench --folder {where}"
         console.print(f"{unfinished} unfinished; go on with: {how}", highlight=False, soft_wrap=True)

@@ -5,13 +5,13 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from kernelblaster.cli.options import JsonOption
+from kernelblaster.cli.terminal import Terminal, plain
 from kernelblaster.doctor import examine
 from kernelblaster.records.finding import Finding
 
-out = Console()
+out = Terminal()
 MARKS = {
     "ok": "[green]ok[/green]     ",
     "missing": "[red]missing[/red]",
@@ -35,8 +35,8 @@ def doctor(
         print(json.dumps([asdict(f) for f in findings], indent=1))
     else:
         for finding in findings:
-            line = f"{MARKS[finding.state]}  {finding.subject:10} {finding.detail}"
-            out.print(line, highlight=False, soft_wrap=True)
+            line = f"{MARKS[finding.state]}  {finding.subject:10} {plain(finding.detail)}"
+            out.print(line, markup=True, highlight=False, soft_wrap=True)
             if finding.advice:
                 out.print(f"{'':20}{finding.advice}", style="dim", highlight=False, soft_wrap=True)
     if any(f.needed and f.state == "missing" for f in findings):

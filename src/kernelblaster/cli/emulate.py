@@ -8,6 +8,7 @@ import typer
 
 from kernelblaster.cli.options import DtypeOption, JsonOption, read_candidate, working
 from kernelblaster.cli.show import exit_code, out, print_counters, print_outcome
+from kernelblaster.cli.terminal import plain
 from kernelblaster.records import Verification
 from kernelblaster.tasks.catalog import load_task
 
@@ -44,7 +45,7 @@ def emulate(
         parts = {"outcome": outcome, "counters": counted}
         print(json.dumps({k: v.model_dump(mode="json") if v else None for k, v in parts.items()}, indent=1))
     elif isinstance(outcome, Verification):
-        out.print(f"[green bold]Right[/]  {loaded.name} on {device}", highlight=False)
+        out.print(f"[green bold]Right[/]  {plain(loaded.name)} on {device}", markup=True, highlight=False)
         out.print(f"  verified   {len(outcome.cases)} comparisons in {outcome.calls} calls", highlight=False)
     else:
         print_outcome(outcome, f"{loaded.name} on {device}")

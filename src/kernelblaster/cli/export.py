@@ -1,6 +1,7 @@
 """`kernelblaster export RUN`."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -8,6 +9,7 @@ import typer
 
 from kernelblaster.cli.options import JsonOption, RunsOption, runs_folder
 from kernelblaster.cli.show import out
+from kernelblaster.plain_text import printable
 from kernelblaster.store.files import write_whole
 from kernelblaster.store.run import open_run
 
@@ -31,11 +33,11 @@ def export(
         text = export_run(opened, format_)
         name = opened.name
     if output is not None:
-        write_whole(output.absolute(), text)
+        write_whole(output.absolute(), text, mode=0o666)
     if json_:
         told = {"file": str(output)} if output else {"text": text}
         print(json.dumps({"run": name, "format": format_, **told}, indent=1))
     elif output is None:
-        print(text, end="")
+        print(printable(text) if sys.stdout.isatty() else text, end="")
     else:
         out.print(f"written to {output}", highlight=False, soft_wrap=True)

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
-from rich.console import Console
 
+from kernelblaster.cli.terminal import Terminal
 from kernelblaster.errors import DeviceLost, KnowledgeError, NoDevice, StoreError
 from kernelblaster.models.failures import ModelError
 
@@ -21,5 +21,5 @@ def going_on(how: str, kept: str = "what was done is kept") -> Iterator[None]:
     except ModelError as error:
         raise ModelError(f"{error} {how}") from error
     except KeyboardInterrupt:
-        Console(stderr=True).print(f"stopped; {kept}. {how}", highlight=False, soft_wrap=True)
+        Terminal(stderr=True).print(f"stopped; {kept}. {how}", highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None

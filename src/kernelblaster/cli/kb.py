@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from kernelblaster.cli.options import JsonOption
+from kernelblaster.cli.terminal import Terminal, plain
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge import (
     Content,
@@ -22,13 +22,15 @@ from kernelblaster.knowledge import (
     import_changes,
 )
 from kernelblaster.knowledge.differences import Difference, Score, score
+from kernelblaster.knowledge.document import LARGEST_BYTES
 from kernelblaster.knowledge.recipes import is_recipe, told
 from kernelblaster.knowledge.seed import seed_document
 from kernelblaster.knowledge.summary import search as find
 from kernelblaster.knowledge.summary import summarize
+from kernelblaster.strict_json import Unreadable, read_bounded
 
 app = typer.Typer(help="Look into a knowledge base, and look after it.", no_args_is_help=True)
-out = Console()
+out = Terminal()
 
 KbOption = Annotated[str, typer.Option("--kb", help="A file, or postgresql://... for a server.")]
 
@@ -52,7 +54,8 @@ def show(
         print(json.dumps([_scored(item) for item in scored], indent=1))
         return
     known = content.states[content.resolve(state)]
-    out.print(f"[bold]{known.state.name}[/bold]  {known.state.description}", highlight=False)
+    name, words = plain(known.state.name), plain(known.state.description)
+    out.print(f"[bold]{name}[/bold]  {words}", markup=True, highlight=False)
     for note in known.notes:
         out.print(f"note: {note}", markup=False, highlight=False)
     recipes = [item for item in scored if is_recipe(item.optimization.technique)]
@@ -229,13 +232,20 @@ def rollback(
         )
 
 
-def _read(path: Path) -> str:
+def _read(path: Path) -> bytes:
     try:
-        return path.read_text() if str(path) != "-" else sys.stdin.read()
+        if str(path) != "-":
+            return read_bounded(path, LARGEST_BYTES)
+        data = sys.stdin.buffer.read(LARGEST_BYTES + 1)
     except FileNotFoundError as error:
         raise KnowledgeError(f"{path}: there is no such file.") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise KnowledgeError(f"{path}: cannot be read: {error}") from error
+    except OSError as error:
+        raise KnowledgeError(f"{path}: cannot be read: {error.strerror or error}.") from error
+    except Unreadable as error:
+        raise KnowledgeError(f"{path}: {error}.") from error
+    if len(data) > LARGEST_BYTES:
+        raise KnowledgeError(f"standard input: is larger than {LARGEST_BYTES / 1e6:.0f} MB.")
+    return data
 
 
 def _say_taken(count: int, version: int, json_: bool) -> None:

@@ -3,7 +3,6 @@
 import sys
 
 import typer
-from rich.console import Console
 
 from kernelblaster.cli import (
     ablate,
@@ -20,6 +19,7 @@ from kernelblaster.cli import (
     tasks,
     verify,
 )
+from kernelblaster.cli.terminal import Terminal
 from kernelblaster.errors import KernelBlasterError
 
 app = typer.Typer(
@@ -50,12 +50,12 @@ def main() -> None:
     try:
         app()
     except KernelBlasterError as error:
-        console = Console(stderr=True)
-        console.print("[red]error:[/red]", end=" ", highlight=False)
+        console = Terminal(stderr=True)
+        console.print("error:", style="red", end=" ", highlight=False)
         console.print(str(error), markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)
     except BrokenPipeError:
         sys.exit(141)
     except KeyboardInterrupt:
-        Console(stderr=True).print("stopped.")
+        Terminal(stderr=True).print("stopped.")
         sys.exit(130)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from kernelblaster.cli.going_on import going_on
 from kernelblaster.cli.live import Silent, View, watching
@@ -20,6 +19,7 @@ from kernelblaster.cli.options import (
     runs_folder,
 )
 from kernelblaster.cli.show import out, print_evaluation
+from kernelblaster.cli.terminal import Terminal
 from kernelblaster.cli.with_model import (
     ModelOptions,
     bill,
@@ -28,7 +28,8 @@ from kernelblaster.cli.with_model import (
     print_bill,
     print_estimate,
 )
-from kernelblaster.errors import DeviceLost, NoDevice
+from kernelblaster.errors import DeviceLost, KnowledgeError, NoDevice
+from kernelblaster.knowledge.address import is_url, lacks_password, opened, shown
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.records import Task
@@ -41,7 +42,7 @@ from kernelblaster.store.subject import keep_task, task_of
 from kernelblaster.strategies.frozen_knowledge import FrozenKnowledge
 from kernelblaster.strategies.search import Search
 from kernelblaster.strategies.strategy import Arrange
-from kernelblaster.strategies.taking import Taking, arranged, retries_with, taking, taking_of
+from kernelblaster.strategies.taking import Taking, arranged, check_models, retries_with, taking, taking_of
 from kernelblaster.tasks.catalog import load_task
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ KbOption = Annotated[
     str | None, typer.Option("--kb", help="A knowledge base: a file, or postgresql://...; else your own.")
 ]
 DEFAULTS = Search()
+NO_PASSWORD = "A run does not keep a password: give --kb URL again, or PGPASSWORD, or a line in ~/.pgpass."
 RESTARTS = 1  # of a device that was lost, in one command
 
 
@@ -104,37 +106,47 @@ def optimize(
         selection=selection,
         seed=seed,
     )
+    if models is not None:
+        check_models(models)
     loaded = load_task(task, dtype)  # a bad task is told of before anything is made
     about: dict[str, Any] = {"task": task, "dtype": dtype, "device": device, "gpu": gpu}
-    about |= {"kb": _absolute(kb or str(settings().data / "knowledge.db")), "search": search.model_dump()}
+    where = _absolute(kb or str(settings().data / "knowledge.db"))
+    about |= {"kb": shown(where), "search": search.model_dump()}
     if models is not None:
         about["models"] = models.model_dump(mode="json")
         print_estimate(expected(models, search))
     with create_run(runs_folder(runs), **about) as run:
-        _go(run, loaded, models, json_)
+        _go(run, loaded, models, where, json_)
 
 
 def resume(
     run: Annotated[str, typer.Argument(help="A run, or the beginning of its name: see `runs list`.")],
     usd: ModelOptions.Usd = None,
     tokens: ModelOptions.Tokens = None,
+    kb: Annotated[
+        str | None,
+        typer.Option("--kb", help="The run's knowledge base again, with the password that is not recorded."),
+    ] = None,
     runs: RunsOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Go on with a run exactly where it was; where a budget for models was spent, with a larger one."""
     with open_run(runs_folder(runs), run, writing=True) as begun:
         models = taking_of(begun.events[0].data)
-        _go(begun, task_of(begun), models and models.allowing(usd, tokens), json_)
+        if models is not None:
+            check_models(models)
+        where = opened(begun.events[0].data["kb"], kb)
+        _go(begun, task_of(begun), models and models.allowing(usd, tokens), where, json_)
 
 
-def _go(run: Run, task: Task, models: Taking | None, json_: bool) -> None:
+def _go(run: Run, task: Task, models: Taking | None, kb: str, json_: bool) -> None:
     how = f"resume {run.name} --runs {run.folder.parent}"
     with (
         going_on(how, "what was judged is recorded"),
         watching(f"run {run.name}: {task.name}", json_) as view,
     ):
         keep_task(run, task)
-        found = _search(run, task_of(run), models, view)
+        found = _search(run, task_of(run), models, kb, view)
     told = bill(models, run) if models else None
     if json_:
         print(json.dumps(_summary(run, found) | ({"models": told} if told else {}), indent=1))
@@ -144,28 +156,28 @@ def _go(run: Run, task: Task, models: Taking | None, json_: bool) -> None:
         print_bill(told, lambda line: out.print(line, highlight=False, markup=False, soft_wrap=True))
 
 
-def _search(run: Run, task: Task, models: Taking | None, view: View) -> "Optimized":
+def _search(run: Run, task: Task, models: Taking | None, kb: str, view: View) -> "Optimized":
     """The search; a device that is lost is started once more, and the run goes on where it was."""
     for _ in range(RESTARTS):
         try:
-            return _search_once(run, task, models, view)
+            return _search_once(run, task, models, kb, view)
         except DeviceLost as error:
             view.say(f"the device was lost ({error}); it is started again")
     try:
-        return _search_once(run, task, models, view)
+        return _search_once(run, task, models, kb, view)
     except DeviceLost as error:
         raise DeviceLost(f"the device was lost again after a restart: {error}") from error
 
 
-def _search_once(run: Run, task: Task, models: Taking | None, view: View) -> "Optimized":
+def _search_once(run: Run, task: Task, models: Taking | None, kb: str, view: View) -> "Optimized":
     from kernelblaster.api import open_searching
     from kernelblaster.optimize import optimize as search_for
 
     about = run.events[0].data
     search = Search.model_validate(about["search"])
     with (
+        _knowledge(run, models, kb) as knowledge,
         open_searching(about["device"], about["gpu"], progress=view.stage) as judge,
-        _knowledge(run, models) as knowledge,
         _arranged(run, models, judge, view) as arrange,
     ):
         _check_device(run, judge.device.name)
@@ -177,11 +189,17 @@ def _search_once(run: Run, task: Task, models: Taking | None, view: View) -> "Op
     return found
 
 
-def _knowledge(run: Run, models: Taking | None) -> KnowledgeBase:
+def _knowledge(run: Run, models: Taking | None, kb: str) -> KnowledgeBase:
     """The run's knowledge base; an empty one of its own where the strategy has no memory."""
     if models is not None and not models.remembers:
         return FrozenKnowledge(run.folder / "no-memory.db")
-    knowledge = KnowledgeBase(run.events[0].data["kb"])
+    try:
+        knowledge = KnowledgeBase(kb)
+    except KnowledgeError as error:
+        recorded = run.events[0].data["kb"]
+        if lacks_password(recorded) and kb == opened(recorded):
+            raise KnowledgeError(f"{error} {NO_PASSWORD}") from error
+        raise
     plant(knowledge)
     return knowledge
 
@@ -201,7 +219,7 @@ def _saying(view: View) -> Callable[[str], None]:
     """How to say where a hand-off waits; beside JSON, on standard error."""
     if not isinstance(view, Silent):
         return view.say
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     return lambda text: console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -214,7 +232,7 @@ def _check_device(run: Run, name: str) -> None:
 
 def _absolute(kb: str) -> str:
     """A knowledge base by a name that means the same in every folder."""
-    return kb if "://" in kb else str(Path(kb).absolute())
+    return kb if is_url(kb) else str(Path(kb).absolute())
 
 
 def _summary(run: Run, found: "Optimized") -> dict[str, Any]:

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 
+from kernelblaster.cli.terminal import Terminal
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.records import Candidate
 from kernelblaster.settings import settings
+from kernelblaster.strict_json import Unreadable, read_bounded
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 DtypeOption = Annotated[
@@ -19,6 +20,7 @@ DtypeOption = Annotated[
 ]
 
 
+LARGEST_BYTES = 4 << 20  # of a candidate
 RunsOption = Annotated[Path | None, typer.Option("--runs", help="Where runs are kept.")]
 
 
@@ -72,9 +74,11 @@ class SearchOptions:
 def read_candidate(path: Path) -> Candidate:
     """The candidate in a file, or an error that says what is wrong with the file."""
     try:
-        source = path.read_text()
+        source = read_bounded(path, LARGEST_BYTES).decode()
     except FileNotFoundError as error:
         raise KernelBlasterError(f"{path}: there is no such file.") from error
+    except Unreadable as error:
+        raise KernelBlasterError(f"{path}: {error}.") from error
     except (OSError, UnicodeDecodeError) as error:
         raise KernelBlasterError(f"{path}: cannot be read: {error}") from error
     if "launch_gpu_implementation" not in source:
@@ -88,7 +92,7 @@ def read_candidate(path: Path) -> Candidate:
 @contextmanager
 def working(quiet: bool) -> Iterator[Callable[[str], None]]:
     """A line on standard error that says what is being done, gone when it is done."""
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     if quiet or not console.is_terminal:
         yield lambda stage: None
         return

@@ -5,13 +5,14 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from kernelblaster.cli.show import out
+from kernelblaster.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from kernelblaster.bench.jobs import Measured, Result
@@ -33,7 +34,7 @@ class Silent:
 
     def __call__(self, news: "News") -> None:
         if news.words:
-            Console(stderr=True).print(news.words, markup=False, highlight=False, soft_wrap=True)
+            Terminal(stderr=True).print(news.words, markup=False, highlight=False, soft_wrap=True)
 
     def measured(self, one: "Measured") -> None:
         pass

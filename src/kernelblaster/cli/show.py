@@ -1,9 +1,9 @@
 """Evaluations and profiles as a person reads them."""
 
-from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
+from kernelblaster.cli.terminal import Terminal, plain
 from kernelblaster.records import (
     Accepted,
     CompileFailed,
@@ -21,7 +21,7 @@ from kernelblaster.records import (
 )
 from kernelblaster.records.outcome import CORRECT, Speedup
 
-out = Console()
+out = Terminal()
 EXIT_CODES: dict[type, int] = {
     Accepted: 0,
     Inconclusive: 1,
@@ -65,7 +65,7 @@ def exit_code(outcome: Outcome) -> int:
 
 def print_outcome(outcome: Outcome, subject: str) -> None:
     colour = COLOURS.get(outcome.kind, "red")
-    out.print(f"[{colour} bold]{outcome.kind}[/]  {subject}", highlight=False)
+    out.print(f"[{colour} bold]{outcome.kind}[/]  {plain(subject)}", markup=True, highlight=False)
     if isinstance(outcome, CORRECT):
         out.print(f"  {_speedup(outcome.speedup)}", highlight=False)
     elif isinstance(outcome, TimedOut):

@@ -4,18 +4,18 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 from kernelblaster.cli.options import DtypeOption, JsonOption
+from kernelblaster.cli.terminal import Terminal, plain
 from kernelblaster.errors import BadTask
 from kernelblaster.records import Fitness, Floor, Task
 from kernelblaster.tasks.catalog import find, load_file, load_task
 from kernelblaster.tasks.header import declaration
 
 app = typer.Typer(help="List, show and check tasks.", no_args_is_help=True)
-out = Console()
+out = Terminal()
 
 
 @app.command("list")
@@ -67,7 +67,7 @@ def check(
 
     rows: list[tuple[str, Fitness]] = []
     found = find(where)
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     for name, path in track(found, "checking", console=console, disable=json_ or len(found) == 1):
         try:
             rows.append((name, fitness_of(load_file(name, path, dtype))))
@@ -85,9 +85,12 @@ def _print_fitness(rows: list[tuple[str, Fitness]]) -> None:
     for name, fitness in rows:
         if fitness.fit:
             note = f"  (no response to {', '.join(fitness.insensitive)})" if fitness.insensitive else ""
-            out.print(f"[green]fit[/green]    {name}[dim]{note}[/dim]", highlight=False)
+            out.print(
+                f"[green]fit[/green]    {plain(name)}[dim]{plain(note)}[/dim]", markup=True, highlight=False
+            )
         else:
-            out.print(f"[red]unfit[/red]  {name}: {'; '.join(fitness.problems)}", highlight=False)
+            problems = plain("; ".join(fitness.problems))
+            out.print(f"[red]unfit[/red]  {plain(name)}: {problems}", markup=True, highlight=False)
     fit = sum(fitness.fit for _, fitness in rows)
     out.print(f"{fit} of {len(rows)} fit", style="dim")
 

@@ -1,5 +1,6 @@
 """How verbs use a language model: its options, the estimate before, and the bill after."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -7,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
+from kernelblaster.cli.terminal import Terminal
 from kernelblaster.models.choice import LEDGER, Choice
 from kernelblaster.models.estimate import Estimate, estimate
 from kernelblaster.models.ledger import Budget, Total
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
     from kernelblaster.bench.jobs import Job
 
 
+def _finite(value: float | None) -> float | None:
+    """A budget that is no number would never be spent."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter("it should be a number of dollars.")
+    return value
+
+
 class ModelOptions:
     """How a model takes part."""
 
@@ -35,7 +43,10 @@ class ModelOptions:
         typer.Option("--role", help="ROLE=KIND:NAME, ROLE=llm or ROLE=expert; may be given again."),
     ]
     Usd = Annotated[
-        float | None, typer.Option(help="Stop a search before models cost more dollars than this.", min=0)
+        float | None,
+        typer.Option(
+            help="Stop a search before models cost more dollars than this.", min=0, callback=_finite
+        ),
     ]
     Tokens = Annotated[int | None, typer.Option(help="Stop a search before models take more tokens.", min=1)]
     Prices = Annotated[Path | None, typer.Option(help="A table of prices that goes before the shipped one.")]
@@ -74,7 +85,7 @@ def print_estimates(jobs: "Sequence[Job]") -> None:
 
 def print_estimate(rows: Sequence[Estimate]) -> None:
     """On standard error, so that standard output stays the result's."""
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     tokens = sum(row.usage.tokens for row in rows)
     usd = [row.usd for row in rows]
     cost = f"about ${sum(u for u in usd if u is not None):.2f}" if None not in usd else "price not known"

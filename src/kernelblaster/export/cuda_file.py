@@ -1,6 +1,7 @@
 """The best candidate as a `.cu` that says where it comes from, compiles alone, and can be judged again."""
 
 from kernelblaster.export.origin import Origin, told
+from kernelblaster.plain_text import comment
 from kernelblaster.records import Candidate, Task
 from kernelblaster.tasks.header import INCLUDES, declaration
 
@@ -8,7 +9,7 @@ from kernelblaster.tasks.header import INCLUDES, declaration
 def cuda_file(task: Task, origin: Origin) -> str:
     number = origin.architecture.removeprefix("sm_")
     build = f"nvcc -O3 -std=c++17 -shared -Xcompiler -fPIC -gencode=arch=compute_{number},code=sm_{number}"
-    lines = [f"// {line}" for line in (*told(origin), f"build: {build}")]
+    lines = [f"// {line}" for line in (*told(origin), comment(f"build: {build}"))]
     return "\n".join(lines) + "\n" + complete_source(task, origin.candidate)
 
 

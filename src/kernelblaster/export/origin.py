@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from kernelblaster.plain_text import comment
 from kernelblaster.records import Candidate, Evaluation
 from kernelblaster.records.outcome import CORRECT, Speedup
 
@@ -18,7 +19,7 @@ class Origin:
 
 
 def told(origin: Origin) -> list[str]:
-    """The lines of the comment, without comment marks."""
+    """The lines of the comment, without comment marks; each is one line, whatever names are in it."""
     evaluation = origin.evaluation
     lines = [
         f"{evaluation.task}, optimized by KernelBlaster",
@@ -35,7 +36,7 @@ def told(origin: Origin) -> list[str]:
         checked = evaluation.verification
         lines.append(f"verified by {len(checked.cases)} comparisons in {checked.calls} calls")
     lines.append(f"applied: {', '.join(origin.applied) or 'nothing, this is the first candidate'}")
-    return lines
+    return [comment(line) for line in lines]
 
 
 def _speedup(speedup: Speedup) -> str:

@@ -9,6 +9,7 @@ from kernelblaster.errors import KernelBlasterError
 from kernelblaster.export.cuda_file import complete_source
 from kernelblaster.export.module_facts import ModuleFacts, module_facts
 from kernelblaster.export.origin import Origin, told
+from kernelblaster.plain_text import printable
 from kernelblaster.records import Scalar, Signature, Task, Tensor
 from kernelblaster.tasks.header import c_arguments
 from kernelblaster.tasks.size_draws import most_read_bytes
@@ -73,7 +74,7 @@ def python_file(task: Task, origin: Origin, form: Literal["kernelbench", "module
             f"{task.name}: the module keeps statistics of its inputs in training mode, which the kernel does "
             "not; as a module it would not be the same. Export it with --format kernelbench or cu."
         )
-    head = "\n".join(f"# {line}" for line in told(origin))
+    head = "\n".join(["# coding: utf-8", *(f"# {line}" for line in told(origin))])
     model = MODELS[form].replace("RESULT", facts.result)
     parts = (head, "", task.source.strip(), "\n\n# The kernel, and how it is called.", LAUNCHER.strip())
     return "\n".join((*parts, "\n", _kernel(task, origin, facts))) + "\n" + model
@@ -123,7 +124,8 @@ def _wrapper(signature: Signature) -> str:
 
 def _text(source: str) -> str:
     """A Python literal, readable where the text allows it."""
-    return repr(source) if "'''" in source else f"r'''\n{source}'''"
+    unsafe = "'''" in source or printable(source) != source
+    return ascii(source) if unsafe else f"r'''\n{source}'''"
 
 
 def _check_names(task: Task) -> None:

@@ -29,7 +29,7 @@ from kernelblaster.records import (
     Task,
     TimedOut,
 )
-from kernelblaster.settings import settings
+from kernelblaster.settings import compiler_environment, settings
 from kernelblaster.tasks.header import judge_header
 
 COMPILER_MEMORY_BYTES = 24 << 30
@@ -125,7 +125,7 @@ def _run(command: list[str], folder: Path, limit_s: float) -> tuple[int | None, 
         text=True,
         errors="replace",
         start_new_session=True,
-        env={**os.environ, "TMPDIR": str(folder)},
+        env={**compiler_environment(), "TMPDIR": str(folder)},
     )
     with contextlib.suppress(ProcessLookupError):
         resource.prlimit(process.pid, resource.RLIMIT_AS, (COMPILER_MEMORY_BYTES,) * 2)

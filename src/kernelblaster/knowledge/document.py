@@ -2,10 +2,11 @@
 
 import hashlib
 import json
+from collections import Counter
 from math import exp
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge.content import Content, OptimizationEntry
@@ -19,10 +20,15 @@ from kernelblaster.knowledge.events import (
     StateAdded,
 )
 from kernelblaster.knowledge.evidence import Evidence
+from kernelblaster.knowledge.tally import Tally, total
 from kernelblaster.knowledge.trim import dumped, trimmed
+from kernelblaster.plain_text import one_line
 from kernelblaster.records import Bottleneck, Optimization, State
+from kernelblaster.strict_json import Unreadable, parse_json
 
 PROMPT_BYTES = 50_000
+LARGEST_BYTES = 16 << 20
+LONGEST_PATH = 200
 FOREIGN: dict[str, Bottleneck] = {
     "coalesc": "uncoalesced-access",
     "bank": "bank-conflicts",
@@ -51,35 +57,71 @@ FOREIGN: dict[str, Bottleneck] = {
 """Words of free text that tell which bottleneck is meant; the first that occurs counts."""
 
 
-class _Item(BaseModel):
+def _checked_name(name: str) -> str:
+    if name != one_line(name) or not name or ".." in name or name.startswith("/"):
+        raise ValueError("is no name: one line of words, and no path")
+    return name
+
+
+Name = Annotated[str, Field(max_length=200), AfterValidator(_checked_name)]
+Words = Annotated[str, Field(max_length=20_000)]
+Several = Annotated[tuple[Words, ...], Field(max_length=1000)]
+Speedup = Annotated[float, Field(gt=0, lt=1e4)]
+MOST = 1e9  # attempts, or anything else that is counted
+LARGEST_GAIN = 10.0  # a logarithm
+
+
+def _impossible(tally: Tally) -> bool:
+    most = MOST * LARGEST_GAIN**2
+    return tally.attempts > MOST or abs(tally.mean) > LARGEST_GAIN or tally.squares > most
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class _Item(_Part):
     """`predicted_speedup` is what is expected now; `prior_speedup` what was, before the evidence."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    technique: str = Field(min_length=1, max_length=200)
-    title: str = ""
-    description: str = ""
-    preconditions: tuple[str, ...] = ()
-    predicted_speedup: float = Field(default=1.1, gt=0, lt=1e4)
-    prior_speedup: float | None = Field(default=None, gt=0, lt=1e4)
-    prior_weight: float = Field(default=1.0, gt=0)
-    attempts: float = 0.0
-    valid_chance: float | None = None
-    notes: tuple[str, ...] = ()
-    retired: str | None = None
+    technique: Name
+    title: Words = ""
+    description: Words = ""
+    preconditions: Several = ()
+    predicted_speedup: Speedup = 1.1
+    prior_speedup: Speedup | None = None
+    prior_weight: float = Field(default=1.0, gt=0, lt=MOST)
+    attempts: float = Field(default=0.0, ge=0, lt=MOST)
+    valid_chance: float | None = Field(default=None, ge=0, le=1)
+    notes: Several = ()
+    retired: Words | None = None
     evidence: Evidence = Evidence()
 
+    @field_validator("evidence")
+    @classmethod
+    def _possible(cls, evidence: Evidence) -> Evidence:
+        """Sums that can come from attempts, and no attempts after a technique that were not made at all."""
+        tallies = [
+            t for cells in (evidence.gains, evidence.after) for row in cells.values() for t in row.values()
+        ]
+        if any(
+            t.attempts > MOST or abs(t.mean) > LARGEST_GAIN or t.squares > MOST * LARGEST_GAIN
+            for t in tallies
+        ):
+            raise ValueError("has more attempts, or larger gains, than there can be")
+        most = evidence.total.attempts * (1 + 1e-6) + 1e-6
+        if any(total(row.values()).attempts > most for row in evidence.after.values()):
+            raise ValueError("has more attempts `after` a technique than there are among its `gains`")
+        return evidence
 
-class _State(BaseModel):
-    model_config = ConfigDict(extra="forbid")
 
+class _State(_Part):
     primary_bottleneck: Bottleneck
-    secondary_characteristics: tuple[str, ...] = ()
-    description: str = ""
-    metrics: dict[str, float] = {}
-    notes: tuple[str, ...] = ()
+    secondary_characteristics: Several = ()
+    description: Words = ""
+    metrics: dict[Name, float] = Field(default_factory=dict, max_length=1000)
+    notes: Several = ()
     discovered: bool = False
-    optimizations: tuple[_Item, ...]
+    optimizations: tuple[_Item, ...] = Field(max_length=10_000)
 
     @field_validator("primary_bottleneck", mode="before")
     @classmethod
@@ -91,13 +133,21 @@ class _State(BaseModel):
     @field_validator("secondary_characteristics", mode="before")
     @classmethod
     def _listed(cls, value: object) -> object:
-        return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
+        parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+        return tuple(parts) if isinstance(parts, list) else parts
+
+    @field_validator("optimizations")
+    @classmethod
+    def _once(cls, items: tuple[_Item, ...]) -> tuple[_Item, ...]:
+        names = Counter(item.technique for item in items)
+        twice = next((name for name, count in names.items() if count > 1), None)
+        if twice is not None:
+            raise ValueError(f"has the technique {twice!r} twice")
+        return items
 
 
-class _Document(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    states: dict[str, _State]
+class _Document(_Part):
+    states: dict[Name, _State] = Field(max_length=10_000)
 
 
 def export_document(content: Content, limit_bytes: int | None = None) -> str:
@@ -106,7 +156,7 @@ def export_document(content: Content, limit_bytes: int | None = None) -> str:
     return dumped(document) if limit_bytes is None else trimmed(document, limit_bytes)
 
 
-def import_changes(text: str, source: str) -> list[tuple[Change, Provenance, str]]:
+def import_changes(text: str | bytes, source: str) -> list[tuple[Change, Provenance, str]]:
     """The changes that a document stands for. The same document gives the same identities, so taking it
     over twice is taking it over once. `source` is what messages call it."""
     changes: list[Change] = []
@@ -115,24 +165,25 @@ def import_changes(text: str, source: str) -> list[tuple[Change, Provenance, str
     return [(change, Provenance(), _identity(change)) for change in changes]
 
 
-def _parse(text: str, source: str) -> _Document:
+def _parse(text: str | bytes, source: str) -> _Document:
+    """Types are what they are: a number in quotes is none."""
     try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise KnowledgeError(
-            f"{source}: is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
-        ) from error
+        data = parse_json(text)
+    except Unreadable as error:
+        raise KnowledgeError(f"{source}: {error}.") from error
     if isinstance(data, dict) and "states" not in data:
         data = {"states": data}
     try:
-        return _Document.model_validate(data)
+        return _Document.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise KnowledgeError(f"{source}: {_path(first['loc'])}: {first['msg']}.") from error
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        words = first["msg"].removeprefix("Value error, ")
+        raise KnowledgeError(f"{source}: {_path(first['loc'])}: {words}.") from error
 
 
 def _path(places: tuple[int | str, ...]) -> str:
-    return "$" + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in places)
+    path = "$" + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in places)
+    return one_line(path) if len(path) <= LONGEST_PATH else f"{one_line(path[:LONGEST_PATH])}..."
 
 
 def _changes(name: str, state: _State) -> list[Change]:

@@ -27,6 +27,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import ConnectionPoolEntry, StaticPool
 
 from kernelblaster.errors import KnowledgeError
+from kernelblaster.knowledge.address import shown
 
 FORMAT = 1
 BUSY_MS = 60_000
@@ -76,13 +77,13 @@ class Database:
         url = str(where) if "://" in str(where) else f"sqlite:///{where}"
         try:
             parsed = make_url(url)
-        except ArgumentError as error:
-            raise KnowledgeError(f"{where}: is neither a file nor a database URL.") from error
+        except (ArgumentError, ValueError) as error:
+            raise KnowledgeError(f"{shown(str(where))}: is neither a file nor a database URL.") from error
         if parsed.drivername in ("postgresql", "postgres"):
             parsed = parsed.set(drivername="postgresql+psycopg")
         self.sqlite = parsed.get_backend_name() == "sqlite"
         in_memory = self.sqlite and not parsed.database
-        self.name = str(where) if self.sqlite else parsed.render_as_string(hide_password=True)
+        self.name = shown(str(where))
         if self.sqlite and not in_memory:
             _check_file(Path(parsed.database or ""), create)
         try:

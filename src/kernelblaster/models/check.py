@@ -8,13 +8,13 @@ from pydantic import BaseModel
 
 from kernelblaster.models.asking import Asking
 from kernelblaster.models.failures import ModelError
+from kernelblaster.models.keys import has_key
 from kernelblaster.models.names import OWN_KEY, ModelName, parse_name
 from kernelblaster.models.opening import open_server
 from kernelblaster.models.prices import Prices, read_prices
 from kernelblaster.models.request import Message, Reply, Request
 from kernelblaster.models.wire import Limits
 from kernelblaster.records.finding import Finding
-from kernelblaster.settings import secret
 
 LIMITS = Limits(connect_s=5, silence_s=60, call_s=120)
 SMALLEST_CONTEXT = 32_000  # tokens; prompts for large kernels are cut below this
@@ -61,7 +61,7 @@ def _server(name: ModelName, limits: Limits, prices: Prices) -> list[Finding]:
 
 
 def _about_key(name: ModelName) -> str:
-    unlocked = name.server and not name.server.needs_key and secret(OWN_KEY) is None
+    unlocked = name.server and not name.server.needs_key and not has_key(OWN_KEY)
     return f"Without a key; one for it would be in {OWN_KEY}." if unlocked else ""
 
 

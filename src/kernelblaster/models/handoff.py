@@ -14,9 +14,11 @@ from typing import Any
 from kernelblaster.models.failures import BadAnswer, Malformed, ModelError
 from kernelblaster.models.reading import read
 from kernelblaster.models.request import Answer, Request, T
+from kernelblaster.strict_json import Unreadable, parse_json, read_bounded
 
 POLL_S = 0.5
 FILE = "@file:"
+LARGEST_ANSWER_BYTES = 8 << 20
 PROBLEM = "problem.md"
 HOW = """
 ---
@@ -121,11 +123,15 @@ def _usable(request: Request[T], place: Path) -> Answer:
 
 
 def _answer(place: Path) -> Answer:
-    text = (place / "answer.json").read_text(errors="replace")
-    plain = Answer(text=text, stop="done", model="handoff", usage=None)
+    plain = Answer(text="", stop="done", model="handoff", usage=None)
     try:
-        value = json.loads(text)
-    except ValueError:
+        data = read_bounded(place / "answer.json", LARGEST_ANSWER_BYTES)
+    except Unreadable as error:
+        raise Malformed(f"it {error}", plain) from None
+    plain = plain.model_copy(update={"text": data.decode(errors="replace")})
+    try:
+        value = parse_json(data)
+    except Unreadable:
         return plain
     return plain.model_copy(update={"text": json.dumps(_filled(value, place, plain))})
 
@@ -142,7 +148,7 @@ def _filled(value: Any, place: Path, answer: Answer) -> Any:
     if name != Path(name).name:
         raise Malformed(f"{value}: only files in this folder can be named", answer)
     try:
-        return (place / name).read_text()
+        return read_bounded(place / name, LARGEST_ANSWER_BYTES).decode()
     except (OSError, ValueError):
         raise Malformed(f"{value}: there is no such text file in this folder", answer) from None
 

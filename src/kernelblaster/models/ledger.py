@@ -11,7 +11,7 @@ from math import fsum
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from kernelblaster.models.failures import BudgetSpent, ModelError
 from kernelblaster.models.prices import Prices
@@ -37,20 +37,21 @@ class Reservation(Record):
 
 class Settlement(Record):
     """What a call took. `told`: the server said so; otherwise nobody knows, and the most is counted.
-    No `usd`: the model's price is not known."""
+    `doubt`: what the server said cannot be, and why. No `usd`: the model's price is not known."""
 
     kind: Literal["used"] = "used"
     number: int
     usage: Usage
     usd: float | None
     told: bool
+    doubt: str = ""
 
 
 class Budget(Record):
     """The most that a run may spend; None is no limit."""
 
-    tokens: int | None = None
-    usd: float | None = None
+    tokens: int | None = Field(default=None, ge=0)
+    usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
@@ -115,14 +116,18 @@ class Ledger:
             self._open.add(reservation.number)
         return reservation
 
-    def settle(self, reservation: Reservation, usage: Usage | None, read_bytes: int = 0) -> None:
+    def settle(
+        self, reservation: Reservation, usage: Usage | None, read_bytes: int = 0, doubt: str = ""
+    ) -> None:
         """What a call took; None: nobody knows, but an answer of `read_bytes` came back, which may be
         longer than it was allowed to be. A token is at least a byte."""
         told, model, bound = usage is not None, reservation.model, reservation.bound
         if usage is None and read_bytes > bound.tokens_out:
             usage = bound.model_copy(update={"tokens_out": read_bytes})
         usd = self._prices.usd(model, usage) if usage else reservation.most_usd
-        settlement = Settlement(number=reservation.number, usage=usage or bound, usd=usd, told=told)
+        settlement = Settlement(
+            number=reservation.number, usage=usage or bound, usd=usd, told=told, doubt=doubt
+        )
         with self._change:
             self._write(settlement)
             self._settled[reservation.number] = settlement

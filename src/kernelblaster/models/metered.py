@@ -30,7 +30,7 @@ class Metered:
         except BaseException as error:
             self._ledger.settle(reservation, NOTHING if _costs_nothing(error) else None)
             raise
-        self._ledger.settle(reservation, answer.usage, len(answer.text.encode()))
+        self._ledger.settle(reservation, answer.usage, len(answer.text.encode()), answer.doubt)
         return answer
 
 

@@ -10,13 +10,14 @@ from kernelblaster.models.answers import Answers, Keeping, Once, Replay
 from kernelblaster.models.asking import Asking
 from kernelblaster.models.failures import BadName, ModelError, NotAllowed
 from kernelblaster.models.handoff import HandOff
+from kernelblaster.models.keys import claim, has_key
 from kernelblaster.models.ledger import Ledger
 from kernelblaster.models.metered import Metered
-from kernelblaster.models.names import Kind, ModelName, ModelTable
+from kernelblaster.models.names import ModelName, ModelTable
 from kernelblaster.models.request import Endpoint, Model, Reply, Request, T
 from kernelblaster.models.retrying import Limited, Patience, Retrying
 from kernelblaster.models.wire import Limits
-from kernelblaster.settings import secret, settings
+from kernelblaster.settings import settings
 
 if TYPE_CHECKING:
     from kernelblaster.models.anthropic_server import AnthropicServer
@@ -80,25 +81,21 @@ def _endpoint(name: ModelName, ledger: Ledger, service: Service) -> Endpoint:
 
 
 def open_server(name: ModelName, limits: Limits) -> "OpenAIServer | AnthropicServer":
-    """The server of a name, with its key from the environment."""
+    """The server of a name. Its key is taken from the environment, or by whoever keeps it, at each call."""
     kind = name.server
     if kind is None:
         raise BadName(f"{name} is a folder, not a server.")
-    key = _key(name, kind)
+    if kind.needs_key and not has_key(kind.key):
+        raise NotAllowed(f"{name}: needs a key in the environment variable {kind.key}.")
+    if name.url:
+        claim(name.url)
     try:
         if kind.speaks == "anthropic":
             from kernelblaster.models.anthropic_server import AnthropicServer
 
-            return AnthropicServer(str(name), name.rest, url=kind.url, key=key, limits=limits)
+            return AnthropicServer(str(name), name.rest, url=kind.url, key=kind.key, limits=limits)
         from kernelblaster.models.openai_server import OpenAIServer
 
-        return OpenAIServer(str(name), name.rest, url=kind.url, key=key, limits=limits)
+        return OpenAIServer(str(name), name.rest, url=kind.url, key=kind.key, limits=limits)
     except ImportError as error:
         raise ModelError(f"{name}: {error.name} is missing; pip install 'kernelblaster[llm]'.") from error
-
-
-def _key(name: ModelName, kind: Kind) -> str | None:
-    key = secret(kind.key)
-    if key is None and kind.needs_key:
-        raise NotAllowed(f"{name}: needs a key in the environment variable {kind.key}.")
-    return key

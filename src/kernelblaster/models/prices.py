@@ -3,27 +3,32 @@
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from kernelblaster.models.failures import ModelError
 from kernelblaster.models.request import Usage
 from kernelblaster.records.record import Record
+from kernelblaster.strict_json import first_problem, read_bounded
 
 SHIPPED = Path(__file__).parent / "prices.toml"
+
+
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Rates(Record):
     """US dollars for a million tokens. Without a price of their own, `cached` and `stored` tokens cost as
     much as other ones."""
 
-    input: float
-    output: float
-    cached: float | None = None
-    stored: float | None = None
+    input: Price
+    output: Price
+    cached: Price | None = None
+    stored: Price | None = None
     long_from: int | None = None
-    long_input: float = 1.0
-    long_output: float = 1.0
+    long_input: Price = 1.0
+    long_output: Price = 1.0
 
     def usd(self, usage: Usage) -> float:
         fresh = usage.tokens_in - usage.tokens_cached - usage.tokens_stored
@@ -83,11 +88,13 @@ def read_prices(own: Path | None = None) -> Prices:
 
 def _read(path: Path) -> dict[str, tuple[Rates, str]]:
     try:
-        data = tomllib.loads(path.read_text())
+        data = tomllib.loads(read_bounded(path).decode())
         providers = {kind: _Provider.model_validate(part) for kind, part in data.items()}
     except OSError as error:
         raise ModelError(f"{path}: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, ValidationError) as error:
+    except ValidationError as error:
+        raise ModelError(f"{path}: is not a table of prices: {first_problem(error)}") from error
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{path}: is not a table of prices: {error}") from error
     return {
         f"{kind}:{model}": (rates, f"{provider.source}, {provider.date}")

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from kernelblaster.models.failures import Empty, Malformed, Refused, TooLong
 from kernelblaster.models.request import Answer, Request, T
+from kernelblaster.strict_json import Unreadable, parse_json
 
 FENCED = re.compile(r"```[a-zA-Z0-9]*[ \t]*\n(.*?)```", re.DOTALL)
 THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
@@ -43,8 +44,8 @@ def _objects(text: str) -> Iterator[str]:
     for candidate in dict.fromkeys(candidates):
         for form in dict.fromkeys((candidate, _without_trailing_commas(candidate))):
             try:
-                found = json.loads(form, strict=False)
-            except (ValueError, RecursionError):
+                found = parse_json(form, control_characters=True)
+            except Unreadable:
                 continue
             if isinstance(found, dict):
                 yield json.dumps(found)

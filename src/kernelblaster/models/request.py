@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from kernelblaster.records.record import Record
 
@@ -25,10 +25,10 @@ class Usage(Record):
     """Tokens of one call, as the server counted them. `tokens_in` is the whole prompt; of it, some were
     read from the server's prompt cache (`tokens_cached`) and some were written to it (`tokens_stored`)."""
 
-    tokens_in: int
-    tokens_out: int
-    tokens_cached: int = 0
-    tokens_stored: int = 0
+    tokens_in: int = Field(ge=0)
+    tokens_out: int = Field(ge=0)
+    tokens_cached: int = Field(default=0, ge=0)
+    tokens_stored: int = Field(default=0, ge=0)
 
     @property
     def tokens(self) -> int:
@@ -84,12 +84,14 @@ class Request(Generic[T]):
 
 
 class Answer(Record):
-    """What one call brought, before anyone looked into it. No `usage`: nobody counted."""
+    """What one call brought, before anyone looked into it. No `usage`: nobody counted, or nobody can have
+    counted so: `doubt` then says what was wrong with the server's count."""
 
     text: str
     stop: Literal["done", "length", "refusal"]
     model: str
     usage: Usage | None
+    doubt: str = ""
 
 
 @dataclass(frozen=True)

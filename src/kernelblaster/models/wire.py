@@ -6,43 +6,42 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
-from kernelblaster.models.failures import CutOff, Declined, ModelError, NotAllowed, TimedOut, Unavailable
+from kernelblaster.models.failures import CutOff, Declined, ModelError, NotAllowed, Unavailable
+from kernelblaster.strict_json import Unreadable, parse_json
 
 CHARACTERS_A_TOKEN = 12  # few tokens are longer; none of a whole answer's average
 SPARE_CHARACTERS = 2_000
 NO_CREDIT = ("insufficient_quota", "billing_not_active", "billing_error", "credit balance")
 NO_KEY = "none"  # what a server without keys is given as one
+LONGEST_HINT_S = 86_400.0
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How long a call may take, in seconds: to connect, without a word, and as a whole."""
+    """How long a call may take, in seconds: to connect, without a word, and as a whole; and how many bytes
+    its body may have, and one JSON document in it. Bytes are counted after decompression."""
 
     connect_s: float = 10
     silence_s: float = 180
     call_s: float = 900
+    body_bytes: int = 64 << 20
+    document_bytes: int = 8 << 20
 
 
 class Gathering:
     """The text of one answer as it arrives. It ends when it is far past the output limit: a server that
     ignores the limit is not read to its end."""
 
-    def __init__(self, where: str, output_limit: int, limits: Limits) -> None:
-        self._where = where
+    def __init__(self, output_limit: int) -> None:
         self._most = output_limit * CHARACTERS_A_TOKEN + SPARE_CHARACTERS
-        self._end = time.monotonic() + limits.call_s
-        self._call_s = limits.call_s
         self._pieces: list[str] = []
         self._size = 0
 
     def add(self, piece: str) -> None:
         self._pieces.append(piece)
         self._size += len(piece)
-
-    def check_time(self) -> None:
-        if time.monotonic() > self._end:
-            raise TimedOut(f"{self._where}: took longer than {self._call_s:g} s", maybe_charged=True)
 
     @property
     def too_long(self) -> bool:
@@ -56,6 +55,11 @@ class Gathering:
 def failure(where: str, status: int, text: str, headers: Mapping[str, str]) -> ModelError:
     """What an error that the server reported means for the caller."""
     message = f"{where}: HTTP {status}: {text.strip()[:500] or 'no reason given'}"
+    if 300 <= status < 400:
+        return Declined(
+            f"{where}: HTTP {status}: redirects to {_host(headers)}. Redirects are not followed, so that no "
+            "other server gets the key; give the right address."
+        )
     if status < 400:
         return CutOff(message, maybe_charged=True)
     if status in (401, 403):
@@ -68,8 +72,23 @@ def failure(where: str, status: int, text: str, headers: Mapping[str, str]) -> M
     return Declined(message)
 
 
-def said(body: object, otherwise: str) -> str:
+def _host(headers: Mapping[str, str]) -> str:
+    try:
+        return urlsplit(headers.get("location", "")).hostname or "another page"
+    except ValueError:
+        return "nowhere"
+
+
+def complaint(body: bytes) -> str:
     """What the body of an error says, for people."""
+    try:
+        return said(parse_json(body), "")
+    except Unreadable:
+        return body.decode(errors="replace")
+
+
+def said(body: object, otherwise: str) -> str:
+    """As `complaint`, of a body that was parsed."""
     error = body.get("error", body) if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return str(body or otherwise)
@@ -77,30 +96,22 @@ def said(body: object, otherwise: str) -> str:
     return "; ".join(dict.fromkeys(parts)) or otherwise
 
 
-def lost(where: str, error: Exception) -> Unavailable:
-    """What an error below HTTP means. A server that was never reached has charged nothing."""
-    import httpx2
-
-    cause = error if isinstance(error, httpx2.HTTPError) else error.__cause__
-    if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout):
-        return Unavailable(f"{where}: cannot connect. Is the server running, and the address right?")
-    if isinstance(cause, httpx2.TimeoutException):
-        return TimedOut(f"{where}: no word for too long", maybe_charged=True)
-    return CutOff(f"{where}: the connection ended before the answer did", maybe_charged=True)
-
-
 def hinted_wait(headers: Mapping[str, str]) -> float | None:
-    """How long the server wants us to wait, in seconds: `retry-after-ms`, or `retry-after` as a number or
-    as a date."""
+    """How long the server wants us to wait, in seconds, a day at most: `retry-after-ms`, or `retry-after`
+    as a number or as a date. None where it says nothing that can be."""
     for name, factor in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         try:
             wait = float(headers[name]) * factor
         except (KeyError, ValueError):
             continue
         if math.isfinite(wait) and wait >= 0:
-            return wait
-    date = email.utils.parsedate_tz(headers.get("retry-after", ""))
-    return None if date is None else max(0.0, email.utils.mktime_tz(date) - time.time())
+            return min(wait, LONGEST_HINT_S)
+    try:
+        date = email.utils.parsedate_tz(headers.get("retry-after", ""))
+        wait = 0.0 if date is None else email.utils.mktime_tz(date) - time.time()
+    except (ValueError, OverflowError, TypeError, IndexError):
+        return None
+    return None if date is None else min(max(0.0, wait), LONGEST_HINT_S)
 
 
 def scrubbed(text: str, key: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernelblaster.bench.tables import COLUMNS, baselines_of, cells, percent, times
+from kernelblaster.plain_text import csv_cell, markdown
 from kernelblaster.report.contents import Contents, group_named, told_rows
 from kernelblaster.report.figures import named
 
@@ -26,21 +27,22 @@ def csv_of(contents: Contents) -> str:
         values: list[Any] = [row[name] for name in plain]
         values += [row["against"].get(name) for name in baselines]
         values += [row["baseline_us"].get(name) for name in baselines]
-        writer.writerow([*values, " ".join(row["applied"]), *(row[name] for name in spent)])
+        values += [" ".join(row["applied"]), *(row[name] for name in spent)]
+        writer.writerow(map(csv_cell, values))
     return text.getvalue()
 
 
 def markdown_of(contents: Contents, figures: Sequence[str] = ()) -> str:
     """The whole report but the trajectories; `figures` are files that are shown."""
     subject = contents.subject
-    lines = [f"# {contents.title}", "", *_head(contents), ""]
+    lines = [f"# {markdown(contents.title)}", "", *_head(contents), ""]
     lines += ["## Summary", "", *_summary(contents), ""]
     lines += [f"![{figure}]({figure})" for figure in figures]
     lines += ["", "## Tasks", "", *_tasks(contents), "", "## Costs", "", *_costs(contents), ""]
     lines += ["## What was used", "", *_used(contents), ""]
     if contents.learned:
         lines += ["## What was learned", "", *_learned(contents), ""]
-    shown = ", ".join(subject.plan.suites)
+    shown = markdown(", ".join(subject.plan.suites))
     return "\n".join([*lines, f"Suites: {shown}. Device: {subject.device}."]) + "\n"
 
 
@@ -154,7 +156,7 @@ def _learned(contents: Contents) -> list[str]:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """A Markdown table; what could break a cell is taken out."""
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines = ["| " + " | ".join(map(markdown, head)) + " |", "|" + "---|" * len(head)]
     for row in rows:
-        lines.append("| " + " | ".join(" ".join(cell.split()).replace("|", "/") for cell in row) + " |")
+        lines.append("| " + " | ".join(map(markdown, row)) + " |")
     return lines

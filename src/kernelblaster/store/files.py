@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-import tempfile
+import secrets
 from pathlib import Path
 
 from kernelblaster.errors import StoreError
@@ -38,13 +38,13 @@ class Files:
         return self._folder / name[:2] / name
 
 
-def write_whole(target: Path, text: str) -> None:
+def write_whole(target: Path, text: str, *, mode: int = 0o600) -> None:
     """Write a file so that it is there in full or not at all, whatever happens; it is on the disk when
-    this returns."""
+    this returns. Its owner alone can read it; what is for others has a `mode` (less the umask)."""
+    scratch = target.with_name(f".writing-{secrets.token_hex(8)}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".writing-", delete=False) as file:
-            scratch = Path(file.name)
+        with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             try:
                 file.write(text.encode())
                 file.flush()

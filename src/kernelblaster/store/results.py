@@ -10,6 +10,7 @@ from kernelblaster.knowledge.differences import Changed, Score, difference
 from kernelblaster.knowledge.events import Event
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.recipes import told
+from kernelblaster.plain_text import markdown
 from kernelblaster.records import Candidate
 from kernelblaster.store.files import write_whole
 from kernelblaster.store.history import History
@@ -42,7 +43,7 @@ def _step(step: dict[str, Any]) -> dict[str, Any]:
 
 def _trajectory_table(way: dict[str, Any]) -> str:
     lines = [
-        f"applied: {', '.join(way['applied']) or 'nothing, the first candidate is the best'}",
+        f"applied: {markdown(', '.join(way['applied'])) or 'nothing, the first candidate is the best'}",
         "",
         "| step | state | technique | predicted | measured | |",
         "|---|---|---|---|---|---|",
@@ -50,8 +51,8 @@ def _trajectory_table(way: dict[str, Any]) -> str:
     for step in way["steps"]:
         measured = f"{step['speedup']:.2f}x" if "speedup" in step else step["failure"]
         lines.append(
-            f"| {step['place']} | {step['state']} | {step['technique']} | {step['predicted']:.2f}x "
-            f"| {measured} | {'taken' if step['taken'] else ''} |"
+            f"| {step['place']} | {markdown(step['state'])} | {markdown(step['technique'])} "
+            f"| {step['predicted']:.2f}x | {markdown(measured)} | {'taken' if step['taken'] else ''} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -85,7 +86,7 @@ def _learned_table(learned: dict[str, Any]) -> str:
     """What is expected of each technique that the run tried, before and after it, and why that changed."""
     lines = [
         f"{len(learned['events'])} events, from version {learned['from']} to {learned['to']}; new states: "
-        f"{', '.join(learned['states']) or 'none'}",
+        f"{markdown(', '.join(learned['states'])) or 'none'}",
         "",
         "| state | technique | expected before | after | attempts |",
         "|---|---|---|---|---|",
@@ -93,10 +94,13 @@ def _learned_table(learned: dict[str, Any]) -> str:
     for changed in map(Changed.model_validate, learned["techniques"]):
         attempts = changed.after.attempts if changed.after else 0
         lines.append(
-            f"| {changed.state} | {changed.technique} | {_expected(changed.technique, changed.before)} "
+            f"| {markdown(changed.state)} | {markdown(changed.technique)} "
+            f"| {_expected(changed.technique, changed.before)} "
             f"| {_expected(changed.technique, changed.after)} | {attempts:g} |"
         )
-    reasons = [f"- {r['state']}, {r['technique']}: {r['sentence']}" for r in learned["reasons"]]
+    reasons = [
+        "- " + markdown(f"{r['state']}, {r['technique']}: {r['sentence']}") for r in learned["reasons"]
+    ]
     return "\n".join([*lines, "", *reasons]).rstrip() + "\n"
 
 

@@ -59,12 +59,14 @@ class Run:
 
 
 def create_run(root: Path, **about: Any) -> Run:
-    """A new run under `root`; `about` is its first event."""
+    """A new run under `root`; `about` is its first event. Only its owner can look into it: what people ask
+    of models is in it."""
     name = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
     folder = root / name
     try:
-        folder.mkdir(parents=True)
-        (folder / LOG).touch()
+        root.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700)
+        (folder / LOG).touch(mode=0o600)
     except OSError as error:
         raise StoreError(f"{root}: cannot make a run there: {error.strerror or error}") from error
     run = Run(folder, writing=True)

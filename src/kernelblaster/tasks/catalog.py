@@ -7,9 +7,11 @@ from pathlib import Path
 from kernelblaster.errors import BadTask
 from kernelblaster.records import Task
 from kernelblaster.records.signature import Dtype
+from kernelblaster.strict_json import Unreadable, read_bounded
 from kernelblaster.tasks import cuda_file
 
 KERNELBENCH = "kernelbench:"
+LARGEST_BYTES = 4 << 20  # of a task's file
 
 
 def suites_folder() -> Path:
@@ -49,7 +51,9 @@ def load_task(name: str, dtype: Dtype = "float32") -> Task:
 
 def load_file(name: str, path: Path, dtype: Dtype = "float32") -> Task:
     try:
-        source = path.read_text()
+        source = read_bounded(path, LARGEST_BYTES).decode()
+    except Unreadable as error:
+        raise BadTask(f"{path}: {error}.") from error
     except (OSError, UnicodeDecodeError) as error:
         raise BadTask(f"{path}: cannot be read: {error}") from error
     if path.suffix == ".cu":

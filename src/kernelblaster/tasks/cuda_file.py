@@ -8,6 +8,7 @@ from kernelblaster.records.signature import DTYPE_BYTES, Role
 from kernelblaster.records.workload import WorkloadName
 from kernelblaster.tasks.probe import FreeSize, near_sizes, odd_sizes
 
+LONGEST_SIZE = 12  # digits
 MARK = "kernelblaster-task"
 SIZE = re.compile(r"(\w+)\s*=\s*(\d+)(?:\s*,\s*small\s+(\d+))?(\s*,\s*fixed)?\s*$")
 TENSOR = re.compile(r"(\w+)\s+(\w+)\s*\[([\w\s,]*)\]\s*(.*)$")
@@ -70,6 +71,8 @@ class CudaFile:
             match = SIZE.match(text)
             if not match:
                 raise BadTask(f"{where}: expected 'size: NAME = NUMBER, small NUMBER', got '{text}'")
+            if any(len(number) > LONGEST_SIZE or int(number) < 1 for number in match.groups()[1:3] if number):
+                raise BadTask(f"{where}: a size should be from 1 to {10**LONGEST_SIZE - 1}")
             value = int(match[2])
             small = int(match[3]) if match[3] else min(value, 16)
             self._sizes[match[1]] = (value, value if match[4] else small, bool(match[4]))

@@ -2,6 +2,7 @@
 
 import re
 
+from kernelblaster.plain_text import comment
 from kernelblaster.records import Scalar, Signature, Tensor
 
 C_TYPES = {
@@ -39,7 +40,7 @@ def declaration(signature: Signature, title: str) -> str:
     """The launch function as a candidate must define it, with a line on each tensor."""
     rows = [(t.name, t.dtype, f"[{', '.join(t.dims)}]", t.role) for t in signature.tensors]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    lines = [f"// {title}"]
+    lines = [f"// {comment(title)}"]
     for name, dtype, dims, role in rows:
         lines.append(f"//   {name:{widths[0]}}  {dtype:{widths[1]}}  {dims:{widths[2]}}  {role}")
     lines.append('extern "C" void launch_gpu_implementation(')

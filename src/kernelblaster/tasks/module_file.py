@@ -2,7 +2,6 @@
 
 import inspect
 import sys
-import traceback
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from kernelblaster.errors import BadTask
+from kernelblaster.keeper import seal
+from kernelblaster.tasks.foreign import IMPORT_LIMIT_S, foreign, kept_going
 
 T = TypeVar("T")
 REQUIRED = ("Model", "get_inputs", "get_init_inputs")
@@ -49,9 +50,11 @@ class ModuleFile:
         small = self._namespace.get("SMALL")
         if small is None:
             return None
+        if not isinstance(small, dict) or not all(type(v) is int for v in small.values()):
+            raise BadTask(f"{self.path}: SMALL should give whole numbers to names of the file.")
         unknown = [name for name in small if name not in self._namespace]
         if unknown:
-            raise BadTask(f"{self.path}: SMALL names {', '.join(unknown)}, which the file lacks.")
+            raise BadTask(f"{self.path}: SMALL names {', '.join(map(str, unknown))}, which the file lacks.")
         return dict(small)
 
     @contextmanager
@@ -94,15 +97,13 @@ class ModuleFile:
         return [name + "_" if name in RESERVED else name for name in names]
 
     def _guarded(self, what: str, call: Callable[[], T]) -> T:
-        try:
+        with foreign(self.path, what, IMPORT_LIMIT_S):
             return call()
-        except Exception as error:
-            raise BadTask(f"{self.path}: {what}: {_one_line(error)}") from error
 
 
 def call_module(module: torch.nn.Module, inputs: list[Any]) -> list[torch.Tensor]:
     """The outputs as a flat list of contiguous tensors; nested tuples are flattened in order."""
-    with torch.no_grad():
+    with kept_going("forward()"), torch.no_grad():
         result = module(*inputs)
     leaves = pytree.tree_leaves(result)
     bad = [type(leaf).__name__ for leaf in leaves if not isinstance(leaf, torch.Tensor)]
@@ -116,16 +117,7 @@ def _execute(source: str, path: str) -> dict[str, Any]:
     module = types.ModuleType(name)
     module.__file__ = path
     sys.modules[name] = module
-    try:
+    seal()
+    with foreign(path, limit_s=IMPORT_LIMIT_S):
         exec(compile(source, path, "exec"), module.__dict__)
-    except SyntaxError as error:
-        raise BadTask(f"{path}:{error.lineno}: syntax error: {error.msg}") from error
-    except Exception as error:
-        line = traceback.extract_tb(error.__traceback__)[-1].lineno
-        raise BadTask(f"{path}:{line}: {_one_line(error)}") from error
     return module.__dict__
-
-
-def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:300]}"

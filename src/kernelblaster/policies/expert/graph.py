@@ -31,6 +31,7 @@ from kernelblaster.policies.expert.unify import NotUniform, Unifier
 from kernelblaster.records import Scalar, Signature, Task, Workload
 from kernelblaster.records.signature import Dtype
 from kernelblaster.tasks.derive import cast, convert, dtype_name, find_small
+from kernelblaster.tasks.foreign import kept_going
 from kernelblaster.tasks.module_file import ModuleFile
 
 COPIES = ("clone.default", "_to_copy.default", "alias.default", "lift_fresh_copy.default")
@@ -152,7 +153,7 @@ def _trace(file: ModuleFile, task: Task, place: int) -> _Trace:
                 inputs.append(torch.zeros(next(shapes), dtype=cast(value, dtype).dtype))
             else:  # another value in each trace, so that it is recognized where it is used
                 inputs.append(value + 0.5 * place if isinstance(value, float) else value)
-        with torch.no_grad():
+        with kept_going("forward()"), torch.no_grad():
             exported = torch.export.export(module, tuple(inputs), strict=False)
             graph = _decomposed(exported)
     return _read(exported, graph, task.signature, inputs)

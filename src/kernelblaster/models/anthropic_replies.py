@@ -1,0 +1,119 @@
+"""What comes from a server that speaks Anthropic's messages API."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from kernelblaster.models.bounded_http import Response
+from kernelblaster.models.exchange import Exchange, Said, Shape, believed, exchanged, shaped
+from kernelblaster.models.failures import CutOff
+from kernelblaster.models.request import Answer, Usage
+from kernelblaster.models.wire import Gathering, said, scrubbed
+
+STOPS: dict[str, Literal["done", "length", "refusal"]] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
+
+
+class StopDetails(Shape):
+    explanation: str | None = None
+
+
+class Delta(Shape):
+    """Of a block (`text`), or of the message (`stop_reason`)."""
+
+    type: str | None = None
+    text: str = ""
+    stop_reason: str | None = None
+    stop_details: StopDetails | None = None
+
+
+class Message(Shape):
+    usage: Any = None
+
+
+class Event(Shape):
+    """`usage` is looked at later: an answer is not lost over a wrong count."""
+
+    type: str = ""
+    message: Message | None = None
+    delta: Delta | None = None
+    usage: Any = None
+    error: Any = None
+
+
+Count = Annotated[int, Field(ge=0)] | None
+
+
+class Counts(BaseModel):
+    model_config = ConfigDict(strict=True)
+    input_tokens: Count = None
+    output_tokens: Count = None
+    cache_creation_input_tokens: Count = None
+    cache_read_input_tokens: Count = None
+
+
+class Told(Shape):
+    max_input_tokens: int | None = None
+
+
+def answer_of(exchange: Exchange, key: str | None) -> Said:
+    return exchanged(exchange, key, lambda response: Said(answer=_streamed(exchange, response, key or "")))
+
+
+def context_of(exchange: Exchange, key: str | None) -> int | None:
+    """In tokens, where the server says so."""
+    told = exchanged(exchange, key, lambda response: shaped(exchange.name, response.document(), Told))
+    return told.max_input_tokens if told.max_input_tokens and told.max_input_tokens > 0 else None
+
+
+def _streamed(exchange: Exchange, response: Response, key: str) -> Answer:
+    gathering = Gathering(exchange.bound.tokens_out)
+    reason, explanation = None, None
+    counts: dict[str, Any] = {}
+    for name, data in response.events():
+        event = shaped(exchange.name, data, Event)
+        delta = event.delta or Delta()
+        if "error" in (name, event.type):
+            text = scrubbed(said({"error": event.error}, "an error without a reason"), key)
+            raise CutOff(f"{exchange.name}: {text[:500]}", maybe_charged=True)
+        if event.type == "message_start" and event.message:
+            _take(counts, event.message.usage)
+        elif event.type == "content_block_delta" and delta.type == "text_delta":
+            gathering.add(delta.text)
+        elif event.type == "message_delta":
+            _take(counts, event.usage)
+            reason = delta.stop_reason or reason
+            explanation = delta.stop_details.explanation if delta.stop_details else None
+        elif event.type == "message_stop":
+            break
+        if gathering.too_long:
+            counts = {}
+            reason = "max_tokens"
+            break
+    if reason is None:
+        raise CutOff(f"{exchange.name}: the answer has no end", maybe_charged=True)
+    usage, doubt = believed(lambda: _usage(counts), exchange, gathering.text)
+    text = scrubbed(explanation or gathering.text, key)
+    return Answer(text=text, stop=STOPS.get(reason, "done"), model=exchange.name, usage=usage, doubt=doubt)
+
+
+def _take(counts: dict[str, Any], told: Any) -> None:
+    """Every event has totals, and need not have all of them."""
+    told = {} if told is None else told if isinstance(told, dict) else {"input_tokens": told}
+    counts |= {name: told[name] for name in Counts.model_fields if told.get(name) is not None}
+
+
+def _usage(told: dict[str, Any]) -> Usage | None:
+    counts = Counts.model_validate(told)
+    if counts.input_tokens is None or counts.output_tokens is None:
+        return None
+    stored, cached = counts.cache_creation_input_tokens or 0, counts.cache_read_input_tokens or 0
+    return Usage(
+        tokens_in=counts.input_tokens + stored + cached,
+        tokens_out=counts.output_tokens,
+        tokens_cached=cached,
+        tokens_stored=stored,
+    )

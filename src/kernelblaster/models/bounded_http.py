@@ -1,0 +1,211 @@
+"""One HTTP call to a server that may be slow, endless or lying: bounded in time and in bytes.
+
+Redirects are not followed: no other server gets the key. The library bounds the headers (100 KB)."""
+
+import contextlib
+import socket
+import threading
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+
+from kernelblaster.models.failures import CutOff, ModelError, TimedOut, Unavailable
+from kernelblaster.models.wire import Limits
+
+ERROR_BYTES = 64 << 10  # that are read of what an error says
+DECOMPRESSED_AT_ONCE = 1 << 20
+
+
+class Deadline:
+    """Ends a call when its time is up, whatever it is waiting for: its connection is shut down, and what
+    waits on that wakes up."""
+
+    def __init__(self, where: str, limits: Limits) -> None:
+        self._where = where
+        self._call_s = limits.call_s
+        self._end = time.monotonic() + limits.call_s
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._timer = threading.Timer(limits.call_s, self._shut_down)
+        self._timer.daemon = True
+        self._timer.start()
+
+    @property
+    def passed(self) -> bool:
+        return time.monotonic() >= self._end
+
+    def check(self) -> None:
+        if self.passed:
+            raise self.failure
+
+    @property
+    def failure(self) -> TimedOut:
+        return TimedOut(f"{self._where}: took longer than {self._call_s:g} s", maybe_charged=True)
+
+    def watch(self, event: str, about: Mapping[str, Any]) -> None:
+        """Told by the library of every step of the connection."""
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            with self._lock:
+                self._socket = about["return_value"].get_extra_info("socket")
+            if self.passed:
+                self._shut_down()
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+        with self._lock:
+            self._socket = None
+
+    def _shut_down(self) -> None:
+        with self._lock, contextlib.suppress(OSError):
+            if self._socket is not None:
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+
+@dataclass(frozen=True)
+class Response:
+    """What came back: its status and headers are here, its body is still on its way."""
+
+    where: str
+    status: int
+    headers: Mapping[str, str]
+    _response: httpx2.Response
+    _deadline: Deadline
+    _limits: Limits
+
+    @property
+    def kind(self) -> str:
+        return self.headers.get("content-type", "")
+
+    def document(self) -> bytes:
+        """The whole body, where it is one JSON document."""
+        return self._all(self._limits.document_bytes)
+
+    def complaint(self) -> bytes:
+        """The beginning of the body of an error."""
+        found = bytearray()
+        with contextlib.suppress(CutOff):
+            for piece in self._pieces():
+                found += piece
+                if len(found) >= ERROR_BYTES:
+                    break
+        return bytes(found[:ERROR_BYTES])
+
+    def events(self) -> Iterator[tuple[str, bytes]]:
+        """The server-sent events of the body: each one's name and data. Comments are left out."""
+        name, data = "", bytearray()
+        for line in self._lines():
+            if not line:
+                if data:
+                    yield name, bytes(data[:-1])
+                name, data = "", bytearray()
+            elif line.startswith(b"data:"):
+                data += line[5:].removeprefix(b" ") + b"\n"
+                self._bound(len(data), self._limits.document_bytes)
+            elif line.startswith(b"event:"):
+                name = line[6:].strip()[:80].decode(errors="replace")
+
+    def _lines(self) -> Iterator[bytes]:
+        rest = bytearray()
+        for piece in self._pieces():
+            rest += piece
+            if b"\n" in piece:
+                *whole, rest = rest.split(b"\n")
+                yield from (bytes(line).rstrip(b"\r") for line in whole)
+            self._bound(len(rest), self._limits.document_bytes)
+        yield bytes(rest)
+
+    def _all(self, most: int) -> bytes:
+        found = bytearray()
+        for piece in self._pieces():
+            found += piece
+            self._bound(len(found), most)
+        return bytes(found)
+
+    def _pieces(self) -> Iterator[bytes]:
+        """The body, decompressed, as it comes."""
+        size = 0
+        for piece in _decompressed(self.where, self.headers, self._response.iter_raw()):
+            self._deadline.check()
+            size += len(piece)
+            self._bound(size, self._limits.body_bytes)
+            yield piece
+        self._deadline.check()
+
+    def _bound(self, size: int, most: int) -> None:
+        if size > most:
+            raise CutOff(f"{self.where}: sent more than {most / 1e6:g} MB", maybe_charged=True)
+
+
+@contextlib.contextmanager
+def calling(
+    where: str, url: str, headers: Mapping[str, str], body: bytes | None, limits: Limits
+) -> Iterator[Response]:
+    """A call: POST with a body, else GET. What goes wrong below HTTP is a `ModelError`."""
+    deadline = Deadline(where, limits)
+    problem: ModelError
+    try:
+        with _client(limits) as client:
+            request = client.build_request(
+                "GET" if body is None else "POST",
+                url,
+                content=body,
+                headers={"content-type": "application/json", "accept-encoding": "identity", **headers},
+                extensions={"trace": deadline.watch},
+            )
+            response = client.send(request, stream=True)
+            try:
+                lowered = {name.lower(): value for name, value in response.headers.items()}
+                yield Response(where, response.status_code, lowered, response, deadline, limits)
+            finally:
+                response.close()
+            return
+    except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError, ValueError) as error:
+        problem = deadline.failure if deadline.passed else _lost(where, error, limits)
+    finally:
+        deadline.cancel()
+    raise problem
+
+
+def _client(limits: Limits) -> httpx2.Client:
+    """One for each call: what a server does to its connection ends with it."""
+    connect_s, silence_s = min(limits.connect_s, limits.call_s), min(limits.silence_s, limits.call_s)
+    return httpx2.Client(
+        timeout=httpx2.Timeout(silence_s, connect=connect_s),
+        follow_redirects=False,
+        limits=httpx2.Limits(max_keepalive_connections=0),
+    )
+
+
+def _lost(where: str, error: Exception, limits: Limits) -> Unavailable:
+    """What an error below HTTP means. A server that was never reached has charged nothing."""
+    if isinstance(
+        error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout | httpx2.ProxyError
+    ):
+        return Unavailable(f"{where}: cannot connect. Is the server running, and the address right?")
+    if isinstance(error, httpx2.TimeoutException):
+        return TimedOut(f"{where}: no word for {limits.silence_s:g} s", maybe_charged=True)
+    if isinstance(error, httpx2.RemoteProtocolError):
+        return CutOff(f"{where}: what came is not HTTP, or it ended too early", maybe_charged=True)
+    return CutOff(f"{where}: the connection ended before the answer did", maybe_charged=True)
+
+
+def _decompressed(where: str, headers: Mapping[str, str], pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Nothing compressed was asked for; gzip is read all the same, a little at a time."""
+    coding = headers.get("content-encoding", "identity").strip().lower()
+    if coding in ("", "identity"):
+        yield from pieces
+        return
+    if coding not in ("gzip", "x-gzip", "deflate"):
+        raise CutOff(f"{where}: sent a body compressed as {coding[:40]!r}, unasked", maybe_charged=True)
+    decompressor = zlib.decompressobj(wbits=47)
+    try:
+        for piece in pieces:
+            yield decompressor.decompress(piece, DECOMPRESSED_AT_ONCE)
+            while decompressor.unconsumed_tail:
+                yield decompressor.decompress(decompressor.unconsumed_tail, DECOMPRESSED_AT_ONCE)
+    except zlib.error as error:
+        raise CutOff(f"{where}: sent a body that cannot be decompressed", maybe_charged=True) from error

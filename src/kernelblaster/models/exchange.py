@@ -1,0 +1,97 @@
+"""One exchange with a server: what is sent, without the key, and what came back, validated."""
+
+import json
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from kernelblaster.models.bounded_http import Response, calling
+from kernelblaster.models.failures import CutOff
+from kernelblaster.models.request import Answer, Usage
+from kernelblaster.models.wire import NO_KEY, Limits, complaint, failure, scrubbed
+from kernelblaster.records.record import Record
+from kernelblaster.strict_json import Unreadable, first_problem, parse_json
+
+Shaped = TypeVar("Shaped", bound=BaseModel)
+Read = TypeVar("Read")
+SPARE_TOKENS = 20_000  # what a server may add to a prompt of its own, and think beyond a limit
+
+
+class Exchange(Record):
+    """A question to a server, by a POST of `body`, or by a GET. `key` is the environment variable with
+    the server's key. `bound` is what the answer can take."""
+
+    name: str
+    speaks: Literal["openai", "anthropic"]
+    url: str
+    path: str
+    key: str
+    limits: Limits
+    body: dict[str, Any] | None = None
+    bound: Usage = Usage(tokens_in=0, tokens_out=0)
+
+
+class Said(Record):
+    """The answer. `whole`: it came in one piece although a stream was asked for."""
+
+    answer: Answer
+    whole: bool = False
+
+
+class Shape(BaseModel):
+    """Part of a reply: of the right types where it is read, whatever else there may be."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+
+def exchanged(exchange: Exchange, key: str | None, read: Callable[[Response], Read]) -> Read:
+    """What `read` makes of the reply. Whatever goes wrong is a `ModelError`, without the key in it."""
+    key = key or NO_KEY
+    headers = {"authorization": f"Bearer {key}"}
+    if exchange.speaks == "anthropic":
+        headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
+    body = None if exchange.body is None else json.dumps(exchange.body).encode()
+    url = f"{exchange.url}/{exchange.path}"
+    with calling(exchange.name, url, headers, body, exchange.limits) as response:
+        if response.status != 200:
+            text = scrubbed(complaint(response.complaint()), key)
+            raise failure(exchange.name, response.status, text, response.headers)
+        return read(response)
+
+
+def shaped(where: str, data: bytes, shape: type[Shaped]) -> Shaped:
+    """A document of a reply. The error is made anew: pydantic's own holds what was sent."""
+    try:
+        return shape.model_validate(parse_json(data))
+    except Unreadable as error:
+        problem = f"what it sent {error}"
+    except ValidationError as error:
+        problem = f"sent a reply of the wrong form: {first_problem(error)}"
+    raise CutOff(f"{where}: {problem}", maybe_charged=True)
+
+
+def believed(counts: Callable[[], Usage | None], exchange: Exchange, text: str) -> tuple[Usage | None, str]:
+    """The server's count of tokens if it can be, else None and why it cannot: then nobody has counted, and
+    the most that the call may take is what counts."""
+    try:
+        usage = counts()
+    except ValidationError as error:
+        return None, f"the server's usage is no count: {first_problem(error)}"
+    if usage is None:
+        return None, ""
+    doubt = _doubt(usage, exchange.bound, text)
+    return (None, doubt) if doubt else (usage, "")
+
+
+def _doubt(usage: Usage, bound: Usage, text: str) -> str:
+    """Why a count cannot be; empty if it can."""
+    if usage.tokens_in > 2 * bound.tokens_in + SPARE_TOKENS:
+        return f"the server counts {usage.tokens_in} tokens in, of at most {bound.tokens_in}"
+    if usage.tokens_out > 2 * bound.tokens_out + SPARE_TOKENS:
+        return f"the server counts {usage.tokens_out} tokens out, of at most {bound.tokens_out}"
+    if not usage.tokens_in or (text and not usage.tokens_out):
+        return "the server counts no tokens, and there were some"
+    if usage.tokens_cached + usage.tokens_stored > usage.tokens_in:
+        return "the server counts more tokens in its cache than in the prompt"
+    return ""

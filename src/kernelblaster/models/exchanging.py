@@ -1,0 +1,22 @@
+"""Exchanges with servers of either protocol, by whoever has the key."""
+
+from kernelblaster.models import anthropic_replies, openai_replies
+from kernelblaster.models.exchange import Exchange, Said
+from kernelblaster.models.failures import ModelError
+
+
+def answer_with(exchange: Exchange, key: str | None) -> Said:
+    """The answer to a question. Raises a `ModelError`."""
+    if exchange.speaks == "anthropic":
+        return anthropic_replies.answer_of(exchange, key)
+    return openai_replies.answer_of(exchange, key)
+
+
+def context_with(exchange: Exchange, key: str | None, model: str) -> int | None:
+    """How many tokens a model takes, where its server says so."""
+    try:
+        if exchange.speaks == "anthropic":
+            return anthropic_replies.context_of(exchange, key)
+        return openai_replies.context_of(exchange, key, model)
+    except ModelError:
+        return None

@@ -1,0 +1,136 @@
+"""What comes from a server that speaks OpenAI's chat completions."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from kernelblaster.models.bounded_http import Response
+from kernelblaster.models.exchange import Exchange, Said, Shape, believed, exchanged, shaped
+from kernelblaster.models.failures import CutOff
+from kernelblaster.models.request import Answer, Usage
+from kernelblaster.models.wire import Gathering, said, scrubbed
+
+STOPS: dict[str, Literal["done", "length", "refusal"]] = {"length": "length", "content_filter": "refusal"}
+CONTEXT = ("max_model_len", "context_length", "context_window")  # vLLM, OpenRouter, others
+DONE = b"[DONE]"
+
+
+class Words(Shape):
+    content: str | None = None
+    refusal: str | None = None
+
+
+class Choice(Shape):
+    """A piece has a `delta`, a whole answer a `message`."""
+
+    delta: Words | None = None
+    message: Words | None = None
+    finish_reason: str | None = None
+
+    @property
+    def words(self) -> Words:
+        return self.delta or self.message or Words()
+
+
+class Completion(Shape):
+    """`usage` is looked at later: an answer is not lost over a wrong count."""
+
+    choices: list[Choice] | None = None
+    usage: Any = None
+    error: Any = None
+
+
+class Details(BaseModel):
+    model_config = ConfigDict(strict=True)
+    cached_tokens: int | None = Field(default=None, ge=0)
+    cache_write_tokens: int | None = Field(default=None, ge=0)
+
+
+class Counts(BaseModel):
+    model_config = ConfigDict(strict=True)
+    prompt_tokens: int = Field(ge=0)
+    completion_tokens: int = Field(ge=0)
+    prompt_tokens_details: Details | None = None
+
+
+class Listed(Shape):
+    """The models of a server; what it tells of each is searched for the length of its context."""
+
+    data: list[dict[str, Any]] = Field(default_factory=list)
+
+
+def answer_of(exchange: Exchange, key: str | None) -> Said:
+    def read(response: Response) -> Said:
+        if "json" in response.kind:
+            whole = shaped(exchange.name, response.document(), Completion)
+            return Said(answer=_whole(exchange, whole, key or ""), whole=True)
+        return Said(answer=_streamed(exchange, response, key or ""))
+
+    return exchanged(exchange, key, read)
+
+
+def context_of(exchange: Exchange, key: str | None, model: str) -> int | None:
+    """In tokens, where the server says so in its list of models."""
+    listed = exchanged(exchange, key, lambda response: shaped(exchange.name, response.document(), Listed))
+    told = next((one for one in listed.data if one.get("id") == model), {})
+    meta = told.get("meta")
+    found = [told.get(name) for name in CONTEXT] + [meta.get("n_ctx") if isinstance(meta, dict) else None]
+    return next((length for length in found if type(length) is int and length > 0), None)
+
+
+def _streamed(exchange: Exchange, response: Response, key: str) -> Answer:
+    gathering = Gathering(exchange.bound.tokens_out)
+    reason, refused, usage = None, False, None
+    for _, data in response.events():
+        if data.strip() == DONE:
+            break
+        piece = shaped(exchange.name, data, Completion)
+        _raise_error(exchange, piece, key)
+        usage = piece.usage or usage
+        for choice in piece.choices or []:
+            reason = choice.finish_reason or reason
+            refused = refused or bool(choice.words.refusal)
+            gathering.add(choice.words.refusal or choice.words.content or "")
+        if gathering.too_long:
+            reason = "length"
+            break
+    if reason is None:
+        raise CutOff(f"{exchange.name}: the answer has no end", maybe_charged=True)
+    return _answer(exchange, gathering.text, "content_filter" if refused else reason, usage, key)
+
+
+def _whole(exchange: Exchange, completion: Completion, key: str) -> Answer:
+    _raise_error(exchange, completion, key)
+    if not completion.choices:
+        raise CutOff(f"{exchange.name}: sent no answer", maybe_charged=True)
+    choice = completion.choices[0]
+    gathering = Gathering(exchange.bound.tokens_out)
+    gathering.add(choice.words.refusal or choice.words.content or "")
+    reason = "content_filter" if choice.words.refusal else choice.finish_reason or "stop"
+    reason = "length" if gathering.too_long else reason
+    return _answer(exchange, gathering.text, reason, completion.usage, key)
+
+
+def _raise_error(exchange: Exchange, completion: Completion, key: str) -> None:
+    if completion.error:
+        text = scrubbed(said({"error": completion.error}, "an error without a reason"), key)
+        raise CutOff(f"{exchange.name}: {text[:500]}", maybe_charged=True)
+
+
+def _answer(exchange: Exchange, text: str, reason: str, told: Any, key: str) -> Answer:
+    usage, doubt = believed(lambda: _usage(told), exchange, text)
+    stop = STOPS.get(reason, "done")
+    return Answer(text=scrubbed(text, key), stop=stop, model=exchange.name, usage=usage, doubt=doubt)
+
+
+def _usage(told: Any) -> Usage | None:
+    if told is None:
+        return None
+    counts = Counts.model_validate(told)
+    details = counts.prompt_tokens_details or Details()
+    return Usage(
+        tokens_in=counts.prompt_tokens,
+        tokens_out=counts.completion_tokens,
+        tokens_cached=details.cached_tokens or 0,
+        tokens_stored=details.cache_write_tokens or 0,
+    )

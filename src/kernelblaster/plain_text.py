@@ -1,0 +1,38 @@
+"""Texts of others, made fit for where they are written: a terminal, a comment, Markdown, CSV. HTML and SVG
+have `html.escape`."""
+
+from typing import Any
+
+LONGEST_COMMENT = 500
+CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029]
+DIRECTIONS = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_VISIBLE = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in (*CONTROLS, *DIRECTIONS)}
+_IN_LINES = {code: shown for code, shown in _VISIBLE.items() if chr(code) not in "\n\t"}
+_MARKDOWN = str.maketrans({"<": "&lt;", "[": "\\[", "|": "/", "`": "'"})
+
+
+def printable(text: str) -> str:
+    """For a terminal: control characters, and those that turn the direction of a line, are shown as
+    escapes; lines and tabs stay."""
+    return text.translate(_IN_LINES)
+
+
+def one_line(text: str) -> str:
+    """As `printable`, without line breaks."""
+    return printable(" ".join(text.split()))
+
+
+def comment(text: str) -> str:
+    """For the rest of a line behind `//` or `#`: it cannot go on to the next line."""
+    line = one_line(text)[:LONGEST_COMMENT]
+    return line + " ." if line.endswith(("\\", "??/")) else line
+
+
+def markdown(text: str) -> str:
+    """For a line or a table's cell: neither HTML, nor a link, nor another cell."""
+    return one_line(text).translate(_MARKDOWN)
+
+
+def csv_cell(value: Any) -> Any:
+    """A text that a spreadsheet would take for a formula is marked as a text."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t")) else value

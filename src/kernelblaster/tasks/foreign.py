@@ -1,0 +1,125 @@
+"""A task's own code, run in this process: however it ends, that is an error of the task, not the end of the
+command. It is not confined: what it does on purpose, by ending the process or through another language, is
+not held back (docs/security.md)."""
+
+import signal
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any
+
+from kernelblaster.errors import BadTask
+from kernelblaster.plain_text import one_line
+
+IMPORT_LIMIT_S = 120.0
+
+
+class TookTooLong(Exception):
+    """Raised in the task's code when its time is over."""
+
+
+@contextmanager
+def foreign(path: str, what: str = "", limit_s: float | None = None) -> Iterator[None]:
+    """Runs a task's code. Whatever it raises, SystemExit and its like included, is a `BadTask` with the file
+    and the line; a real Ctrl-C passes. `limit_s` holds in the main thread, for code in Python."""
+    with _interrupts() as pressed, _alarm(limit_s):
+        try:
+            yield
+        except BadTask:
+            raise
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and pressed.is_set():
+                raise
+            problem = _problem(error, path, what)
+        else:
+            return
+    raise problem
+
+
+@contextmanager
+def kept_going(where: str) -> Iterator[None]:
+    """As `foreign`, for code whose errors are of use to the caller: only what would end the command is a
+    `BadTask`."""
+    with _interrupts() as pressed:
+        try:
+            yield
+        except Exception:
+            raise
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and pressed.is_set():
+                raise
+            problem = BadTask(f"{where} ({_place(error.__traceback__)}): {_ending(error)}")
+        else:
+            return
+    raise problem
+
+
+def one_line_of(error: BaseException) -> str:
+    return f"{type(error).__name__}: {one_line(_words(error))[:300]}".removesuffix(": ")
+
+
+def _words(error: BaseException) -> str:
+    """An exception of a task may fail even to say what it is."""
+    try:
+        return str(error)
+    except BaseException as other:
+        return f"without words ({type(other).__name__})"
+
+
+def _problem(error: BaseException, path: str, what: str) -> BadTask:
+    if isinstance(error, SyntaxError):
+        return BadTask(f"{path}:{error.lineno}: syntax error: {error.msg}")
+    frames = traceback.walk_tb(error.__traceback__)
+    lines = [line for frame, line in frames if frame.f_code.co_filename == path]
+    place = f"{path}:{lines[-1]}" if lines else path
+    return BadTask(f"{place}: {what + ': ' if what else ''}{_ending(error)}")
+
+
+def _ending(error: BaseException) -> str:
+    words = one_line_of(error)
+    return words if isinstance(error, Exception) else f"it would end the process ({words})"
+
+
+def _place(trace: TracebackType | None) -> str:
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(trace)]
+    return f"{frames[-1][0]}:{frames[-1][1]}" if frames else "the task"
+
+
+@contextmanager
+def _interrupts() -> Iterator[threading.Event]:
+    """An event that is set when Ctrl-C was really pressed, and not just raised."""
+    pressed = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield pressed
+        return
+
+    def press(number: int, frame: FrameType | None) -> Any:
+        pressed.set()
+        return before(number, frame)
+
+    signal.signal(signal.SIGINT, press)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _alarm(limit_s: float | None) -> Iterator[None]:
+    if limit_s is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise TookTooLong(f"took longer than {limit_s:g} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
