@@ -9,6 +9,7 @@ from itertools import cycle
 import torch
 
 from kernelblaster.devices.device import CandidateDied, CandidateHung, GpuFacts
+from kernelblaster.devices.device_code import PTX
 from kernelblaster.devices.emulated import EmulatedDevice, EmulatedRunner
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.errors import KernelBlasterError
@@ -107,7 +108,8 @@ class OrderCheck:
                 layout = filled_layout(device, task, baseline, workload)
                 calls.append((workload, layout.arguments(task.signature, baseline.at(workload).scalars)))
             primary = order_sizes.primary_call(task, baseline.scalars)
-            chosen, elsewhere = order_sizes.choose(runner, primary, calls)
+            speaking = order_sizes.SPEAKS.search((binary.path.parent / PTX).read_text()) is not None
+            chosen, elsewhere = order_sizes.choose(runner, primary, calls, speaking=speaking)
             levels = cycle(LEVELS)
             for size in (*chosen, *chosen[:1] * max(0, RUNS - len(chosen))):
                 layout = filled_layout(device, task, baseline, size.workload)

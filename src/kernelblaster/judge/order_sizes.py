@@ -2,6 +2,7 @@
 launches at the primary ones, more than one block of it, for little work."""
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -16,18 +17,25 @@ from kernelblaster.devices.occupancy import WARP
 from kernelblaster.judge.layout import lay_out, slot_bytes
 from kernelblaster.records import Task, Workload
 
-MOST_WARPS = 3000  # of one call; of a single launch with more, some blocks are run
-MANY_WARPS = 64  # times that: setting up so large a call takes too long
+MOST_WARPS = 1200  # of one call; of a single launch with more, some blocks are run
+MANY_WARPS = 64 * MOST_WARPS  # setting up so large a call takes too long
+MOST_SPEAKING_WARPS = 4 * MOST_WARPS  # where blocks speak to each other, all of them must run
 TRIED = 8  # sizes whose launches are looked at
+LARGEST = 3  # of them, by bytes
 CHOSEN = 4
+LEAST_EXTENT = 3  # below, results may be the same whatever is computed: the softmax of one number
+SPEAKS = re.compile(r"\b(atom|ld)\.[\w:.]*(volatile|relaxed|acquire|acq_rel|add|inc|exch|cas|or|max|min)\b")
+Reached = set[tuple[str, bool, bool]]
 
 
 @dataclass(frozen=True)
 class Size:
-    """One of the sizes that were tried. `most_blocks`: of its only launch; 0: all."""
+    """One of the sizes that were tried. `speaking`: some kernel has loads or atomics by which blocks may
+    speak to each other."""
 
     workload: Workload
     launches: tuple[Launch, ...]
+    speaking: bool
 
     @property
     def warps(self) -> int:
@@ -35,30 +43,38 @@ class Size:
 
     @property
     def most_blocks(self) -> int:
-        if self.warps <= MOST_WARPS:
+        """Of its only launch; 0: all."""
+        if self.speaking or self.warps <= MOST_WARPS:
             return 0
         return max(2, MOST_WARPS // -(-prod(self.launches[0].block) // WARP))
 
     @property
     def possible(self) -> bool:
-        few = self.warps <= MOST_WARPS
-        return bool(self.launches) and (
-            few or (len(self.launches) == 1 and self.warps <= MANY_WARPS * MOST_WARPS)
-        )
+        alone = len(self.launches) == 1 and not any(launch.cooperative for launch in self.launches)
+        most = MOST_WARPS if not alone else MOST_SPEAKING_WARPS if self.speaking else MANY_WARPS
+        return bool(self.launches) and self.warps <= most
 
     @property
-    def reached(self) -> set[tuple[str, bool]]:
-        return _reached(self.launches)
+    def reached(self) -> Reached:
+        """Kernels; whether more than one cluster of each is launched; whether no extent is tiny."""
+        ample = min(self.workload.sizes.values()) >= LEAST_EXTENT
+        return {
+            (one.kernel, several, large)
+            for one in self.launches
+            for several in (False, _several(one))
+            for large in (False, ample)
+        }
 
 
 def tried(
     task: Task, small: Workload, stretched: Sequence[Workload], others: Sequence[Workload]
 ) -> list[Workload]:
-    """The small workload, one stretched in each size, and some others, drawn."""
+    """The small workload, one stretched in each size, the largest of the others and some more, drawn."""
     names = [size.name for size in task.signature.sizes]
     longest = {max(names, key=lambda n: w.sizes[n]): w for w in random.sample(stretched, len(stretched))}
-    rest = [w for w in (*stretched, *others) if w not in longest.values()]
-    found = [small, *longest.values()]
+    by_bytes = sorted(others, key=lambda w: w.total_bytes(task.signature), reverse=True)
+    found = [small, *longest.values(), *by_bytes[:LARGEST]]
+    rest = [w for w in (*stretched, *by_bytes[LARGEST:]) if w not in longest.values()]
     return found + random.sample(rest, max(0, min(len(rest), TRIED - len(found))))
 
 
@@ -66,20 +82,25 @@ def choose(
     runner: EmulatedRunner,
     primary: tuple[Argument, ...],
     calls: Sequence[tuple[Workload, tuple[Argument, ...]]],
+    *,
+    speaking: bool,
 ) -> tuple[list[Size], list[str]]:
     """The sizes to run, the first of `calls` always among them; and kernels of the primary call that none of
     them launches as that does."""
     runner.record([primary, *(call for _, call in calls)])
-    wanted = _reached(runner.recorded(primary).launches)
-    sizes = [Size(workload, runner.recorded(call).launches) for workload, call in calls]
+    launched = runner.recorded(primary).launches
+    wanted: Reached = {
+        (one.kernel, s, large) for one in launched for s in (False, _several(one)) for large in (False, True)
+    }
+    sizes = [Size(workload, runner.recorded(call).launches, speaking) for workload, call in calls]
     chosen, rest = [sizes[0]], [size for size in sizes[1:] if size.possible]
     while len(chosen) < CHOSEN and rest:
         missing = wanted.difference(*(size.reached for size in chosen))
         best = max(rest, key=lambda size: len(missing & size.reached))  # of equals, the first
         chosen.append(best)
         rest.remove(best)
-    left = wanted.difference(*(size.reached for size in chosen))
-    return chosen, sorted({kernel for kernel, _ in left})
+    seen = {(kernel, several) for size in chosen for kernel, several, _ in size.reached}
+    return chosen, sorted({kernel for kernel, several, _ in wanted if (kernel, several) not in seen})
 
 
 def primary_call(task: Task, scalars: Sequence[object]) -> tuple[Argument, ...]:
@@ -88,11 +109,6 @@ def primary_call(task: Task, scalars: Sequence[object]) -> tuple[Argument, ...]:
     slots = tuple(Slot(start, size) for start, size in zip(starts, sizes, strict=False))
     arena = Arena(torch.empty(0, dtype=torch.uint8), slots)
     return lay_out(arena, task.signature, task.primary, random.Random()).arguments(task.signature, scalars)
-
-
-def _reached(launches: Sequence[Launch]) -> set[tuple[str, bool]]:
-    """Kernels, and whether more than one cluster of each is launched."""
-    return {(one.kernel, several) for one in launches for several in (False, _several(one))}
 
 
 def _warps(launch: Launch) -> int:

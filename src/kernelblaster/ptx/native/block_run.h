@@ -65,9 +65,10 @@ class BlockRun {
     for (auto& warp : block_.warps) {
       if (warp.finished || launch_.stopped) continue;
       warp.polls = 0;
+      warp.waits = false;
       moved |= turn(warp, most);
       waiting |= !warp.finished;
-      polled |= warp.polls >= kManyPolls;
+      polled |= warp.waits;
     }
     block_.finished = !waiting;
     if (!waiting && order_) check_visits(block_);
@@ -247,6 +248,13 @@ class BlockRun {
     return left < most;
   }
 
+  // A warp that waits for others gives them their turn.
+  static void break_turn(Warp& w, int& left) {
+    left = 0;
+    w.waits = true;
+    w.polls = 0;
+  }
+
   int run_group(Warp& w, const Inst* code, int pc, uint32_t lanes, int left) {
     int meet = least_waiting_pc(w);
     while (left > 0) {
@@ -275,6 +283,7 @@ class BlockRun {
       if (w.clock) w.clock->step(*w.function, pc, mask != 0);
       if (inst.control == Control::Branch) {
         int target = (int)inst.imm[0];
+        if (w.polls >= kManyPolls) break_turn(w, left);
         w.counts.branches += 1;
         if (mask == lanes) {
           pc = target;

@@ -129,21 +129,29 @@ struct Chosen {
 };
 
 // Starts clusters in order. One that waits for blocks behind it, at a barrier of the grid, is put aside until
-// those have had a turn.
+// as many others have been started as wait, or none are left.
 void work(Launch& launch, std::atomic<uint64_t>& next) {
   const Chosen chosen(launch);
-  const uint64_t clusters = chosen.count;
   std::vector<std::unique_ptr<ClusterRun>> open;
-  for (;;) {
-    uint64_t number = clusters;
-    if (open.size() < kMostOpen) number = next.fetch_add(1);
-    if (launch.stopped || (number >= clusters && open.empty())) return;
-    if (number < clusters)
-      guarded(launch, [&] { return open.push_back(std::make_unique<ClusterRun>(launch, chosen.first + number * chosen.step, nullptr)), true; });
-    for (size_t k = 0; k < open.size() && !launch.stopped;) {
+  auto give_turns = [&](size_t k) {
+    while (k < open.size() && !launch.stopped) {
       if (guarded(launch, [&] { return open[k]->run(); })) open.erase(open.begin() + (long)k);
       else ++k;
     }
+  };
+  for (size_t waited = 0; !launch.stopped;) {
+    uint64_t number = chosen.count;
+    if (open.size() < kMostOpen) number = next.fetch_add(1);
+    const bool started = number < chosen.count;
+    if (!started && open.empty()) return;
+    if (started) {
+      const uint64_t which = chosen.first + number * chosen.step;
+      guarded(launch, [&] { return open.push_back(std::make_unique<ClusterRun>(launch, which, nullptr)), true; });
+      give_turns(open.size() - 1);
+    }
+    if (started && ++waited <= open.size()) continue;
+    waited = 0;
+    give_turns(0);
   }
 }
 

@@ -225,6 +225,7 @@ struct Warp {
   int pc = 0;                       // of the running group
   int index = 0;                    // within the block
   int polls = 0;                    // strong reads since it last stored: many mean that it waits for others
+  bool waits = false;               // it ended its turn because of that
   uint64_t slept = 0;               // cycles of nanosleep
   uint32_t arrivals = 0;            // at barriers of the cluster
   uint32_t thread[kLanes][3];       // %tid
