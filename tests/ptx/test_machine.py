@@ -196,14 +196,15 @@ def test_launches_that_no_gpu_accepts(module: Module) -> None:
         module.launch("stop", (1, 1, 1), (32, 1, 1), [], shared_bytes=1 << 20)
 
 
-def test_unknown_instructions_are_refused_by_name(machine: Machine) -> None:
+def test_unknown_instructions_are_refused_by_name_where_they_are_executed(machine: Machine) -> None:
     module = machine.load(
-        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n"
-        ".reg .b32 %r<2>;\n.loc 1 7 0\nwgmma.fence.sync.aligned;\nret;\n}\n"
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n.reg .pred %p<2>;\n"
+        ".reg .b32 %r<2>;\nmov.u32 %r1, %ctaid.x;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra END;\n"
+        ".loc 1 7 0\n// begin inline asm\nwgmma.fence.sync.aligned;\n// end inline asm\nEND:\nret;\n}\n"
     )
-    assert "wgmma.fence" in (module.unsupported("k") or "")
-    with pytest.raises(NotEmulated, match=r"wgmma\.fence.*line 7"):
-        module.launch("k", (1, 1, 1), (32, 1, 1), [])
+    assert not module.launch("k", (1, 1, 1), (32, 1, 1), []).stopped
+    with pytest.raises(NotEmulated, match=r"wgmma\.fence.*line 7.*in inline assembly"):
+        module.launch("k", (2, 1, 1), (32, 1, 1), [])
 
 
 @pytest.mark.parametrize("cut", [10, 200, 1000, 3000, 5000])

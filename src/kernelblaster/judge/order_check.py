@@ -1,29 +1,49 @@
 """What hardly ever shows on a GPU: the PTX machine runs a candidate at small workloads and checks every
 access, the order of memory between blocks, warps and dependent launches, and copies that nobody awaits."""
 
-import random
+import re
+import secrets
+from dataclasses import replace
+from itertools import cycle
+
+import torch
 
 from kernelblaster.devices.device import CandidateDied, CandidateHung, GpuFacts
-from kernelblaster.devices.emulated import EmulatedDevice
+from kernelblaster.devices.device_code import PTX
+from kernelblaster.devices.emulated import EmulatedDevice, EmulatedRunner
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.judge import order_sizes
 from kernelblaster.judge.baseline import Baseline, KernelBaseline, ModuleBaseline
 from kernelblaster.judge.compile import Binary, compile_candidate
 from kernelblaster.judge.emulate import LARGEST_BYTES, small_workload
-from kernelblaster.judge.layout import slot_bytes
+from kernelblaster.judge.layout import Layout, slot_bytes
+from kernelblaster.judge.order_sizes import Size
 from kernelblaster.judge.profile import filled_layout
+from kernelblaster.ptx.machine import Draws
 from kernelblaster.records import Candidate, Evaluation, Rejected, Task, Verification
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.tasks.size_draws import SizeDraws
 
 CHECKED = "memory order: checked on the PTX machine at small workloads"
 NOT_CHECKED = "memory order: not checked: "
-OTHERS = 2  # drawn sizes of each sort beside the small workload
+LEVELS = (7, 1, 4, 2, 6, 3, 5)  # of errors of approximate functions: little and much soon
+RUNS = 3  # at least, with other draws each
+STALE_RUNS = 2
+AGREE = 1e-2  # of the largest result: what the order of additions may change, in half precision too
+# What the machine does not have yet. Anything else that it does not know is rare enough to be refused where
+# somebody wrote it in assembly: an instruction may be there only to keep the machine from looking.
+EXPECTED = re.compile(
+    r"(wgmma|tcgen05|tensormap|multimem|clusterlaunchcontrol|cp\.async\.bulk\.(prefetch\.)?tensor|cp\.reduce\.async|"
+    r"fence\.proxy\.tensormap|prefetch\.tensormap|st\.async|red\.async|st\.bulk|tex|tld4|sust|suld|sured)\b"
+)
+UNKNOWN = re.compile(r"not emulated: (\S+).*in inline assembly|PTX line \d+: .* in inline assembly")
 
 
 class OrderCheck:
     """Looks at candidates for the GPU `spec`, of which host code is told the `facts`, without using it. It
-    says nothing about results, which a GPU has compared already."""
+    says nothing about results, which a GPU has compared already. What hardware does not promise, it draws: a
+    candidate that knows the machine by it takes its other way sooner or later."""
 
     def __init__(self, spec: GpuSpec, facts: GpuFacts | None = None) -> None:
         self._spec = spec
@@ -35,14 +55,16 @@ class OrderCheck:
     def look(self, task: Task, binary: Binary) -> Rejected | str:
         """What the machine holds against a candidate; else a note on what was checked, or why it was not."""
         try:
-            findings = self._findings(task, binary)
+            findings, elsewhere = self._findings(task, binary)
         except (KernelBlasterError, CandidateHung) as error:
-            return f"{NOT_CHECKED}{error}"
+            return _unchecked(str(error))
         except CandidateDied as error:
             return Rejected(reason="fails-on-the-machine", evidence=f"right on the GPU, but there: {error}")
         if findings:
             return Rejected(reason=findings[0].split(" ")[0], evidence="\n".join(findings[:5]))
-        return CHECKED
+        return (
+            f"{CHECKED}, but not as launched for large ones: {', '.join(elsewhere)}" if elsewhere else CHECKED
+        )
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
         """The evaluation of a correct candidate with the machine's note; or with its objection as outcome."""
@@ -60,8 +82,9 @@ class OrderCheck:
             self._device.close()
             self._device = None
 
-    def _findings(self, task: Task, binary: Binary) -> list[str]:
-        workload = small_workload(task)
+    def _findings(self, task: Task, binary: Binary) -> tuple[list[str], list[str]]:
+        """What was found, and kernels that were not seen as they are launched at the primary workload."""
+        small = small_workload(task)
         if self._device is None:
             self._device = EmulatedDevice(self._spec, self._facts)
         device = self._device
@@ -71,27 +94,94 @@ class OrderCheck:
                 if task.kind == "module"
                 else KernelBaseline(task, device, binary.path)
             )
-            self._sizes[task.digest] = SizeDraws(task, small=True, most_bytes=LARGEST_BYTES)
-        baseline = self._baselines[task.digest]
-        # Long rows take other ways through a kernel: one extent as large as the primary one's, too.
-        sizes = self._sizes[task.digest]
-        workloads = [workload]
-        for drawn in (sizes.of("stretched"), sizes.of("few", "long", "above")):
-            workloads += random.sample(drawn, min(OTHERS, len(drawn)))
+            self._sizes[task.digest] = SizeDraws(
+                task, small=True, most_bytes=LARGEST_BYTES, most_stretched=LARGEST_BYTES
+            )
+        baseline, sizes = self._baselines[task.digest], self._sizes[task.digest]
+        # Long rows take other ways through a kernel: each extent as large as the primary one's, too.
+        workloads = order_sizes.tried(task, small, sizes.of("stretched"), sizes.of("few", "long", "above"))
         device.arena(slot_bytes(task.signature, workloads))
         runner = device.start(binary.path)
         try:
-            for size in [workload, *workloads]:
-                layout = filled_layout(device, task, baseline, size)
-                arguments = layout.arguments(task.signature, baseline.at(size).scalars)
-                report = runner.call(arguments, scratch_poison=-1, accounting=False)
-                if report.findings:
-                    return list(report.findings)
-                if report.error:
-                    raise CandidateDied(report.error)
+            calls = []
+            for workload in workloads:
+                layout = filled_layout(device, task, baseline, workload)
+                calls.append((workload, layout.arguments(task.signature, baseline.at(workload).scalars)))
+            primary = order_sizes.primary_call(task, baseline.scalars)
+            speaking = order_sizes.SPEAKS.search((binary.path.parent / PTX).read_text()) is not None
+            chosen, elsewhere = order_sizes.choose(runner, primary, calls, speaking=speaking)
+            levels = cycle(LEVELS)
+            for size in (*chosen, *chosen[:1] * max(0, RUNS - len(chosen))):
+                layout = filled_layout(device, task, baseline, size.workload)
+                findings = _Run(task, runner, layout, baseline.at(size.workload).scalars, size).findings(
+                    next(levels)
+                )
+                if findings:
+                    return findings, []
         finally:
             runner.close()
+        return [], elsewhere
+
+
+class _Run:
+    """One size of a candidate on the machine."""
+
+    def __init__(
+        self, task: Task, runner: EmulatedRunner, layout: Layout, scalars: list[object], size: Size
+    ) -> None:
+        self._outputs = task.signature.outputs
+        self._runner = runner
+        self._layout = layout
+        self._arguments = layout.arguments(task.signature, scalars)
+        self._most_blocks = size.most_blocks
+
+    def findings(self, level: int) -> list[str]:
+        results, findings = self._call(Draws(most_blocks=self._most_blocks, inexact=level))
+        if findings or not self._runner.doubtful:
+            return findings
+        for _ in range(STALE_RUNS):
+            others, findings = self._call(Draws(inexact=level, stale=True))
+            if findings:
+                return findings
+            for tensor, ours, theirs in zip(self._outputs, results, others, strict=True):
+                if not _agree(ours, theirs):
+                    return [
+                        f"memory-order of {tensor.name}: another result where volatile or relaxed reads "
+                        "return what was there before a write that no fence and message puts before them"
+                    ]
         return []
+
+    def _call(self, draws: Draws) -> tuple[list[torch.Tensor], list[str]]:
+        for tensor in self._outputs:
+            self._layout.raw(tensor).zero_()
+        self._runner.draw(replace(draws, seed=secrets.randbits(63)), restored=True)
+        report = self._runner.call(self._arguments, scratch_poison=-1, accounting=False)
+        if report.findings:
+            return [], list(report.findings)
+        if report.error:
+            raise CandidateDied(report.error)
+        return [self._layout.view(tensor).clone() for tensor in self._outputs], []
+
+
+def _agree(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
+    if not ours.is_floating_point():
+        return torch.equal(ours, theirs)
+    ours, theirs = ours.double(), theirs.double()
+    finite = torch.isfinite(ours) & torch.isfinite(theirs)
+    most = float(ours[finite].abs().max()) if bool(finite.any()) else 0.0
+    near = finite & ((ours - theirs).abs() <= AGREE * most)
+    return bool((near | (ours == theirs) | (ours.isnan() & theirs.isnan())).all())
+
+
+def _unchecked(why: str) -> Rejected | str:
+    """A note; or a refusal, where assembly has something rare that the machine does not know."""
+    unknown = UNKNOWN.search(why)
+    if unknown is None or EXPECTED.match(unknown.group(1) or ""):
+        return f"{NOT_CHECKED}{why}"
+    return Rejected(
+        reason="unknown-assembly",
+        evidence=f"{why}: what it does to memory cannot be checked; do without this instruction",
+    )
 
 
 def with_note(verification: Verification, note: str) -> Verification:

@@ -31,13 +31,15 @@ class Finding:
 @dataclass(frozen=True)
 class Report:
     """What one launch did. `stopped` is True if a finding ended it; `printed` is what printf wrote;
-    `costs` are there if the launch was sampled for a GPU model."""
+    `costs` are there if the launch was sampled for a GPU model. `doubtful`: some volatile or relaxed read
+    might have returned an older value."""
 
     findings: tuple[Finding, ...]
     stopped: bool
     counts: dict[str, Any]
     printed: str = ""
     costs: dict[str, Any] | None = None
+    doubtful: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,28 @@ class Attributes:
 
 
 PLAIN = Attributes()
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What the GPU has, and what hardware does not promise. `seed`: of identifiers, clocks and errors.
+    `most_blocks`: run only some of a launch whose blocks do not speak to each other; 0: all. `inexact`:
+    approximate functions are off in their last bits, from 1, as much as documented, to 7, hardly; 0: as
+    they always are. `stale`: volatile and relaxed
+    reads return older values for a while where no order forbids it."""
+
+    seed: int = 0
+    multiprocessors: int = 132
+    warp_slots: int = 64
+    most_blocks: int = 0
+    inexact: int = 0
+    stale: bool = False
+
+    @property
+    def words(self) -> tuple[int, int, int, int, int, int]:
+        return (
+            self.seed, self.multiprocessors, self.warp_slots, self.most_blocks, self.inexact, int(self.stale)
+        )  # fmt: skip
 
 
 class BadPtx(KernelBlasterError):
@@ -76,6 +100,8 @@ def _library() -> ctypes.CDLL:
     library.ptx_memory_remove.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
     library.ptx_model.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_double), ctypes.c_int]
     library.ptx_launch_attributes.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_char_p]
+    counts = [ctypes.c_uint32] * 4
+    library.ptx_draws.argtypes = [ctypes.c_void_p, ctypes.c_uint64, *counts, ctypes.c_int]
     library.ptx_load.restype = ctypes.c_char_p
     library.ptx_load.argtypes = [
         ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_void_p)
@@ -115,6 +141,10 @@ class Machine:
         described by these values (`Model` in native/timing.h); by none: run everything again."""
         self._library.ptx_model(self._handle, (ctypes.c_double * len(values))(*values), len(values))
 
+    def draw(self, draws: Draws) -> None:
+        """What the launches that follow find."""
+        self._library.ptx_draws(self._handle, *draws.words)
+
     def load(self, text: str) -> "Module":
         data = text.encode()
         handle = ctypes.c_void_p()
@@ -146,7 +176,7 @@ class Module:
         return [(offset, size) for offset, size in self._kernels[kernel]["parameters"]]
 
     def unsupported(self, kernel: str) -> str | None:
-        """The first instruction of a kernel that the machine does not know, if there is one."""
+        """Why a kernel cannot be run at all; an unknown instruction is told of when it is executed."""
         return self._kernels[kernel]["unsupported"] or None
 
     def launch(
@@ -195,4 +225,11 @@ def _report(kernel: str, answer: dict[str, Any]) -> Report:
         Finding(f["kind"], f["detail"], f["kernel"], f["line"], tuple(f["block"]), tuple(f["thread"]))
         for f in answer["findings"]
     )
-    return Report(findings, bool(answer["stopped"]), answer["counts"], answer["printed"], answer.get("costs"))
+    return Report(
+        findings,
+        bool(answer["stopped"]),
+        answer["counts"],
+        answer["printed"],
+        answer.get("costs"),
+        bool(answer["doubtful"]),
+    )

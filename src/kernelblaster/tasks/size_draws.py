@@ -63,8 +63,9 @@ class Draw:
 
 class SizeDraws:
     """The pool of one task: around its primary workload, or with `small` around its small one (which then
-    must exist). `most_bytes` limits all tensors of a draw together, beside the limits above; `limit_s`
-    the time that is spent on trying. `rng` is for tests: it makes the draws repeatable."""
+    must exist). `most_bytes` limits all tensors of a draw together, beside the limits above, `most_stretched`
+    the primary extents that stretched draws exceed; `limit_s` the time that is spent on trying. `rng` is for
+    tests: it makes the draws repeatable."""
 
     def __init__(
         self,
@@ -72,12 +73,14 @@ class SizeDraws:
         *,
         small: bool = False,
         most_bytes: int | None = None,
+        most_stretched: int = MOST_STRETCHED,
         limit_s: float = LIMIT_S,
         rng: Random | None = None,
     ) -> None:
         self._task = task
         self._small = small
         self._limit_s = limit_s
+        self._most_stretched = most_stretched
         self._rng = rng or Random(secrets.randbits(256))
         self._picked = self._rng.randrange(64)
         self.base = task.workload("small") if small else task.primary
@@ -146,7 +149,7 @@ class SizeDraws:
         if kind == "stretched":
             limit = max(limit, STRETCHED_BYTES)
         for _ in range(ATTEMPTS):
-            stretchable = [n for n in steps if self._task.primary.sizes[n] <= MOST_STRETCHED]
+            stretchable = [n for n in steps if self._task.primary.sizes[n] <= self._most_stretched]
             if kind == "stretched" and not stretchable:
                 return None
             wanted = (

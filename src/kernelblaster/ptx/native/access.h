@@ -23,6 +23,9 @@ struct Access {
   Space space = Space::Global;      // where, never Generic
   bool strong = false;              // atomic or volatile: for threads that do not wait for each other
   bool is_volatile = false;         // strong, but no atomic of C++
+  bool read_only = false;           // through a cache that sees no writes of this launch
+  bool deep = false;                // past the cache of its multiprocessor
+  const Block* owner = nullptr;     // whose shared memory it is; null: the accessing block's
   uint64_t low, high, bits;         // least and greatest address; all addresses or-ed
   int64_t stride;                   // between lanes, if affine
   bool affine;
@@ -174,14 +177,17 @@ inline bool touches(const Access& a, uint64_t start, uint64_t bytes) {
 }
 
 // What an instruction means to other threads, in flag[5] of an Inst.
-enum Ordering : uint8_t { kStrongAccess = 1, kAcquires = 2, kPublishes = 4, kFences = 8, kInBlock = 16, kVolatile = 32 };
+enum Ordering : uint8_t { kStrongAccess = 1, kAcquires = 2, kPublishes = 4, kFences = 8, kInBlock = 16, kVolatile = 32,
+                          kReadOnly = 64, kRelaxed = 128 };   // kRelaxed: what is read counts only behind a fence
 
 // Steps of races.cpp and order.cpp: before data moves, after it has, and after a message was read.
 void fence_order(Warp& w, bool block_only);
 void publish(Warp& w, const Access& a, unsigned size);
 void report_suspects(Warp& w, const Access& a, unsigned size, Effect effect);
-void acquire(Warp& w, const Access& a, unsigned size);
-void publish_to_cluster(Warp& w, uint32_t lanes);
+void acquire(Warp& w, const Access& a, unsigned size, bool relaxed);
+// Strong accesses for threads of one block only must not meet others (scopes.cpp).
+void check_scope(Warp& w, const Access& a, unsigned size, bool in_block);
+void publish_to_cluster(Warp& w, uint32_t lanes, bool relaxed);   // relaxed: only what is fenced already
 void acquire_from_cluster(Warp& w);
 void end_dependence(Warp& w);   // the launch before has ended
 void fence_proxy(Warp& w);      // asynchronous copies see what was stored
@@ -203,14 +209,17 @@ inline void reach_data(Warp& w, const Inst& i, Effect effect, uint8_t ordering, 
   a.space = (Space)i.flag[3];
   a.strong = i.flag[5] & kStrongAccess;
   a.is_volatile = i.flag[5] & kVolatile;
+  a.read_only = i.flag[5] & kReadOnly;
+  a.deep = i.flag[6];
   read_addresses(w, i, 0, a);
   settle(a);
   auto access = [&](Access& part) {
     check(w, part, size, size, effect);
+    if (ordering & kStrongAccess) check_scope(w, part, size, ordering & kInBlock);
     if (ordering & kPublishes) publish(w, part, size);
     move(part);
     confirm(w, part, size, effect);
-    if (ordering & kAcquires) acquire(w, part, size);
+    if (ordering & kAcquires) acquire(w, part, size, ordering & kRelaxed);
   };
   if (a.space == Space::Generic) {
     Window shared = shared_window(w), param = param_window(w), local = local_window(w, 0);

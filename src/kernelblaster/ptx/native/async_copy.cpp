@@ -5,7 +5,7 @@
 namespace ptx {
 namespace {
 
-// Inst: imm[0..1], flag[0] the destination, imm[2..3], flag[2] the source; flag[3] bytes to write,
+// Inst: imm[0..1], flag[0] the destination, imm[2..3], flag[2] the source; flag[3] bytes to write, flag[5] past L1,
 // src[0] bytes to read (flag[4] == 1) or a predicate that says to read none (2, or 3 if negated).
 
 void copy(Warp& w, const Inst& i) {
@@ -34,6 +34,7 @@ void copy(Warp& w, const Inst& i) {
     Access part = from;
     part.lanes = lanes;
     part.space = Space::Global;
+    part.deep = i.flag[5];
     settle(part);
     check_global(w, part, bytes, size, Effect::Load);
     confirm(w, part, bytes, Effect::Load);
@@ -84,6 +85,7 @@ bool bind_copy(const Parsed& p, Inst& inst) {
   if (size != 16 && (form == "cg" || (size != 4 && size != 8))) return false;
   if (!bind_address(p.operands[0], inst, 0) || !bind_address(p.operands[1], inst, 2)) return false;
   inst.flag[3] = (uint8_t)size;
+  inst.flag[5] = form == "cg";
   if (count == 4) {
     const Operand& limit = p.operands[3];
     if (limit.slot < 0 || (limit.kind == Operand::Register && limit.width == 64)) return false;

@@ -1,4 +1,5 @@
 // Atomics.
+#include "overwritten.h"
 #include "qualifiers.h"
 
 namespace ptx {
@@ -24,6 +25,12 @@ void atomic(Warp& w, const Inst& i) {
         old[k] = __atomic_load_n(p, __ATOMIC_RELAXED);
         while (!__atomic_compare_exchange_n(p, &old[k], operation(old[k], b[k], c, true), true, __ATOMIC_SEQ_CST,
                                             __ATOMIC_RELAXED)) {}
+      }
+      if (remembers(w)) {
+        bool changed = false;
+        for (int k = 0; k < n; ++k) changed |= operation(old[k], b[k], c, a.space != Space::Shared) != old[k];
+        if (changed) overwrite(w, a, l, a.at[l], old, n * sizeof(T));
+        else recall(w, a, l, a.at[l], old, n * sizeof(T));   // it is but a read
       }
       for (int k = 0; k < n; ++k)
         if (i.dst[k] >= 0) lanes_of<D>(w.reg(i.dst[k]))[l] = old[k];
@@ -135,7 +142,8 @@ Handler atomic_handler(const std::string& op, const std::string& type) {
 bool bind_atomic(const Parsed& p, Inst& inst) {
   Qualifiers q;
   if (!read_qualifiers(p, q) || q.type.empty() || q.operation.empty()) return false;
-  if (q.space != Space::Generic && q.space != Space::Global && q.space != Space::Shared) return false;
+  if (q.space != Space::Generic && q.space != Space::Global && q.space != Space::Shared && q.space != Space::Cluster)
+    return false;
   bool returns = p.op() == "atom", cas = q.operation == "cas";
   size_t at = returns ? 1 : 0;
   if (p.operands.size() != at + 2 + cas + q.cache_policy || (cas && !returns)) return false;

@@ -14,11 +14,12 @@ void touch_barrier(Warp& w, const SharedPlace& at, int lane, Effect effect) {
     w.fault(kind, text("mbarrier at shared address 0x%llx%s", (unsigned long long)at.offset, why), lane);
   };
   if (at.offset & 7) fault("misaligned", ", which is not a multiple of 8");
-  if (at.offset + 8 > at.block->shared_bytes) fault("out-of-bounds", ", which is outside");
+  if (at.offset < kReservedShared || at.offset + 8 > at.block->shared_bytes) fault("out-of-bounds", ", which is outside");
   uint8_t* flags = at.block->shared_written.data() + at.offset;
   if (effect == Effect::Store) memset(flags, kByThread, 8);
   else if (memchr(flags, 0, 8)) fault("uninitialized", ", which was never initialized");
   if (at.block == w.block) watch_span(w, lane, nullptr, at.offset, 8, effect);
+  else visit_span(w, at, lane, 8, effect, false);
 }
 
 // Threads of other blocks of a cluster are told as by any other message.
@@ -59,7 +60,7 @@ void receive_phase(Warp& w, const SharedPlace& at) {
   }
   if (w.block->cluster->size() > 1) {
     k.acquired = true;
-    w.block->launch->messages->receive(word_of(at), k);
+    w.block->launch->messages->receive(word_of(at), k.heard);
   }
   meet_all_lanes(w);
 }

@@ -2,6 +2,7 @@
 // each instruction.
 #include <algorithm>
 
+#include "access.h"
 #include "parse.h"
 
 namespace ptx {
@@ -57,18 +58,27 @@ void place_variables(const Module& module, Function& f, int line) {
   f.local_bytes = rounded(local, 16);
 }
 
+// A kernel that never comes here runs all the same.
+void unknown(Warp&, const Inst& inst) {
+  throw Unknown{inst.parsed->name() + (inst.line ? " (line " + std::to_string(inst.line) + ")" : "") +
+                (inst.assembly ? " in inline assembly" : "")};
+}
+
 void bind(Function& f, Inst& inst) {
   Parsed& p = *inst.parsed;
   if (p.op() == "call") return;
+  inst.run = unknown;
+  const Inst unbound = inst;
   for (auto& o : p.operands)
-    if (o.kind == Operand::Address && o.text == "compound") return refuse(f, p.name(), inst.line);
+    if (o.kind == Operand::Address && o.text == "compound") return;
   if (p.has("param")) scoped_parameters(f, p);
   if (bind_control(p, inst, f) || bind_integer(p, inst) || bind_float(p, inst) || bind_convert(p, inst) ||
       bind_memory(p, inst) || bind_warp(p, inst) || bind_tensor(p, inst)) {
     note_grain(f, p, inst);
+    if (inst.flag[5] & kAcquires && (p.op() == "ld" || p.op() == "atom")) f.reads_messages = true;
     return;
   }
-  refuse(f, p.name(), inst.line);
+  inst = unbound;   // what a family filled in before it gave up counts for nothing
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Running a block: warps in turns, lanes of a warp in groups.
 #pragma once
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 #include "access.h"
@@ -35,18 +36,19 @@ class BlockRun {
     }
     uint64_t index = ((uint64_t)block_.id[2] * g[1] + block_.id[1]) * g[0] + block_.id[0];
     block_.threads = (int)(launch.block[0] * launch.block[1] * launch.block[2]);
-    block_.shared_bytes = f.shared_bytes + launch.dynamic_shared;
+    block_.shared_bytes = kReservedShared + f.shared_bytes + launch.dynamic_shared;
     shared_.assign(block_.shared_bytes / 16 + 2, Chunk{});
     block_.shared = reinterpret_cast<uint8_t*>(shared_.data());
     block_.shared_written.assign(block_.shared_bytes, 0);
     int warps = (block_.threads + kLanes - 1) / kLanes;
+    settle_on_multiprocessor(index, (uint32_t)warps);
     registers_.resize((size_t)warps * f.slots);
     local_.assign((size_t)warps * kLanes * f.stack_bytes() / 16 + 2, Chunk{});
     local_written_.assign((size_t)warps * kLanes * f.stack_bytes(), 0);
     block_.warps.resize(warps);
     if (launch.messages)
       order_ = std::make_unique<Order>(launch.messages->first_serial + (uint32_t)index, warps, block_.shared_bytes,
-                                       launch.grain);
+                                       launch.grain, launch.together() > 1);
     block_.order = order_.get();
     if (timing) clocks_.resize(warps);
     for (int i = 0; i < warps; ++i) prepare(block_.warps[i], i);
@@ -63,11 +65,13 @@ class BlockRun {
     for (auto& warp : block_.warps) {
       if (warp.finished || launch_.stopped) continue;
       warp.polls = 0;
+      warp.waits = false;
       moved |= turn(warp, most);
       waiting |= !warp.finished;
-      polled |= warp.polls >= kManyPolls;
+      polled |= warp.waits;
     }
     block_.finished = !waiting;
+    if (!waiting && order_) check_visits(block_);
     if (!waiting && block_.copies) finish_bulk_copies();
     polling_ = polled;
     return moved || release();
@@ -123,6 +127,7 @@ class BlockRun {
   std::vector<uint8_t> local_written_;
   int arrived_early_[16] = {0};
   bool polling_ = false;
+  uint32_t multiprocessor_ = 0, first_slot_ = 0;
   std::unique_ptr<Order> order_;
 
   void prepare(Warp& w, int index) {
@@ -158,17 +163,21 @@ class BlockRun {
       }
       uint32_t one = 1u << lane;
       w.reg(LaneId).u32[lane] = (uint32_t)lane;
-      w.reg(WarpId).u32[lane] = (uint32_t)index;
-      w.reg(NWarpId).u32[lane] = (uint32_t)block_.warps.size();
-      w.reg(SmId).u32[lane] = 0;
-      w.reg(NSmId).u32[lane] = 1;
+      w.reg(WarpId).u32[lane] = (first_slot_ + (uint32_t)index) % launch_.draws.warp_slots;
+      w.reg(NWarpId).u32[lane] = launch_.draws.warp_slots;
+      w.reg(SmId).u32[lane] = multiprocessor_;
+      w.reg(NSmId).u32[lane] = launch_.draws.multiprocessors;
+      w.reg(GridId).u64[lane] = launch_.grid_id;
       w.reg(LaneMaskEq).u32[lane] = one;
       w.reg(LaneMaskLt).u32[lane] = one - 1;
       w.reg(LaneMaskLe).u32[lane] = (one - 1) | one;
       w.reg(LaneMaskGt).u32[lane] = ~((one - 1) | one);
       w.reg(LaneMaskGe).u32[lane] = ~(one - 1);
       w.reg(DynamicSmem).u32[lane] = (uint32_t)launch_.dynamic_shared;
-      w.reg(TotalSmem).u32[lane] = (uint32_t)block_.shared_bytes;
+      w.reg(TotalSmem).u32[lane] = (uint32_t)(block_.shared_bytes - kReservedShared);
+      w.reg(AggregateSmem).u32[lane] = (uint32_t)block_.shared_bytes;
+      w.reg(ReservedEnd).u32[lane] = (uint32_t)kReservedShared;
+      w.reg(Zero).u64[lane] = 0;
       w.reg(ClusterRank).u32[lane] = (uint32_t)block_.rank;
       w.reg(ClusterBlocks).u32[lane] = (uint32_t)launch_.together();
       for (int d = 0; d < 3; ++d) {
@@ -181,6 +190,17 @@ class BlockRun {
       w.reg(WorkspaceLow).u32[lane] = (uint32_t)launch_.workspace;
       w.reg(WorkspaceHigh).u32[lane] = (uint32_t)(launch_.workspace >> 32);
     }
+    w.reg(Explicit).mask = launch_.together() > 1 ? kAllLanes : 0;
+  }
+
+  // Blocks are spread over the multiprocessors in an order that is drawn; later ones take further warp slots.
+  void settle_on_multiprocessor(uint64_t index, uint32_t warps) {
+    const Draws& d = launch_.draws;
+    uint32_t step = (uint32_t)(mixed(d.seed, 1) % d.multiprocessors) | 1;
+    while (std::gcd(step, d.multiprocessors) != 1) step += 2;
+    multiprocessor_ = (uint32_t)((index * step + mixed(d.seed, 2)) % d.multiprocessors);
+    const uint64_t wave = index / d.multiprocessors;
+    first_slot_ = wave ? (uint32_t)(wave * warps + mixed(d.seed, index) % 4) % d.warp_slots : 0;
   }
 
   // Index of the waiting group that should run next: the one furthest behind, which is inside a call that
@@ -228,6 +248,13 @@ class BlockRun {
     return left < most;
   }
 
+  // A warp that waits for others gives them their turn.
+  static void break_turn(Warp& w, int& left) {
+    left = 0;
+    w.waits = true;
+    w.polls = 0;
+  }
+
   int run_group(Warp& w, const Inst* code, int pc, uint32_t lanes, int left) {
     int meet = least_waiting_pc(w);
     while (left > 0) {
@@ -256,6 +283,7 @@ class BlockRun {
       if (w.clock) w.clock->step(*w.function, pc, mask != 0);
       if (inst.control == Control::Branch) {
         int target = (int)inst.imm[0];
+        if (w.polls >= kManyPolls) break_turn(w, left);
         w.counts.branches += 1;
         if (mask == lanes) {
           pc = target;
@@ -306,7 +334,8 @@ class BlockRun {
         if ((w.arrived | w.passed) & mask)
           w.fault("divergent-barrier", "a thread comes to the cluster's barrier a second time before it has waited", __builtin_ctz(mask));
         w.arrived |= mask;
-        if (order_ && !inst.parsed->has("relaxed")) publish_to_cluster(w, mask);
+        w.arrivals += 1;
+        if (order_) publish_to_cluster(w, mask, inst.parsed->has("relaxed"));
         park(w, w.frame, pc + 1, mask);
         return;
       case Control::ClusterWait:

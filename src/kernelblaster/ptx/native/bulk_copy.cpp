@@ -34,9 +34,9 @@ void check_proxy(Warp& w, const SharedPlace& from, uint32_t bytes, int lane) {
 }
 
 uint8_t* shared_bytes(Warp& w, const SharedPlace& at, uint32_t bytes, bool store, int lane) {
-  if (at.offset + bytes > at.block->shared_bytes)
+  if (at.offset < kReservedShared || at.offset + bytes > at.block->shared_bytes)
     w.fault("out-of-bounds", text("a bulk copy of %u bytes at shared address 0x%llx, but there are %llu bytes", bytes,
-                                  (unsigned long long)at.offset, (unsigned long long)at.block->shared_bytes), lane);
+                                  (unsigned long long)at.offset, (unsigned long long)(at.block->shared_bytes - kReservedShared)), lane);
   const uint8_t* flags = at.block->shared_written.data() + at.offset;
   if (!store && memchr(flags, 0, bytes))
     w.note("uninitialized", "a bulk copy of shared memory that nothing has written", lane);
@@ -44,12 +44,14 @@ uint8_t* shared_bytes(Warp& w, const SharedPlace& at, uint32_t bytes, bool store
     w.note("not-awaited", "a bulk copy of shared memory where an asynchronous copy is under way: nothing has waited "
            "for it", lane);
   if (at.block == w.block) watch_span(w, lane, nullptr, at.offset, bytes, store ? Effect::Store : Effect::Load);
+  else visit_span(w, at, lane, bytes, store ? Effect::Store : Effect::Load, true);
   return at.block->shared + at.offset;
 }
 
 uint8_t* global_bytes(Warp& w, uint64_t address, uint32_t bytes, bool store, int lane) {
   Access a;
   a.lanes = 1u << lane;
+  a.deep = true;
   for (uint32_t done = 0; done < bytes; done += 16) {
     a.at[lane] = address + done;
     a.space = Space::Global;

@@ -1,4 +1,5 @@
 // The machine as Python sees it: opaque handles, and JSON for everything that is not a number.
+#include <chrono>
 #include <cstdio>
 #include <sstream>
 #include <stdexcept>
@@ -16,6 +17,8 @@ struct Machine {
   Memory memory;
   std::string answer;   // what the last call returned
   std::unique_ptr<Model> model;   // launches are sampled and their costs recorded while there is one
+  Draws draws;
+  uint64_t launches = 0;
   struct { bool dependent = false, cooperative = false; uint32_t cluster[3] = {0, 0, 0}; } attributes;   // of the next launch
   struct { std::string kernel; uint32_t running_from = 0; } before;   // the last launch, and who may still run when it starts
 };
@@ -108,7 +111,10 @@ std::string report(const Launch& launch) {
         << f.block[1] << ", " << f.block[2] << "], \"thread\": [" << f.thread[0] << ", " << f.thread[1] << ", "
         << f.thread[2] << "]}";
   }
-  out << "], \"printed\": " << quoted(launch.printed) << ", \"stopped\": " << (launch.stopped ? "true" : "false") << ", \"counts\": {\"warp_instructions\": {";
+  out << "], ";
+  if (!launch.unknown.empty()) out << "\"unsupported\": " << quoted(launch.unknown) << ", ";
+  out << "\"doubtful\": " << (launch.doubtful ? "true" : "false");
+  out << ", \"printed\": " << quoted(launch.printed) << ", \"stopped\": " << (launch.stopped ? "true" : "false") << ", \"counts\": {\"warp_instructions\": {";
   for (int i = 0; i < (int)Class::Count; ++i) out << (i ? ", " : "") << quoted(classes[i]) << ": " << c.warp_instructions[i];
   out << "}";
 #define FIELD(name) out << ", \"" #name "\": " << c.name
@@ -154,6 +160,17 @@ const char* clusters_of(Launch& launch, const uint32_t* wanted) {
   return launch.together() > 16 ? "a cluster of more than 16 blocks" : nullptr;
 }
 
+// Grids are numbered from some number on, and clocks have run for a while.
+void draw(Machine& machine, Launch& launch) {
+  const uint64_t seed = mixed(machine.draws.seed, ++machine.launches);
+  launch.draws = machine.draws;
+  launch.draws.seed = seed;
+  launch.grid_id = 8 + mixed(machine.draws.seed, 0) % 5000 + machine.launches;
+  launch.clock_start = (1ull << 36) + mixed(seed, 3) % (1ull << 42);
+  launch.timer_start = (uint64_t)std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::system_clock::now().time_since_epoch()).count() / 32 * 32;
+}
+
 // Runs `body`; its text, or the error as JSON, stays alive in the machine until the next call.
 template <typename Body>
 const char* answered(Machine* machine, Body body) {
@@ -184,6 +201,12 @@ void ptx_model(Machine* machine, const double* v, int count) {
   if (count < 11) return;
   machine->model.reset(new Model{(uint64_t)v[0], (uint64_t)v[1], (uint64_t)v[2], (uint64_t)v[3], (uint64_t)v[4],
                                  v[5] != 0, v[6], v[7], v[8], v[9], v[10]});
+}
+
+// What the hardware is, and what is drawn for the launches that follow: see Draws.
+void ptx_draws(Machine* machine, uint64_t seed, uint32_t multiprocessors, uint32_t warp_slots, uint32_t most_blocks,
+               uint32_t inexact, int stale) {
+  machine->draws = {seed, std::max(1u, multiprocessors), std::max(1u, warp_slots), most_blocks, inexact, stale != 0};
 }
 
 // Attributes of the next launch, all 0 otherwise. `dependent`: programmatic stream serialization, the kernel may start
@@ -235,6 +258,7 @@ const char* ptx_launch(Machine* machine, Loaded* loaded, const char* kernel, con
     launch.parameters.resize(f.parameter_bytes + 16);
     launch.memory = &machine->memory;
     launch.budget = budget;
+    draw(*machine, launch);
     const char* refused = clusters_of(launch, attributes.cluster);
     if (refused) return "{\"invalid\": " + quoted(refused) + "}";
     std::unique_ptr<Workspace> workspace;

@@ -31,10 +31,12 @@ namespace {
 // Shared, local and param memory are windows of known size.
 [[noreturn]] void beyond(Warp& w, const Access& a, unsigned size, uint64_t bytes, Effect effect) {
   uint32_t wrong = 0;
-  each_lane(a.lanes, [&](int l) { wrong |= (uint32_t)(bytes < size || a.at[l] > bytes - size) << l; });
+  const uint64_t start = a.space == Space::Shared ? kReservedShared : 0;
+  each_lane(a.lanes, [&](int l) { wrong |= (uint32_t)(bytes < size || a.at[l] < start || a.at[l] > bytes - size) << l; });
   int lane = __builtin_ctz(wrong);
   w.fault("out-of-bounds", describe(effect, size, name_of(a.space), a.at[lane]) +
-          text(", but there are %llu bytes of %s memory", (unsigned long long)bytes, name_of(a.space)), lane);
+          text(", but there are %llu bytes of %s memory", (unsigned long long)(bytes - start), name_of(a.space)) +
+          (start ? " from 0x400 on" : ""), lane);
 }
 
 // Which allocation a global address is in, past, or before. Sets `freed` if it is in a freed one.
@@ -131,6 +133,9 @@ void check_global(Warp& w, Access& a, unsigned size, unsigned align, Effect effe
       one.lanes = 1u << l;
       one.space = a.space;
       one.strong = a.strong;
+      one.is_volatile = a.is_volatile;
+      one.read_only = a.read_only;
+      one.deep = a.deep;
       settle(one);
       track_range(w, one, size, *own, effect);
     });
@@ -141,7 +146,7 @@ void check_global(Warp& w, Access& a, unsigned size, unsigned align, Effect effe
 void check_shared(Warp& w, Access& a, unsigned size, unsigned align, Effect effect) {
   Block& block = *w.block;
   if (a.bits & (align - 1)) misaligned(w, a, size, align, effect);
-  if (block.shared_bytes < size || a.high > block.shared_bytes - size) beyond(w, a, size, block.shared_bytes, effect);
+  if (block.shared_bytes < size || a.low < kReservedShared || a.high > block.shared_bytes - size) beyond(w, a, size, block.shared_bytes, effect);
   if (block.under_way) check_awaited(w, block, a, size, effect);
   if (block.order) watch_shared(w, a, size, effect);
   if (!block.shared_written.empty()) track(w, a, size, (uint64_t)block.shared_written.data(), nullptr, 0, effect);

@@ -1,6 +1,7 @@
 // Clusters: blocks that run together and reach each other's shared memory. Such an address is 32 bits wide:
 // an offset in the block's own memory, or with the rank of another block, counted from 1, above it.
 #include "copies.h"
+#include "races.h"
 
 namespace ptx {
 namespace {
@@ -43,8 +44,8 @@ void check_cluster(Warp& w, Access& a, unsigned size, unsigned align, Effect eff
       w.fault(kind, describe(effect, size, "shared", offset) + text(" of block %d of the cluster, ", block.rank) + why, l);
     };
     if (offset & (align - 1)) fault("misaligned", text("which is not a multiple of %u", align));
-    if (block.shared_bytes < size || offset > block.shared_bytes - size)
-      fault("out-of-bounds", text("which has %llu bytes", (unsigned long long)block.shared_bytes));
+    if (block.shared_bytes < size || offset < kReservedShared || offset > block.shared_bytes - size)
+      fault("out-of-bounds", text("which has %llu bytes", (unsigned long long)(block.shared_bytes - kReservedShared)));
     if (block.finished) fault("out-of-bounds", "which has exited");
     if (block.under_way) {
       Access own;
@@ -56,7 +57,11 @@ void check_cluster(Warp& w, Access& a, unsigned size, unsigned align, Effect eff
     one.at[l] = offset;
     one.lanes = 1u << l;
     one.space = Space::Shared;
+    one.strong = a.strong;
+    one.owner = &block;
     settle(one);
+    if (w.block->order && &block == w.block) watch_shared(w, one, size, effect);
+    else watch_visit(w, one, size, effect);
     track(w, one, size, (uint64_t)block.shared_written.data(), nullptr, 0, effect);
   });
   each_lane(a.lanes, [&](int l) { a.at[l] = cluster_pointer(w, a.at[l], l); });

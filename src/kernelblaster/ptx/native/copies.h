@@ -64,5 +64,7 @@ struct SharedPlace {
   uint64_t offset;
 };
 SharedPlace shared_place(Warp& w, uint64_t address, bool generic, int lane);
+// One lane's access to consecutive bytes of another block's; `copy`: by a copy, whose end its issuer does not see.
+void visit_span(Warp& w, const SharedPlace& at, int lane, unsigned bytes, Effect effect, bool copy);
 
 }  // namespace ptx

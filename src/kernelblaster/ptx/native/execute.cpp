@@ -70,8 +70,10 @@ class ClusterRun {
         if (w.clock) last = std::max(last, w.clock->now);
       }
     if (!missing)
-      for (Block* block : blocks_)
+      for (Block* block : blocks_) {
+        block->met += 1;
         for (Warp& w : block->warps) w.passed |= w.arrived, w.arrived = 0;
+      }
     bool passed = false;
     for (auto& run : runs_) passed |= run->pass_cluster(last);
     return passed;
@@ -100,6 +102,10 @@ bool guarded(Launch& launch, Body body) {
   } catch (const Fault& fault) {
     keep(launch, fault.finding);
     launch.stopped = true;
+  } catch (const Unknown& unknown) {
+    std::lock_guard<std::mutex> hold(launch.lock);
+    launch.unknown = unknown.what;
+    launch.stopped = true;
   } catch (const std::exception& error) {
     std::lock_guard<std::mutex> hold(launch.lock);
     launch.broken = error.what();
@@ -110,21 +116,42 @@ bool guarded(Launch& launch, Body body) {
 
 constexpr size_t kMostOpen = 4096;   // clusters of one thread that have begun and wait for others
 
+// How many clusters are run, of which neighbours are `step` apart: all, or where they do not speak to each other, some.
+struct Chosen {
+  uint64_t count, first = 0, step = 1;
+  explicit Chosen(const Launch& launch) : count(launch.blocks() / launch.together()) {
+    const uint64_t all = count, most = std::max<uint64_t>(launch.draws.most_blocks / launch.together(), 1);
+    if (!launch.draws.most_blocks || all <= most || launch.function->reads_messages || launch.workspace) return;
+    count = most;
+    step = all / most;
+    first = mixed(launch.draws.seed, 5) % (all - (most - 1) * step);
+  }
+};
+
 // Starts clusters in order. One that waits for blocks behind it, at a barrier of the grid, is put aside until
-// those have had a turn.
+// as many others have been started as wait, or none are left.
 void work(Launch& launch, std::atomic<uint64_t>& next) {
-  const uint64_t clusters = launch.blocks() / launch.together();
+  const Chosen chosen(launch);
   std::vector<std::unique_ptr<ClusterRun>> open;
-  for (;;) {
-    uint64_t number = clusters;
-    if (open.size() < kMostOpen) number = next.fetch_add(1);
-    if (launch.stopped || (number >= clusters && open.empty())) return;
-    if (number < clusters)
-      guarded(launch, [&] { return open.push_back(std::make_unique<ClusterRun>(launch, number, nullptr)), true; });
-    for (size_t k = 0; k < open.size() && !launch.stopped;) {
+  auto give_turns = [&](size_t k) {
+    while (k < open.size() && !launch.stopped) {
       if (guarded(launch, [&] { return open[k]->run(); })) open.erase(open.begin() + (long)k);
       else ++k;
     }
+  };
+  for (size_t waited = 0; !launch.stopped;) {
+    uint64_t number = chosen.count;
+    if (open.size() < kMostOpen) number = next.fetch_add(1);
+    const bool started = number < chosen.count;
+    if (!started && open.empty()) return;
+    if (started) {
+      const uint64_t which = chosen.first + number * chosen.step;
+      guarded(launch, [&] { return open.push_back(std::make_unique<ClusterRun>(launch, which, nullptr)), true; });
+      give_turns(open.size() - 1);
+    }
+    if (started && ++waited <= open.size()) continue;
+    waited = 0;
+    give_turns(0);
   }
 }
 

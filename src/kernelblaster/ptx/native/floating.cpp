@@ -9,6 +9,7 @@
 // the bits of any GPU.
 #pragma GCC optimize("no-trapping-math", "no-math-errno")  // flags and errno are never read: lets loops vectorize
 #include "floating_patterns.h"
+#include "inexact.h"
 
 namespace ptx {
 namespace {
@@ -114,6 +115,14 @@ Handler approximate_handler(const std::string& op, const std::string& type, cons
   const bool brain = type.compare(0, 2, "bf") == 0;
   if (op == "ex2" && (m.flags == Ftz) == brain) return arithmetic16<Ex2, Rounding::Zero>(type);
   return op == "tanh" && !m.flags ? arithmetic16<Tanh, Rounding::Zero>(type) : nullptr;
+}
+
+// PTX ISA, the table of each instruction. A sine's error is absolute.
+const Inaccuracy& inaccuracy_of(const std::string& op) {
+  static const std::map<std::string, Inaccuracy> known = {
+      {"div", {2}}, {"rcp", {1}}, {"sqrt", {1}}, {"rsqrt", {2}}, {"ex2", {2}}, {"lg2", {1, 0x1p-23}}, {"sin", {1, 0x1p-22}},
+      {"cos", {1, 0x1p-22}}, {"tanh", {1, 0, kTanhError, arithmetic32<ByDouble<Tanh>>(0, Rounding::Nearest)}}};
+  return known.at(op);
 }
 
 Handler pattern_handler(const std::string& op, const std::string& type, const Modifiers& m) {
@@ -234,7 +243,9 @@ bool bind_float(const Parsed& p, Inst& inst) {
     else if (op == "rcp") inst.run = rounded_handler<Rcp>(type, m);
     else if (op == "sqrt") inst.run = rounded_handler<Sqrt>(type, m);
   }
-  return inst.run && place(p, inst, sources);
+  if (!inst.run || !place(p, inst, sources)) return false;
+  if (inst.klass == Class::Special && type == "f32") make_inexact(inst, inaccuracy_of(op));
+  return true;
 }
 
 }  // namespace ptx

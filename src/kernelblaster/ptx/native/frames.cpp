@@ -19,7 +19,7 @@ uint64_t symbol_address(const Launch& launch, const Frame& frame, const std::str
   if (own != frame.function->variables.end() && own->second.space != Space::Shared)
     return frame.local_start + own->second.address;
   auto shared = launch.function->variables.find(name);
-  if (shared != launch.function->variables.end()) return shared->second.address;
+  if (shared != launch.function->variables.end()) return kReservedShared + shared->second.address;
   auto global = launch.module->globals.find(name);
   auto device = launch.module->functions.find(name);
   if (global == launch.module->globals.end() && device != launch.module->functions.end()) return address_of(*device->second);

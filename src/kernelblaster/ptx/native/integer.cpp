@@ -362,19 +362,35 @@ bool bind_vector_move(const Parsed& p, Inst& inst) {
   return false;
 }
 
-// The clocks count what a warp has run, and a thousand cycles for each instruction: they go forward, so that
-// waiting by them ends, and soon.
-template <class T>
+// Cycles that an instruction of each class takes a warp which is not alone, as on a GPU and with the same spread.
+uint64_t cycles(const Warp& w) {
+  static constexpr uint64_t latencies[(int)Class::Count] = {6, 6, 24, 8, 18, 10, 5, 8, 480, 40, 620, 32, 40, 26, 34, 60};
+  const Launch& launch = *w.block->launch;
+  uint64_t sum = 0;
+  for (int k = 0; k < (int)Class::Count; ++k) sum += w.counts.warp_instructions[k] * latencies[k];
+  const uint64_t jitter = mixed(launch.draws.seed, (uint64_t)w.block->id[0] << 8 | (uint64_t)w.index) % 64;   // 75% to 123%
+  return launch.clock_start + w.slept + sum * (96 + jitter) / 128 + jitter;
+}
+
+template <int slot, class T>
 void read_clock(Warp& w, const Inst& inst) {
-  const T now = (T)(w.counts.total_warp_instructions * 1000);
-  assign<T>(w, inst.dst[0], [=](int) { return now; });
+  const uint64_t now = cycles(w), start = w.block->launch->clock_start;
+  const uint64_t time = w.block->launch->timer_start + (now - start) / 54 * 32;   // steps of 32 ns, at 1.7 GHz
+  const uint64_t value = slot == Clock || slot == Clock64 ? now : slot == ClockHigh ? now >> 32 : slot == TimerHigh ? time >> 32 : time;
+  assign<T>(w, inst.dst[0], [=](int) { return (T)value; });
 }
 
 Handler clock_of(const Parsed& p) {
   if (p.op() != "mov" || p.operands.size() != 2 || p.operands[1].kind != Operand::Register) return nullptr;
-  const int slot = p.operands[1].slot;
-  if (slot == Clock) return read_clock<uint32_t>;
-  return slot == Clock64 || slot == GlobalTimer ? read_clock<uint64_t> : nullptr;
+  switch (p.operands[1].slot) {
+    case Clock: return read_clock<Clock, uint32_t>;
+    case ClockHigh: return read_clock<ClockHigh, uint32_t>;
+    case TimerLow: return read_clock<TimerLow, uint32_t>;
+    case TimerHigh: return read_clock<TimerHigh, uint32_t>;
+    case Clock64: return read_clock<Clock64, uint64_t>;
+    case GlobalTimer: return read_clock<GlobalTimer, uint64_t>;
+    default: return nullptr;
+  }
 }
 
 }  // namespace

@@ -138,6 +138,7 @@ void prepare_kernel(Function& kernel) {
   for (const Function* f : reached) {
     kernel.frame_bytes = std::max(kernel.frame_bytes, f->local_bytes);
     kernel.grain = std::min(kernel.grain, f->grain);
+    kernel.reads_messages |= f->reads_messages;
     if (!f->unsupported.empty()) refuse(kernel, f->unsupported, 0);
   }
   if (kernel.most_calls == kMostCalls && kernel.frame_bytes)

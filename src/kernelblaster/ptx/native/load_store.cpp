@@ -1,4 +1,5 @@
 // Loads and stores.
+#include "overwritten.h"
 #include "qualifiers.h"
 
 namespace ptx {
@@ -11,6 +12,19 @@ namespace {
 template <int n, typename T, typename D>
 void unpack(const T* values, int k, D* d) {
   for (int l = 0; l < kLanes; ++l) d[l] = (D)values[l * n + k];
+}
+
+// What a strong load returns where it may be an older value.
+template <typename T, typename D>
+void recall_lanes(Warp& w, const Inst& i, const Access& a) {
+  const int n = i.flag[4];
+  each_lane(a.lanes, [&](int l) {
+    T values[8];
+    memcpy(values, (const void*)a.at[l], n * sizeof(T));
+    if (!recall(w, a, l, a.at[l], values, n * sizeof(T))) return;
+    for (int k = 0; k < n; ++k)
+      if (i.src[k] >= 0) lanes_of<D>(w.reg(i.src[k]))[l] = (D)values[k];
+  });
 }
 
 template <typename T, typename D>
@@ -34,6 +48,7 @@ void load(Warp& w, const Inst& i) {
         each_lane(a.lanes, [&](int l) { d[l] = (D)read<T>(a.at[l] + skip); });
       }
     }
+    if (a.strong && a.space != Space::Local && remembers(w)) recall_lanes<T, D>(w, i, a);
   });
 }
 
@@ -52,6 +67,8 @@ template <typename T, typename D>
 void store(Warp& w, const Inst& i) {
   reach(w, i, Effect::Store, [&](const Access& a) {
     int n = i.flag[4];
+    if (a.strong && a.space != Space::Local && remembers(w))
+      each_lane(a.lanes, [&](int l) { overwrite(w, a, l, a.at[l], (const void*)a.at[l], n * sizeof(T)); });
     for (int k = 0; k < n; ++k) {
       const D* s = lanes_of<D>(w.reg(i.src[k]));
       uint64_t skip = k * sizeof(T);
@@ -115,7 +132,11 @@ bool bind_load_store(const Parsed& p, Inst& inst, bool writes_memory) {
   inst.flag[4] = (uint8_t)count;
   if (q.strong)
     inst.flag[5] = kStrongAccess | (writes_memory ? kPublishes : kAcquires) | (q.release ? kFences : 0) |
-                   (q.in_block ? kInBlock : 0) | (p.has("volatile") ? kVolatile : 0);
+                   (q.in_block ? kInBlock : 0) | (p.has("volatile") ? kVolatile : 0) |
+                   (!writes_memory && !q.acquire ? kRelaxed : 0);
+  else if (q.read_only || p.op() == "ldu")
+    inst.flag[5] = kReadOnly;
+  inst.flag[6] = p.has("cg");
   inst.run = writes_memory ? store_handler(bytes, wide) : load_handler(q.type[0], bytes, wide);
   inst.klass = q.space == Space::Shared || q.space == Space::Cluster ? Class::Shared : writes_memory ? Class::Store : Class::Load;
   return true;

@@ -4,7 +4,7 @@
 //
 // An instruction's meaning lives in a handler, a plain function that works on the lanes of
 // `warp.active`. Handlers are found by the bind_* functions, one for each family of opcodes, from the
-// opcode's dotted parts; an opcode that nobody binds is refused by name when the kernel is launched.
+// opcode's dotted parts; an opcode that nobody binds is refused by name when it is executed.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -21,6 +21,7 @@ namespace ptx {
 
 constexpr int kLanes = 32;
 constexpr uint32_t kAllLanes = 0xffffffffu;
+constexpr uint64_t kReservedShared = 1024;   // bytes at the beginning of a block's shared memory: the system's
 
 // One virtual register for all lanes. 8-, 16- and 32-bit values occupy the low bits of u32[lane], with
 // the upper bits unspecified (mask when reading 8- or 16-bit ones); 64-bit values occupy u64[lane].
@@ -104,6 +105,7 @@ struct Inst {
   Control control = Control::None; // None: call `run`
   uint32_t line = 0;               // source line from .loc, 0 if unknown
   uint16_t file = 0;
+  bool assembly = false;           // a person wrote it, between `begin inline asm` and `end inline asm`
   std::shared_ptr<Parsed> parsed;  // for messages and for rare handlers that want the text
 };
 
@@ -150,7 +152,8 @@ struct Function {                  // a kernel (.entry) or a device function (.f
   int max_threads = 0;
   uint32_t cluster[3] = {0, 0, 0};                 // blocks that run together, if the text says so
   int grain = 4;                                   // log2 of its smallest access to shared or global memory
-  std::string unsupported;                         // first opcode that no family binds, with its line
+  std::string unsupported;                         // why it cannot be run at all, with the line
+  bool reads_messages = false;                     // it has strong loads, or atomics that return something
 };
 
 struct Module {
@@ -222,6 +225,9 @@ struct Warp {
   int pc = 0;                       // of the running group
   int index = 0;                    // within the block
   int polls = 0;                    // strong reads since it last stored: many mean that it waits for others
+  bool waits = false;               // it ended its turn because of that
+  uint64_t slept = 0;               // cycles of nanosleep
+  uint32_t arrivals = 0;            // at barriers of the cluster
   uint32_t thread[kLanes][3];       // %tid
   uint8_t* local = nullptr;         // stack_bytes of the kernel for each lane
   uint8_t* local_written = nullptr; // a flag for each of these bytes: initialized
@@ -239,23 +245,42 @@ struct Warp {
 };
 
 struct Fault { Finding finding; };   // thrown by Warp::fault
+struct Unknown { std::string what; };   // thrown where an instruction is reached that no family binds
 
 struct Block {
   struct Launch* launch = nullptr;
   uint32_t id[3] = {0, 0, 0};
   uint8_t* shared = nullptr;          // static and dynamic shared memory; generic addresses are host pointers
-  uint64_t shared_bytes = 0;
+  uint64_t shared_bytes = 0;          // with what is reserved
   std::vector<Warp> warps;
   std::vector<uint8_t> shared_written;   // a flag a byte: initialized
   int threads = 0;
   const std::vector<Block*>* cluster = nullptr;   // the blocks of its cluster, by rank
   int rank = 0;                          // within the cluster
   bool finished = false;
+  uint32_t met = 0;                      // barriers of its cluster that all blocks have come to
   struct Order* order = nullptr;         // null: races are not checked (races.h)
   uint32_t suspects = 0;                 // lanes whose current access may race
   std::shared_ptr<struct Copies> copies; // asynchronous ones (copies.h); null until there is one
   int under_way = 0;                     // of those that write to its shared memory
 };
+
+// What hardware does not promise, drawn for each launch: a kernel that acts on it takes another way each time.
+struct Draws {
+  uint64_t seed = 0;
+  uint32_t multiprocessors = 132, warp_slots = 64;   // of the GPU; warps that one multiprocessor holds
+  uint32_t most_blocks = 0;                          // run some of them only, where blocks do not wait for each other; 0: all
+  uint32_t inexact = 0;                              // how approximate functions err (inexact.cpp); 0: as they always do
+  bool stale = false;                                // strong reads may return what was there before (overwritten.h)
+};
+
+// A well mixed number that depends on every bit of both.
+inline uint64_t mixed(uint64_t seed, uint64_t x) {
+  x = (x + seed) * 0x9e3779b97f4a7c15ull;
+  x = (x ^ x >> 32) * 0xd6e8feb86659fd93ull;
+  x = (x ^ x >> 32) * 0xd6e8feb86659fd93ull;
+  return x ^ x >> 32;
+}
 
 struct Launch {
   const Module* module = nullptr;
@@ -276,8 +301,12 @@ struct Launch {
                                          // starts: it depends programmatically on the one before; 0: on none
   std::string before;                    // the kernel that was launched before
   int grain = 0;                         // of the tags of memory: no access is smaller than 1 << grain bytes
+  Draws draws;
+  uint64_t grid_id = 0, clock_start = 0, timer_start = 0;   // cycles; nanoseconds
+  std::atomic<bool> doubtful{false};     // some strong read might have returned an older value
   std::string printed;                // by printf
   std::string broken;                 // what failed in the emulator itself
+  std::string unknown;                // the instruction that it was stopped at because no family binds it
   uint64_t blocks() const { return (uint64_t)grid[0] * grid[1] * grid[2]; }
   uint64_t together() const { return (uint64_t)cluster[0] * cluster[1] * cluster[2]; }
 };
@@ -305,7 +334,7 @@ enum Special : int { TidX, TidY, TidZ, NtidX, NtidY, NtidZ, CtaidX, CtaidY, Ctai
   LaneId, WarpId, NWarpId, SmId, NSmId, GridId, LaneMaskEq, LaneMaskLe, LaneMaskLt, LaneMaskGe, LaneMaskGt,
   Clock, Clock64, GlobalTimer, DynamicSmem, TotalSmem, ClusterRank, ClusterBlocks, RankX, RankY, RankZ,
   ClusterBlocksX, ClusterBlocksY, ClusterBlocksZ, ClusterX, ClusterY, ClusterZ, ClustersX, ClustersY, ClustersZ,
-  WorkspaceLow, WorkspaceHigh, SpecialCount };
+  WorkspaceLow, WorkspaceHigh, ClockHigh, TimerLow, TimerHigh, AggregateSmem, ReservedEnd, Explicit, Zero, SpecialCount };
 
 // Calls body(lane) for every lane of `mask`.
 template <typename Body>

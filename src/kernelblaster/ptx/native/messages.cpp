@@ -14,22 +14,11 @@ void join(uint32_t* mine, const uint32_t* theirs, int count) {
 // Lanes are of one warp: where knowledge of another warp is joined, only the warps' times count.
 void join(Fenced& mine, const Fenced& theirs) { join(mine.warps, theirs.warps, kMostWarps); }
 
-HeardOf join(const HeardOf& a, const HeardOf& b) {
-  if (!b || a == b) return a;
-  if (!a) return b;
-  auto both = std::make_shared<HeardList>();
-  auto left = a->begin(), right = b->begin();
-  while (left != a->end() || right != b->end()) {
-    if (right == b->end() || (left != a->end() && left->location < right->location)) both->push_back(*left++);
-    else if (left == a->end() || right->location < left->location) both->push_back(*right++);
-    else both->push_back({left->location, std::max(left->count, right->count)}), ++left, ++right;
-  }
-  return both;
-}
-
 bool holds(const Publication& p, const Earlier& e) {
   if (e.strong && p.warp == e.warp && p.time >= e.time) return true;
   auto before = [&](const Fenced& f) {
+    if (e.warp < 0)
+      return *std::max_element(f.warps, f.warps + kMostWarps) >= e.time || *std::max_element(f.lanes, f.lanes + kLanes) >= e.time;
     return f.warps[e.warp] >= e.time || (p.warp == e.warp && f.lanes[e.lane] >= e.time);
   };
   return before(p.fenced) || (e.same_block && before(p.fenced_in_block));
@@ -45,12 +34,26 @@ bool holds(const Heard& h, const Earlier& e) {
 
 }  // namespace
 
+HeardOf join(const HeardOf& a, const HeardOf& b) {
+  if (!b || a == b) return a;
+  if (!a) return b;
+  auto both = std::make_shared<HeardList>();
+  auto left = a->begin(), right = b->begin();
+  while (left != a->end() || right != b->end()) {
+    if (right == b->end() || (left != a->end() && left->location < right->location)) both->push_back(*left++);
+    else if (left == a->end() || right->location < left->location) both->push_back(*right++);
+    else both->push_back({left->location, std::max(left->count, right->count)}), ++left, ++right;
+  }
+  return both;
+}
+
 void join(Knowledge& mine, const Knowledge& theirs) {
   join(mine.known, theirs.known, kMostWarps);
   join(mine.fenced, theirs.fenced);
   join(mine.fenced_in_block, theirs.fenced_in_block);
   mine.heard = join(mine.heard, theirs.heard);
   mine.heard_before_fence = join(mine.heard_before_fence, theirs.heard_before_fence);
+  mine.unfenced = join(mine.unfenced, theirs.unfenced);
   mine.fences = std::max(mine.fences, theirs.fences);
   mine.acquired |= theirs.acquired;
   mine.waited |= theirs.waited;
@@ -82,15 +85,15 @@ void Messages::publish(uint64_t place, const Publication& p) {
   l.published.back().heard = join(before, p.heard);
 }
 
-void Messages::receive(uint64_t place, Knowledge& k) {
+void Messages::receive(uint64_t place, HeardOf& heard) {
   std::lock_guard<std::mutex> hold(lock);
   auto found = locations.find(place);
   if (found == locations.end()) return;
   uint32_t now = (uint32_t)found->second.published.size();
-  if (k.heard)
-    for (const Heard& h : *k.heard)
+  if (heard)
+    for (const Heard& h : *heard)
       if (h.location == &found->second && h.count == now) return;
-  k.heard = join(k.heard, std::make_shared<HeardList>(1, Heard{&found->second, now}));
+  heard = join(heard, std::make_shared<HeardList>(1, Heard{&found->second, now}));
 }
 
 bool Messages::covers(const HeardOf& heard, const Earlier& earlier) {

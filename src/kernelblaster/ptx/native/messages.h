@@ -30,10 +30,12 @@ struct Knowledge {
   Fenced fenced, fenced_in_block;      // by fences for all blocks, and by those for the own block only
   uint32_t fences = 0;                 // how many there were
   HeardOf heard, heard_before_fence;
+  HeardOf unfenced;                    // read by volatile or relaxed loads with no fence behind them
   bool acquired = false;               // it has read some place with a strong read
   bool waited = false;                 // for the launch before (griddepcontrol.wait)
 };
 void join(Knowledge& mine, const Knowledge& theirs);
+HeardOf join(const HeardOf& a, const HeardOf& b);
 
 // One strong write behind a fence.
 struct Publication {
@@ -52,10 +54,19 @@ struct Location {
 // An access that someone wants to know to be ordered.
 struct Earlier {
   uint32_t block;
-  int warp, lane;
+  int warp, lane;                      // warp < 0: of any warp of the block
   uint32_t time;
   bool strong;                         // it may itself be the message
   bool same_block;                     // as the one who asks
+};
+
+// What the last strong write to a place replaced (overwritten.h).
+struct Overwritten {
+  uint8_t before[32];
+  unsigned size;
+  uint64_t tag;                        // of the write
+  uint32_t at;
+  std::unordered_map<uint32_t, uint32_t> left;   // by reading block: how many reads are still to return it
 };
 
 // What the blocks of a launch share.
@@ -63,12 +74,15 @@ struct Messages {
   uint32_t first_serial = 0, last_serial = 0;   // of the launch's blocks; the last one stands for "several"
   std::atomic<uint64_t> count{0};
   std::atomic<int> found{0};
+  std::atomic<bool> scoped{false};              // there were strong accesses for threads of one block only
+  std::unordered_map<uint64_t, uint32_t> in_block;    // by word of memory: the block that made one
   std::mutex lock;
   std::unordered_map<uint64_t, Location> locations;   // by word of memory, or by cluster
+  std::unordered_map<uint64_t, Overwritten> overwritten;   // by address
   static std::unique_ptr<Messages> begin(uint64_t blocks);   // null: races are not checked
 
   void publish(uint64_t place, const Publication& publication);
-  void receive(uint64_t place, Knowledge& knowledge);
+  void receive(uint64_t place, HeardOf& heard);
   bool covers(const HeardOf& heard, const Earlier& earlier);
 };
 

@@ -39,13 +39,17 @@ Shadow::Shadow(uint64_t* tags, uint64_t cells, uint64_t first_grain)
     : wrote(tags), read(tags + cells), wrote_at((uint32_t*)(tags + 2 * cells)), read_at(wrote_at + cells),
       first(first_grain) {}
 
-Order::Order(uint32_t block, int count, uint64_t shared_bytes, int grain) : serial(block), warps(count), lanes(count) {
+Order::Order(uint32_t block, int count, uint64_t shared_bytes, int grain, bool visited)
+    : serial(block), warps(count), lanes(count), visited_(visited) {
   uint64_t cells = Shadow::cells(shared_bytes, grain);
-  tags_ = take_tags(cells * 3, block);
+  tags_ = take_tags(cells * 3, visited ? 0 : block);
   shared = Shadow(tags_.words.data(), cells, 0);
 }
 
-Order::~Order() { unused.push_back(std::move(tags_)); }
+Order::~Order() {
+  if (visited_) tags_.last_user = UINT32_MAX;   // they tell of other blocks, too
+  unused.push_back(std::move(tags_));
+}
 
 void Order::tick() { now = std::min(now + 1, kLastTime); }
 
@@ -59,6 +63,7 @@ void Order::fence(int warp, uint32_t active, bool block_only) {
     if (const uint32_t* known = lanes[warp].known.get())
       for (int b = 0; b < kLanes; ++b) f.lanes[b] = std::max(f.lanes[b], known[lane * kLanes + b]);
   });
+  if (k.unfenced) k.heard = join(k.heard, k.unfenced), k.unfenced.reset();
   if (!block_only) k.heard_before_fence = k.heard;
   k.fences += 1;
   messages = true;
@@ -118,7 +123,8 @@ bool Order::orders(const Warp& w, int lane, const Conflict& c, const Access& a, 
       return true;
     }
   } else if (a.space == Space::Shared) {
-    return true;   // another block's memory, long gone
+    if (!visited_) return true;   // another block's memory, long gone
+    return m.covers(k.heard, {block, several ? -1 : warp, (int)(c.at & 31), time, false, false});
   } else if (block < m.first_serial) {
     return k.waited;
   }
@@ -126,7 +132,9 @@ bool Order::orders(const Warp& w, int lane, const Conflict& c, const Access& a, 
   if (several || (c.tag & kStrong && !c.wrote)) return true;
   // Whoever has the last ticket may reset the counter, atomics on which it has seen.
   if (c.tag & kAtomic && effect != Effect::Load) return true;
-  return m.covers(k.heard, {block, warp, (int)(c.at & 31), time, (c.tag & kStrong) != 0, same_block});
+  // What a volatile or relaxed load has read holds for loads that reach as far; for others, behind a fence.
+  const HeardOf& heard = a.strong || a.deep || effect != Effect::Load ? join(k.heard, k.unfenced) : k.heard;
+  return m.covers(heard, {block, warp, (int)(c.at & 31), time, (c.tag & kStrong) != 0, same_block});
 }
 
 Shadow shadow_of(Memory& memory, Allocation& allocation, int grain) {
@@ -152,20 +160,22 @@ void publish(Warp& w, const Access& a, unsigned size) {
   o.tick();
 }
 
-void acquire(Warp& w, const Access& a, unsigned size) {
+void acquire(Warp& w, const Access& a, unsigned size, bool relaxed) {
   Order& o = *w.block->order;
   Messages& m = *w.block->launch->messages;
   Knowledge& k = o.warps[w.index];
   k.acquired = o.messages = true;
   if (!m.count) return;
-  const HeardOf before = k.heard;
-  each_word(a, size, [&](uint64_t word) { m.receive(word, k); });
-  if (k.heard != before) meet_all_lanes(w);   // lanes that wait for each other
+  HeardOf& heard = relaxed ? k.unfenced : k.heard;
+  const HeardOf before = heard;
+  each_word(a, size, [&](uint64_t word) { m.receive(word, heard); });
+  if (heard != before) meet_all_lanes(w);   // lanes that wait for each other
 }
 
-void publish_to_cluster(Warp& w, uint32_t lanes) {
+void publish_to_cluster(Warp& w, uint32_t lanes, bool relaxed) {
   Order& o = *w.block->order;
-  o.fence(w.index, lanes, false);
+  if (relaxed && !o.warps[w.index].fences) return;
+  if (!relaxed) o.fence(w.index, lanes, false);
   w.block->launch->messages->publish(place_of_cluster(w), publication_of(w));
   o.tick();
 }
@@ -174,7 +184,7 @@ void acquire_from_cluster(Warp& w) {
   Order& o = *w.block->order;
   Knowledge& k = o.warps[w.index];
   k.acquired = o.messages = true;
-  w.block->launch->messages->receive(place_of_cluster(w), k);
+  w.block->launch->messages->receive(place_of_cluster(w), k.heard);
   meet_all_lanes(w);
 }
 

@@ -1,5 +1,6 @@
 // From PTX text to Functions whose instructions are bound to handlers.
 #include <cctype>
+#include <stdexcept>
 
 #include "frames.h"
 #include "parse.h"
@@ -12,7 +13,12 @@ class Parser : Declarations {
   explicit Parser(const std::string& text) : Declarations(text), module_(std::make_shared<Module>()) {}
 
   std::shared_ptr<Module> run() {
-    while (!peek().empty()) statement();
+    try {
+      while (!peek().empty()) statement();
+    } catch (const std::runtime_error& error) {
+      if (!tokens_[at_].assembly) throw;
+      throw std::runtime_error(std::string(error.what()) + " in inline assembly");
+    }
     link(*module_);
     return module_;
   }
@@ -228,6 +234,7 @@ class Parser : Declarations {
     auto parsed = std::make_shared<Parsed>();
     inst.line = line_;
     inst.file = file_;
+    inst.assembly = tokens_[at_].assembly;
     if (accept("@")) {
       inst.guard_negated = accept("!");
       std::string name = next();
@@ -326,7 +333,10 @@ class Parser : Declarations {
     if (special != specials().end()) {
       o.kind = Operand::Register;
       o.slot = special->second;
-      o.width = o.slot == Clock64 || o.slot == GlobalTimer ? 64 : 32;
+      const bool wide = o.slot == Clock64 || o.slot == GlobalTimer || o.slot == GridId || o.text == "%current_graph_exec" ||
+                        o.text.find("_64") != std::string::npos;
+      o.width = o.slot == Explicit ? 1 : wide ? 64 : 32;
+      o.predicate = o.width == 1;
       return o;
     }
     if (o.text[0] == '%') { o.kind = Operand::Label; refuse(*function_, "register " + o.text, line_); return o; }

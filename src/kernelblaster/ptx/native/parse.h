@@ -8,6 +8,7 @@ struct Token {
   std::string text;
   int line = 0;
   bool quoted = false;
+  bool assembly = false;   // inline assembly
 };
 
 // Ends the reading with a message that names the line.

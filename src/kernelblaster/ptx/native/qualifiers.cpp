@@ -6,7 +6,7 @@ bool read_qualifiers(const Parsed& p, Qualifiers& q) {
   static const std::map<std::string, Space> spaces = {
       {"global", Space::Global}, {"shared", Space::Shared}, {"shared::cta", Space::Shared}, {"shared::cluster", Space::Cluster}, {"local", Space::Local},
       {"const", Space::Const}, {"param", Space::Param}, {"param::entry", Space::Param}};
-  static const char* hints[] = {"ca", "cg", "cs", "lu", "nc", "wb", "wt", "weak", "cluster", "gpu", "sys",
+  static const char* hints[] = {"ca", "cg", "cs", "lu", "wb", "wt", "weak", "cluster", "gpu", "sys",
                                 "unified", "noftz"};
   static const char* strong[] = {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "cv"};
   static const char* operations[] = {"add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"};
@@ -23,7 +23,12 @@ bool read_qualifiers(const Parsed& p, Qualifiers& q) {
     else if (among(types, part)) q.type = part;
     else if (among(operations, part) && q.operation.empty()) q.operation = part;
     else if (part == "L2::cache_hint") q.cache_policy = true;
-    else if (among(strong, part)) q.strong = true, q.release |= part == "release" || part == "acq_rel";
+    else if (among(strong, part)) {
+      q.strong = true;
+      q.release |= part == "release" || part == "acq_rel";
+      q.acquire |= part == "acquire" || part == "acq_rel";
+    }
+    else if (part == "nc") q.read_only = true;
     else if (part == "cta") q.in_block = true;
     else if (part.compare(0, 4, "L1::") && part.compare(0, 4, "L2::") && !among(hints, part)) return false;
   }

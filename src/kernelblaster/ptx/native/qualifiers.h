@@ -13,6 +13,8 @@ struct Qualifiers {
   bool strong = false;               // volatile, relaxed, acquire, release
   bool release = false;              // nothing before it moves behind it
   bool in_block = false;             // for threads of the own block only
+  bool acquire = false;              // nothing behind it moves before it
+  bool read_only = false;            // through the cache for constants
 };
 
 // False if a part is unknown.

@@ -1,73 +1,30 @@
 // Tags of memory: compared and replaced at every access. What orders accesses is in order.cpp.
-#include "races.h"
-
 #include "copies.h"
+#include "tags.h"
 
 #include <sched.h>
 
+#include <utility>
+
 namespace ptx {
+
+void suspect(Warp& w, const Access& a, unsigned size, Effect effect, int lane, uint64_t tag, uint32_t at, bool wrote) {
+  Order& o = *w.block->order;
+  if (w.block->suspects >> lane & 1) return;
+  Order::Conflict& c = o.conflicts[lane];
+  c.tag = tag;
+  c.at = at;
+  c.wrote = wrote;
+  if (!a.read_only && o.orders(w, lane, c, a, effect)) return;
+  w.block->suspects |= 1u << lane;
+  const Block& home = a.owner ? *a.owner : *w.block;
+  uint64_t host = a.space == Space::Shared ? a.at[lane] + (uint64_t)home.shared : a.at[lane];
+  if (effect != Effect::Load) memcpy(c.before, (const void*)host, std::min<size_t>(size, sizeof c.before));
+}
+
 namespace {
 
-constexpr uint64_t kSameWarp = 0xffffffff0000003full, kMarks = 0xff;
-constexpr uint32_t kLane = 31;
 constexpr int kMostFound = 256;
-
-// An access as tags see it.
-struct Toucher {
-  uint64_t tag, block, floor, lane_floor, old, several;
-  uint64_t writes, reads;   // marks of earlier writes and reads that this access does not race with
-  bool loose;               // nor where they are of the same warp: volatile shared memory does not keep lanes in step
-  uint32_t at;
-};
-
-Toucher toucher(const Warp& w, const Access& a, Effect effect) {
-  const Order& o = *w.block->order;
-  const Messages& m = *w.block->launch->messages;
-  Toucher t;
-  const uint64_t marks = effect == Effect::Atomic ? kAtomic | kStrong : a.strong ? kStrong : 0;
-  t.reads = marks & kStrong;
-  t.writes = effect == Effect::Store && marks ? kAtomic : t.reads;
-  t.loose = !(a.is_volatile && a.space == Space::Shared);
-  t.block = (uint64_t)o.serial << 32;
-  t.tag = t.block | (uint64_t)o.now << kTimeShift | marks | (uint64_t)w.index;
-  t.floor = (uint64_t)o.floor << kTimeShift;
-  t.lane_floor = (uint64_t)o.lanes[w.index].floor << kTimeShift;
-  const uint32_t running = w.block->launch->running_from;
-  const bool waited = !running || o.warps[w.index].waited;
-  t.old = a.space == Space::Shared ? t.block : (uint64_t)(waited ? m.first_serial : running) << 32;
-  t.several = (uint64_t)m.last_serial << 32 | kSeveral;
-  t.at = (w.function->code[w.pc].line & kLines) << 10 | (uint32_t)w.index << 5;
-  return t;
-}
-
-// Whether a tag is plainly of the past: of another launch, before a barrier of all, or this warp's own and
-// before its lanes last met.
-inline bool same_warp(const Toucher& t, uint64_t tag) { return ((tag ^ t.tag) & kSameWarp) == 0; }
-inline bool past(const Toucher& t, uint64_t tag) {
-  return (tag < t.old) | (tag - t.block < t.floor) | (same_warp(t, tag) & (tag - t.block < t.lane_floor));
-}
-inline bool harmless(const Toucher& t, uint64_t tag, uint64_t marks) {
-  return past(t, tag) | (((tag & marks) != 0) & (t.loose | !same_warp(t, tag)));
-}
-
-// Whether it was this lane itself. Of a place that several lanes wrote in one instruction, any of them.
-inline bool own_write(const Toucher& t, uint64_t tag, uint32_t at, uint32_t lane) {
-  return same_warp(t, tag) & ((((at ^ lane) & kLane) == 0) | (at >> 31));
-}
-inline bool own_read(const Toucher& t, uint64_t tag, uint32_t at, uint32_t lane) {
-  return same_warp(t, tag) & (((at ^ lane) & (kLane | kManyLanes)) == 0);
-}
-
-inline uint64_t after_read(const Toucher& t, uint64_t tag) {
-  uint64_t both = tag & t.tag & (kStrong | kAtomic);
-  uint64_t shared = (tag ^ t.tag) >> 32 ? t.several : (tag & ~kMarks) | kSeveral;
-  return past(t, tag) | same_warp(t, tag) ? t.tag : shared | both;
-}
-// Several lanes, if another one of this warp has read it since they met.
-inline uint32_t reader_after(const Toucher& t, uint64_t tag, uint32_t at, uint32_t lane) {
-  bool others = same_warp(t, tag) & !past(t, tag) & (((at ^ lane) & (kLane | kManyLanes)) != 0);
-  return t.at | lane | (uint32_t)others << 31;
-}
 
 // Blocks run on several threads; a lock for each page of memory keeps comparing and replacing together.
 struct alignas(64) Spin {
@@ -94,19 +51,6 @@ class PageLock {
  private:
   Spin* held_ = nullptr;
 };
-
-void suspect(Warp& w, const Access& a, unsigned size, Effect effect, int lane, uint64_t tag, uint32_t at, bool wrote) {
-  Order& o = *w.block->order;
-  if (w.block->suspects >> lane & 1) return;
-  Order::Conflict& c = o.conflicts[lane];
-  c.tag = tag;
-  c.at = at;
-  c.wrote = wrote;
-  if (o.orders(w, lane, c, a, effect)) return;
-  w.block->suspects |= 1u << lane;
-  uint64_t host = a.space == Space::Shared ? a.at[lane] + (uint64_t)w.block->shared : a.at[lane];
-  if (effect != Effect::Load) memcpy(c.before, (const void*)host, std::min<size_t>(size, sizeof c.before));
-}
 
 // The cells of one lane, or of several that lie one after another, `1 << shift` each, from `start` on.
 struct Cells {
@@ -199,7 +143,7 @@ void watch(Warp& w, const Access& a, unsigned size, Effect effect, const Shadow&
       uint64_t end = locked ? std::min(last, ((((s.first + c) >> page) + 1) << page) - s.first) : last;
       if (locked) lock.take((s.first + c) >> page);
       const Cells cells{c, end, start, 0, __builtin_ctz(size >> grain)};
-      compare<store>(w, a, size, effect, t, s, cells);
+      compare<store>(w, a, size, effect, a.read_only ? strict(t) : t, s, cells);
       replace<store>(t, s, cells);
       c = end;
     }
@@ -222,7 +166,7 @@ void watch(Warp& w, const Access& a, unsigned size, Effect effect, const Shadow&
     });
   };
   each_place([&](const Cells& cells) {
-    compare_few<store>(w, a, size, effect, t, s, cells);
+    compare_few<store>(w, a, size, effect, a.read_only ? strict(t) : t, s, cells);
     if (apart) replace_few<store>(t, s, cells);
   });
   if (!apart) each_place([&](const Cells& cells) { replace_few<store>(t, s, cells); });
@@ -236,9 +180,9 @@ std::string thread_text(const Launch& launch, uint32_t at) {
 std::string place(const Warp& w, Space space, uint64_t address) {
   if (space == Space::Shared) {
     for (const auto& [name, variable] : w.block->launch->function->variables)
-      if (variable.space == Space::Shared && address >= variable.address &&
-          (variable.dynamic || address - variable.address < variable.bytes))
-        return text(" (byte %llu of '%s')", (unsigned long long)(address - variable.address), name.c_str());
+      if (const uint64_t start = kReservedShared + variable.address; variable.space == Space::Shared && address >= start &&
+          (variable.dynamic || address - start < variable.bytes))
+        return text(" (byte %llu of '%s')", (unsigned long long)(address - start), name.c_str());
     return "";
   }
   const Allocation* found = w.block->launch->memory->find(address);
@@ -246,12 +190,14 @@ std::string place(const Warp& w, Space space, uint64_t address) {
   return text(" (byte %llu of allocation '%s')", (unsigned long long)(address - found->start), found->name.c_str());
 }
 
-std::string other_side(const Warp& w, const Order::Conflict& c) {
+std::string other_side(const Warp& w, const Order::Conflict& c, int lane) {
   const Launch& launch = *w.block->launch;
   std::string what = text("%s at line %u by ", c.wrote ? "a write" : "a read", line_of(c.at));
   uint32_t serial = (uint32_t)(c.tag >> 32);
   if (serial < launch.messages->first_serial)
     return text("%s at line %u of the launch before, ", c.wrote ? "a write" : "a read", line_of(c.at)) + launch.before;
+  if (serial == w.block->order->serial && (int)(c.tag & 63) == w.index && (int)(c.at & 31) == lane && !(c.at >> 31))
+    return what + "the same thread";
   if (serial == w.block->order->serial && (int)(c.tag & 63) == w.index)
     return what + thread_text(launch, c.at) + " of the same warp";
   if (serial == w.block->order->serial) return what + thread_text(launch, c.at) + " of the same block";
@@ -264,6 +210,7 @@ std::string other_side(const Warp& w, const Order::Conflict& c) {
 
 void watch_shared(Warp& w, const Access& a, unsigned size, Effect effect) {
   const Shadow& shadow = w.block->order->shared;
+  if (effect != Effect::Load && !w.block->order->readers.empty()) check_readers(w, a, size, effect, *w.block->order);
   effect == Effect::Load ? watch<false, false>(w, a, size, effect, shadow) : watch<false, true>(w, a, size, effect, shadow);
 }
 
@@ -273,24 +220,30 @@ void watch_global(Warp& w, const Access& a, unsigned size, Effect effect, const 
 
 // To read what another block wrote, with some message between them that does not carry it, is a matter of memory
 // order rather than of a missing one.
-static const char* kind_of(const Warp& w, const Order::Conflict& c, Effect effect) {
+static const char* kind_of(const Warp& w, const Order::Conflict& c, const Access& a, Effect effect) {
   const uint32_t serial = (uint32_t)(c.tag >> 32);
   if (serial < w.block->launch->messages->first_serial) return "dependent-launch";
+  if (a.read_only) return "read-only";
   const bool acquired = serial != w.block->order->serial && w.block->order->warps[w.index].acquired;
   return acquired && c.wrote && effect == Effect::Load ? "memory-order" : "race";
 }
 
 static void report(Warp& w, const Access& a, unsigned size, Effect effect, int lane) {
-  uint64_t address = a.space == Space::Shared ? a.at[lane] - (uint64_t)w.block->shared : a.at[lane];
+  const Block& home = a.owner ? *a.owner : *w.block;
+  const Space space = a.space == Space::Cluster ? Space::Shared : a.space;
+  uint64_t address = a.space == Space::Cluster ? cluster_address(w, a.at[lane]) & kOffset
+                     : a.space == Space::Shared ? a.at[lane] - (uint64_t)home.shared : a.at[lane];
   w.block->launch->messages->found += 1;
   const Order::Conflict& c = w.block->order->conflicts[lane];
-  const char* kind = kind_of(w, c, effect);
+  const char* kind = kind_of(w, c, a, effect);
   const char* why = *kind == 'd' ? ": this kernel may start before that has ended, and there was no griddepcontrol.wait"
+                    : !strcmp(kind, "read-only") ? ": a load through the read-only cache (ld.global.nc, __ldg) sees no writes of "
+                                                   "its own launch"
                     : *kind == 'm' ? ": this block has read an atomic or volatile variable since, but behind the write there "
-                                     "was no fence, or what was read is not what was published"
+                                     "was no fence, or none behind that read, or what was read is not what was published"
                                    : ": nothing orders them";
-  w.note(kind, describe(effect, size, name_of(a.space), address) + place(w, a.space, address) + ", and " +
-         other_side(w, c) + why, lane);
+  w.note(kind, describe(effect, size, name_of(space), address) + place(w, space, address) + ", and " +
+         other_side(w, c, lane) + why, lane);
 }
 
 void report_suspects(Warp& w, const Access& a, unsigned size, Effect effect) {
@@ -318,6 +271,18 @@ void watch_span(Warp& w, int lane, Allocation* allocation, uint64_t address, uns
   w.block->suspects = 0;
   if (!allocation) a.at[lane] += (uint64_t)w.block->shared;
   if (suspects) report(w, a, bytes, effect, lane);
+}
+
+void visit_span(Warp& w, const SharedPlace& at, int lane, unsigned bytes, Effect effect, bool copy) {
+  Access a;
+  a.lanes = 1u << lane;
+  a.at[lane] = at.offset;
+  a.space = Space::Shared;
+  a.owner = at.block;
+  settle(a);
+  watch_visit(w, a, bytes, effect, copy);
+  a.at[lane] += (uint64_t)at.block->shared;
+  if (std::exchange(w.block->suspects, 0)) report(w, a, bytes, effect, lane);
 }
 
 void tag_write(const Copy& copy) {

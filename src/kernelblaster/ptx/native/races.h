@@ -13,7 +13,11 @@
 //     count too. A cluster's barrier is such a message from every warp to all of them.
 //   - Blocks of a launch that depends programmatically on the one before are ordered behind it only by
 //     griddepcontrol.wait.
-//   - Atomics and volatile accesses do not race with each other, except for volatile stores: of two, one is lost.
+//   - Atomics and volatile accesses do not race with each other, except for volatile stores: of two, one is lost. A
+//     volatile or relaxed load orders plain loads behind it only where a fence follows. That it may return what was there
+//     before is tried in a run of its own (overwritten.h).
+//   - Loads through the read-only cache (ld.global.nc) must not meet any write of their launch, ordered or not.
+//   - Shared memory of other blocks of a cluster is like global memory: only the cluster's barriers and mbarriers order.
 //   - A store that changes nothing harms nobody.
 //
 // Where several warps or blocks read one place, the tag says only "several"; a later write is then taken as
@@ -75,7 +79,13 @@ struct Order {
   struct Conflict { uint64_t tag; uint32_t at; bool wrote; uint8_t before[32]; };
   Conflict conflicts[kLanes];
 
-  Order(uint32_t serial, int warps, uint64_t shared_bytes, int grain);
+  // Accesses of other blocks of the cluster to this block's shared memory (visits.cpp).
+  struct Visit { uint64_t tag; uint32_t at, arrivals; };      // its warp's, at barriers of the cluster before
+  std::unordered_map<uint64_t, std::vector<Visit>> readers;   // by grain, since it was last written
+  std::map<uint64_t, Visit> visits;                           // by visitor's block and warp: the last one
+
+  // `visited`: other blocks reach its shared memory.
+  Order(uint32_t serial, int warps, uint64_t shared_bytes, int grain, bool visited);
   ~Order();
   void arrive(int warp, int barrier);
   void meet(uint32_t warps, int barrier, bool everyone);
@@ -88,6 +98,7 @@ struct Order {
   Knowledge told_by(int warp) const;
 
  private:
+  bool visited_;
   SharedTags tags_;
 };
 
@@ -105,6 +116,13 @@ uint32_t unfenced_store(const Order& o, const uint8_t* written, uint64_t offset,
 // Compares and replaces the tags of an access to shared memory, or to global memory (host addresses).
 void watch_shared(Warp& w, const Access& a, unsigned size, Effect effect);
 void watch_global(Warp& w, const Access& a, unsigned size, Effect effect, const Shadow& shadow);
+// The same for one lane's access to another block's shared memory: `a.owner`. A copy leaves no tag: its issuer does
+// not wait for it.
+void watch_visit(Warp& w, const Access& a, unsigned size, Effect effect, bool copy = false);
+// What other blocks have read of it, compared with a store to it.
+void check_readers(Warp& w, const Access& a, unsigned size, Effect effect, Order& owner);
+// A block has ended: whoever was in its shared memory must be known to have left.
+void check_visits(Block& block);
 // One lane's access to consecutive bytes, for instructions with addresses of their own. `address` is an
 // offset in shared memory, or a host address in `allocation`.
 void watch_span(Warp& w, int lane, Allocation* allocation, uint64_t address, unsigned bytes, Effect effect);

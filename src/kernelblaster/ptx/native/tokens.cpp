@@ -17,12 +17,16 @@ bool word_character(char c) { return isalnum((unsigned char)c) || strchr("_$%.",
 std::vector<Token> tokenize(const std::string& text) {
   std::vector<Token> tokens;
   int line = 1;
+  bool assembly = false;
+  auto push = [&](const std::string& word, bool quoted = false) { tokens.push_back({word, line, quoted, assembly}); };
   for (size_t i = 0; i < text.size();) {
     char c = text[i];
     if (c == '\n') ++line;
     if (isspace((unsigned char)c)) {
       ++i;
     } else if (text.compare(i, 2, "//") == 0) {
+      if (text.compare(i, 19, "// begin inline asm") == 0) assembly = true;
+      if (text.compare(i, 17, "// end inline asm") == 0) assembly = false;
       while (i < text.size() && text[i] != '\n') ++i;
     } else if (text.compare(i, 2, "/*") == 0) {
       size_t end = text.find("*/", i + 2);
@@ -31,7 +35,7 @@ std::vector<Token> tokenize(const std::string& text) {
     } else if (c == '"') {
       size_t end = text.find('"', i + 1);
       if (end == std::string::npos) wrong(line, "a string does not end");
-      tokens.push_back({text.substr(i + 1, end - i - 1), line, true});
+      push(text.substr(i + 1, end - i - 1), true);
       i = end + 1;
     } else if (word_character(c)) {
       size_t start = i;
@@ -39,13 +43,13 @@ std::vector<Token> tokenize(const std::string& text) {
         if (c == '.' && text[i] == '.' && i > start) break;   // `.reg.b16` is two directives
         i += text[i] == ':' ? 2 : 1;
       }
-      tokens.push_back({text.substr(start, i - start), line});
+      push(text.substr(start, i - start));
     } else {
-      tokens.push_back({std::string(1, c), line});
+      push(std::string(1, c));
       ++i;
     }
   }
-  tokens.push_back({"", line});
+  push("");
   return tokens;
 }
 
@@ -137,8 +141,18 @@ const std::map<std::string, int>& specials() {
       {"%cluster_ctaid.z", RankZ}, {"%cluster_nctarank", ClusterBlocks}, {"%cluster_nctaid.x", ClusterBlocksX},
       {"%cluster_nctaid.y", ClusterBlocksY}, {"%cluster_nctaid.z", ClusterBlocksZ}, {"%clusterid.x", ClusterX},
       {"%clusterid.y", ClusterY}, {"%clusterid.z", ClusterZ}, {"%nclusterid.x", ClustersX}, {"%nclusterid.y", ClustersY},
-      {"%nclusterid.z", ClustersZ}, {"%envreg1", WorkspaceHigh}, {"%envreg2", WorkspaceLow}};
-  return names;
+      {"%nclusterid.z", ClustersZ}, {"%envreg1", WorkspaceHigh}, {"%envreg2", WorkspaceLow}, {"%gridid", GridId},
+      {"%clock_hi", ClockHigh}, {"%globaltimer_lo", TimerLow}, {"%globaltimer_hi", TimerHigh},
+      {"%aggr_smem_size", AggregateSmem}, {"%is_explicit_cluster", Explicit}, {"%reserved_smem_offset_begin", Zero},
+      {"%reserved_smem_offset_end", ReservedEnd}, {"%reserved_smem_offset_cap", ReservedEnd},
+      {"%reserved_smem_offset_0", Zero}, {"%reserved_smem_offset_1", Zero}, {"%current_graph_exec", Zero}};
+  static const std::map<std::string, int> all = [] {
+    std::map<std::string, int> more = names;   // the driver's own registers and counters that nobody has started
+    for (int k = 0; k < 32; ++k) more.emplace("%envreg" + std::to_string(k), Zero);
+    for (int k = 0; k < 8; ++k) more.emplace("%pm" + std::to_string(k), Zero), more.emplace("%pm" + std::to_string(k) + "_64", Zero);
+    return more;
+  }();
+  return all;
 }
 
 }  // namespace ptx

@@ -178,6 +178,7 @@ void elect(Warp& w, const Inst& i) {
 }
 
 void nothing(Warp&, const Inst&) {}
+void sleep(Warp& w, const Inst& i) { w.slept += (uint64_t)w.reg(i.src[0]).u32[__builtin_ctz(w.active)] * 17 / 10; }
 void wait_for_launch(Warp& w, const Inst&) { end_dependence(w); }
 
 Handler shuffle_handler(const std::string& mode) {
@@ -288,7 +289,8 @@ Handler bind_other(const Parsed& p, Inst& inst) {
   }
   // Hints to the scheduler and the profiler: no effect that a kernel can see.
   if (op == "griddepcontrol") return p.has("wait") ? wait_for_launch : nothing;
-  if (op == "nanosleep" || op == "setmaxnreg" || op == "pmevent") return nothing;
+  if (op == "nanosleep" && p.operands.size() == 1 && readable(p, 0, 1)) return inst.src[0] = source32(p.operands[0]), sleep;
+  if (op == "setmaxnreg" || op == "pmevent") return nothing;
   return nullptr;
 }
 

@@ -1,0 +1,119 @@
+"""At which sizes the PTX machine looks at a candidate: those at which the host code launches what it
+launches at the primary ones, more than one block of it, for little work."""
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from math import prod
+
+import torch
+
+from kernelblaster.devices.device import Arena, Argument, Slot
+from kernelblaster.devices.emulated import EmulatedRunner
+from kernelblaster.devices.launch_list import Launch
+from kernelblaster.devices.occupancy import WARP
+from kernelblaster.judge.layout import lay_out, slot_bytes
+from kernelblaster.records import Task, Workload
+
+MOST_WARPS = 1200  # of one call; of a single launch with more, some blocks are run
+MANY_WARPS = 64 * MOST_WARPS  # setting up so large a call takes too long
+MOST_SPEAKING_WARPS = 4 * MOST_WARPS  # where blocks speak to each other, all of them must run
+TRIED = 8  # sizes whose launches are looked at
+LARGEST = 3  # of them, by bytes
+CHOSEN = 4
+LEAST_EXTENT = 3  # below, results may be the same whatever is computed: the softmax of one number
+SPEAKS = re.compile(r"\b(atom|ld)\.[\w:.]*(volatile|relaxed|acquire|acq_rel|add|inc|exch|cas|or|max|min)\b")
+Reached = set[tuple[str, bool, bool]]
+
+
+@dataclass(frozen=True)
+class Size:
+    """One of the sizes that were tried. `speaking`: some kernel has loads or atomics by which blocks may
+    speak to each other."""
+
+    workload: Workload
+    launches: tuple[Launch, ...]
+    speaking: bool
+
+    @property
+    def warps(self) -> int:
+        return sum(_warps(launch) for launch in self.launches)
+
+    @property
+    def most_blocks(self) -> int:
+        """Of its only launch; 0: all."""
+        if self.speaking or self.warps <= MOST_WARPS:
+            return 0
+        return max(2, MOST_WARPS // -(-prod(self.launches[0].block) // WARP))
+
+    @property
+    def possible(self) -> bool:
+        alone = len(self.launches) == 1 and not any(launch.cooperative for launch in self.launches)
+        most = MOST_WARPS if not alone else MOST_SPEAKING_WARPS if self.speaking else MANY_WARPS
+        return bool(self.launches) and self.warps <= most
+
+    @property
+    def reached(self) -> Reached:
+        """Kernels; whether more than one cluster of each is launched; whether no extent is tiny."""
+        ample = min(self.workload.sizes.values()) >= LEAST_EXTENT
+        return {
+            (one.kernel, several, large)
+            for one in self.launches
+            for several in (False, _several(one))
+            for large in (False, ample)
+        }
+
+
+def tried(
+    task: Task, small: Workload, stretched: Sequence[Workload], others: Sequence[Workload]
+) -> list[Workload]:
+    """The small workload, one stretched in each size, the largest of the others and some more, drawn."""
+    names = [size.name for size in task.signature.sizes]
+    longest = {max(names, key=lambda n: w.sizes[n]): w for w in random.sample(stretched, len(stretched))}
+    by_bytes = sorted(others, key=lambda w: w.total_bytes(task.signature), reverse=True)
+    found = [small, *longest.values(), *by_bytes[:LARGEST]]
+    rest = [w for w in (*stretched, *by_bytes[LARGEST:]) if w not in longest.values()]
+    return found + random.sample(rest, max(0, min(len(rest), TRIED - len(found))))
+
+
+def choose(
+    runner: EmulatedRunner,
+    primary: tuple[Argument, ...],
+    calls: Sequence[tuple[Workload, tuple[Argument, ...]]],
+    *,
+    speaking: bool,
+) -> tuple[list[Size], list[str]]:
+    """The sizes to run, the first of `calls` always among them; and kernels of the primary call that none of
+    them launches as that does."""
+    runner.record([primary, *(call for _, call in calls)])
+    launched = runner.recorded(primary).launches
+    wanted: Reached = {
+        (one.kernel, s, large) for one in launched for s in (False, _several(one)) for large in (False, True)
+    }
+    sizes = [Size(workload, runner.recorded(call).launches, speaking) for workload, call in calls]
+    chosen, rest = [sizes[0]], [size for size in sizes[1:] if size.possible]
+    while len(chosen) < CHOSEN and rest:
+        missing = wanted.difference(*(size.reached for size in chosen))
+        best = max(rest, key=lambda size: len(missing & size.reached))  # of equals, the first
+        chosen.append(best)
+        rest.remove(best)
+    seen = {(kernel, several) for size in chosen for kernel, several, _ in size.reached}
+    return chosen, sorted({kernel for kernel, several, _ in wanted if (kernel, several) not in seen})
+
+
+def primary_call(task: Task, scalars: Sequence[object]) -> tuple[Argument, ...]:
+    """The arguments of a call at the primary workload whose tensors are nowhere: it can only be recorded."""
+    starts = accumulate(sizes := slot_bytes(task.signature, [task.primary]), initial=0)
+    slots = tuple(Slot(start, size) for start, size in zip(starts, sizes, strict=False))
+    arena = Arena(torch.empty(0, dtype=torch.uint8), slots)
+    return lay_out(arena, task.signature, task.primary, random.Random()).arguments(task.signature, scalars)
+
+
+def _warps(launch: Launch) -> int:
+    return prod(launch.grid) * -(-prod(launch.block) // WARP)
+
+
+def _several(launch: Launch) -> bool:
+    return prod(launch.grid) > max(1, prod(launch.cluster))
