@@ -7,6 +7,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "kernelblaster"
 LAYERS = [
     {"errors"},
     {"settings"},
+    {"lasting", "processes"},
     {"cache"},
     {"records"},
     {"ptx"},

@@ -1,14 +1,10 @@
 """From source to a shared object: plain nvcc, no torch headers, cached by all that matters."""
 
-import contextlib
 import hashlib
 import json
 import os
 import re
-import resource
 import shutil
-import signal
-import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +15,7 @@ from kernelblaster.devices.toolchain import toolchain
 from kernelblaster.judge.screen_binary import screen_binary
 from kernelblaster.judge.screen_host import host_text, screen_host
 from kernelblaster.judge.screen_source import Finding, screen_source
+from kernelblaster.processes.leashed import run_leashed
 from kernelblaster.records import (
     Candidate,
     Compilation,
@@ -89,7 +86,13 @@ def _build(signature: Signature, title: str, candidate: Candidate, architecture:
         command += ["-o", OBJECT]
         start = time.perf_counter()
         limit_s = settings().compile_limit_s
-        code, log = _run(command, folder, limit_s)
+        code, log = run_leashed(
+            command,
+            folder=folder,
+            environment={**os.environ, "TMPDIR": str(folder)},
+            limit_s=limit_s,
+            memory_bytes=COMPILER_MEMORY_BYTES,
+        )
         if code is None:
             return TimedOut(stage="compile", limit_s=limit_s)
         if code != 0:
@@ -113,29 +116,6 @@ def _build(signature: Signature, title: str, candidate: Candidate, architecture:
         )
         (folder / "compilation.json").write_text(compilation.model_dump_json())
     return Binary(target / OBJECT, compilation)
-
-
-def _run(command: list[str], folder: Path, limit_s: float) -> tuple[int | None, str]:
-    """Exit code (None past the limit) and output of a compiler that may spawn others."""
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-        env={**os.environ, "TMPDIR": str(folder)},
-    )
-    with contextlib.suppress(ProcessLookupError):
-        resource.prlimit(process.pid, resource.RLIMIT_AS, (COMPILER_MEMORY_BYTES,) * 2)
-    try:
-        log, _ = process.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        return None, ""
-    return process.returncode, log
 
 
 def _raise_if_disk_full(log: str, folder: Path) -> None:
