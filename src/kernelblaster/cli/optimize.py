@@ -28,7 +28,7 @@ from kernelblaster.cli.with_model import (
     print_bill,
     print_estimate,
 )
-from kernelblaster.errors import DeviceLost, NoDevice
+from kernelblaster.errors import DeviceLost, KernelBlasterError, NoDevice, StoreError
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.records import Task
@@ -36,7 +36,7 @@ from kernelblaster.records.outcome import CORRECT
 from kernelblaster.settings import settings
 from kernelblaster.store.files import write_whole
 from kernelblaster.store.results import leave_results
-from kernelblaster.store.run import Run, create_run, open_run
+from kernelblaster.store.run import Run, create_run, discard_unbegun, open_run
 from kernelblaster.store.subject import keep_task, task_of
 from kernelblaster.strategies.frozen_knowledge import FrozenKnowledge
 from kernelblaster.strategies.search import Search
@@ -111,7 +111,12 @@ def optimize(
         about["models"] = models.model_dump(mode="json")
         print_estimate(expected(models, search))
     with create_run(runs_folder(runs), **about) as run:
-        _go(run, loaded, models, json_)
+        try:
+            _go(run, loaded, models, json_)
+        except KernelBlasterError as error:
+            if discard_unbegun(run):  # there is nothing to go on with
+                raise error.__cause__ or error from None
+            raise
 
 
 def resume(
@@ -123,6 +128,8 @@ def resume(
 ) -> None:
     """Go on with a run exactly where it was; where a budget for models was spent, with a larger one."""
     with open_run(runs_folder(runs), run, writing=True) as begun:
+        if not begun.events:
+            raise StoreError(f"{begun.folder}: was stopped before it began; remove it, and start again.")
         models = taking_of(begun.events[0].data)
         _go(begun, task_of(begun), models and models.allowing(usd, tokens), json_)
 

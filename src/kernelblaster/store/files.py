@@ -1,11 +1,13 @@
 """Files named by their content: written once, whole or not at all, and never changed."""
 
 import hashlib
-import os
 import tempfile
 from pathlib import Path
 
 from kernelblaster.errors import StoreError
+from kernelblaster.lasting import become
+
+WRITING = ".writing-"
 
 
 class Files:
@@ -19,9 +21,8 @@ class Files:
         data = text.encode()
         name = hashlib.sha256(data).hexdigest()[:32]
         target = self._path(name)
-        if target.is_file():
-            return name
-        write_whole(target, text)
+        if not (target.is_file() and target.read_bytes() == data):
+            write_whole(target, text)  # again, where it is not what it was
         return name
 
     def get(self, name: str) -> str:
@@ -43,17 +44,26 @@ def write_whole(target: Path, text: str) -> None:
     this returns."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".writing-", delete=False) as file:
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=WRITING, delete=False) as file:
             scratch = Path(file.name)
             try:
                 file.write(text.encode())
                 file.flush()
-                os.fsync(file.fileno())
             except OSError:
                 scratch.unlink(missing_ok=True)
                 raise
-        scratch.replace(target)
+        try:
+            become(scratch, target)
+        except OSError:
+            scratch.unlink(missing_ok=True)
+            raise
     except OSError as error:
         raise StoreError(
             f"{target.parent}: cannot write: {error.strerror or error}. What was recorded before is safe."
         ) from error
+
+
+def sweep_writing(folder: Path) -> None:
+    """Remove what a process that was killed had not finished writing; nobody else may be writing there."""
+    for left in folder.rglob(f"{WRITING}*"):
+        left.unlink(missing_ok=True)
