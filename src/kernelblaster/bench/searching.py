@@ -1,6 +1,5 @@
 """One job: load the task, search it in a run of its own, and say what came of it, whatever that is."""
 
-import json
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +21,7 @@ from kernelblaster.models.failures import BadAnswer, BudgetSpent, ModelError
 from kernelblaster.optimize import Optimized, Progress, expert_for, optimize
 from kernelblaster.records import Evaluation, Task
 from kernelblaster.records.outcome import CORRECT
+from kernelblaster.store.events import first_event
 from kernelblaster.store.results import leave_results
 from kernelblaster.store.run import LOG, Run, create_run, open_run, run_folders
 from kernelblaster.store.subject import keep_task, task_of
@@ -85,12 +85,9 @@ def begun_runs(folder: Path) -> dict[str, str]:
     """By job, the run that was begun for it; only the first line of each is read."""
     found: dict[str, str] = {}
     for run in run_folders(folder / "runs"):
-        with (run / LOG).open("rb") as file:
-            line = file.readline().partition(b" ")[2]
-        try:
-            found[json.loads(line)["data"]["job"]] = run.name
-        except (ValueError, KeyError):
-            continue  # killed before its first event was whole: the job gets a new one
+        first = first_event(run / LOG)
+        if first is not None and "job" in first.data:  # else killed before its first event was whole
+            found[first.data["job"]] = run.name
     return found
 
 
