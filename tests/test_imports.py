@@ -7,7 +7,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "kernelblaster"
 LAYERS = [
     {"errors"},
     {"settings"},
-    {"lasting", "processes"},
+    {"lasting", "processes", "scratch"},
     {"cache"},
     {"records"},
     {"ptx"},

@@ -20,6 +20,7 @@ from kernelblaster.cli import (
     tasks,
     verify,
 )
+from kernelblaster.cli.start import prepare
 from kernelblaster.errors import KernelBlasterError
 
 app = typer.Typer(
@@ -48,6 +49,7 @@ app.add_typer(kb.app, name="kb")
 def main() -> None:
     """Errors that a person can act on become one line on standard error and exit code 2."""
     try:
+        prepare()
         app()
     except KernelBlasterError as error:
         console = Console(stderr=True)

@@ -45,7 +45,7 @@ def _built(name: str, sources: Sequence[str], options: Sequence[str]) -> Path:
         digest.update((NATIVE / file).read_bytes())
     target = cache.entry("native", digest.hexdigest()[:32])
     executable = target / name
-    if executable.is_file():
+    if cache.found(target):
         return executable
     with cache.filling(target) as folder:
         command = [tools.nvcc, "-O2", "-std=c++17"]

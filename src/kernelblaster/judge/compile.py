@@ -32,6 +32,7 @@ from kernelblaster.tasks.header import judge_header
 COMPILER_MEMORY_BYTES = 24 << 30
 LOG_CHARACTERS = 4000
 SOURCE = "candidate.cu"
+REPORT = "compilation.json"
 HOST = "host.cpp"  # what of the source the host compiler saw
 KEPT = ("header.h", SOURCE, HOST, PTX, CUBIN, OBJECT)
 FORMAT = 5  # of a cache entry: what its folder holds
@@ -74,9 +75,8 @@ def _build(signature: Signature, title: str, candidate: Candidate, architecture:
     options = flags(architecture, candidate.defines)
     key = json.dumps([FORMAT, candidate.source, header, options, tools.version])
     target = cache.entry("candidate", hashlib.sha256(key.encode()).hexdigest()[:32])
-    report = target / "compilation.json"
-    if report.is_file():
-        compilation = Compilation.model_validate_json(report.read_text())
+    if cache.found(target):
+        compilation = Compilation.model_validate_json((target / REPORT).read_text())
         cached = compilation.model_copy(update={"cached": True})
         return Binary(target / OBJECT, cached)
     with cache.filling(target) as folder:
@@ -114,7 +114,7 @@ def _build(signature: Signature, title: str, candidate: Candidate, architecture:
             compiler=f"nvcc {tools.version}",
             resources=tuple(parse_resources(log)),
         )
-        (folder / "compilation.json").write_text(compilation.model_dump_json())
+        (folder / REPORT).write_text(compilation.model_dump_json())
     return Binary(target / OBJECT, compilation)
 
 

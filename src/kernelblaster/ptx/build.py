@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kernelblaster import cache
+from kernelblaster.cache.contents import is_whole
 from kernelblaster.errors import KernelBlasterError, NoCompiler
 from kernelblaster.processes.leashed import run_leashed
 
@@ -28,9 +29,9 @@ def machine_library() -> Path:
         digest.update(file.read_bytes())
     target = cache.entry("ptx", digest.hexdigest()[:32])
     library = target / "machine.so"
-    if not library.is_file():
+    if not cache.found(target):
         with cache.alone(target):
-            if not library.is_file():
+            if not is_whole(target):
                 with cache.filling(target) as folder:
                     _build(compiler, sources, folder)
     return library

@@ -1,21 +1,40 @@
-"""A folder of content-addressed results that many processes may fill at once."""
+"""A folder of content-addressed results that many processes may fill at once. What it holds can be made
+again: a result that is not what was written counts as none."""
 
 import contextlib
 import fcntl
-import shutil
-import tempfile
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from kernelblaster.cache.contents import is_whole, seal
+from kernelblaster.cache.eviction import evict_sometimes
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.lasting import sync
+from kernelblaster.scratch import Scratch, sweep
 from kernelblaster.settings import settings
 
+SCRATCH = ".scratch-"
 _elsewhere: dict[str, Path] = {}
 
 
 def entry(kind: str, digest: str) -> Path:
-    """The folder of one result; it exists only if the result is complete."""
+    """The folder of one result, by the digest of all that it depends on; see `found`."""
     return _elsewhere.get(kind, settings().cache) / kind / digest[:2] / digest
+
+
+def found(target: Path) -> bool:
+    """Whether the result is there, and is what was written under this digest. One that is not is removed."""
+    if not target.is_dir():
+        return False
+    if not is_whole(target):
+        with alone(target):
+            if not is_whole(target):
+                _discard(target)
+                return False
+    with contextlib.suppress(OSError):
+        os.utime(target)  # when it was used last
+    return True
 
 
 @contextlib.contextmanager
@@ -23,11 +42,11 @@ def afresh(kind: str) -> Iterator[None]:
     """Inside the block, this process finds no results of a kind that were there before it."""
     try:
         settings().cache.mkdir(parents=True, exist_ok=True)
-        folder = tempfile.TemporaryDirectory(prefix=".afresh-", dir=settings().cache)
+        folder = Scratch(settings().cache, SCRATCH)
     except OSError as error:
         raise _cannot_write(settings().cache / kind, error) from error
-    with folder:
-        _elsewhere[kind] = Path(folder.name)
+    with folder as path:
+        _elsewhere[kind] = path
         try:
             yield
         finally:
@@ -53,19 +72,40 @@ def filling(target: Path) -> Iterator[Path]:
     If another process was quicker, its result stands."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=".filling-", dir=target.parent))
+        scratch = Scratch(target.parent.parent, SCRATCH)
     except OSError as error:
         raise _cannot_write(target, error) from error
     try:
-        yield scratch
-        with contextlib.suppress(FileExistsError, OSError):
-            scratch.rename(target)
+        yield scratch.path
+        seal(scratch.path, target)
+        with contextlib.suppress(OSError):
+            scratch.path.rename(target)
+            sync(target.parent)
         if not target.is_dir():
             raise KernelBlasterError(f"{target}: the cache could not be written; see KERNELBLASTER_CACHE.")
     except OSError as error:
         raise _cannot_write(target, error) from error
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.close()
+    evict_sometimes(settings().cache, settings().cache_bytes)
+
+
+def sweep_cache() -> None:
+    """Remove what processes that were killed left unfinished."""
+    cache = settings().cache
+    sweep(cache, SCRATCH)
+    with contextlib.suppress(OSError):
+        for kind in cache.iterdir():
+            sweep(kind, SCRATCH)
+
+
+def _discard(target: Path) -> None:
+    """At once for whoever looks; its files follow."""
+    try:
+        with Scratch(target.parent.parent, SCRATCH) as folder:
+            target.rename(folder / target.name)
+    except OSError as error:
+        raise _cannot_write(target, error) from error
 
 
 def _cannot_write(target: Path, error: OSError) -> KernelBlasterError:
