@@ -34,13 +34,14 @@ class KeptVerdicts:
         return self._judge.profile(task, candidates, depth=depth)
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
-        known = {job: _kept(self._path(*job)) for job in jobs}
-        missing = [job for job in jobs if known[job] is None]
-        judged = self._judge.evaluate_many(missing) if missing else iter(())
-        for job, evaluation in zip(missing, judged, strict=True):
-            known[job] = self._keep(self._path(*job), evaluation)
-        for task, candidate in jobs:
-            kept = known[task, candidate]
+        paths = [self._path(task, candidate) for task, candidate in jobs]
+        known = {path: _kept(path) for path in paths}
+        missing = {path: job for path, job in zip(paths, jobs, strict=True) if known[path] is None}
+        judged = self._judge.evaluate_many(list(missing.values())) if missing else iter(())
+        for path, evaluation in zip(missing, judged, strict=True):
+            known[path] = self._keep(path, evaluation)
+        for path, (task, candidate) in zip(paths, jobs, strict=True):
+            kept = known[path]
             assert kept is not None
             yield kept.model_copy(update={"task": task.name, "candidate": candidate.digest})
 

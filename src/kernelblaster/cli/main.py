@@ -13,6 +13,7 @@ from kernelblaster.cli import (
     evaluate,
     export,
     kb,
+    kb_check,
     optimize,
     profile,
     report,
@@ -43,6 +44,7 @@ app.command("ablate")(ablate.ablate)
 app.command("report")(report.report)
 app.command("export")(export.export)
 app.add_typer(runs.app, name="runs")
+kb.app.command("check")(kb_check.check)
 app.add_typer(kb.app, name="kb")
 
 
