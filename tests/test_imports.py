@@ -5,7 +5,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "kernelblaster"
 LAYERS = [
-    {"errors"},
+    {"errors", "shortage"},
     {"settings"},
     {"lasting", "processes", "scratch"},
     {"cache"},

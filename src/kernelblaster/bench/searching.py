@@ -14,13 +14,23 @@ from kernelblaster.bench.jobs import NOTHING, Job, Result, Spent, Status, result
 from kernelblaster.bench.spending import spent_on_models
 from kernelblaster.bench.starting import copy_knowledge
 from kernelblaster.bench.suite import load_entry
-from kernelblaster.errors import BadTask, DeviceLost, KernelBlasterError, KnowledgeError, StoreError
+from kernelblaster.errors import (
+    BadTask,
+    DeviceLost,
+    KernelBlasterError,
+    KnowledgeError,
+    NoCompiler,
+    NoDevice,
+    Shortage,
+    StoreError,
+)
 from kernelblaster.judge.judge import Judge
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.models.failures import BadAnswer, BudgetSpent, ModelError
 from kernelblaster.optimize import Optimized, Progress, expert_for, optimize
 from kernelblaster.records import Evaluation, Task
 from kernelblaster.records.outcome import CORRECT
+from kernelblaster.shortage import shortage
 from kernelblaster.store.events import first_event
 from kernelblaster.store.results import leave_results
 from kernelblaster.store.run import LOG, Run, create_run, open_run, run_folders
@@ -28,6 +38,9 @@ from kernelblaster.store.subject import keep_task, task_of
 from kernelblaster.strategies.frozen_knowledge import FrozenKnowledge
 from kernelblaster.strategies.strategy import Arrange
 from kernelblaster.strategies.taking import arranged
+
+BROKEN = (DeviceLost, NoDevice, NoCompiler, Shortage, KnowledgeError, StoreError)
+"""Of which no task is to blame."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +82,16 @@ def search(job: Job, judge: Judge, folder: Path, begun: str | None, tell: Tell) 
             start -= max((e.data["seconds"] for e in run.events if e.kind == "batch"), default=0.0)
             found = _searched(job, task, judge, run, knowledge, tell)
             return _result(job, run, found, start)
-    except (DeviceLost, KnowledgeError, StoreError):
+    except BROKEN:
         raise
     except KernelBlasterError as error:
         if isinstance(error, ModelError) and not isinstance(error, BudgetSpent | BadAnswer):
             raise
         return _without(job, status_of(error), str(error), run, start)
     except Exception as error:  # of this program: it is told, and the other tasks go on
+        short = shortage(error)
+        if short is not None:
+            raise Shortage(short) from error
         (folder / "errors").mkdir(exist_ok=True)
         (folder / "errors" / f"{job.file_name}.txt").write_text(traceback.format_exc())
         return _without(job, "failed", f"internal error: {error!r}", run, start)

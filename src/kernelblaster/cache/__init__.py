@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kernelblaster.cache.contents import is_whole, seal
 from kernelblaster.cache.eviction import evict_sometimes
-from kernelblaster.errors import KernelBlasterError
+from kernelblaster.errors import Shortage
 from kernelblaster.lasting import sync
 from kernelblaster.scratch import Scratch, sweep
 from kernelblaster.settings import settings
@@ -82,7 +82,7 @@ def filling(target: Path) -> Iterator[Path]:
             scratch.path.rename(target)
             sync(target.parent)
         if not target.is_dir():
-            raise KernelBlasterError(f"{target}: the cache could not be written; see KERNELBLASTER_CACHE.")
+            raise Shortage(f"{target}: the cache could not be written; see KERNELBLASTER_CACHE.")
     except OSError as error:
         raise _cannot_write(target, error) from error
     finally:
@@ -108,8 +108,8 @@ def _discard(target: Path) -> None:
         raise _cannot_write(target, error) from error
 
 
-def _cannot_write(target: Path, error: OSError) -> KernelBlasterError:
-    return KernelBlasterError(
+def _cannot_write(target: Path, error: OSError) -> Shortage:
+    return Shortage(
         f"{target.parent}: cannot write to the cache: {error.strerror or error}. Free some space, or "
         "set KERNELBLASTER_CACHE to another folder."
     )

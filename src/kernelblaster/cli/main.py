@@ -1,6 +1,7 @@
 """The `kernelblaster` command."""
 
 import sys
+from typing import NoReturn
 
 import typer
 from rich.console import Console
@@ -23,6 +24,7 @@ from kernelblaster.cli import (
 )
 from kernelblaster.cli.start import prepare
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.shortage import shortage
 
 app = typer.Typer(
     help="Make CUDA kernels faster, and judge them: correct or not, faster or not, and why.",
@@ -54,12 +56,21 @@ def main() -> None:
         prepare()
         app()
     except KernelBlasterError as error:
-        console = Console(stderr=True)
-        console.print("[red]error:[/red]", end=" ", highlight=False)
-        console.print(str(error), markup=False, highlight=False, soft_wrap=True)
-        sys.exit(2)
+        _say(str(error))
     except BrokenPipeError:
         sys.exit(141)
+    except (OSError, MemoryError, RuntimeError, ImportError) as error:
+        words = shortage(error)
+        if words is None:
+            raise
+        _say(words)
     except KeyboardInterrupt:
         Console(stderr=True).print("stopped.")
         sys.exit(130)
+
+
+def _say(words: str) -> NoReturn:
+    console = Console(stderr=True)
+    console.print("[red]error:[/red]", end=" ", highlight=False)
+    console.print(words, markup=False, highlight=False, soft_wrap=True)
+    sys.exit(2)

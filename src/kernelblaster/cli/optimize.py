@@ -114,9 +114,10 @@ def optimize(
         try:
             _go(run, loaded, models, json_)
         except KernelBlasterError as error:
-            if discard_unbegun(run):  # there is nothing to go on with
-                raise error.__cause__ or error from None
-            raise
+            if not discard_unbegun(run):
+                raise
+            cause = error.__cause__  # without "go on": there is nothing to go on with
+            raise cause if isinstance(cause, KernelBlasterError) else error from None
 
 
 def resume(

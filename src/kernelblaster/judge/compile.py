@@ -1,9 +1,11 @@
 """From source to a shared object: plain nvcc, no torch headers, cached by all that matters."""
 
+import errno
 import hashlib
 import json
 import os
 import re
+import resource
 import shutil
 import time
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from pathlib import Path
 from kernelblaster import cache
 from kernelblaster.devices.device_code import CUBIN, OBJECT, PTX
 from kernelblaster.devices.toolchain import toolchain
+from kernelblaster.errors import Shortage
 from kernelblaster.judge.screen_binary import screen_binary
 from kernelblaster.judge.screen_host import host_text, screen_host
 from kernelblaster.judge.screen_source import Finding, screen_source
@@ -96,7 +99,7 @@ def _build(signature: Signature, title: str, candidate: Candidate, architecture:
         if code is None:
             return TimedOut(stage="compile", limit_s=limit_s)
         if code != 0:
-            _raise_if_disk_full(log, folder)
+            _raise_if_short(log, folder)
             return CompileFailed(reason=_first_error(log), log=log[:LOG_CHARACTERS])
         for file in folder.glob("*.cubin"):
             file.rename(folder / CUBIN)
@@ -118,9 +121,16 @@ def _build(signature: Signature, title: str, candidate: Candidate, architecture:
     return Binary(target / OBJECT, compilation)
 
 
-def _raise_if_disk_full(log: str, folder: Path) -> None:
+def _raise_if_short(log: str, folder: Path) -> None:
+    """Where the disk is full, or memory is limited from outside, nothing is known of the candidate."""
     if "No space left" in log or shutil.disk_usage(folder).free < 1 << 20:
-        raise OSError(28, "No space left on device")
+        raise OSError(errno.ENOSPC, "No space left on device")
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    limited = most != resource.RLIM_INFINITY and most < COMPILER_MEMORY_BYTES
+    if limited and re.search(r"out of memory|cannot allocate memory|bad_alloc|died due to signal", log, re.I):
+        raise Shortage(
+            f"the compiler may use {most} bytes of memory, which is not enough: allow it more (ulimit -v)."
+        )
 
 
 def _first_error(log: str) -> str:

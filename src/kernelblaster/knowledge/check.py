@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, Table, select, text
 from sqlalchemy.exc import DBAPIError
 
 from kernelblaster.errors import KnowledgeError
@@ -52,7 +52,7 @@ def repair(where: str | Path) -> Path | None:
     return _made_again(database.file, events)
 
 
-def _of(connection: Connection, table: "tables.Table") -> list[str]:
+def _of(connection: Connection, table: Table) -> list[str]:
     found = []
     for row in connection.execute(select(table)):
         try:
