@@ -1,7 +1,6 @@
 """What a bench that was killed leaves, and how the next one goes on with it."""
 
 import fcntl
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,33 +8,22 @@ import pytest
 
 from kernelblaster.bench import starting
 from kernelblaster.bench.bench import Bench
-from kernelblaster.bench.jobs import result_of
+from kernelblaster.bench.jobs import Job, Setup, result_of
+from kernelblaster.bench.searching import search
 from kernelblaster.bench.starting import start_knowledge
-from kernelblaster.bench.working import WORKING, begin_work, taking_part
-from kernelblaster.errors import KernelBlasterError, StoreError
+from kernelblaster.bench.suite import entries_of
+from kernelblaster.bench.verdicts import KeptVerdicts
+from kernelblaster.bench.working import WORKING
+from kernelblaster.errors import KernelBlasterError, NoDevice, Shortage
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
-from kernelblaster.processes.crew import Crew, Line
+from kernelblaster.records import Candidate
 from kernelblaster.store import events
 from kernelblaster.store.run import LOG
+from kernelblaster.strategies.search import Search
+from kernelblaster.tasks.catalog import load_task
 from kernelblaster.testing.made_bench import made_bench
-
-
-def take_part(line: Line, folder: Path) -> None:
-    with taking_part(folder):
-        line.tell("here")
-        for _ in line.jobs():
-            time.sleep(600)
-
-
-def test_the_next_bench_waits_for_processes_of_the_one_before(tmp_path: Path) -> None:
-    crew = Crew(take_part, [(tmp_path,)])
-    assert next(crew.heard(["a long job"])) == "here"
-    with pytest.raises(StoreError, match="still at work on it"):
-        begin_work(tmp_path, limit_s=0.1)
-    crew.kill()
-    with begin_work(tmp_path, limit_s=10.0), taking_part(tmp_path):
-        pass
+from tests.test_optimize import WorldJudge
 
 
 def test_a_bench_holds_the_lock_that_its_processes_share(tmp_path: Path) -> None:
@@ -88,3 +76,28 @@ def test_how_long_it_took_does_not_depend_on_the_time_of_day(
             result = result_of(job, "failed").model_dump(mode="json")
             bench._run.once("result", job.key, lambda found=result: found)  # type: ignore[misc]
         assert bench.pace.seconds == len(plan.jobs)
+
+
+def test_a_verdict_that_is_not_what_was_kept_is_judged_again(tmp_path: Path) -> None:
+    judge = WorldJudge()
+    kept = KeptVerdicts(judge, tmp_path)  # type: ignore[arg-type]
+    task, candidate = load_task("core/level1/gelu"), Candidate(source="first")
+    (first,) = kept.evaluate_many([(task, candidate)])
+    assert list(kept.evaluate_many([(task, candidate)])) == [first] and len(judge.judged) == 1
+    (file,) = tmp_path.rglob("*.json")
+    file.write_bytes(file.read_bytes().replace(b"0.99", b"0.95"))
+    assert list(kept.evaluate_many([(task, candidate)])) == [first] and len(judge.judged) == 2
+    assert list(kept.evaluate_many([(task, candidate)])) == [first] and len(judge.judged) == 2
+
+
+@pytest.mark.parametrize("error", [MemoryError(), Shortage("the cache is full"), NoDevice("no sandbox")])
+def test_what_the_machine_lacks_is_no_result_of_a_task(tmp_path: Path, error: Exception) -> None:
+    class Short:
+        def prepare(self, task: object) -> None:
+            raise error
+
+    setup = Setup(device="emulated", gpu="h200", search=Search(), knowledge=str(tmp_path / "kb.db"))
+    (entry,) = entries_of(["core/level1/gelu"])
+    job = Job(arm="a", entry=entry, seed=0, setup=setup)
+    with pytest.raises((Shortage, NoDevice)):
+        search(job, Short(), tmp_path, None, lambda news: None)  # type: ignore[arg-type]
