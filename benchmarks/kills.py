@@ -50,7 +50,7 @@ class Trial:
 
     def begin(self) -> "subprocess.Popen[str]":
         (self.folder / "cache").mkdir(parents=True)
-        for built in ("ptx", "worker"):
+        for built in ("ptx", "native"):
             shared = settings().cache / built
             shared.mkdir(parents=True, exist_ok=True)
             (self.folder / "cache" / built).symlink_to(shared)

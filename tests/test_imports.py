@@ -5,10 +5,11 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "kernelblaster"
 LAYERS = [
-    {"errors", "plain_text"},
+    {"errors", "plain_text", "shortage"},
     {"settings"},
     {"keeper"},
     {"strict_json"},
+    {"lasting", "processes", "scratch"},
     {"cache"},
     {"records"},
     {"ptx"},

@@ -21,6 +21,10 @@ class DeviceLost(KernelBlasterError):
     """The GPU, its driver or the harness failed; nothing is known about the candidate."""
 
 
+class Shortage(KernelBlasterError):
+    """This machine lacks something: space, memory, permission. Nothing is known about the task."""
+
+
 class KnowledgeError(KernelBlasterError):
     """A knowledge base or a document that cannot be read, or cannot be written."""
 

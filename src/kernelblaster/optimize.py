@@ -343,7 +343,7 @@ class _Session:
                 if is_recipe(step.technique) and timing is not None:
                     about |= {"result": reach(timing), "before": ()}
                 change = Observed.model_validate(about)
-                uid = f"{self._run.name}/{step.parent}/{step.child}/{step.technique}"
+                uid = f"{self._run.id}/{step.parent}/{step.child}/{step.technique}"
                 seen.append((change, self._provenance(step), sha256(uid.encode()).hexdigest()))
         self._knowledge.take_over(seen)
         return {"steps": [step.model_dump(mode="json") for step in steps]}
@@ -361,7 +361,7 @@ class _Session:
         record = self._run.once("update", str(iteration), lambda: self._found(found))
         self._knowledge.take_over(
             [
-                (change, self._provenance(), f"{self._run.name}/update/{iteration}/{number}")
+                (change, self._provenance(), f"{self._run.id}/update/{iteration}/{number}")
                 for number, change in enumerate(_changes.validate_python(record["changes"]))
             ]
         )

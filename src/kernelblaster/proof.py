@@ -11,7 +11,6 @@ values at the same sizes can be drawn elsewhere.
 import hashlib
 import json
 import platform
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -27,6 +26,7 @@ from kernelblaster.judge.judge import Judge
 from kernelblaster.records import Candidate, Evaluation, Task
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.records.record import Record
+from kernelblaster.scratch import Scratch
 from kernelblaster.strict_json import Unreadable, first_problem, read_json
 from kernelblaster.tasks.catalog import load_task
 from kernelblaster.verify import speedups_meet
@@ -114,8 +114,8 @@ def repeat(proof: Proof, judge: Judge) -> Repeated:
     if seed is None:
         raise KernelBlasterError("the proof names no seed, so nothing can be repeated.")
     candidate = Candidate(source=proof.candidate_source, defines=proof.candidate_defines)
-    with tempfile.TemporaryDirectory(prefix="kernelblaster-proof-") as folder:
-        file = Path(folder) / f"task{proof.task_suffix}"
+    with Scratch() as folder:
+        file = folder / f"task{proof.task_suffix}"
         file.write_text(proof.task_source)
         task = load_task(str(file)).model_copy(update={"name": proof.task_name})
         if task.digest != proof.task_digest:

@@ -22,7 +22,7 @@ FOR_COMPILERS = (
     *("CPLUS_INCLUDE_PATH", "CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX", "NVCC_CCBIN"),
     *("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"),
 )
-LONGEST_S = 1e6
+LONGEST = 1e6
 KEEPER = "KERNELBLASTER_KEEPER"  # set for the processes of a command whose keys are kept apart
 
 
@@ -31,11 +31,12 @@ class Settings:
     """Where things are and how long they may take. Times are in seconds.
 
     Each can be set by an environment variable: KERNELBLASTER_CACHE (what can be made again),
-    KERNELBLASTER_DATA (runs and the knowledge base), KERNELBLASTER_NVCC, KERNELBLASTER_CALL_LIMIT,
-    KERNELBLASTER_COMPILE_LIMIT.
+    KERNELBLASTER_CACHE_GB (how much of that is kept), KERNELBLASTER_DATA (runs and the knowledge base),
+    KERNELBLASTER_NVCC, KERNELBLASTER_CALL_LIMIT, KERNELBLASTER_COMPILE_LIMIT.
     """
 
     cache: Path
+    cache_bytes: int
     data: Path
     nvcc: str | None
     ncu: str | None
@@ -51,24 +52,25 @@ def settings() -> Settings:
     share = Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local" / "share")) / "kernelblaster"
     return Settings(
         cache=Path(cache) if cache else default,
+        cache_bytes=int(1e9 * _number("KERNELBLASTER_CACHE_GB", 5.0)),
         data=Path(data) if data else share,
         nvcc=os.environ.get("KERNELBLASTER_NVCC") or _tool("nvcc") or _wheel_nvcc(),
         ncu=_tool("ncu"),
         sanitizer=_tool("compute-sanitizer"),
-        call_limit_s=_seconds("KERNELBLASTER_CALL_LIMIT", 10),
-        compile_limit_s=_seconds("KERNELBLASTER_COMPILE_LIMIT", 120),
+        call_limit_s=_number("KERNELBLASTER_CALL_LIMIT", 10.0),
+        compile_limit_s=_number("KERNELBLASTER_COMPILE_LIMIT", 120.0),
     )
 
 
-def _seconds(name: str, default: float) -> float:
-    text = os.environ.get(name) or str(default)
+def _number(name: str, otherwise: float) -> float:
+    given = os.environ.get(name, "")
     try:
-        seconds = float(text)
+        number = float(given) if given else otherwise
     except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < LONGEST_S:
-        raise KernelBlasterError(f"{name}: {text!r} is no number of seconds.")
-    return seconds
+        number = math.nan
+    if not 0 < number < LONGEST:
+        raise KernelBlasterError(f"{name}={given}: give a positive number.")
+    return number
 
 
 def visible_device() -> str:

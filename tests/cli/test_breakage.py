@@ -5,6 +5,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -250,9 +251,20 @@ def test_a_damaged_knowledge_base_is_said_and_left_as_it_is(
     found = said(here.optimize(), KnowledgeError)
     assert "damaged" in found and "restore a copy" in found
     assert file.read_bytes() == damage(good)
+    assert "resume" not in found and len(list((here.folder / "runs").iterdir())) == 1  # nothing was begun
     file.write_bytes(good)
-    latest = max((here.folder / "runs").iterdir())
-    assert here.command("resume", latest.name).exit_code == 0
+    assert here.optimize().exit_code == 0
+
+
+def test_a_run_that_was_copied_teaches_once(here: Here, whole: Any) -> None:
+    here.trouble = [{8: lost}, {8: lost}]
+    said(here.optimize(), DeviceLost)
+    first = here.run
+    shutil.copytree(first, first.parent / "copy")
+    for name in (first.name, "copy"):
+        assert here.command("resume", name).exit_code == 0
+    shutil.rmtree(first.parent / "copy")
+    assert here.result() == whole
 
 
 def test_a_database_of_something_else_is_refused_and_left_as_it_is(here: Here) -> None:

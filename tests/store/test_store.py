@@ -3,10 +3,12 @@
 import errno
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -138,3 +140,86 @@ def test_runs_are_found_by_the_beginning_of_their_name(tmp_path: Path) -> None:
         open_run(tmp_path, "nothing")
     with pytest.raises(StoreError):
         EventLog(tmp_path / "missing", writing=False)
+
+
+def test_every_flip_of_a_bit_is_found_in_whichever_line(tmp_path: Path) -> None:
+    """Also in the last one, and in the ends of lines."""
+    with create_run(tmp_path, task="t") as run:
+        for number in range(3):
+            run.append("one", value=number)
+        log, events = run.folder / LOG, list(run.events)
+    good = log.read_bytes()
+    rng = random.Random(1)
+    for place in [*rng.sample(range(len(good)), 150), len(good) - 1, good.index(b"\n")]:
+        flipped = good[place] ^ (1 << rng.randrange(8))
+        log.write_bytes(good[:place] + bytes([flipped]) + good[place + 1 :])
+        number = good[:place].count(b"\n") + 1
+        with pytest.raises(StoreError, match=rf"line {number} is damaged|has format"):
+            open_run(tmp_path, run.name)
+    log.write_bytes(good)
+    with open_run(tmp_path, run.name) as again:
+        assert again.events == events
+
+
+def test_lines_that_changed_places_or_are_missing_are_found(tmp_path: Path) -> None:
+    with create_run(tmp_path) as run, create_run(tmp_path) as other:
+        for one in (run, other):
+            one.append("one", value=1)
+            one.append("two", value=2)
+    log = run.folder / LOG
+    mine, theirs = log.read_bytes().splitlines(True), (other.folder / LOG).read_bytes().splitlines(True)
+    for damaged in ([mine[0], theirs[1], mine[2]], [mine[0], mine[2]], [mine[0], mine[1], mine[1]]):
+        log.write_bytes(b"".join(damaged))
+        with pytest.raises(StoreError, match=r"line [23] is damaged"):
+            open_run(tmp_path, run.name)
+
+
+def test_a_line_that_was_cut_off_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with create_run(tmp_path) as run:
+        run.append("one", value=1)
+        (run.folder / "files").mkdir()
+        (run.folder / "files" / ".writing-x").write_text("half")
+    os.truncate(run.folder / LOG, (run.folder / LOG).stat().st_size - 9)
+    with open_run(tmp_path, run.name, writing=True) as again:
+        assert len(again.events) == 1
+    assert "the last line was cut off while it was written; it is dropped" in caplog.text
+    assert not list(run.folder.rglob(".writing-*"))
+
+
+def test_runs_of_earlier_versions_are_read_and_gone_on_with(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    texts = [b'{"number":%d,"at":5.0,"kind":"k","key":"","data":{"n":%d}}' % (n, n) for n in range(2)]
+    old = b"".join(b"%08x %s\n" % (zlib.crc32(text), text) for text in texts)
+    (tmp_path / "old" / LOG).write_bytes(old)
+    with open_run(tmp_path, "old", writing=True) as run:
+        assert [event.data["n"] for event in run.events] == [0, 1] and run.id == "old"
+        run.append("k", n=2)
+    with open_run(tmp_path, "old") as run:
+        assert [event.data["n"] for event in run.events] == [0, 1, 2]
+    (tmp_path / "old" / LOG).write_bytes(
+        (tmp_path / "old" / LOG).read_bytes().replace(old, old[:9] + old[10:])
+    )
+    with pytest.raises(StoreError, match="line 1 is damaged"):
+        open_run(tmp_path, "old")
+
+
+def test_runs_of_later_versions_say_so(tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / LOG).write_text('{"format":3,"hello":"there"}\n{"other":1}\n')
+    with pytest.raises(StoreError, match=r"has format 3, .* reads up to format 2; install a later one"):
+        open_run(tmp_path, "new")
+
+
+def test_a_copy_is_the_same_run_and_two_runs_are_not(tmp_path: Path) -> None:
+    with create_run(tmp_path) as one, create_run(tmp_path) as other:
+        assert one.id != other.id
+    shutil.copytree(one.folder, tmp_path / "copy")
+    with open_run(tmp_path, "copy") as copy:
+        assert copy.id == one.id and copy.name != one.name
+
+
+def test_a_text_that_was_damaged_is_kept_again(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    name = files.put("a kernel")
+    next(tmp_path.rglob(name)).write_text("a kernal")
+    assert files.put("a kernel") == name and files.get(name) == "a kernel"

@@ -20,7 +20,6 @@ from kernelblaster.bench.studies import Arm, Start, Study, studies_named
 from kernelblaster.bench.suite import Entry
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.records.record import Record
-from kernelblaster.store.run import LOG
 
 TRAINING = "training"
 KIND = "ablation"
@@ -62,7 +61,7 @@ class Ablation(Kept):
     @staticmethod
     def open(folder: Path, plan: AblationPlan | None = None) -> "Ablation":
         """The one in a folder, to go on with; a new one where there is none."""
-        if (folder / LOG).is_file():
+        if is_ablation(folder):
             ablation = Ablation(folder, writing=True)
             if plan is not None and plan != ablation.plan:
                 ablation.close()
@@ -88,7 +87,7 @@ class Ablation(Kept):
 
     def run(self, workers: int, seconds: float | None = None, tell: Tell = lambda news: None) -> None:
         """Train, then search what was not searched yet; nothing new is begun after so many seconds."""
-        until = None if seconds is None else time.time() + seconds
+        until = None if seconds is None else time.monotonic() + seconds
         pool = Pool(self.folder, workers, until, self.folder / "verdicts")
         start_knowledge(EMPTY, self._known("empty"))
         start_knowledge(SEED, self._known("seed"))

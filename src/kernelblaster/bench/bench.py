@@ -145,7 +145,7 @@ class Bench(Kept):
     ) -> None:
         """Search what was not searched yet, then measure what was not measured yet. Nothing new is begun
         after so many seconds."""
-        until = None if seconds is None else time.time() + seconds
+        until = None if seconds is None else time.monotonic() + seconds
         start_knowledge(self.plan.start, self.folder / KNOWLEDGE)
         done = self._results()
         jobs = [self._placed(job) for job in self.plan.jobs if job.key not in done]
@@ -167,14 +167,14 @@ class Bench(Kept):
     def _measure(self, workers: int, until: float | None, tell: Callable[[Measured], None]) -> None:
         known = self._measurements()
         waiting = [r for r in self._results().values() if r.status == "valid" and r.job not in known]
-        if not waiting or (until is not None and time.time() > until):
+        if not waiting or (until is not None and time.monotonic() > until):
             return
         warm([(self.folder / "runs", r.run) for r in waiting if r.run], self.plan.baselines, workers)
         lost = 0
         while waiting:
             try:
                 with Measuring(self.plan.jobs[0], self.plan.baselines) as measuring:
-                    while waiting and (until is None or time.time() < until):
+                    while waiting and (until is None or time.monotonic() < until):
                         for one in measuring.measure(self.folder, waiting[0]):
                             self._run.once("measured", f"{one.job} {one.baseline}", _dumped(one))
                             tell(one)
@@ -213,10 +213,11 @@ class Bench(Kept):
         busy: Counter[str] = Counter()
         seconds = known = mark = 0.0
         for event in self._run.events:
+            after = event.at if event.after is None else event.after  # earlier versions had one clock
             if event.kind == "result":
-                seconds += event.at - mark
-            if event.kind in ("created", "searching", "result"):
-                mark = event.at
+                seconds += max(0.0, after - mark)
+            if event.kind in ("searching", "result"):
+                mark = after
             if event.kind == "pace":
                 busy.update(event.data["busy"])
                 known += event.data["seconds"]

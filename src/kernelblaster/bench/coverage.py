@@ -1,10 +1,6 @@
 """Which tasks a study can be about: those that a policy covers, and what is wrong with the others."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from functools import partial
-from multiprocessing import get_context
 
 from kernelblaster.bench.jobs import Setup, Status
 from kernelblaster.bench.suite import Entry, load_entry
@@ -12,6 +8,7 @@ from kernelblaster.errors import BadTask, KernelBlasterError
 from kernelblaster.policies.expert.graph import UncoveredOperators
 from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.expert.unify import NotUniform
+from kernelblaster.processes.crew import Line, work_off
 from kernelblaster.records.record import Record
 from kernelblaster.tasks.fitness import fitness_of
 
@@ -29,16 +26,13 @@ def covered(
     entries: Sequence[Entry], setup: Setup, workers: int, tell: Callable[[int], None] = lambda done: None
 ) -> tuple[list[Entry], list[LeftOut]]:
     """The tasks that can be searched so, and the others. `tell` hears how many were looked at."""
-    kept: list[Entry] = []
-    left_out: list[LeftOut] = []
-    refusals = zip(entries, _refusals(entries, setup, workers), strict=True)
-    for done, (entry, refused) in enumerate(refusals, 1):
-        if refused is None:
-            kept.append(entry)
-        else:
-            left_out.append(refused)
-        tell(done)
-    return kept, left_out
+    refused: dict[int, LeftOut | None] = {}
+    for number, found in _refusals(entries, setup, workers):
+        refused[number] = found
+        tell(len(refused))
+    kept = [entry for number, entry in enumerate(entries) if refused[number] is None]
+    left_out = (refused[number] for number in range(len(entries)))
+    return kept, [one for one in left_out if one is not None]
 
 
 def refusal(entry: Entry, setup: Setup) -> LeftOut | None:
@@ -68,15 +62,19 @@ def status_of(error: KernelBlasterError) -> Status:
     return "unfit" if isinstance(error, BadTask) else "failed"
 
 
-def _refusals(entries: Sequence[Entry], setup: Setup, workers: int) -> Iterator[LeftOut | None]:
-    look = partial(refusal, setup=setup)
+def _refusals(entries: Sequence[Entry], setup: Setup, workers: int) -> Iterator[tuple[int, LeftOut | None]]:
+    """By the number of the entry, in any order."""
     if workers == 1:
-        yield from map(look, entries)
+        yield from ((number, refusal(entry, setup)) for number, entry in enumerate(entries))
         return
     try:
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            yield from pool.map(look, entries)
-    except BrokenProcessPool as error:
+        yield from work_off(_look, (setup,), list(enumerate(entries)), workers)
+    except ChildProcessError as error:
         raise KernelBlasterError(
             "a process that looked at the tasks was killed; where memory is short, use fewer --workers."
         ) from error
+
+
+def _look(line: Line, setup: Setup) -> None:
+    for number, entry in line.jobs():
+        line.tell((number, refusal(entry, setup)))

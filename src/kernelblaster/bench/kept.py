@@ -1,11 +1,12 @@
 """Work over many tasks that is kept in a folder, event by event, and gone on with where it was."""
 
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from kernelblaster.bench.searching import News, Tell
+from kernelblaster.bench.working import begin_work
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.store.run import LOG, Run
+from kernelblaster.store.run import LOG, Run, begin_run
 
 
 class Kept:
@@ -19,8 +20,17 @@ class Kept:
             self._run.close()
             raise KernelBlasterError(f"{folder}: is no {title}.")
         self._begun_with: Any = created[kind]
+        self._working: IO[str] | None = None
+        if writing:
+            try:
+                self._working = begin_work(folder)
+            except BaseException:
+                self._run.close()
+                raise
 
     def close(self) -> None:
+        if self._working is not None:
+            self._working.close()
         self._run.close()
 
     def __enter__(self) -> Self:
@@ -40,10 +50,7 @@ class Kept:
 
 
 def begin(folder: Path, kind: str, plan: dict[str, Any]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / LOG).touch()
-    with Run(folder, writing=True) as run:
-        run.append("created", **{kind: plan})
+    begin_run(folder, **{kind: plan}).close()
 
 
 def holds(folder: Path, kind: str) -> bool:

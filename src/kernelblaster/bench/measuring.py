@@ -6,9 +6,7 @@ judged beside eager PyTorch too, and the quotient of the two speedups is what wa
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, closing
-from multiprocessing import get_context
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 from kernelblaster.api import open_device
@@ -17,6 +15,7 @@ from kernelblaster.devices.device import Device
 from kernelblaster.errors import DeviceLost
 from kernelblaster.judge.baseline import BaselineName
 from kernelblaster.judge.judge import Judge, Options
+from kernelblaster.processes.crew import Line, work_off
 from kernelblaster.records import Candidate, Evaluation, Task
 from kernelblaster.records.outcome import CORRECT, Speedup
 from kernelblaster.store.history import History
@@ -123,16 +122,20 @@ def warm(jobs: Sequence[tuple[Path, str]], names: Sequence[BaselineName], worker
     disk. `jobs` are runs by their folders and names. What cannot be compiled shows when it is measured."""
     wanted = [(folder, run, name) for folder, run in jobs for name in names if name in COMPILED]
     if wanted:
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            list(pool.map(_warmed, wanted))
+        with suppress(ChildProcessError):
+            list(work_off(_warm, (), wanted, workers))
 
 
-def _warmed(what: tuple[Path, str, BaselineName]) -> bool:
+def _warm(line: Line) -> None:
+    for what in line.jobs():
+        line.tell(_warmed(*what))
+
+
+def _warmed(folder: Path, name: str, baseline: BaselineName) -> bool:
     import torch
 
     from kernelblaster.tasks.reference import open_reference
 
-    folder, name, baseline = what
     try:
         with open_run(folder, name) as run:
             task = task_of(run)

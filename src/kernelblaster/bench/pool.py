@@ -1,16 +1,12 @@
 """Many searches side by side. On a GPU one process owns the device, and the others, which think and
 have their candidates compiled, ask it; the emulated device is cheap, so each process has its own."""
 
-import multiprocessing
 import os
-import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from queue import Empty
 from threading import Thread
 from typing import Any
 
@@ -18,18 +14,19 @@ from kernelblaster.api import open_searching
 from kernelblaster.bench.jobs import Job
 from kernelblaster.bench.searching import News, Tell, begun_runs, search
 from kernelblaster.bench.verdicts import KeptVerdicts
+from kernelblaster.bench.working import taking_part
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.judge import Judge
 from kernelblaster.judge.shared import JudgeServer, SharedJudge
+from kernelblaster.processes.crew import Crew, Line
 from kernelblaster.strategies.taking import check_models
 
 RESTARTS = 2  # of a device that was lost
-_context = multiprocessing.get_context("spawn")
 
 
 @dataclass(frozen=True)
 class Pool:
-    """`workers` processes that search; nothing new is started after `until` (seconds since 1970). Where
+    """`workers` processes that search; nothing new is started after `until` (by `time.monotonic`). Where
     `verdicts` are kept in a folder, what several searches ask for is judged once."""
 
     folder: Path
@@ -39,7 +36,7 @@ class Pool:
 
     @property
     def over(self) -> bool:
-        return self.until is not None and time.time() > self.until
+        return self.until is not None and time.monotonic() > self.until
 
 
 def default_workers(device: str) -> int:
@@ -133,51 +130,49 @@ def side_by_side(
 ) -> None:
     """Start the processes and listen to them while `serve` goes on; `connect` gives each its judge, or
     nothing where each opens its own."""
-    waiting: Any = _context.Queue()
-    news: Any = _context.Queue()
-    for job in jobs:
-        waiting.put(job)
-    processes = []
-    for _ in range(min(pool.workers, len(jobs))):
-        waiting.put(None)
-        arguments = (connect(), waiting, news, pool, dict(begun))
-        processes.append(_context.Process(target=_work, args=arguments, daemon=True))
-    for process in processes:
-        process.start()
-    listener = Thread(target=_listen, args=(news, processes, tell), daemon=True)
+    arguments = [(connect(), pool, dict(begun)) for _ in range(min(pool.workers, len(jobs)))]
+    crew = Crew(_work, arguments)
+    wrong: list[BaseException] = []
+
+    def listen() -> None:
+        try:
+            for news in crew.heard(_in_time(jobs, pool)):
+                tell(news)
+        except BaseException as error:  # a full disk, for example: told by the first thread, below
+            wrong.append(error)
+            crew.kill()
+
+    listener = Thread(target=listen, daemon=True)
     listener.start()
     try:
         serve()
         listener.join()
     except BaseException:  # Ctrl-C or a lost device: what they recorded is kept, the rest is done anew
-        for process in processes:
-            process.terminate()
+        crew.kill()
         raise
-    if any(process.exitcode for process in processes):
-        codes = ", ".join(str(process.exitcode) for process in processes if process.exitcode)
+    if wrong:
+        raise wrong[0]
+    if crew.failures:
+        codes = ", ".join(map(str, crew.failures))
         tell(News("lost", "", words=f"searching processes ended with code {codes}"))
 
 
-def _listen(news: Any, processes: Sequence[BaseProcess], tell: Tell) -> None:
-    """Passes on what the processes say, until the last one has ended and all was heard."""
-    while True:
-        alive = any(process.is_alive() for process in processes)
-        try:
-            tell(news.get(timeout=0.2))
-        except Empty:
-            if not alive:
-                return
+def _in_time(jobs: Sequence[Job], pool: Pool) -> Iterator[Job]:
+    """As they are asked for, until the time is over."""
+    for job in jobs:
+        if pool.over:
+            return
+        yield job
 
 
-def _work(given: SharedJudge | None, waiting: Any, news: Any, pool: Pool, begun: Mapping[str, str]) -> None:
-    """One process: a job after another. Only the first process hears Ctrl-C, and ends the others."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _work(line: Line, given: SharedJudge | None, pool: Pool, begun: Mapping[str, str]) -> None:
+    """One process: a job after another."""
     try:
-        with Judges(pool, given) as judges:
-            while not pool.over and (job := waiting.get()) is not None:
-                news.put(_ended(job, judges.of(job), pool, begun, news.put))
+        with taking_part(pool.folder), Judges(pool, given) as judges:
+            for job in line.jobs():
+                line.tell(_ended(job, judges.of(job), pool, begun, line.tell))
     except KernelBlasterError as error:
-        news.put(News("lost", "", words=str(error)))
+        line.tell(News("lost", "", words=str(error)))
     finally:
         if given is not None:
             given.close()

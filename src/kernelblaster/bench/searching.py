@@ -1,6 +1,5 @@
 """One job: load the task, search it in a run of its own, and say what came of it, whatever that is."""
 
-import json
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -15,19 +14,33 @@ from kernelblaster.bench.jobs import NOTHING, Job, Result, Spent, Status, result
 from kernelblaster.bench.spending import spent_on_models
 from kernelblaster.bench.starting import copy_knowledge
 from kernelblaster.bench.suite import load_entry
-from kernelblaster.errors import BadTask, DeviceLost, KernelBlasterError, KnowledgeError, StoreError
+from kernelblaster.errors import (
+    BadTask,
+    DeviceLost,
+    KernelBlasterError,
+    KnowledgeError,
+    NoCompiler,
+    NoDevice,
+    Shortage,
+    StoreError,
+)
 from kernelblaster.judge.judge import Judge
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.models.failures import BadAnswer, BudgetSpent, ModelError
 from kernelblaster.optimize import Optimized, Progress, expert_for, optimize
 from kernelblaster.records import Evaluation, Task
 from kernelblaster.records.outcome import CORRECT
+from kernelblaster.shortage import shortage
+from kernelblaster.store.events import first_event
 from kernelblaster.store.results import leave_results
 from kernelblaster.store.run import LOG, Run, create_run, open_run, run_folders
 from kernelblaster.store.subject import keep_task, task_of
 from kernelblaster.strategies.frozen_knowledge import FrozenKnowledge
 from kernelblaster.strategies.strategy import Arrange
 from kernelblaster.strategies.taking import arranged
+
+BROKEN = (DeviceLost, NoDevice, NoCompiler, Shortage, KnowledgeError, StoreError)
+"""Of which no task is to blame."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +82,16 @@ def search(job: Job, judge: Judge, folder: Path, begun: str | None, tell: Tell) 
             start -= max((e.data["seconds"] for e in run.events if e.kind == "batch"), default=0.0)
             found = _searched(job, task, judge, run, knowledge, tell)
             return _result(job, run, found, start)
-    except (DeviceLost, KnowledgeError, StoreError):
+    except BROKEN:
         raise
     except KernelBlasterError as error:
         if isinstance(error, ModelError) and not isinstance(error, BudgetSpent | BadAnswer):
             raise
         return _without(job, status_of(error), str(error), run, start)
     except (Exception, SystemExit) as error:  # of this program: it is told, and the other tasks go on
+        short = shortage(error)
+        if short is not None:
+            raise Shortage(short) from error
         (folder / "errors").mkdir(exist_ok=True)
         (folder / "errors" / f"{job.file_name}.txt").write_text(traceback.format_exc())
         return _without(job, "failed", f"internal error: {error!r}", run, start)
@@ -85,12 +101,9 @@ def begun_runs(folder: Path) -> dict[str, str]:
     """By job, the run that was begun for it; only the first line of each is read."""
     found: dict[str, str] = {}
     for run in run_folders(folder / "runs"):
-        with (run / LOG).open("rb") as file:
-            line = file.readline().partition(b" ")[2]
-        try:
-            found[json.loads(line)["data"]["job"]] = run.name
-        except (ValueError, KeyError):
-            continue  # killed before its first event was whole: the job gets a new one
+        first = first_event(run / LOG)
+        if first is not None and "job" in first.data:  # else killed before its first event was whole
+            found[first.data["job"]] = run.name
     return found
 
 

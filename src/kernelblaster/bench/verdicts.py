@@ -1,6 +1,7 @@
 """Verdicts that are kept, so that what several searches ask for is judged once."""
 
-import os
+import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -9,6 +10,9 @@ from kernelblaster.judge.shared import SharedJudge
 from kernelblaster.records import Candidate, Evaluation, Fitness, Floor, Profile, Task
 from kernelblaster.records.outcome import Outcome
 from kernelblaster.records.profile import Depth
+from kernelblaster.store.files import write_whole
+
+_WRITTEN = re.compile(r'\{"sum":"([0-9a-f]{16})","evaluation":(\{.*\})\}\n')
 
 
 class KeptVerdicts:
@@ -30,20 +34,38 @@ class KeptVerdicts:
         return self._judge.profile(task, candidates, depth=depth)
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
-        missing = [(task, one) for task, one in jobs if not self._path(task, one).is_file()]
-        judged = self._judge.evaluate_many(missing) if missing else iter(())
-        for (task, candidate), evaluation in zip(missing, judged, strict=True):
-            self._keep(self._path(task, candidate), evaluation)
-        for task, candidate in jobs:
-            kept = Evaluation.model_validate_json(self._path(task, candidate).read_text())
+        paths = [self._path(task, candidate) for task, candidate in jobs]
+        known = {path: _kept(path) for path in paths}
+        missing = {path: job for path, job in zip(paths, jobs, strict=True) if known[path] is None}
+        judged = self._judge.evaluate_many(list(missing.values())) if missing else iter(())
+        for path, evaluation in zip(missing, judged, strict=True):
+            known[path] = self._keep(path, evaluation)
+        for path, (task, candidate) in zip(paths, jobs, strict=True):
+            kept = known[path]
+            assert kept is not None
             yield kept.model_copy(update={"task": task.name, "candidate": candidate.digest})
 
     def _path(self, task: Task, candidate: Candidate) -> Path:
         return self._folder / self.device.spec.name / task.digest / f"{candidate.code}.json"
 
-    def _keep(self, path: Path, evaluation: Evaluation) -> None:
-        """Whole or not at all: other processes may look at the same time."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = path.with_suffix(f".{os.getpid()}")
-        scratch.write_text(evaluation.model_dump_json())
-        scratch.replace(path)
+    def _keep(self, path: Path, evaluation: Evaluation) -> Evaluation:
+        """The verdict that stands: another process may have been quicker."""
+        text = evaluation.model_dump_json()
+        earlier = _kept(path)
+        if earlier is not None:
+            return earlier
+        write_whole(path, f'{{"sum":"{_sum(text)}","evaluation":{text}}}\n')
+        return Evaluation.model_validate_json(text)
+
+
+def _kept(path: Path) -> Evaluation | None:
+    """None too where the file is not what was written: then it is judged again."""
+    try:
+        found = _WRITTEN.fullmatch(path.read_text())
+    except (OSError, UnicodeDecodeError):
+        return None
+    return Evaluation.model_validate_json(found[2]) if found and _sum(found[2]) == found[1] else None
+
+
+def _sum(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

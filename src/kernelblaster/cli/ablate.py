@@ -15,7 +15,6 @@ from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions, Sea
 from kernelblaster.cli.progress import overseeing
 from kernelblaster.cli.show import out
 from kernelblaster.cli.with_model import ModelOptions, choice_of, print_estimates
-from kernelblaster.devices.emulated import DEFAULT_GPU
 from kernelblaster.errors import BadTask, KernelBlasterError
 from kernelblaster.settings import settings
 from kernelblaster.strategies.search import Search
@@ -83,6 +82,7 @@ def ablate(
     from kernelblaster.bench.ablation import Ablation, AblationPlan, studies_for
     from kernelblaster.bench.jobs import Setup
     from kernelblaster.bench.pool import default_workers
+    from kernelblaster.devices.emulated import DEFAULT_GPU
 
     plan = None
     if suites:

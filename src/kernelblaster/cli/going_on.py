@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import typer
 
 from kernelblaster.cli.terminal import Terminal
-from kernelblaster.errors import DeviceLost, KnowledgeError, NoDevice, StoreError
+from kernelblaster.errors import DeviceLost, KnowledgeError, NoDevice, Shortage, StoreError
 from kernelblaster.models.failures import ModelError
 
 
@@ -16,7 +16,7 @@ def going_on(how: str, kept: str = "what was done is kept") -> Iterator[None]:
     how = f"Go on with: kernelblaster {how}"
     try:
         yield
-    except (DeviceLost, NoDevice, KnowledgeError, StoreError) as error:
+    except (DeviceLost, NoDevice, Shortage, KnowledgeError, StoreError) as error:
         raise type(error)(f"{error} {how}") from error
     except ModelError as error:
         raise ModelError(f"{error} {how}") from error

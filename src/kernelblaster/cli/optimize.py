@@ -28,7 +28,7 @@ from kernelblaster.cli.with_model import (
     print_bill,
     print_estimate,
 )
-from kernelblaster.errors import DeviceLost, KnowledgeError, NoDevice
+from kernelblaster.errors import DeviceLost, KernelBlasterError, KnowledgeError, NoDevice, StoreError
 from kernelblaster.knowledge.address import is_url, lacks_password, opened, shown
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
@@ -37,7 +37,7 @@ from kernelblaster.records.outcome import CORRECT
 from kernelblaster.settings import settings
 from kernelblaster.store.files import write_whole
 from kernelblaster.store.results import leave_results
-from kernelblaster.store.run import Run, create_run, open_run
+from kernelblaster.store.run import Run, create_run, discard_unbegun, open_run
 from kernelblaster.store.subject import keep_task, task_of
 from kernelblaster.strategies.frozen_knowledge import FrozenKnowledge
 from kernelblaster.strategies.search import Search
@@ -116,7 +116,13 @@ def optimize(
         about["models"] = models.model_dump(mode="json")
         print_estimate(expected(models, search))
     with create_run(runs_folder(runs), **about) as run:
-        _go(run, loaded, models, where, json_)
+        try:
+            _go(run, loaded, models, where, json_)
+        except KernelBlasterError as error:
+            if not discard_unbegun(run):
+                raise
+            cause = error.__cause__  # without "go on": there is nothing to go on with
+            raise cause if isinstance(cause, KernelBlasterError) else error from None
 
 
 def resume(
@@ -132,6 +138,8 @@ def resume(
 ) -> None:
     """Go on with a run exactly where it was; where a budget for models was spent, with a larger one."""
     with open_run(runs_folder(runs), run, writing=True) as begun:
+        if not begun.events:
+            raise StoreError(f"{begun.folder}: was stopped before it began; remove it, and start again.")
         models = taking_of(begun.events[0].data)
         if models is not None:
             check_models(models)

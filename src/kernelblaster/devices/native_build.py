@@ -2,13 +2,13 @@
 taken from the cache."""
 
 import hashlib
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from kernelblaster import cache
 from kernelblaster.devices.toolchain import toolchain
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.processes.leashed import run_leashed
 from kernelblaster.ptx.build import machine_library
 
 NATIVE = Path(__file__).parent / "native"
@@ -47,15 +47,13 @@ def _built(name: str, sources: Sequence[str], options: Sequence[str]) -> Path:
         digest.update((NATIVE / file).read_bytes())
     target = cache.entry("native", digest.hexdigest()[:32])
     executable = target / name
-    if executable.is_file():
+    if cache.found(target):
         return executable
     with cache.filling(target) as folder:
         command = [tools.nvcc, "-O2", "-std=c++17"]
         command += [str(NATIVE / source) for source in sources]
         command += [*options, "-o", str(folder / name)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise KernelBlasterError(
-                f"the {name} could not be built with {tools.nvcc}: {(done.stderr or done.stdout)[-800:]}"
-            )
+        code, log = run_leashed(command)
+        if code != 0:
+            raise KernelBlasterError(f"the {name} could not be built with {tools.nvcc}: {log[-800:]}")
     return executable

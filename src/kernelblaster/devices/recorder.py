@@ -19,7 +19,7 @@ from kernelblaster.devices.device_code import OBJECT, DeviceCode
 from kernelblaster.devices.launch_list import LaunchList, Unreadable, parse
 from kernelblaster.devices.native_build import recorder_executable
 from kernelblaster.devices.player_process import ended
-from kernelblaster.errors import DeviceLost, KernelBlasterError
+from kernelblaster.errors import DeviceLost, NoDevice
 
 HOST_MEMORY_BYTES = 4 << 30
 START_LIMIT_S = 30.0
@@ -97,7 +97,7 @@ class Recorder:
         may be skipped: then the first is told again for them."""
         process = self._started()
         if self._gaps:
-            raise KernelBlasterError(
+            raise NoDevice(
                 f"candidates cannot be confined on this system: {self._gaps}. Their host code is not run."
             )
         body = "\n".join([candidate.text, "jobs", *(call.text for call in calls)]) + "\n"

@@ -4,7 +4,6 @@ precautions there than elsewhere; only its socket has a name, since tools pass n
 import contextlib
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from kernelblaster.devices.device import CallReport, CandidateDied, CandidateHun
 from kernelblaster.devices.player_process import PlayerProcess
 from kernelblaster.devices.replay import ReplayRunner
 from kernelblaster.errors import DeviceLost
+from kernelblaster.scratch import Scratch
 
 FLUSH_BYTES = 1 << 20
 TOOL_START_S = 60.0
@@ -77,8 +77,8 @@ class _Started:
 
     def __init__(self, tool: list[str], executable: Path, environment: dict[str, str]) -> None:
         self._tool = tool[0]
-        self._folder = tempfile.TemporaryDirectory(prefix="kernelblaster-tool-", ignore_cleanup_errors=True)
-        name = self._folder.name
+        self._folder = Scratch()
+        name = str(self._folder.path)
         path = f"{name}/socket"
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listening.bind(path)
@@ -133,7 +133,7 @@ class _Started:
             self._process.wait(5)
         self._listening.close()
         self._output.close()
-        self._folder.cleanup()
+        self._folder.close()
 
     def _text(self) -> str:
         if self._output.closed:

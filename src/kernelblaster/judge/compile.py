@@ -1,14 +1,11 @@
 """From source to a shared object: plain nvcc, no torch headers, cached by all that matters."""
 
-import contextlib
+import errno
 import hashlib
 import json
-import os
 import re
 import resource
 import shutil
-import signal
-import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +13,11 @@ from pathlib import Path
 from kernelblaster import cache
 from kernelblaster.devices.device_code import CUBIN, OBJECT, PTX
 from kernelblaster.devices.toolchain import toolchain
+from kernelblaster.errors import Shortage
 from kernelblaster.judge.screen_binary import screen_binary
 from kernelblaster.judge.screen_host import host_text, screen_host
 from kernelblaster.judge.screen_source import Finding, screen_source
+from kernelblaster.processes.leashed import run_leashed
 from kernelblaster.records import (
     Candidate,
     Compilation,
@@ -35,6 +34,7 @@ from kernelblaster.tasks.header import judge_header
 COMPILER_MEMORY_BYTES = 24 << 30
 LOG_CHARACTERS = 4000
 SOURCE = "candidate.cu"
+REPORT = "compilation.json"
 HOST = "host.cpp"  # what of the source the host compiler saw
 KEPT = ("header.h", SOURCE, HOST, PTX, CUBIN, OBJECT)
 FORMAT = 5  # of a cache entry: what its folder holds
@@ -77,9 +77,8 @@ def _build(signature: Signature, title: str, candidate: Candidate, architecture:
     options = flags(architecture, candidate.defines)
     key = json.dumps([FORMAT, candidate.source, header, options, tools.version])
     target = cache.entry("candidate", hashlib.sha256(key.encode()).hexdigest()[:32])
-    report = target / "compilation.json"
-    if report.is_file():
-        compilation = Compilation.model_validate_json(report.read_text())
+    if cache.found(target):
+        compilation = Compilation.model_validate_json((target / REPORT).read_text())
         cached = compilation.model_copy(update={"cached": True})
         return Binary(target / OBJECT, cached)
     with cache.filling(target) as folder:
@@ -89,11 +88,17 @@ def _build(signature: Signature, title: str, candidate: Candidate, architecture:
         command += ["-o", OBJECT]
         start = time.perf_counter()
         limit_s = settings().compile_limit_s
-        code, log = _run(command, folder, limit_s)
+        code, log = run_leashed(
+            command,
+            folder=folder,
+            environment={**compiler_environment(), "TMPDIR": str(folder)},
+            limit_s=limit_s,
+            memory_bytes=COMPILER_MEMORY_BYTES,
+        )
         if code is None:
             return TimedOut(stage="compile", limit_s=limit_s)
         if code != 0:
-            _raise_if_disk_full(log, folder)
+            _raise_if_short(log, folder)
             return CompileFailed(reason=_first_error(log), log=log[:LOG_CHARACTERS])
         for file in folder.glob("*.cubin"):
             file.rename(folder / CUBIN)
@@ -111,36 +116,20 @@ def _build(signature: Signature, title: str, candidate: Candidate, architecture:
             compiler=f"nvcc {tools.version}",
             resources=tuple(parse_resources(log)),
         )
-        (folder / "compilation.json").write_text(compilation.model_dump_json())
+        (folder / REPORT).write_text(compilation.model_dump_json())
     return Binary(target / OBJECT, compilation)
 
 
-def _run(command: list[str], folder: Path, limit_s: float) -> tuple[int | None, str]:
-    """Exit code (None past the limit) and output of a compiler that may spawn others."""
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-        env={**compiler_environment(), "TMPDIR": str(folder)},
-    )
-    with contextlib.suppress(ProcessLookupError):
-        resource.prlimit(process.pid, resource.RLIMIT_AS, (COMPILER_MEMORY_BYTES,) * 2)
-    try:
-        log, _ = process.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        return None, ""
-    return process.returncode, log
-
-
-def _raise_if_disk_full(log: str, folder: Path) -> None:
+def _raise_if_short(log: str, folder: Path) -> None:
+    """Where the disk is full, or memory is limited from outside, nothing is known of the candidate."""
     if "No space left" in log or shutil.disk_usage(folder).free < 1 << 20:
-        raise OSError(28, "No space left on device")
+        raise OSError(errno.ENOSPC, "No space left on device")
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    limited = most != resource.RLIM_INFINITY and most < COMPILER_MEMORY_BYTES
+    if limited and re.search(r"out of memory|cannot allocate memory|bad_alloc|died due to signal", log, re.I):
+        raise Shortage(
+            f"the compiler may use {most} bytes of memory, which is not enough: allow it more (ulimit -v)."
+        )
 
 
 def _first_error(log: str) -> str:

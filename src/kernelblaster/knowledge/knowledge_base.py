@@ -1,12 +1,12 @@
 """The knowledge base: every change is an event, every version can be looked at again."""
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
-from pydantic import TypeAdapter, ValidationError
-from sqlalchemy import Connection, bindparam, func, select
+from pydantic import ValidationError
+from sqlalchemy import Connection, bindparam, select
 
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge import tables
@@ -16,9 +16,9 @@ from kernelblaster.knowledge.content import (
     Key,
     OptimizationEntry,
     Scored,
-    StateEntry,
     content_of,
 )
+from kernelblaster.knowledge.database import Database
 from kernelblaster.knowledge.events import (
     KNOWLEDGE,
     Change,
@@ -35,13 +35,23 @@ from kernelblaster.knowledge.events import (
     effective,
 )
 from kernelblaster.knowledge.matching import MATCH, nearest
+from kernelblaster.knowledge.rows import (
+    Values,
+    checked,
+    event_of,
+    event_row,
+    optimization_of,
+    optimization_row,
+    state_of,
+    state_row,
+    summed,
+)
 from kernelblaster.records import Optimization, State
 
 NOBODY = Provenance()
 AT_ONCE = 500  # values in one query
 Fresh = tuple[Change, Provenance, str]
 """A change to be recorded, where it comes from, and its identity."""
-_changes: TypeAdapter[Change] = TypeAdapter(Change)
 
 
 class KnowledgeBase:
@@ -51,7 +61,7 @@ class KnowledgeBase:
     """
 
     def __init__(self, where: str | Path, create: bool = True) -> None:
-        self._database = tables.Database(where, create)
+        self._database = Database(where, create)
         self._content = Content()
 
     @property
@@ -210,25 +220,37 @@ class KnowledgeBase:
 
     def rebuild(self) -> None:
         """Write the tables anew from the events."""
+        self.refill([])
+
+    def refill(self, events: Sequence[Values]) -> None:
+        """The same, after adding these rows to the events."""
         with self._database.writing() as connection:
+            if events:
+                connection.execute(tables.events.insert(), list(events))
             content = content_of(self._events(connection))
             self._rewrite(connection, content)
         self._content = content
+
+    def rebuilt(self) -> Content:
+        """The latest content as it follows from the events."""
+        with self._database.reading() as connection:
+            return content_of(self._events(connection))
 
     # Storage
 
     def _write(self, fresh: Callable[[Connection, Content], list[Fresh]]) -> int:
         with self._database.writing() as connection:
+            rebuilt = self._about(connection).rebuilt
             content = self._refreshed(connection).copy()
             touched: set[Key] = set()
             recorded = []
             for change, provenance, uid in fresh(connection, content):
                 touched |= content.apply(change, provenance)
                 content.version += 1
-                recorded.append(_event_row(content.version, change, provenance, uid))
+                recorded.append(event_row(content.version, change, provenance, uid))
             if recorded:
                 connection.execute(tables.events.insert(), recorded)
-            _save(connection, content, touched)
+                _save(connection, content, touched, rebuilt)
         self._content = content
         return content.version
 
@@ -237,7 +259,7 @@ class KnowledgeBase:
             latest = self._check_version(connection, change.version)
             if isinstance(change, Reverted):
                 self._check_revertible(connection, change.version)
-            row = _event_row(latest + 1, change, NOBODY, uuid4().hex)
+            row = event_row(latest + 1, change, NOBODY, uuid4().hex)
             connection.execute(tables.events.insert(), [row])
             try:
                 content = content_of(self._events(connection))
@@ -264,7 +286,7 @@ class KnowledgeBase:
         return [fresh for fresh in known if fresh[2] not in here]
 
     def _check_version(self, connection: Connection, version: int) -> int:
-        latest = connection.execute(select(func.max(tables.events.c.version))).scalar() or 0
+        latest: int = self._about(connection).version
         if not 0 <= version <= latest:
             raise KnowledgeError(f"{self.name}: has no version {version}; the latest is {latest}.")
         return latest
@@ -281,41 +303,40 @@ class KnowledgeBase:
         query = select(table).where(table.c.version > since).order_by(table.c.version)
         if until is not None:
             query = query.where(table.c.version <= until)
-        try:
-            return [
-                Event(
-                    version=row.version,
-                    uid=row.uid,
-                    time=datetime.fromisoformat(row.time),
-                    change=_changes.validate_json(row.payload),
-                    provenance=Provenance.model_validate_json(row.provenance),
-                )
-                for row in connection.execute(query)
-            ]
-        except ValidationError as error:
-            raise self._damaged(error) from error
+        found = [event_of(row) for row in connection.execute(query)]
+        expected = range(since + 1, since + 1 + len(found))
+        if [event.version for event in found] != list(expected):
+            raise self._database.damaged(f"events are missing after version {since}")
+        return found
+
+    def _about(self, connection: Connection) -> Any:
+        """What is known of all rows together."""
+        row = connection.execute(select(tables.about)).first()
+        if row is None:
+            raise self._database.damaged("kb_about is empty")
+        return checked(tables.about, row)
 
     def _refreshed(self, connection: Connection) -> Content:
         """The latest content: what is in memory, and the rows that changed since."""
-        latest = connection.execute(select(func.max(tables.events.c.version))).scalar() or 0
-        if latest == self._content.version:
+        about = self._about(connection)
+        if about.version == self._content.version:
             return self._content
-        rebuilt = connection.execute(select(tables.about.c.rebuilt)).scalar() or 0
-        content = Content() if rebuilt > self._content.version else self._content.copy()
-        since, content.version = content.version, latest
+        content = Content() if about.rebuilt > self._content.version else self._content.copy()
+        since, content.version = content.version, about.version
         newer_states = select(tables.states).where(tables.states.c.version > since)
         newer = select(tables.optimizations).where(tables.optimizations.c.version > since)
-        try:
-            for row in connection.execute(newer_states):
-                content.states[row.name] = StateEntry.model_validate_json(row.body)
-            changed: dict[str, dict[str, OptimizationEntry]] = {}
-            for row in connection.execute(newer):
-                entry = OptimizationEntry.model_validate_json(row.body)
-                changed.setdefault(row.state, {})[row.technique] = entry
-        except ValidationError as error:
-            raise self._damaged(error) from error
+        for row in connection.execute(newer_states):
+            content.states[row.name] = state_of(row)
+        changed: dict[str, dict[str, OptimizationEntry]] = {}
+        for row in connection.execute(newer):
+            changed.setdefault(row.state, {})[row.technique] = optimization_of(row)
         for name, entries in changed.items():
             content.entries[name] = {**content.entries.get(name, {}), **entries}
+        if (len(content.states), _optimizations(content)) != (about.states, about.optimizations):
+            raise self._database.damaged(
+                f"it has {len(content.states)} states and {_optimizations(content)} optimizations; "
+                f"{about.states} and {about.optimizations} were written"
+            )
         return content
 
     def _rewrite(self, connection: Connection, content: Content) -> None:
@@ -323,41 +344,28 @@ class KnowledgeBase:
         connection.execute(tables.optimizations.delete())
         keys: set[Key] = {(name, None) for name in content.states}
         keys |= {(name, technique) for name, row in content.entries.items() for technique in row}
-        _save(connection, content, keys)
-        connection.execute(tables.about.update().values(rebuilt=content.version))
-
-    def _damaged(self, error: ValidationError) -> KnowledgeError:
-        return KnowledgeError(
-            f"{self.name}: is damaged: a row is not what it should be ({error.errors()[0]['msg']}); "
-            "restore a copy."
-        )
+        _save(connection, content, keys, rebuilt=content.version)
 
 
-def _event_row(version: int, change: Change, provenance: Provenance, uid: str) -> dict[str, object]:
-    return {
-        "version": version,
-        "uid": uid,
-        "time": datetime.now(UTC).isoformat(),
-        "kind": change.kind,
-        "payload": change.model_dump_json(),
-        "provenance": provenance.model_dump_json(exclude_none=True),
-    }
+def _optimizations(content: Content) -> int:
+    return sum(map(len, content.entries.values()))
 
 
-def _save(connection: Connection, content: Content, keys: set[Key]) -> None:
-    """Write these rows, in place of older ones."""
+def _save(connection: Connection, content: Content, keys: set[Key], rebuilt: int) -> None:
+    """Write these rows, in place of older ones, and what is known of all rows together."""
     states, entries = [], []
     for name, technique in sorted(keys, key=lambda key: (key[0], key[1] or "")):
         if technique is None:
-            body = content.states[name].model_dump_json()
-            states.append({"name": name, "version": content.version, "body": body})
+            states.append(state_row(name, content.version, content.states[name]))
         else:
-            body = content.entries[name][technique].model_dump_json()
-            key = {"state": name, "technique": technique}
-            entries.append({**key, "version": content.version, "body": body})
+            entry = content.entries[name][technique]
+            entries.append(optimization_row(name, technique, content.version, entry))
     for table, rows in ((tables.states, states), (tables.optimizations, entries)):
         if rows:
             here = [column == bindparam(f"old_{column.name}") for column in table.primary_key]
             old = [{f"old_{column.name}": row[column.name] for column in table.primary_key} for row in rows]
             connection.execute(table.delete().where(*here), old)
             connection.execute(table.insert(), rows)
+    about = {"format": tables.FORMAT, "rebuilt": rebuilt, "version": content.version}
+    about |= {"states": len(content.states), "optimizations": _optimizations(content)}
+    connection.execute(tables.about.update().values(**summed(tables.about, about)))

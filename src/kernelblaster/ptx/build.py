@@ -3,10 +3,13 @@
 import hashlib
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kernelblaster import cache
+from kernelblaster.cache.contents import is_whole
 from kernelblaster.errors import KernelBlasterError, NoCompiler
+from kernelblaster.processes.leashed import run_leashed
 
 NATIVE = Path(__file__).parent / "native"
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-fno-fast-math", "-fPIC", "-pthread")
@@ -26,9 +29,9 @@ def machine_library() -> Path:
         digest.update(file.read_bytes())
     target = cache.entry("ptx", digest.hexdigest()[:32])
     library = target / "machine.so"
-    if not library.is_file():
+    if not cache.found(target):
         with cache.alone(target):
-            if not library.is_file():
+            if not is_whole(target):
                 with cache.filling(target) as folder:
                     _build(compiler, sources, folder)
     return library
@@ -36,18 +39,19 @@ def machine_library() -> Path:
 
 def _build(compiler: str, sources: list[Path], folder: Path) -> None:
     """Every file by itself, side by side, then together."""
-    jobs = []
-    for source in sources:
-        command = [compiler, *FLAGS, "-c", str(source), "-o", str(folder / f"{source.stem}.o")]
-        jobs.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
-    logs = [job.communicate()[0] for job in jobs]
-    objects = [str(folder / f"{source.stem}.o") for source in sources]
-    if all(job.returncode == 0 for job in jobs):
-        command = [compiler, "-shared", "-pthread", *objects, "-o", str(folder / "machine.so")]
-        linked = subprocess.run(command, capture_output=True, text=True, check=False)
-        if linked.returncode == 0:
+    objects = [folder / f"{source.stem}.o" for source in sources]
+    commands = [
+        [compiler, *FLAGS, "-c", str(source), "-o", str(made)]
+        for source, made in zip(sources, objects, strict=True)
+    ]
+    with ThreadPoolExecutor(len(commands)) as pool:
+        done = list(pool.map(run_leashed, commands))
+    if all(code == 0 for code, _ in done):
+        link = [compiler, "-shared", "-pthread", *map(str, objects), "-o", str(folder / "machine.so")]
+        done = [run_leashed(link)]
+        if done[0][0] == 0:
             return
-        logs.append(linked.stderr)
+    logs = [log for _, log in done]
     raise KernelBlasterError(f"the PTX machine could not be built: {''.join(logs)[-800:]}")
 
 

@@ -3,29 +3,20 @@ if it had never been written, and a line that was changed later is found."""
 
 import contextlib
 import fcntl
-import json
+import logging
 import os
+import secrets
 import time
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
-
-from pydantic import Field
+from typing import Any, BinaryIO, NamedTuple
 
 from kernelblaster.errors import StoreError
-from kernelblaster.records.record import Record
+from kernelblaster.store import lines
+from kernelblaster.store.lines import FORMAT, Event
 
-
-class Event(Record):
-    """Something that happened in a run. `key` tells events of one kind apart; `at` is in seconds since
-    1970 and has no part in anything but display."""
-
-    number: int
-    at: float
-    kind: str
-    key: str = ""
-    data: dict[str, Any] = Field(default_factory=dict)
+__all__ = ["Event", "EventLog", "first_event"]
+_log = logging.getLogger(__name__)
 
 
 class EventLog:
@@ -34,20 +25,37 @@ class EventLog:
     def __init__(self, path: Path, *, writing: bool) -> None:
         self._path = path
         self._file: BinaryIO | None = _held(path) if writing else None
-        self.events, whole = _read(path)
-        if self._file is not None and whole < path.stat().st_size:
-            self._file.truncate(whole)
+        self._opened = time.monotonic()
+        try:
+            found = _read(path)
+            if self._file is not None and found.torn:
+                _log.warning("%s: the last line was cut off while it was written; it is dropped.", path)
+                self._file.truncate(found.bytes)
+        except BaseException:
+            self.close()
+            raise
+        self.events, self._sum = found.events, found.sum
 
     def append(self, kind: str, key: str = "", *, lasting: bool = True, **data: Any) -> Event:
         """Add an event. It is on the disk when this returns; one that is not `lasting` is safe from the
         end of this process at once, and from that of the machine with the next one that is."""
         if self._file is None:
             raise StoreError(f"{self._path}: was opened for reading only.")
-        event = Event(number=len(self.events), at=time.time(), kind=kind, key=key, data=data)
-        text = event.model_dump_json().encode()
+        number = len(self.events)
+        event = Event(
+            number=number,
+            at=time.time(),
+            after=time.monotonic() - self._opened,
+            kind=kind,
+            key=key,
+            format=None if number else FORMAT,
+            id=None if number else secrets.token_hex(8),
+            data=data,
+        )
+        line, own = lines.written(event, self._sum)
         end = self._file.seek(0, os.SEEK_END)
         try:
-            self._file.write(b"%08x %s\n" % (zlib.crc32(text), text))
+            self._file.write(line + b"\n")
             self._file.flush()
             if lasting:
                 os.fsync(self._file.fileno())
@@ -58,6 +66,7 @@ class EventLog:
                 f"{self._path}: cannot write: {error.strerror or error}. What was recorded before is safe."
             ) from error
         self.events.append(event)
+        self._sum = own
         return event
 
     def of(self, kind: str) -> Iterator[Event]:
@@ -67,6 +76,16 @@ class EventLog:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def first_event(path: Path) -> Event | None:
+    """The first event of a log; None where it is not whole."""
+    try:
+        with path.open("rb") as file:
+            found = lines.read(file.readline().removesuffix(b"\n"), 0, "")
+    except OSError:
+        return None
+    return found and found[0]
 
 
 def _held(path: Path) -> BinaryIO:
@@ -83,32 +102,43 @@ def _held(path: Path) -> BinaryIO:
     return file  # type: ignore[return-value]
 
 
-def _read(path: Path) -> tuple[list[Event], int]:
-    """All whole events, and how many bytes they take. Only the last line may be damaged."""
+class _Found(NamedTuple):
+    """The whole events, how many bytes they take, the last one's checksum, and whether a line was cut off."""
+
+    events: list[Event]
+    bytes: int
+    sum: str
+    torn: bool
+
+
+def _read(path: Path) -> _Found:
+    """Only a last line without an end may be less than whole: it was being written, or still is."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror or error}") from error
+    *whole, rest = data.split(b"\n")
+    later = lines.later_format(whole[0]) if whole else None
+    if later is not None:
+        raise StoreError(
+            f"{path}: has format {later}, and this version of KernelBlaster reads up to format {FORMAT}; "
+            "install a later one."
+        )
     events: list[Event] = []
-    whole = 0
-    lines = data.split(b"\n")
-    for number, line in enumerate(lines[:-1]):
-        event = _parse(line, number)
-        if event is None:
-            if number == len(lines) - 2:
-                break
-            raise StoreError(f"{path}: line {number + 1} is damaged; the events before it are whole.")
-        events.append(event)
-        whole += len(line) + 1
-    return events, whole
+    own = ""
+    for number, line in enumerate(whole):
+        found = lines.read(line, number, own)
+        if found is None:
+            raise _damaged(path, number)
+        events.append(found[0])
+        own = found[1]
+    if rest and lines.read(rest[:-1], len(events), own) is not None:
+        raise _damaged(path, len(events))  # all is there but its end is another letter
+    return _Found(events, len(data) - len(rest), own, bool(rest))
 
 
-def _parse(line: bytes, number: int) -> Event | None:
-    checksum, _, text = line.partition(b" ")
-    try:
-        if int(checksum, 16) != zlib.crc32(text):
-            return None
-        event = Event.model_validate(json.loads(text))
-    except ValueError:
-        return None
-    return event if event.number == number else None
+def _damaged(path: Path, number: int) -> StoreError:
+    return StoreError(
+        f"{path}: line {number + 1} is damaged; the {number} before it are whole. Restore a copy, or keep "
+        f"only those (head -n {number}) and let `kernelblaster resume` do the rest again."
+    )

@@ -1,15 +1,18 @@
 """One run: its events and its files, in a folder of its own."""
 
+import contextlib
 import json
 import secrets
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from kernelblaster.errors import StoreError
+from kernelblaster.lasting import sync
 from kernelblaster.store.events import Event, EventLog
-from kernelblaster.store.files import Files
+from kernelblaster.store.files import Files, sweep_writing
 
 LOG = "events.jsonl"
 
@@ -22,11 +25,18 @@ class Run:
         self.folder = folder
         self.files = Files(folder / "files")
         self._log = EventLog(folder / LOG, writing=writing)
+        if writing:
+            sweep_writing(folder)
         self._known = {(e.kind, e.key): e for e in self._log.events if e.key}
 
     @property
     def name(self) -> str:
         return self.folder.name
+
+    @property
+    def id(self) -> str:
+        """What this run is known by, whatever its folder is called: a copy of it is the same run."""
+        return (self.events[0].id if self.events else None) or self.name
 
     @property
     def events(self) -> list[Event]:
@@ -59,19 +69,39 @@ class Run:
 
 
 def create_run(root: Path, **about: Any) -> Run:
-    """A new run under `root`; `about` is its first event. Only its owner can look into it: what people ask
-    of models is in it."""
-    name = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
-    folder = root / name
+    """A new run under `root`; `about` is its first event."""
+    return begin_run(root / (time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)), **about)
+
+
+def begin_run(folder: Path, **about: Any) -> Run:
+    """A new run in this folder; one that was killed before its first event was whole counts as none. Only its
+    owner can look into it: what people ask of models is in it."""
     try:
-        root.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         (folder / LOG).touch(mode=0o600)
     except OSError as error:
-        raise StoreError(f"{root}: cannot make a run there: {error.strerror or error}") from error
+        raise StoreError(f"{folder.parent}: cannot make a run there: {error.strerror or error}") from error
     run = Run(folder, writing=True)
+    if run.events:
+        run.close()
+        raise StoreError(f"{folder}: holds something else already; name another folder.")
     run.append("created", **about)
+    with contextlib.suppress(OSError):  # some file systems know no such thing
+        sync(folder)
+        sync(folder.parent)
     return run
+
+
+def discard_unbegun(run: Run) -> bool:
+    """Remove a run that never came to work: nothing was asked, judged or learned. Whether it was one."""
+    own = {LOG, "files", "task.py", "task.cu"}
+    begun = {event.kind for event in run.events} - {"created", "task", "device"}
+    if begun or {path.name for path in run.folder.iterdir()} - own:
+        return False
+    run.close()
+    shutil.rmtree(run.folder, ignore_errors=True)
+    return True
 
 
 def open_run(root: Path, name: str, *, writing: bool = False) -> Run:

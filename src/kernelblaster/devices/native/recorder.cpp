@@ -212,10 +212,12 @@ void serve(char* text, size_t bytes, double limit_s, size_t count) {
       int ends[2];
       if (pipe2(ends, O_CLOEXEC) != 0) _exit(2);
       Job& job = jobs[started];
+      pid_t recorder = getpid();
       job.pid = fork();
       if (job.pid < 0) _exit(2);
       if (job.pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != recorder) _exit(2);   // it ended before the line above
         std::string mine(wanted[started]);
         for (auto& other : jobs) std::fill(other.list.begin(), other.list.end(), '\0');
         record(text, common_bytes, mine, bytes, ends[1], (int)std::ceil(limit_s));

@@ -1,0 +1,37 @@
+"""What a result in the cache consists of: a list of its files with their digests, kept beside them."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from kernelblaster.lasting import sync
+
+CONTENTS = "contents.json"
+
+
+def seal(folder: Path, target: Path) -> None:
+    """Write the list of a folder that is to become `target`; all of it is on the disk when this returns."""
+    (folder / CONTENTS).write_bytes(_listed(folder, target))
+    (folder / CONTENTS).chmod(0o644)
+    for path in folder.rglob("*"):
+        sync(path)
+    sync(folder)
+
+
+def is_whole(target: Path) -> bool:
+    """Whether a folder holds what was written for `target`: no file of it is missing, other than it was,
+    or another result's."""
+    try:
+        return (target / CONTENTS).read_bytes() == _listed(target, target)
+    except OSError:
+        return False
+
+
+def _listed(folder: Path, target: Path) -> bytes:
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != CONTENTS)
+    digests = {str(path.relative_to(folder)): _digest(path) for path in files}
+    return json.dumps({"result": target.name, "files": digests}, indent=1).encode()
+
+
+def _digest(path: Path) -> str:
+    return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()

@@ -1,0 +1,35 @@
+"""`kernelblaster kb check`."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from kernelblaster.cli.options import JsonOption
+from kernelblaster.cli.show import out
+from kernelblaster.knowledge.check import problems
+from kernelblaster.knowledge.check import repair as make_again
+
+
+def check(
+    kb: Annotated[str, typer.Option("--kb", help="A file, or postgresql://... for a server.")],
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Make again what follows from the events; keeps the damaged file."),
+    ] = False,
+    json_: JsonOption = False,
+) -> None:
+    """Look whether everything is what was written, row by row; exit code 1 where something is not."""
+    found = problems(kb)
+    kept = make_again(kb) if found and repair else None
+    left = problems(kb) if found and repair else found
+    if json_:
+        print(json.dumps({"problems": found, "left": left, "damaged": kept and str(kept)}, indent=1))
+    else:
+        for line in found or ["everything is what was written"]:
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
+        if found and repair and not left:
+            what = f"; the damaged one is kept as {kept}" if kept else ""
+            out.print(f"made again from its events{what}", markup=False, highlight=False, soft_wrap=True)
+    if left:
+        raise typer.Exit(1)

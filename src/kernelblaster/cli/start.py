@@ -1,0 +1,31 @@
+"""What every command does first: sweep up after processes that were killed, see that files can be opened."""
+
+import resource
+import tempfile
+from pathlib import Path
+
+from kernelblaster.cache import sweep_cache
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.scratch import sweep
+
+FILES = 256  # that a command may have open at once
+MEMORY_BYTES = 1_900_000_000  # of address space; importing PyTorch takes most of it
+
+
+def prepare() -> None:
+    _allow(resource.RLIMIT_NOFILE, FILES, "open {most} files at once", f"ulimit -n {FILES}")
+    _allow(resource.RLIMIT_AS, MEMORY_BYTES, "use {most} bytes of memory", f"ulimit -v {MEMORY_BYTES >> 10}")
+    sweep(Path(tempfile.gettempdir()))
+    sweep_cache()
+
+
+def _allow(kind: int, needed: int, what: str, how: str) -> None:
+    """As much as is needed, where this process may have it."""
+    now, most = resource.getrlimit(kind)
+    if now == resource.RLIM_INFINITY or now >= needed:
+        return
+    if most != resource.RLIM_INFINITY and most < needed:
+        raise KernelBlasterError(
+            f"this process may {what.format(most=most)}, and needs {needed}: allow it more ({how})."
+        )
+    resource.setrlimit(kind, (needed, most))

@@ -1,0 +1,145 @@
+"""A knowledge base's database, opened: SQLite in a file, or PostgreSQL on a server."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection, create_engine, inspect, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.pool import StaticPool
+
+from kernelblaster.errors import KnowledgeError
+from kernelblaster.knowledge.address import shown
+from kernelblaster.knowledge.drivers import RESTORE, prepare_postgres, prepare_sqlite, sentence
+from kernelblaster.knowledge.migration import migrate
+from kernelblaster.knowledge.rows import DamagedRow, summed
+from kernelblaster.knowledge.tables import FORMAT, LOCK, about, metadata
+
+
+class Database:
+    """One database, opened. `name` is what messages call it, without a password."""
+
+    def __init__(self, where: str | Path, create: bool, trusting: bool = False) -> None:
+        """`trusting`: without looking whether the file is whole."""
+        url = str(where) if "://" in str(where) else f"sqlite:///{where}"
+        try:
+            parsed = make_url(url)
+        except (ArgumentError, ValueError) as error:
+            raise KnowledgeError(f"{shown(str(where))}: is neither a file nor a database URL.") from error
+        if parsed.drivername in ("postgresql", "postgres"):
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        self.sqlite = parsed.get_backend_name() == "sqlite"
+        in_memory = self.sqlite and not parsed.database
+        self.name = shown(str(where))
+        self.file = Path(parsed.database or "") if self.sqlite and not in_memory else None
+        if self.file is not None:
+            _check_file(self.file, create)
+        try:
+            self.engine = (
+                create_engine(parsed, poolclass=StaticPool, connect_args={"check_same_thread": False})
+                if in_memory
+                else create_engine(parsed, pool_pre_ping=not self.sqlite)
+            )
+        except ModuleNotFoundError as error:
+            raise KnowledgeError(
+                f"{self.name}: needs the package {error.name}; pip install 'kernelblaster[postgres]'."
+            ) from error
+        except SQLAlchemyError as error:
+            raise KnowledgeError(f"{self.name}: is not a database that can be used: {error}") from error
+        prepare_sqlite(self.engine) if self.sqlite else prepare_postgres(self.engine)
+        with self.reading() as connection:
+            format = self._format(connection, create)
+            if self.file is not None and not trusting:
+                self._check_whole(connection)
+        if format is None:
+            with self.writing() as connection:
+                self._create(connection)
+        elif format < FORMAT:
+            with self.writing() as connection:
+                migrate(connection)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """One consistent view."""
+        engine = self.engine
+        if not self.sqlite:
+            engine = engine.execution_options(isolation_level="REPEATABLE READ")
+        with self._speaking("read"), engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """One transaction; writers take turns, so what is read in it is the latest."""
+        with (
+            self._speaking("written"),
+            self.engine.execution_options(kb_writing=True).begin() as connection,
+        ):
+            if not self.sqlite:
+                connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
+            yield connection
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def _format(self, connection: Connection, create: bool) -> int | None:
+        """The format of the tables that are there; None where they are to be created."""
+        present = set(inspect(connection).get_table_names())
+        if about.name in present:
+            found = connection.execute(text("SELECT format FROM kb_about")).scalar()
+            if not isinstance(found, int) or not 1 <= found <= FORMAT:
+                raise KnowledgeError(
+                    f"{self.name}: has format {found}, this version of KernelBlaster reads up to format "
+                    f"{FORMAT}; install a later one. If it was written by this one, it is damaged: {RESTORE}"
+                )
+            return found
+        if self.sqlite and present:
+            raise KnowledgeError(
+                f"{self.name}: is a database of something else ({', '.join(sorted(present)[:3])}); "
+                "name another file."
+            )
+        if not create:
+            raise KnowledgeError(f"{self.name}: holds no knowledge base.")
+        return None
+
+    def _check_whole(self, connection: Connection) -> None:
+        """SQLite's own look at its file, but for indices: what they lead to is counted and checked."""
+        found = connection.execute(text("PRAGMA quick_check(1)")).scalar()
+        if found != "ok":
+            raise self.damaged(str(found))
+
+    def _create(self, connection: Connection) -> None:
+        """Another process may have been quicker: then this one finds everything done."""
+        if not inspect(connection).has_table(about.name):
+            metadata.create_all(connection)
+            nothing = {"rebuilt": 0, "version": 0, "states": 0, "optimizations": 0}
+            connection.execute(about.insert().values(**summed(about, {"format": FORMAT, **nothing})))
+
+    def damaged(self, what: str) -> KnowledgeError:
+        """The error that names what is wrong, and says how to go on."""
+        what = " ".join(what.split())
+        return KnowledgeError(f"{self.name}: is damaged: {what}. {RESTORE}")
+
+    @contextmanager
+    def _speaking(self, verb: str) -> Iterator[None]:
+        """Errors of the database become one sentence that says what to do."""
+        try:
+            yield
+        except DamagedRow as error:
+            raise self.damaged(str(error)) from error
+        except (DBAPIError, PoolTimeout) as error:
+            raise KnowledgeError(f"{self.name}: {sentence(error, verb)}") from error
+        except UnicodeDecodeError as error:
+            raise self.damaged("a text in it cannot be read") from error
+
+
+def _check_file(path: Path, create: bool) -> None:
+    if path.is_dir():
+        raise KnowledgeError(f"{path}: is a folder; name a file in it.")
+    if not path.exists():
+        if not create:
+            raise KnowledgeError(f"{path}: there is no such knowledge base.")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise KnowledgeError(f"{path}: cannot be created: {error.strerror}.") from error

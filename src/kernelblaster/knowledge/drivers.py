@@ -1,0 +1,107 @@
+"""What SQLite and PostgreSQL each need when they are opened, and what their errors mean."""
+
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from kernelblaster.knowledge import tables
+from kernelblaster.knowledge.tables import about
+
+RESTORE = (
+    "`kernelblaster kb check --repair` makes again what follows from its events; else restore a copy, or "
+    "start a new one and import an exported document."
+)
+DAMAGED = (
+    "not a database",
+    "malformed",
+    "no such table",
+    "no such column",
+    "could not decode",
+    "datatype mismatch",
+    "constraint failed",
+    "unsupported file format",
+)
+NO_MEMORY = ("SQLITE_NOMEM", "SQLITE_IOERR_NOMEM", "SQLITE_IOERR_SHMMAP")
+
+
+def sentence(error: DBAPIError | PoolTimeout, verb: str) -> str:
+    """What went wrong, and what to do."""
+    cause = getattr(error, "orig", None) or error
+    told = " ".join(str(cause).split())
+    words, name = told.lower(), getattr(cause, "sqlite_errorname", "")
+    lost = isinstance(error, DBAPIError) and (error.connection_invalidated or "connect" in words)
+    meanings = [
+        (
+            any(one in words for one in DAMAGED) or name in ("SQLITE_CORRUPT", "SQLITE_NOTADB"),
+            f"is damaged, or not a knowledge base ({told}). {RESTORE}",
+        ),
+        (
+            name in NO_MEMORY or "out of memory" in words,
+            "there is not enough memory; what was recorded before is safe. Allow this process more "
+            "(ulimit -v), and try again.",
+        ),
+        (
+            any(one in words for one in ("disk is full", "no space left", "disk i/o")),
+            "the disk is full or failing; what was recorded before is safe. Free some space and try again.",
+        ),
+        (
+            "locked" in words or "lock timeout" in words,
+            "is held by another process for too long; try again when it has finished.",
+        ),
+        (
+            any(one in words for one in ("readonly", "read-only", "unable to open")),
+            f"cannot be {verb}: {told}. Check the folder's permissions.",
+        ),
+        (
+            lost,
+            "the connection to the database failed or was lost; what was recorded before is safe. "
+            "Check the server and try again.",
+        ),
+    ]
+    return next((meaning for holds, meaning in meanings if holds), f"cannot be {verb}: {told}")
+
+
+def prepare_postgres(engine: Engine) -> None:
+    """Nobody waits for a lock for ever."""
+
+    @event.listens_for(engine, "connect")
+    def connected(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+        cursor = connection.cursor()
+        cursor.execute(f"SET lock_timeout = {tables.BUSY_MS}")
+        cursor.close()
+        connection.commit()
+
+
+def prepare_sqlite(engine: Engine) -> None:
+    @event.listens_for(engine, "connect")
+    def connected(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+        connection.isolation_level = None  # transactions are begun below, not by the driver
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout={tables.BUSY_MS}")
+        if cursor.execute("PRAGMA journal_mode").fetchone() == ("delete",) and _is_ours(cursor):  # type: ignore[func-returns-value]
+            _use_wal(cursor)
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def begun(connection: Connection) -> None:
+        writing = connection.get_execution_options().get("kb_writing")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _is_ours(cursor: object) -> bool:
+    """Empty, or a knowledge base: nothing is changed in a database of something else."""
+    tables = cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()  # type: ignore[attr-defined]
+    return not tables or (about.name,) in tables
+
+
+def _use_wal(cursor: object) -> None:
+    """Write-ahead logging stays with the file; where another process is setting it, that will do."""
+    from sqlite3 import OperationalError
+
+    try:
+        cursor.execute("PRAGMA journal_mode=WAL")  # type: ignore[attr-defined]
+    except OperationalError as error:
+        if "locked" not in str(error):
+            raise

@@ -1,0 +1,96 @@
+"""Rows of a knowledge base, each with a checksum: what was written, or an error that names the row."""
+
+import hashlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import TypeAdapter
+from sqlalchemy import Row, Table
+
+from kernelblaster.errors import KnowledgeError
+from kernelblaster.knowledge import tables
+from kernelblaster.knowledge.content import OptimizationEntry, StateEntry
+from kernelblaster.knowledge.events import Change, Event, Provenance
+
+SUM_BYTES = 8
+_changes: TypeAdapter[Change] = TypeAdapter(Change)
+Values = dict[str, Any]
+
+
+class DamagedRow(KnowledgeError):
+    """A row that is not what was written."""
+
+    def __init__(self, table: Table, row: Row[Any]) -> None:
+        key = ", ".join(f"{column.name} {getattr(row, column.name)!r}" for column in table.primary_key)
+        super().__init__(f"a row of {table.name}{f' ({key})' if key else ''} is not what was written")
+
+
+def summed(table: Table, values: Values) -> Values:
+    """With the checksum of these values, which are all that the row has."""
+    return values | {"sum": _sum(table, values)}
+
+
+def checked(table: Table, row: Row[Any]) -> Row[Any]:
+    """The row, if its checksum is right."""
+    values = {column.name: getattr(row, column.name) for column in table.columns if column.name != "sum"}
+    if row.sum != _sum(table, values):
+        raise DamagedRow(table, row)
+    return row
+
+
+def event_row(version: int, change: Change, provenance: Provenance, uid: str) -> Values:
+    values = {
+        "version": version,
+        "uid": uid,
+        "time": datetime.now(UTC).isoformat(),
+        "kind": change.kind,
+        "payload": change.model_dump_json(),
+        "provenance": provenance.model_dump_json(exclude_none=True),
+    }
+    return summed(tables.events, values)
+
+
+def event_of(row: Row[Any]) -> Event:
+    checked(tables.events, row)
+    return Event(
+        version=row.version,
+        uid=row.uid,
+        time=datetime.fromisoformat(row.time),
+        change=_changes.validate_json(row.payload),
+        provenance=Provenance.model_validate_json(row.provenance),
+    )
+
+
+def state_row(name: str, version: int, entry: StateEntry) -> Values:
+    return summed(tables.states, {"name": name, "version": version, "body": entry.model_dump_json()})
+
+
+def state_of(row: Row[Any]) -> StateEntry:
+    return StateEntry.model_validate_json(checked(tables.states, row).body)
+
+
+def optimization_row(state: str, technique: str, version: int, entry: OptimizationEntry) -> Values:
+    values = {"state": state, "technique": technique, "version": version, "body": entry.model_dump_json()}
+    return summed(tables.optimizations, values)
+
+
+def optimization_of(row: Row[Any]) -> OptimizationEntry:
+    return OptimizationEntry.model_validate_json(checked(tables.optimizations, row).body)
+
+
+READERS: dict[str, Callable[[Row[Any]], object]] = {
+    tables.about.name: lambda row: checked(tables.about, row),
+    tables.events.name: event_of,
+    tables.states.name: state_of,
+    tables.optimizations.name: optimization_of,
+}
+
+
+def _sum(table: Table, values: Values) -> str:
+    """Of each value its type, its length and its text: nothing else has the same checksum."""
+    digest = hashlib.blake2b(table.name.encode(), digest_size=SUM_BYTES)
+    for name in sorted(values):
+        text = str(values[name])
+        digest.update(f"{name} {type(values[name]).__name__} {len(text)} {text}".encode(errors="replace"))
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""Processes that end with the one that started them, however that ends."""

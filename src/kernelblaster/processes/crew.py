@@ -1,0 +1,104 @@
+"""Processes that take jobs one after another and tell what comes of them.
+
+Each has a pipe of its own and there is no lock between them, so that none can wait for ever for another that
+was killed: an end of a pipe that closes is heard at once at the other.
+"""
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from kernelblaster.processes.parent import die_with_parent
+
+_context = multiprocessing.get_context("spawn")
+_WANTS = "a job, please"
+_NO_MORE = "there is no more"
+
+
+class Line:
+    """A process's end of its pipe."""
+
+    def __init__(self, connection: "Connection[Any, Any]") -> None:
+        self._connection = connection
+
+    def jobs(self) -> Iterator[Any]:
+        """One after another, as long as there are any; ends too where the first process has ended."""
+        while True:
+            try:
+                self._connection.send(_WANTS)
+                job = self._connection.recv()
+            except (EOFError, OSError):
+                return
+            if job == _NO_MORE:
+                return
+            yield job
+
+    def tell(self, news: object) -> None:
+        self._connection.send((news,))
+
+
+class Crew:
+    """One process for each of `arguments`, which calls `work(line, *arguments)`. They end with this one."""
+
+    def __init__(self, work: Callable[..., None], arguments: Sequence[tuple[Any, ...]]) -> None:
+        self._lines: list[Connection[Any, Any]] = []
+        self._processes = []
+        for own in arguments:
+            here, there = _context.Pipe()
+            process = _context.Process(target=_enter, args=(work, there, *own), daemon=True)
+            process.start()
+            there.close()
+            self._lines.append(here)
+            self._processes.append(process)
+
+    def heard(self, jobs: Iterable[Any]) -> Iterator[Any]:
+        """Hand out the jobs, and give what is told, until the last process has ended."""
+        waiting = iter(jobs)
+        while self._lines:
+            for line in wait(self._lines):
+                assert isinstance(line, Connection)
+                try:
+                    news = line.recv()
+                    if news == _WANTS:
+                        line.send(next(waiting, _NO_MORE))
+                        continue
+                except (EOFError, OSError):
+                    self._lines.remove(line)
+                    continue
+                yield news[0]
+        for process in self._processes:
+            process.join()
+
+    def kill(self) -> None:
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.join()
+
+    @property
+    def failures(self) -> list[int]:
+        """The exit codes of those that did not end well; negative: a signal."""
+        return [process.exitcode for process in self._processes if process.exitcode]
+
+
+def work_off(
+    work: Callable[..., None], arguments: tuple[Any, ...], jobs: Sequence[Any], workers: int
+) -> Iterator[Any]:
+    """What processes tell of these jobs, as it comes; ChildProcessError where one of them was killed."""
+    crew = Crew(work, [arguments] * min(workers, len(jobs)))
+    try:
+        yield from crew.heard(jobs)
+    except BaseException:
+        crew.kill()
+        raise
+    if crew.failures:
+        raise ChildProcessError(f"a process ended with code {crew.failures[0]}")
+
+
+def _enter(work: Callable[..., None], connection: "Connection[Any, Any]", *arguments: Any) -> None:
+    """Only the first process hears Ctrl-C, and ends the others."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    work(Line(connection), *arguments)

@@ -1,0 +1,87 @@
+"""Folders for work in progress, which a process that is killed leaves behind and the next one sweeps away.
+
+Each is locked by its owner as long as that lives, so that a sweep tells what is left over from what is in
+use, whichever process, container or machine uses it.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+OLD_S = 24 * 3600.0  # where a file system has no locks, what is older is left over
+PREFIX = "kernelblaster-scratch-"
+
+
+class Scratch:
+    """A new folder in `parent`; it vanishes when this is closed, unless it was moved elsewhere by then."""
+
+    def __init__(self, parent: Path | None = None, prefix: str = PREFIX) -> None:
+        self._handle: int | None = None
+        while self._handle is None:
+            self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+            self._handle = _locked(self.path)
+            if self._handle is not None and not self.path.exists():  # a sweep was quicker
+                os.close(self._handle)
+                self._handle = None
+
+    def close(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def sweep(parent: Path, prefix: str = PREFIX) -> int:
+    """Remove what processes of this user that have ended left in `parent`; how many folders that was."""
+    swept = 0
+    for path in _own(parent, prefix):
+        try:
+            handle = _locked(path)
+        except OSError:
+            continue
+        if handle is not None:
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(handle)
+            swept += 1
+    return swept
+
+
+def _own(parent: Path, prefix: str) -> list[Path]:
+    found = []
+    with contextlib.suppress(OSError):
+        for path in parent.glob(f"{prefix}*"):
+            with contextlib.suppress(OSError):
+                if path.lstat().st_uid == os.geteuid() and path.is_dir() and not path.is_symlink():
+                    found.append(path)
+    return found
+
+
+def _locked(path: Path) -> int | None:
+    """A handle that holds the folder's lock; None where another process holds it."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    except OSError:  # no locks here: by age
+        if 1.0 < time.time() - os.fstat(handle).st_mtime < OLD_S:
+            os.close(handle)
+            return None
+    return handle

@@ -1,0 +1,28 @@
+"""Errors that say nothing but that this machine, or this process on it, is short of something."""
+
+import errno
+
+WORDS = {
+    errno.ENOSPC: "the disk is full. Free some space, and go on.",
+    errno.EDQUOT: "the disk quota is used up. Free some space, and go on.",
+    errno.EROFS: "the file system is read-only. Name a folder that can be written.",
+    errno.EACCES: "permission is denied. Name a folder that can be used.",
+    errno.EPERM: "permission is denied. Name a folder that can be used.",
+    errno.EMFILE: "too many files are open. Allow this process more (ulimit -n).",
+    errno.ENFILE: "too many files are open on this machine.",
+    errno.ENOMEM: "there is not enough memory. Allow this process more (ulimit -v), or use fewer --workers.",
+    errno.EAGAIN: "too many processes. Allow this user more (ulimit -u), or use fewer --workers.",
+}
+_MEMORY = ("cannot allocate memory", "not enough memory", "failed to map segment", "bad_alloc")
+
+
+def shortage(error: BaseException) -> str | None:
+    """In one sentence what is short, and what to do; None where the error is about something else."""
+    if isinstance(error, MemoryError):
+        return WORDS[errno.ENOMEM]
+    if isinstance(error, OSError) and error.errno in WORDS:
+        words = WORDS[error.errno]
+        return f"{error.filename}: {words}" if error.filename else words
+    if isinstance(error, RuntimeError | ImportError) and any(w in str(error).lower() for w in _MEMORY):
+        return WORDS[errno.ENOMEM]
+    return None

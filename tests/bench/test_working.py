@@ -1,0 +1,27 @@
+"""The lock that the processes of a bench hold together. (Apart: what it starts need not load PyTorch.)"""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from kernelblaster.bench.working import begin_work, taking_part
+from kernelblaster.errors import StoreError
+from kernelblaster.processes.crew import Crew, Line
+
+
+def take_part(line: Line, folder: Path) -> None:
+    with taking_part(folder):
+        line.tell("here")
+        for _ in line.jobs():
+            time.sleep(600)
+
+
+def test_the_next_bench_waits_for_processes_of_the_one_before(tmp_path: Path) -> None:
+    crew = Crew(take_part, [(tmp_path,)])
+    assert next(crew.heard(["a long job"])) == "here"
+    with pytest.raises(StoreError, match="still at work on it"):
+        begin_work(tmp_path, limit_s=0.1)
+    crew.kill()
+    with begin_work(tmp_path, limit_s=10.0), taking_part(tmp_path):
+        pass

@@ -1,0 +1,120 @@
+"""Processes end with the one that started them, and nothing waits for ever for one that was killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernelblaster.processes.crew import Crew, Line, work_off
+from kernelblaster.processes.leashed import run_leashed
+
+ROOT = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {here!r})
+import test_processes
+from kernelblaster.processes.crew import Crew
+
+if __name__ == "__main__":
+    crew = Crew(test_processes.report_and_wait, [(sys.argv[1],)] * 2)
+    for heard in crew.heard(range(500)):
+        pass
+"""
+LEASHED = """
+import sys
+from kernelblaster.processes.leashed import run_leashed
+run_leashed(["sh", "-c", "sleep 600 & echo $! >$0; mv $0 $0.pid; wait", sys.argv[1] + "/sleep"])
+"""
+
+
+def report_and_wait(line: Line, folder: str) -> None:
+    for job in line.jobs():
+        line.tell("x" * 100_000)
+        (Path(folder) / f"{os.getpid()}.pid").touch()
+        if job >= 2:
+            time.sleep(600)
+
+
+def double(line: Line) -> None:
+    for job in line.jobs():
+        if job == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        line.tell(2 * job)
+
+
+def pids(folder: Path, count: int) -> list[int]:
+    """The processes that wrote down their numbers, as soon as so many have."""
+    until = time.monotonic() + 60
+    while len(found := list(folder.glob("*.pid"))) < count:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    return [int(path.stem) if path.stem.isdigit() else int(path.read_text()) for path in found]
+
+
+def lives(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def gone() -> Iterator[list[int]]:
+    """What is put in must have ended a little later."""
+    left: list[int] = []
+    yield left
+    until = time.monotonic() + 20
+    while any(map(lives, left)) and time.monotonic() < until:
+        time.sleep(0.02)
+    living = [pid for pid in left if lives(pid)]
+    for pid in living:
+        os.kill(pid, signal.SIGKILL)
+    assert not living
+
+
+def test_a_crew_ends_with_the_process_that_was_killed(tmp_path: Path, gone: list[int]) -> None:
+    program = tmp_path / "root.py"
+    program.write_text(ROOT.format(here=str(Path(__file__).parent)))
+    root = subprocess.Popen([sys.executable, str(program), str(tmp_path)])
+    gone += pids(tmp_path, 2)
+    root.kill()
+    root.wait()
+
+
+def test_what_a_compiler_started_ends_with_the_process_that_was_killed(
+    tmp_path: Path, gone: list[int]
+) -> None:
+    root = subprocess.Popen([sys.executable, "-c", LEASHED, str(tmp_path)])
+    gone += pids(tmp_path, 1)
+    root.kill()
+    root.wait()
+
+
+def test_what_a_compiler_started_ends_at_its_time_limit(tmp_path: Path, gone: list[int]) -> None:
+    command = ["sh", "-c", "sleep 600 & echo $! >$0; mv $0 $0.pid; wait", str(tmp_path / "sleep")]
+    assert run_leashed(command, limit_s=1.0) == (None, "")
+    gone += pids(tmp_path, 1)
+
+
+def test_the_code_and_the_output_of_a_command() -> None:
+    assert run_leashed(["sh", "-c", "echo out; echo err >&2; exit 3"]) == (3, "out\nerr\n")
+    assert run_leashed(["sh", "-c", "kill -9 $$"])[0] == 128 + 9
+    code, _ = run_leashed([sys.executable, "-c", "bytearray(1 << 30)"], memory_bytes=1 << 29)
+    assert code == 1
+
+
+def test_jobs_are_handed_out_once_each() -> None:
+    assert sorted(work_off(double, (), list(range(40)), workers=2)) == [2 * n for n in range(40)]
+
+
+def test_a_process_that_is_killed_takes_no_other_with_it() -> None:
+    crew = Crew(double, [()] * 2)
+    assert sorted(crew.heard(["die", *range(500)])) == [2 * n for n in range(500)]
+    assert crew.failures == [-signal.SIGKILL]
+    with pytest.raises(ChildProcessError, match="-9"):
+        list(work_off(double, (), ["die"], workers=1))
