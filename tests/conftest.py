@@ -6,6 +6,7 @@ import secrets
 import shutil
 import tempfile
 import zlib
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -15,12 +16,29 @@ hypothesis.settings.load_profile("unhurried")
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side already
 
-if "PYTEST_XDIST_WORKER" not in os.environ:  # workers take over the environment of the first process
+BUILT = ("native", "ptx")  # what takes a minute to build, and changes seldom
+KEPT = os.environ.get("KERNELBLASTER_TEST_CACHE")  # a folder in which that is kept from session to session
+FIRST = "PYTEST_XDIST_WORKER" not in os.environ  # workers take over the environment of the first process
+
+if FIRST:
     os.environ["KERNELBLASTER_CACHE"] = tempfile.mkdtemp(prefix="kernelblaster-tests-")
 
 
+def _copied(source: Path, target: Path) -> None:
+    for kind in BUILT:
+        if (source / kind).is_dir():
+            shutil.copytree(source / kind, target / kind, dirs_exist_ok=True)
+
+
+def pytest_sessionstart() -> None:
+    if FIRST and KEPT:
+        _copied(Path(KEPT), Path(os.environ["KERNELBLASTER_CACHE"]))
+
+
 def pytest_sessionfinish() -> None:
-    if "PYTEST_XDIST_WORKER" not in os.environ:
+    if FIRST:
+        if KEPT:
+            _copied(Path(os.environ["KERNELBLASTER_CACHE"]), Path(KEPT))
         shutil.rmtree(os.environ["KERNELBLASTER_CACHE"], ignore_errors=True)
 
 

@@ -8,11 +8,15 @@ from typer.testing import CliRunner
 
 from kernelblaster.cli.main import app
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.judge.compile import _run
+from kernelblaster.judge import compile
 from kernelblaster.knowledge.address import opened, shown
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
+from kernelblaster.records import Candidate
 from kernelblaster.store.files import write_whole
 from kernelblaster.store.run import create_run, run_folders
+from kernelblaster.store.subject import keep_task
+from kernelblaster.strategies.search import Search
+from kernelblaster.tasks.catalog import load_task
 
 PASSWORD = "hunter2"
 TASK = "core/level1/relu"
@@ -52,6 +56,11 @@ def test_a_run_does_not_record_a_password(tmp_path: Path) -> None:
 
     options = ("--device", "emulated", "--kb", URLS["plain"])
     said = command("optimize", TASK, *options) + command("optimize", TASK, *options, "--json")
+    assert not list(run_folders(tmp_path))  # they never began
+    about = {"task": TASK, "dtype": "float32", "device": "emulated", "gpu": None, "kb": shown(URLS["plain"])}
+    for _ in range(2):
+        with create_run(tmp_path, **about, search=Search().model_dump()) as run:
+            keep_task(run, load_task(TASK))
     one, other = (folder.name for folder in run_folders(tmp_path))
     for json_ in ((), ("--json",)):
         said += command("runs", "show", one, *json_) + command("runs", "list", *json_)
@@ -75,5 +84,15 @@ def test_only_the_owner_looks_into_a_run_and_exports_are_for_others(tmp_path: Pa
 def test_a_compiler_is_told_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
     monkeypatch.setenv("SOMETHING_ELSE", "private")
-    code, said = _run(["/usr/bin/env"], tmp_path, 10)
-    assert code == 0 and "PATH=" in said and "planted" not in said and "private" not in said
+    given: list[dict[str, str]] = []
+
+    def compiler(*_: object, environment: dict[str, str], **__: object) -> tuple[int, str]:
+        given.append(environment)
+        return 1, "error: nothing is compiled here"
+
+    monkeypatch.setattr(compile, "run_leashed", compiler)
+    source = f"// {tmp_path}\n// launch_gpu_implementation\n"
+    assert (
+        compile.compile_candidate(load_task(TASK), Candidate(source=source), "sm_90a").kind == "CompileFailed"
+    )
+    assert "PATH" in given[0] and not {"OPENAI_API_KEY", "SOMETHING_ELSE"} & given[0].keys()
