@@ -47,8 +47,10 @@ from tests.models.hostile import (
 )
 
 KEY = "sk-planted-0123456789"
-LIMITS = Limits(connect_s=0.3, silence_s=0.2, call_s=0.3, body_bytes=8 << 20, document_bytes=1 << 20)
-MARGIN_S = 3.0  # for a machine with other work
+BYTES = {"body_bytes": 8 << 20, "document_bytes": 1 << 20}
+PATIENT = Limits(connect_s=60, silence_s=60, call_s=60, **BYTES)  # type: ignore[arg-type]
+SHORT = Limits(connect_s=60, silence_s=0.2, call_s=0.3, **BYTES)  # type: ignore[arg-type]
+MARGIN_S = 30.0  # for a machine with other work
 ANSWERED = None
 HOSTILE: dict[str, tuple[Behaviour, type[ModelError] | None]] = {
     # time
@@ -182,12 +184,13 @@ def test_a_call_ends_within_its_limit_and_says_why(
 ) -> None:
     monkeypatch.setenv(OWN_KEY, KEY)
     behaviour, expected = HOSTILE[name]
+    limits = SHORT if expected is TimedOut else PATIENT
     before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with hostile(behaviour) as (address, requests):
         model = f"{protocol}:m@{address}/v1" if protocol == "openai" else f"{protocol}:m@{address}"
         ledger = Ledger(Prices({}, {}), Budget(), tmp_path / "usage.jsonl")
         patience = Patience(tries=1, sleep=Waits())
-        service = Service(limits=LIMITS, patience=patience, answers=tmp_path / "answers")
+        service = Service(limits=limits, patience=patience, answers=tmp_path / "answers")
         models = open_models(parse_table([model], ROLES), ledger, service)
         begin = time.monotonic()
         if expected is ANSWERED:
@@ -200,8 +203,8 @@ def test_a_call_ends_within_its_limit_and_says_why(
             assert isinstance(caught.value, Unavailable | Declined | NotAllowed | BadAnswer)
             text = str(caught.value)
             assert 20 < len(text) < 1000 and "Traceback" not in text and KEY not in text
-        assert time.monotonic() - begin < LIMITS.call_s + MARGIN_S
-        assert len(requests) == 1
+        assert time.monotonic() - begin < SHORT.call_s + MARGIN_S
+        assert len(requests) == 1 or (expected is TimedOut and not requests)
     assert ledger.total().usage.tokens <= QUESTION.bound.tokens + 20_000
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb < 150_000
     ledger.close()
@@ -211,7 +214,7 @@ def test_a_server_that_counts_below_zero_does_not_lift_the_budget(tmp_path: Path
     budget = Budget(tokens=QUESTION.bound.tokens + 10)
     with hostile(counts("-1000000")) as (address, requests):
         ledger = Ledger(Prices({}, {}), budget, tmp_path / "usage.jsonl")
-        service = Service(limits=LIMITS, answers=tmp_path / "answers")
+        service = Service(limits=PATIENT, answers=tmp_path / "answers")
         models = open_models(parse_table([f"openai:m@{address}/v1"], ROLES), ledger, service)
         models.ask(QUESTION)
         with pytest.raises(BudgetSpent):

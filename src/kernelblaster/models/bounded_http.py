@@ -4,11 +4,13 @@ Redirects are not followed: no other server gets the key. The library bounds the
 
 import contextlib
 import socket
+import ssl
 import threading
 import time
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import httpx2
@@ -174,10 +176,17 @@ def _client(limits: Limits) -> httpx2.Client:
     """One for each call: what a server does to its connection ends with it."""
     connect_s, silence_s = min(limits.connect_s, limits.call_s), min(limits.silence_s, limits.call_s)
     return httpx2.Client(
+        verify=_certificates(),
         timeout=httpx2.Timeout(silence_s, connect=connect_s),
         follow_redirects=False,
         limits=httpx2.Limits(max_keepalive_connections=0),
     )
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Who is believed to be a server; read once, which takes as long as a short call."""
+    return httpx2.create_ssl_context()
 
 
 def _lost(where: str, error: Exception, limits: Limits) -> Unavailable:
