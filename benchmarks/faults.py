@@ -219,7 +219,7 @@ def kills(count: int, tasks: int, seed: int, only: str | None) -> list[str]:
         suite.mkdir()
         (suite / "good.py").write_text(TASK)
         for number in range(tasks - 1):
-            (suite / f"broken_{number}.py").write_text("not a task\n")
+            (suite / f"broken_{number}.py").write_text(TASK.replace("relu(x)", "relu(x"))
         place = Place(root)
         lines = []
         kinds = [optimizing(task), benching(suite), ablating(task)]
@@ -234,6 +234,7 @@ def kills(count: int, tasks: int, seed: int, only: str | None) -> list[str]:
             while tally.kills < count // 3:
                 folder = root / f"{kind.name}-{tally.ended}"
                 kill_often(kind, place, folder, rng, tally, min(KILLS_A_RUN, count // 3 - tally.kills))
+                print(kind.name, tally, flush=True)
             lines.append(
                 f"| {kind.name} | {kind.seconds:.0f} s | {tally.kills} | {tally.same} of {tally.ended} "
                 f"| {tally.orphans} | {tally.slowest_s:.2f} s | {len(tally.left)} |"
