@@ -1,6 +1,6 @@
 """Kill whole process trees at random moments, and flip bits in everything that is stored.
 
-python benchmarks/faults.py kills [--kills 60] [--tasks 500] [--seed 0] [--out FILE]
+python benchmarks/faults.py kills [--kills 60] [--tasks 500] [--only COMMAND] [--seed 0] [--out FILE]
 python benchmarks/faults.py flips [--flips 500] [--seed 0] [--out FILE]
 
 Kills: an `optimize`, a `bench` of many tasks and an `ablate`, each killed (SIGKILL of its first process) and
@@ -209,7 +209,7 @@ def ablating(task: Path) -> Kind:
     return Kind("ablate", words, lambda folder: None, result)
 
 
-def kills(count: int, tasks: int, seed: int) -> list[str]:
+def kills(count: int, tasks: int, seed: int, only: str | None) -> list[str]:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as made:
@@ -219,10 +219,11 @@ def kills(count: int, tasks: int, seed: int) -> list[str]:
         suite.mkdir()
         (suite / "good.py").write_text(TASK)
         for number in range(tasks - 1):
-            (suite / f"broken_{number}.py").write_text("not a task\n")
+            (suite / f"broken_{number}.py").write_text(TASK.replace("relu(x)", "relu(x"))
         place = Place(root)
         lines = []
-        for kind in (optimizing(task), benching(suite), ablating(task)):
+        kinds = [optimizing(task), benching(suite), ablating(task)]
+        for kind in [one for one in kinds if only in (None, one.name)]:
             for number in range(2):  # what is built once for a machine has its own time
                 start = time.monotonic()
                 if place.start(kind.words(root / f"{kind.name}-whole-{number}")).wait():
@@ -233,6 +234,7 @@ def kills(count: int, tasks: int, seed: int) -> list[str]:
             while tally.kills < count // 3:
                 folder = root / f"{kind.name}-{tally.ended}"
                 kill_often(kind, place, folder, rng, tally, min(KILLS_A_RUN, count // 3 - tally.kills))
+                print(kind.name, tally, flush=True)
             lines.append(
                 f"| {kind.name} | {kind.seconds:.0f} s | {tally.kills} | {tally.same} of {tally.ended} "
                 f"| {tally.orphans} | {tally.slowest_s:.2f} s | {len(tally.left)} |"
@@ -347,12 +349,13 @@ def main() -> None:
     parser.add_argument("what", choices=["kills", "flips"])
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--tasks", type=int, default=500)
+    parser.add_argument("--only", choices=["optimize", "bench", "ablate"])
     parser.add_argument("--flips", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.what == "kills":
-        lines = kills(given.kills, given.tasks, given.seed)
+        lines = kills(given.kills, given.tasks, given.seed, given.only)
     else:
         lines = flips(given.flips, given.seed)
     publish(lines, given.out)
