@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from kernelblaster.devices.device import CandidateDied, CandidateHung
+from kernelblaster.judge import stop
 from kernelblaster.judge.precision import OWN, Comparison
 from kernelblaster.judge.verify import Stop, _Sample, doubtful
 from kernelblaster.records import Incorrect, Rejected, RuntimeFailed, Task, TimedOut, Verification
@@ -204,6 +205,11 @@ def test_a_harmless_difference_between_runs_is_noted(bench) -> None:  # type: ig
 
     verification = bench.verify(body)
     assert isinstance(verification, Verification) and not verification.deterministic
+
+
+def test_many_calls_that_take_long_together_are_ended(bench, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(stop, "WHOLE", 1e-9)
+    assert bench.verify(right) == TimedOut(stage="verify", limit_s=1e-8)
 
 
 def test_ties_are_resolved_as_the_reference_does(argmax_bench) -> None:  # type: ignore[no-untyped-def]

@@ -3,6 +3,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from kernelblaster.records import Accepted, Candidate, Outcome, Rejected, Tensor, TimedOut, Workload
 from kernelblaster.records.outcome import Speedup
+from kernelblaster.records.profile import MOST_KERNELS, KernelProfile, Metric, Profile
 
 
 def test_outcomes_survive_json_as_what_they_were() -> None:
@@ -35,3 +36,15 @@ def test_a_workload_gives_shapes_and_bytes() -> None:
     workload = Workload(name="primary", sizes={"a": 3, "b": 5})
     assert workload.shape(tensor) == (3, 5)
     assert workload.bytes(tensor) == 30
+
+
+def test_a_profile_of_thousands_of_launches_is_shortened() -> None:
+    def launch(us: float) -> KernelProfile:
+        metric = Metric(name="Duration", unit="us", value=us, tier="modelled")
+        return KernelProfile(name="k", grid=(1, 1, 1), block=(32, 1, 1), metrics=(metric,))
+
+    kernels = tuple(launch(1.0 + (n == 700)) for n in range(1000))
+    found = Profile(device="d", tier="modelled", workload="primary", kernels=kernels).shortened()
+    assert len(found.kernels) == MOST_KERNELS + 1 and found.kernels[-2].duration_us == 2.0
+    assert sum(kernel.duration_us or 0 for kernel in found.kernels) == 1001
+    assert found.kernels[-1].name == "[744 further launches]" and found.shortened().kernels[-2].duration_us

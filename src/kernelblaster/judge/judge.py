@@ -47,7 +47,7 @@ from kernelblaster.records import (
     Verification,
 )
 from kernelblaster.records.outcome import CORRECT
-from kernelblaster.records.profile import Depth
+from kernelblaster.records.profile import MOST_KERNELS, Depth
 from kernelblaster.tasks.fitness import fitness_of
 from kernelblaster.tasks.floor import floor_of
 
@@ -178,7 +178,7 @@ class Judge:
         profiled = self._profiles([(p, binaries) for p, binaries, _ in checked], depth=depth)
         for (_, _, results), profiles in zip(checked, profiled, strict=True):
             found = iter(profiles)
-            results[:] = [next(found) if result is None else result for result in results]
+            results[:] = [next(found).shortened() if result is None else result for result in results]
         return [results for _, _, results in checked]  # type: ignore[misc]
 
     def _checked(
@@ -328,7 +328,7 @@ class Judge:
         self.options.progress("verifying")
         with _one_thread(self.device.modelled):
             outcome = verifier.verify()
-        return Checked(outcome, counters(self.device.name, "small", verifier.work))
+        return Checked(outcome, counters(self.device.name, "small", verifier.work[:MOST_KERNELS]))
 
     def _run(self, prepared: _Prepared, binary: Binary, draw: Draw) -> dict[str, object]:
         """Verify, time, sanitize and profile a compiled candidate: the fields that this yields."""
@@ -355,7 +355,7 @@ class Judge:
                 return fields | {"outcome": Rejected(reason="sanitizer", evidence="\n".join(findings))}
         if self.options.profile:
             self.options.progress("profiling")
-            fields["profile"] = self._profiles([(prepared, [binary])])[0][0]
+            fields["profile"] = self._profiles([(prepared, [binary])])[0][0].shortened()
         return fields
 
     def _profiles(
@@ -385,7 +385,7 @@ class Judge:
             return fields | {"outcome": Unsupported(reason=str(error))}
         timing = timer.time(profile, prepared.floor)
         if self.options.profile:
-            fields["profile"] = profile
+            fields["profile"] = profile.shortened()
         if not isinstance(timing, Timing):
             return fields | {"outcome": timing}
         return fields | {"outcome": conclude(timing.speedup), "timing": timing}

@@ -1,5 +1,8 @@
 """How a stage of the judge ends early: by the outcome that a candidate's failure means."""
 
+import time
+from typing import Literal
+
 from kernelblaster.devices.device import (
     CallReport,
     CandidateDied,
@@ -7,8 +10,10 @@ from kernelblaster.devices.device import (
     Nondeterministic,
 )
 from kernelblaster.records import Incorrect, Rejected, RuntimeFailed, TimedOut
+from kernelblaster.settings import settings
 
 _STRAY = "IllegalAddress"
+WHOLE = 4
 Failure = Incorrect | Rejected | RuntimeFailed | TimedOut
 
 
@@ -18,6 +23,24 @@ class Stop(Exception):
     def __init__(self, outcome: Failure) -> None:
         super().__init__(outcome.kind)
         self.outcome = outcome
+
+
+class Leash:
+    """What one candidate may take in all of a stage: WHOLE times the limit of one call. Entered around each
+    of its calls; one that takes too long ends by itself, many that take long together are ended here."""
+
+    def __init__(self, stage: Literal["verify", "time"]) -> None:
+        self._stage: Literal["verify", "time"] = stage
+        self._limit_s = WHOLE * settings().call_limit_s
+        self._spent_s = self._entered = 0.0
+
+    def __enter__(self) -> None:
+        self._entered = time.monotonic()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._spent_s += time.monotonic() - self._entered
+        if kind is None and self._spent_s > self._limit_s:
+            raise Stop(TimedOut(stage=self._stage, limit_s=self._limit_s))
 
 
 def failure(error: CandidateDied | CandidateHung, stage: str, where: str) -> Failure:

@@ -22,7 +22,7 @@ from kernelblaster.judge.baseline import Baseline
 from kernelblaster.judge.layout import Layout, float64_views, lay_out
 from kernelblaster.judge.memory_check import MemoryCheck
 from kernelblaster.judge.precision import FEW, Comparison, both, compare, exceeded, larger, plainly_apart
-from kernelblaster.judge.stop import Failure, Stop, failure, stop_on_report
+from kernelblaster.judge.stop import Failure, Leash, Stop, failure, stop_on_report
 from kernelblaster.records import (
     Accepted,
     Floor,
@@ -90,6 +90,7 @@ class Timer:
         self._task = task
         self._baseline = baseline = baseline.at(task.primary)
         self._runner = runner
+        self._leash = Leash("time")
         self._rng = random.Random(seed)
         self._allowed = allowed
         self._keep_samples = keep_samples
@@ -199,7 +200,8 @@ class Timer:
         layout.set_guards()
         check = MemoryCheck(layout, signature, self._key, protected=self._device.protects_inputs)
         synchronize(self._device.torch_device)
-        report = self._runner.time(arguments)
+        with self._leash:
+            report = self._runner.time(arguments)
         stop_on_report(report.call, "while being timed")
         check.stop_if_touched()
         if not report.call.work:

@@ -40,7 +40,7 @@ from kernelblaster.judge.precision import (
     pooled,
     share_of,
 )
-from kernelblaster.judge.stop import Failure, Stop, failure, stop_on_report
+from kernelblaster.judge.stop import Failure, Leash, Stop, failure, stop_on_report
 from kernelblaster.judge.terms import LongestSum
 from kernelblaster.records import (
     Incorrect,
@@ -150,6 +150,7 @@ class Verifier:
         self._key = self._rng.getrandbits(62)
         self._layouts: dict[int, Layout] = {}
         self._calls = 0
+        self._leash = Leash("verify")
         self._deterministic = True
         self._notes: list[str] = []
         self.results: list[CaseResult] = []
@@ -191,7 +192,8 @@ class Verifier:
             layout = self._layouts[number] = self._lay_out(case)
             with self._baseline.at(case.workload).with_scalars(case.scalars):
                 calls.append(self._arguments(case, layout))
-        self._runner.record(calls)
+        with self._leash:
+            self._runner.record(calls)
 
     def _lay_out(self, case: Case) -> Layout:
         rng = random.Random(self._place) if case.stays else self._rng
@@ -295,9 +297,10 @@ class Verifier:
         scratch = self._rng.choice((0xFF, 0x00, self._rng.randrange(256)))
         where = f"{case.workload.name} workload {case.workload.sizes}"
         try:
-            report = self._runner.call(
-                self._arguments(case, layout), scratch_poison=scratch, accounting=False
-            )
+            with self._leash:
+                report = self._runner.call(
+                    self._arguments(case, layout), scratch_poison=scratch, accounting=False
+                )
         except (CandidateDied, CandidateHung) as error:
             raise Stop(failure(error, "verify", where)) from error
         self._calls += 1

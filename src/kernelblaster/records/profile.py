@@ -8,6 +8,7 @@ Tier = Literal["ncu", "activity", "ptxas", "emulated", "modelled"]
 Depth = Literal["quick", "usual", "detailed"]
 """How much is counted: what states are named from; and the profiler's sections with its advice; and what
 is counted by instruction, which can take long."""
+MOST_KERNELS = 256  # that are kept of a call
 MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 
 
@@ -56,3 +57,17 @@ class Profile(Record):
     tier: Tier
     workload: str
     kernels: tuple[KernelProfile, ...]
+
+    def shortened(self) -> "Profile":
+        """The MOST_KERNELS that took longest, still in launch order; what the others took together is told
+        under one name."""
+        if len(self.kernels) <= MOST_KERNELS:
+            return self
+        order = sorted(range(len(self.kernels)), key=lambda n: -(self.kernels[n].duration_us or 0.0))
+        kept = [self.kernels[n] for n in sorted(order[:MOST_KERNELS])]
+        rest = [self.kernels[n] for n in order[MOST_KERNELS:]]
+        total_us = sum(kernel.duration_us or 0.0 for kernel in rest)
+        metric = Metric(name="Duration", unit="us", value=total_us, tier=self.tier)
+        name = f"[{len(rest)} further launches]"
+        kept.append(KernelProfile(name=name, grid=(1, 1, 1), block=(1, 1, 1), metrics=(metric,)))
+        return self.model_copy(update={"kernels": tuple(kept)})
