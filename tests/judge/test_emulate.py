@@ -94,11 +94,11 @@ def test_findings_name_the_source_line(judge: Judge) -> None:
 
 def test_what_is_not_emulated_is_no_verdict(judge: Judge) -> None:
     task, relu = CORPUS.read(HONEST / "relu_naive.cu")
-    asks = 'int wide; asm volatile("szext.clamp.s32 %0, 5, 3;" : "=r"(wide));'
+    asks = 'int wide; asm volatile("vmad.s32.u32.u32 %0, 5, 3, 1;" : "=r"(wide));'
     body = relu.source.index("{", relu.source.index("__global__")) + 1
     source = relu.source[:body] + f" {asks} if (wide == 7) return; " + relu.source[body:]
     outcome = judge.evaluate(task, Candidate(source=source)).outcome
-    assert isinstance(outcome, Unsupported) and "szext" in outcome.reason, outcome
+    assert isinstance(outcome, Unsupported) and "vmad" in outcome.reason, outcome
 
 
 def test_planted_errors_are_caught(judge: Judge) -> None:
