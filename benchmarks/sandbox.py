@@ -36,11 +36,14 @@ PROBES = {
         splice(0, 0, 3, 0, 1, 0) sendfile(3, 0, 0, 1) pipe2(buffer, 0) eventfd2(0, 0)
         memfd_create("x", 0) epoll_create1(0) inotify_init1(0) ioctl(1, 0x5412, buffer)
         poll(buffer, 1, 0) pread64(3, buffer, 1, 0)""",
-    "network": """socket(AF_INET, SOCK_STREAM, 0) socket(AF_UNIX, SOCK_STREAM, 0) socket(AF_NETLINK, SOCK_RAW, 0)
+    "network": """socket(AF_INET, SOCK_STREAM, 0) socket(AF_UNIX, SOCK_STREAM, 0)
+        socket(AF_NETLINK, SOCK_RAW, 0)
         socketpair(AF_UNIX, SOCK_STREAM, 0, buffer) connect(3, buffer, 16) sendto(3, buffer, 1, 0, 0, 0)""",
-    "processes": """clone(SIGCHLD, 0, 0, 0, 0) clone3(buffer, 88) fork() vfork() execve("/candidate.so", none, none)
+    "processes": """clone(SIGCHLD, 0, 0, 0, 0) clone3(buffer, 88) fork() vfork()
+        execve("/candidate.so", none, none)
         execveat(AT_FDCWD, "/candidate.so", none, none, 0) kill(getppid(), 0) kill(-1, SIGKILL)
-        tgkill(getppid(), getppid(), SIGKILL) ptrace(16, getppid(), 0, 0)
+        tgkill(getppid(), getppid(), SIGKILL)
+        ptrace(16, getppid(), 0, 0)
         process_vm_readv(getppid(), buffer, 1, buffer, 1, 0)
         process_vm_writev(getppid(), buffer, 1, buffer, 1, 0) pidfd_open(getppid(), 0)
         pidfd_getfd(0, 0, 0) setsid() setpgid(0, 0) wait4(-1, 0, 0, 0) prctl(1, 0, 0, 0, 0)
