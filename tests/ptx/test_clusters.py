@@ -95,7 +95,8 @@ KERNEL overwritten(float* out, float* x, int together) {
     if (threadIdx.x == 0) value = x[blockIdx.x * 2 + k];
     __cluster_barrier_arrive();
     __cluster_barrier_wait();
-    if (threadIdx.x == 0) out[blockIdx.x] += *(float*)__cluster_map_shared_rank(&value, 3 - __clusterRelativeBlockRank());
+    float* there = (float*)__cluster_map_shared_rank(&value, 3 - __clusterRelativeBlockRank());
+    if (threadIdx.x == 0) out[blockIdx.x] += *there;
     if (together) { __cluster_barrier_arrive(); __cluster_barrier_wait(); }
     else __syncthreads();
   }
