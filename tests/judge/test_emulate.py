@@ -94,11 +94,11 @@ def test_findings_name_the_source_line(judge: Judge) -> None:
 
 def test_what_is_not_emulated_is_no_verdict(judge: Judge) -> None:
     task, relu = CORPUS.read(HONEST / "relu_naive.cu")
-    asks = 'int wide; asm volatile("vmad.s32.u32.u32 %0, 5, 3, 1;" : "=r"(wide));'
+    adds = 'unsigned sum; asm volatile("vadd.u32.u32.u32.sat %0, 3, 4;" : "=r"(sum));'
     body = relu.source.index("{", relu.source.index("__global__")) + 1
-    source = relu.source[:body] + f" {asks} if (wide == 7) return; " + relu.source[body:]
+    source = relu.source[:body] + f" {adds} if (sum == 8) return; " + relu.source[body:]
     outcome = judge.evaluate(task, Candidate(source=source)).outcome
-    assert isinstance(outcome, Unsupported) and "vmad" in outcome.reason, outcome
+    assert isinstance(outcome, Unsupported) and "vadd" in outcome.reason, outcome
 
 
 def test_planted_errors_are_caught(judge: Judge) -> None:

@@ -217,6 +217,49 @@ KERNEL relaxed_good(float* out, const float* x, int n) {
   }
 }
 
+// A volatile load orders nothing by itself: a plain one behind it may find what its cache had.
+KERNEL unfenced_bad(float* out, const float* x, int n) {
+  if (blockIdx.x == 0) {
+    partial[0] = x[0];
+    __threadfence();
+    atomicAdd(&other, 1u);
+  } else {
+    while (((volatile unsigned*)&other)[0] == 0) {}
+    out[blockIdx.x] = partial[0];  // FAULT unfenced
+  }
+}
+KERNEL unfenced_good(float* out, const float* x, int n) {
+  if (blockIdx.x == 0) {
+    partial[0] = x[0];
+    __threadfence();
+    atomicAdd(&other, 1u);
+  } else {
+    while (((volatile unsigned*)&other)[0] == 0) {}
+    __threadfence();
+    out[blockIdx.x] = partial[0];
+  }
+}
+
+// The read-only cache sees no writes of its launch, whatever comes between.
+KERNEL constant_bad(float* out, const float* x, int n) {
+  partial[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  out[threadIdx.x] = __ldg(&partial[31 - threadIdx.x]);  // FAULT constant
+}
+KERNEL constant_good(float* out, const float* x, int n) {
+  partial[threadIdx.x] = __ldg(&x[threadIdx.x]);
+  __syncthreads();
+  out[threadIdx.x] = partial[31 - threadIdx.x];
+}
+
+// An atomic for threads of one block is none for another.
+KERNEL narrow_bad(float* out, const float* x, int n) {
+  atomicAdd_block(&other, 1u);  // FAULT narrow
+}
+KERNEL narrow_good(float* out, const float* x, int n) {
+  atomicAdd(&other, 1u);
+}
+
 // Atomics on two places are not ordered either.
 KERNEL accumulated_bad(float* out, const float* x, int n) {
   if (blockIdx.x) {

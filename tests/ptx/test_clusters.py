@@ -79,6 +79,39 @@ extern "C" __global__ void shaped(float* out, float* x) {
   __cluster_barrier_wait();
 }
 
+// The first block reads of the second, and nothing keeps that one from leaving before.
+KERNEL leaves(float* out, float* x) {
+  __shared__ float value;
+  if (threadIdx.x == 0) value = x[blockIdx.x];
+  __cluster_barrier_arrive();
+  __cluster_barrier_wait();
+  if (__clusterRelativeBlockRank() == 0) out[0] = *(float*)__cluster_map_shared_rank(&value, 1);
+}
+
+// All blocks read each other's value; the next one is stored behind a barrier of the block alone.
+KERNEL overwritten(float* out, float* x, int together) {
+  __shared__ float value;
+  for (int k = 0; k < 2; ++k) {
+    if (threadIdx.x == 0) value = x[blockIdx.x * 2 + k];
+    __cluster_barrier_arrive();
+    __cluster_barrier_wait();
+    float* there = (float*)__cluster_map_shared_rank(&value, 3 - __clusterRelativeBlockRank());
+    if (threadIdx.x == 0) out[blockIdx.x] += *there;
+    if (together) { __cluster_barrier_arrive(); __cluster_barrier_wait(); }
+    else __syncthreads();
+  }
+  __cluster_barrier_arrive();
+  __cluster_barrier_wait();
+}
+
+KERNEL early(float* out, float* x) {
+  __shared__ float value;
+  if (threadIdx.x == 0) *(float*)__cluster_map_shared_rank(&value, 3 - __clusterRelativeBlockRank()) = 1;
+  __cluster_barrier_arrive();
+  __cluster_barrier_wait();
+  if (threadIdx.x == 0) out[blockIdx.x] = value;
+}
+
 KERNEL beyond(float* out, float* x) {
   __shared__ float value;
   *(float*)__cluster_map_shared_rank(&value, 4) = 1;
@@ -133,6 +166,11 @@ def test_generic_pointers_reach_other_blocks(machine: Machine, module: Module) -
     assert torch.equal(out.reshape(8, 64), expected.flip(1))
 
 
+def test_the_barrier_orders_shared_memory_of_others(machine: Machine, module: Module) -> None:
+    report, _ = launch(machine, module, "overwritten", 2, 1)
+    assert not report.findings
+
+
 def test_the_barrier_orders_global_memory(machine: Machine, module: Module) -> None:
     report, out = launch(machine, module, "by_memory", 64)
     assert not report.findings
@@ -144,6 +182,9 @@ def test_the_barrier_orders_global_memory(machine: Machine, module: Module) -> N
     [
         ("pulled", (1,), "uninitialized"),
         ("late", (), "out-of-bounds"),
+        ("leaves", (), "cluster-exit"),
+        ("overwritten", (0,), "race"),
+        ("early", (), "race"),
         ("apart", (), "deadlock"),
         ("twice", (), "divergent-barrier"),
         ("beyond", (), "invalid-address"),

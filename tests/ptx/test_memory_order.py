@@ -23,6 +23,9 @@ FAULTS = {
     "alone": ("memory-order", 2, 64, "partial"),
     "unrelated": ("memory-order", 8, 1, "partial"),
     "relaxed": ("memory-order", 8, 1, "partial"),
+    "unfenced": ("memory-order", 8, 1, "partial"),
+    "constant": ("read-only", 1, 32, "partial"),
+    "narrow": ("race", 8, 1, "scope"),
     "accumulated": ("memory-order", 8, 1, "total"),
     "grid_barrier": ("memory-order", 12, 64, "partial"),
 }

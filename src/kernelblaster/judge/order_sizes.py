@@ -18,11 +18,10 @@ from kernelblaster.judge.layout import lay_out, slot_bytes
 from kernelblaster.records import Task, Workload
 
 MOST_WARPS = 1200  # of one call; of a single launch with more, some blocks are run
-MANY_WARPS = 64 * MOST_WARPS  # setting up so large a call takes too long
+MANY_WARPS = 400 * MOST_WARPS  # setting up so large a call takes too long
 MOST_SPEAKING_WARPS = 4 * MOST_WARPS  # where blocks speak to each other, all of them must run
-TRIED = 8  # sizes whose launches are looked at
-LARGEST = 3  # of them, by bytes
-CHOSEN = 4
+TRIED = 10  # sizes whose launches are looked at
+CHOSEN = 5
 LEAST_EXTENT = 3  # below, results may be the same whatever is computed: the softmax of one number
 SPEAKS = re.compile(r"\b(atom|ld)\.[\w:.]*(volatile|relaxed|acquire|acq_rel|add|inc|exch|cas|or|max|min)\b")
 Reached = set[tuple[str, bool, bool]]
@@ -69,13 +68,11 @@ class Size:
 def tried(
     task: Task, small: Workload, stretched: Sequence[Workload], others: Sequence[Workload]
 ) -> list[Workload]:
-    """The small workload, one stretched in each size, the largest of the others and some more, drawn."""
+    """The small workload, one stretched in each size, and the first of the others."""
     names = [size.name for size in task.signature.sizes]
     longest = {max(names, key=lambda n: w.sizes[n]): w for w in random.sample(stretched, len(stretched))}
-    by_bytes = sorted(others, key=lambda w: w.total_bytes(task.signature), reverse=True)
-    found = [small, *longest.values(), *by_bytes[:LARGEST]]
-    rest = [w for w in (*stretched, *by_bytes[LARGEST:]) if w not in longest.values()]
-    return found + random.sample(rest, max(0, min(len(rest), TRIED - len(found))))
+    found = {tuple(w.sizes.values()): w for w in (small, *longest.values(), *others)}
+    return list(found.values())[:TRIED]
 
 
 def choose(

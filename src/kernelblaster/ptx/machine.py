@@ -60,7 +60,8 @@ class Draws:
     """What the GPU has, and what hardware does not promise. `seed`: of identifiers, clocks and errors.
     `most_blocks`: run only some of a launch whose blocks do not speak to each other; 0: all. `inexact`:
     approximate functions are off in their last bits, from 1, as much as documented, to 7, hardly; 0: as
-    they always are. `stale`: volatile and relaxed
+    they always are. `skips`: results count for nothing, and instructions that the machine does not have do
+    nothing where that is safe. `stale`: volatile and relaxed
     reads return older values for a while where no order forbids it."""
 
     seed: int = 0
@@ -68,13 +69,15 @@ class Draws:
     warp_slots: int = 64
     most_blocks: int = 0
     inexact: int = 0
+    skips: bool = False
     stale: bool = False
 
     @property
-    def words(self) -> tuple[int, int, int, int, int, int]:
+    def words(self) -> tuple[int, ...]:
         return (
-            self.seed, self.multiprocessors, self.warp_slots, self.most_blocks, self.inexact, int(self.stale)
-        )  # fmt: skip
+            *(self.seed, self.multiprocessors, self.warp_slots, self.most_blocks, self.inexact),
+            *(int(self.skips), int(self.stale)),
+        )
 
 
 class BadPtx(KernelBlasterError):
@@ -101,7 +104,7 @@ def _library() -> ctypes.CDLL:
     library.ptx_model.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_double), ctypes.c_int]
     library.ptx_launch_attributes.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_char_p]
     counts = [ctypes.c_uint32] * 4
-    library.ptx_draws.argtypes = [ctypes.c_void_p, ctypes.c_uint64, *counts, ctypes.c_int]
+    library.ptx_draws.argtypes = [ctypes.c_void_p, ctypes.c_uint64, *counts, ctypes.c_int, ctypes.c_int]
     library.ptx_load.restype = ctypes.c_char_p
     library.ptx_load.argtypes = [
         ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_void_p)

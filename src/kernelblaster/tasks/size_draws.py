@@ -86,6 +86,7 @@ class SizeDraws:
         self.base = task.workload("small") if small else task.primary
         total = self.base.total_bytes(task.signature)
         cap = int(total * (2 if small else LARGEST_SHARE)) + (0 if small else LARGEST_EXTRA_BYTES)
+        self._near_bytes = most_bytes or cap
         self._most_bytes = cap if most_bytes is None else min(cap, most_bytes)
         parameters = sum(self.base.bytes(tensor) for tensor in task.signature.parameters)
         self._few_bytes = parameters + min(FEW_BYTES, max(total, 16 << 10))
@@ -97,8 +98,7 @@ class SizeDraws:
         if not free:
             return ()
         end = time.monotonic() + self._limit_s
-        accept = self._accept()
-        steps = {name: self._step(name, accept) for name in free}
+        accept, steps = self._accepting
         found: dict[tuple[int, ...], Draw] = {}
         for turn in range(2 * POOL):
             if len(found) >= POOL or time.monotonic() > end:
@@ -117,11 +117,34 @@ class SizeDraws:
                 found.setdefault(tuple(draw.workload.sizes.values()), draw)
         return tuple(found.values())
 
+<<<<<<< HEAD
     def _octaves(self, names: list[str]) -> list[tuple[str, int]]:
         """Every octave of every size, in random order: no band of extents is left out."""
         found = [(n, k) for n in names for k in range(2, self.base.sizes[n].bit_length())]
         self._rng.shuffle(found)
         return found[:MOST_OCTAVES]
+=======
+    @cached_property
+    def _accepting(self) -> "tuple[Accept, dict[str, int]]":
+        """What tells whether the task takes some extents, and the steps of its free sizes."""
+        free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
+        accept = self._accept()
+        return accept, {name: self._step(name, accept) for name in free}
+
+    def near(self, low: int, high: int) -> list[Workload]:
+        """For each free size a workload like the base in which it is drawn from this range, no larger than in
+        the primary one; where the task takes it and its bytes fit."""
+        accept, steps = self._accepting
+        found = []
+        for name, step in steps.items():
+            drawn = min(
+                self._rng.randint(low, high), max(self._task.primary.sizes[name], self.base.sizes[name])
+            )
+            workload = accept("above", {name: _stepped(drawn, self.base.sizes[name], step)})
+            if workload is not None and workload.total_bytes(self._task.signature) <= self._near_bytes:
+                found.append(workload)
+        return found
+>>>>>>> machine
 
     def of(self, *kinds: Kind) -> list[Workload]:
         return [draw.workload for draw in self.draws if draw.kind in kinds]

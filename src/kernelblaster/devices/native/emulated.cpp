@@ -3,7 +3,7 @@
 //
 //   slots N (START BYTES)...           one descriptor came along: a file that holds the judge's memory
 //   module PATH                        the candidate's PTX
-//   draws SEED SMS SLOTS BLOCKS INEXACT STALE   what the GPU has, and what hardware does not promise, for calls from now on
+//   draws SEED SMS SLOTS BLOCKS INEXACT SKIPS STALE   what the GPU has, and what hardware does not promise, for calls from now on
 //   repeat ADDRESS BYTES PERIOD        let these bytes show their first PERIOD over and over
 //   count ID M V1 ... V11 ...          replay it; of launch k, run some blocks for GPU model k of M, record costs
 #include <signal.h>
@@ -28,7 +28,8 @@ int ptx_memory_remove(Machine*, uint64_t start);
 void ptx_memory_written(Machine*, uint64_t start, uint64_t bytes);
 const char* ptx_load(Machine*, const char* text, uint64_t length, Loaded** handle);
 void ptx_model(Machine*, const double* values, int count);
-void ptx_draws(Machine*, uint64_t seed, uint32_t multiprocessors, uint32_t warp_slots, uint32_t most_blocks, uint32_t inexact, int stale);
+void ptx_draws(Machine*, uint64_t seed, uint32_t multiprocessors, uint32_t warp_slots, uint32_t most_blocks, uint32_t inexact,
+               int skips, int stale);
 void ptx_launch_attributes(Machine*, int dependent, int cooperative, const uint32_t* cluster);
 const char* ptx_launch(Machine*, Loaded*, const char* kernel, const uint32_t* grid, const uint32_t* block,
                        uint64_t dynamic_shared, const uint8_t* parameters, uint64_t parameter_bytes, uint64_t budget,
@@ -168,9 +169,9 @@ void do_drop(std::istringstream& words) {
 void do_draws(std::istringstream& words) {
   uint64_t seed = 0;
   uint32_t multiprocessors = 1, warp_slots = 1, most_blocks = 0, inexact = 0;
-  int stale = 0;
-  words >> seed >> multiprocessors >> warp_slots >> most_blocks >> inexact >> stale;
-  ptx_draws(machine, seed, multiprocessors, warp_slots, most_blocks, inexact, stale);
+  int skips = 0, stale = 0;
+  words >> seed >> multiprocessors >> warp_slots >> most_blocks >> inexact >> skips >> stale;
+  ptx_draws(machine, seed, multiprocessors, warp_slots, most_blocks, inexact, skips, stale);
   channel.ok();
 }
 

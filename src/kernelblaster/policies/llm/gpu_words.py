@@ -16,9 +16,9 @@ SHARED_KB = {70: 96, 75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227
 EMULATED = (
     "The device is emulated: compiled PTX runs on an emulator, and times marked (modelled) are made of its "
     "counts by a model of this GPU. Half of them are within 11% of measured ones, nine in ten speedups "
-    f"within {MODEL_ERROR:g}x; a few per cent are noise. It cannot run mbarrier, cp.async.bulk (TMA), wgmma, "
-    "clusters given at launch (`__cluster_dims__` works), cooperative launches, textures, malloc in kernels, "
-    "function pointers: a candidate with one of these gets no verdict."
+    f"within {MODEL_ERROR:g}x; a few per cent are noise. It runs clusters, cooperative launches, mbarrier "
+    "and cp.async.bulk, but not tensor maps (cp.async.bulk.tensor), wgmma, textures or malloc in kernels: a "
+    "candidate with one of these gets no verdict."
 )
 
 

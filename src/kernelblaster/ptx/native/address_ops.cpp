@@ -77,6 +77,26 @@ bool bind_elsewhere(const Parsed& p, Inst& inst) {
   return inst.dst[0] >= 0 && inst.src[0] >= 0 && inst.src[1] >= 0;
 }
 
+// Whose shared memory an address is in, by rank.
+void rank_of_address(Warp& w, const Inst& i) {
+  Reg& d = w.reg(i.dst[0]);
+  const Reg& a = w.reg(i.src[0]);
+  each_lane(w.active, [&](int l) {
+    d.u32[l] = (uint32_t)shared_place(w, i.imm[0] ? a.u32[l] : a.u64[l], !i.imm[0], l).block->rank;
+  });
+}
+
+bool bind_rank_of_address(const Parsed& p, Inst& inst) {
+  const bool narrow = p.has("shared::cluster") && p.type() == "u32";
+  if (p.operands.size() != 2 || !(narrow || p.type() == "u64")) return false;
+  inst.dst[0] = target(p.operands[0]);
+  inst.src[0] = narrow ? source32(p.operands[1]) : source64(p.operands[1]);
+  inst.imm[0] = narrow || p.has("shared::cluster");
+  inst.run = rank_of_address;
+  inst.klass = Class::Integer;
+  return inst.dst[0] >= 0 && inst.src[0] >= 0;
+}
+
 Space space_of(const Warp& w, int lane, uint64_t address) {
   if (shared_window(w).holds(address)) return Space::Shared;
   if (local_window(w, lane).holds(address)) return Space::Local;
@@ -88,8 +108,10 @@ Space space_of(const Warp& w, int lane, uint64_t address) {
 }
 void is_space(Warp& w, const Inst& i) {
   const Reg& a = w.reg(i.src[0]);
-  lanes_predicate(w, i.dst[0], [&](int l) {
-    return (w.active >> l & 1) && space_of(w, l, a.u64[l]) == (Space)i.flag[3];
+  lanes_predicate(w, i.dst[0], [&](int l) -> bool {
+    if (!(w.active >> l & 1)) return false;
+    if ((Space)i.flag[3] == Space::Cluster) return cluster_address(w, a.u64[l]) != kNoCluster;
+    return space_of(w, l, a.u64[l]) == (Space)i.flag[3];
   });
 }
 
@@ -116,8 +138,7 @@ bool bind_conversion(const Parsed& p, Inst& inst) {
 
 bool bind_is_space(const Parsed& p, Inst& inst) {
   Qualifiers q;
-  if (!read_qualifiers(p, q) || q.space == Space::Generic || q.space == Space::Cluster || p.operands.size() != 2)
-    return false;
+  if (!read_qualifiers(p, q) || q.space == Space::Generic || p.operands.size() != 2) return false;
   if (p.operands[1].kind == Operand::Register && p.operands[1].width != 64) return false;
   inst.dst[0] = target(p.operands[0]);
   inst.src[0] = source64(p.operands[1]);
@@ -137,6 +158,7 @@ bool bind_without_effect(Inst& inst, Handler run, Class klass) {
 
 bool bind_memory(const Parsed& p, Inst& inst) {
   const std::string& op = p.op();
+  if ((op == "st" || op == "red") && p.has("async")) return bind_remote_store(p, inst);
   if (op == "ld" || op == "ldu") return bind_load_store(p, inst, false);
   if (op == "st") return bind_load_store(p, inst, true);
   if (op == "atom" || op == "red") return bind_atomic(p, inst);
@@ -144,6 +166,7 @@ bool bind_memory(const Parsed& p, Inst& inst) {
   if (op == "mbarrier") return bind_mbarrier(p, inst);
   if (op == "cvta") return bind_conversion(p, inst);
   if (op == "mapa") return bind_elsewhere(p, inst);
+  if (op == "getctarank") return bind_rank_of_address(p, inst);
   if (op == "isspacep") return bind_is_space(p, inst);
   if (op == "membar" || op == "fence") {
     inst.imm[0] = p.has("cta");

@@ -11,7 +11,7 @@ namespace {
 void note_grain(Function& f, const Parsed& p, const Inst& inst) {
   bool touches = inst.klass == Class::Load || inst.klass == Class::Store || inst.klass == Class::Shared ||
                  inst.klass == Class::Atomic;
-  if (p.op() == "cp") f.grain = std::min(f.grain, 2);
+  if (p.op() == "cp" || p.has("async")) f.grain = std::min(f.grain, 2);
   else if (p.op() == "mbarrier") f.grain = std::min(f.grain, 3);
   else if (touches && inst.flag[2] && !p.has("param") && !p.has("local"))
     f.grain = std::min(f.grain, __builtin_ctz(inst.flag[2]));
@@ -58,8 +58,22 @@ void place_variables(const Module& module, Function& f, int line) {
   f.local_bytes = rounded(local, 16);
 }
 
+// Products of warp groups, which only compute, and bulk reductions: without them, order and addresses are the same.
+bool skippable(const Parsed& p) {
+  return p.op() == "wgmma" || (p.op() == "cp" && p.parts.size() > 2 && p.parts[1] == "reduce" && !p.has("tensor"));
+}
+
+bool reads_clock(const Parsed& p) {
+  for (const Operand& o : p.operands)
+    if (o.kind == Operand::Register && (o.slot == Clock || o.slot == Clock64 || o.slot == GlobalTimer || o.slot == ClockHigh ||
+                                        o.slot == TimerLow || o.slot == TimerHigh))
+      return true;
+  return false;
+}
+
 // A kernel that never comes here runs all the same.
-void unknown(Warp&, const Inst& inst) {
+void unknown(Warp& w, const Inst& inst) {
+  if (w.block->launch->draws.skips && skippable(*inst.parsed)) return;
   throw Unknown{inst.parsed->name() + (inst.line ? " (line " + std::to_string(inst.line) + ")" : "") +
                 (inst.assembly ? " in inline assembly" : "")};
 }
@@ -71,6 +85,7 @@ void bind(Function& f, Inst& inst) {
   const Inst unbound = inst;
   for (auto& o : p.operands)
     if (o.kind == Operand::Address && o.text == "compound") return;
+  if (p.op() != "mov" && reads_clock(p)) return;
   if (p.has("param")) scoped_parameters(f, p);
   if (bind_control(p, inst, f) || bind_integer(p, inst) || bind_float(p, inst) || bind_convert(p, inst) ||
       bind_memory(p, inst) || bind_warp(p, inst) || bind_tensor(p, inst)) {

@@ -205,8 +205,8 @@ void ptx_model(Machine* machine, const double* v, int count) {
 
 // What the hardware is, and what is drawn for the launches that follow: see Draws.
 void ptx_draws(Machine* machine, uint64_t seed, uint32_t multiprocessors, uint32_t warp_slots, uint32_t most_blocks,
-               uint32_t inexact, int stale) {
-  machine->draws = {seed, std::max(1u, multiprocessors), std::max(1u, warp_slots), most_blocks, inexact, stale != 0};
+               uint32_t inexact, int skips, int stale) {
+  machine->draws = {seed, std::max(1u, multiprocessors), std::max(1u, warp_slots), most_blocks, inexact, skips != 0, stale != 0};
 }
 
 // Attributes of the next launch, all 0 otherwise. `dependent`: programmatic stream serialization, the kernel may start

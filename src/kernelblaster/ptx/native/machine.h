@@ -271,6 +271,7 @@ struct Draws {
   uint32_t multiprocessors = 132, warp_slots = 64;   // of the GPU; warps that one multiprocessor holds
   uint32_t most_blocks = 0;                          // run some of them only, where blocks do not wait for each other; 0: all
   uint32_t inexact = 0;                              // how approximate functions err (inexact.cpp); 0: as they always do
+  bool skips = false;                                // results count for nothing: some instructions do nothing (bind.cpp)
   bool stale = false;                                // strong reads may return what was there before (overwritten.h)
 };
 

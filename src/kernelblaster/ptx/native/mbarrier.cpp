@@ -150,6 +150,12 @@ void deliver(Warp& w, const SharedPlace& at) {
   }
 }
 
+void arrive_with_bytes(Warp& w, const SharedPlace& at, uint32_t bytes, int lane) {
+  touch_barrier(w, at, lane, Effect::Atomic);
+  publish_arrival(w, at, lane);
+  arrive_at(w, at, 0, -(int32_t)bytes, lane);
+}
+
 bool bind_arrive_after_copies(const Parsed& p, Inst& inst) {   // cp.async.mbarrier.arrive{.noinc}
   if (p.operands.size() != 1 || !bind_place(p, inst, p.operands[0])) return false;
   inst.flag[4] = !p.has("noinc");

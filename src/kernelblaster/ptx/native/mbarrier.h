@@ -18,6 +18,9 @@ void receive_phase(Warp& w, const SharedPlace& at);
 
 bool bind_arrive_after_copies(const Parsed& p, Inst& inst);
 bool bind_mbarrier(const Parsed& p, Inst& inst);
+// Bytes have come to shared memory by an instruction of this lane.
+void arrive_with_bytes(Warp& w, const SharedPlace& at, uint32_t bytes, int lane);
+bool bind_remote_store(const Parsed& p, Inst& inst);   // remote_store.cpp
 bool bind_bulk_copy(const Parsed& p, Inst& inst);   // bulk_copy.cpp
 
 }  // namespace ptx

@@ -339,7 +339,7 @@ class Parser : Declarations {
       o.predicate = o.width == 1;
       return o;
     }
-    if (o.text[0] == '%') { o.kind = Operand::Label; refuse(*function_, "register " + o.text, line_); return o; }
+    if (o.text[0] == '%') { o.kind = Operand::Label; refuse(*function_, "register " + o.text + (tokens_[at_].assembly ? " in inline assembly" : ""), line_); return o; }
     if (module_->globals.count(o.text) || function_->variables.count(o.text)) {
       o.kind = Operand::Symbol;
       o.slot = pair_for(o.text);
