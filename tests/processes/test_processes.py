@@ -26,14 +26,14 @@ if __name__ == "__main__":
         pass
 """
 STARTING = """
-import multiprocessing, os, sys, time
+import os, time
 from pathlib import Path
 from kernelblaster.processes.crew import Crew
 
 def work(line):
     pass
 
-if __name__ == "slow" and multiprocessing.parent_process() is not None:
+if os.environ.setdefault("FIRST", str(os.getpid())) != str(os.getpid()):
     (Path(__file__).parent / f"{os.getpid()}.pid").touch()
     time.sleep(600)
 """
