@@ -25,6 +25,18 @@ if __name__ == "__main__":
     for heard in crew.heard(range(500)):
         pass
 """
+STARTING = """
+import os, time
+from pathlib import Path
+from kernelblaster.processes.crew import Crew
+
+def work(line):
+    pass
+
+if os.environ.setdefault("FIRST", str(os.getpid())) != str(os.getpid()):
+    (Path(__file__).parent / f"{os.getpid()}.pid").touch()
+    time.sleep(600)
+"""
 LEASHED = """
 import sys
 from kernelblaster.processes.leashed import run_leashed
@@ -82,6 +94,18 @@ def test_a_crew_ends_with_the_process_that_was_killed(tmp_path: Path, gone: list
     program.write_text(ROOT.format(here=str(Path(__file__).parent)))
     root = subprocess.Popen([sys.executable, str(program), str(tmp_path)])
     gone += pids(tmp_path, 2)
+    root.kill()
+    root.wait()
+
+
+def test_a_process_that_is_still_starting_ends_with_the_one_that_was_killed(
+    tmp_path: Path, gone: list[int]
+) -> None:
+    (tmp_path / "slow.py").write_text(STARTING)
+    words = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import slow; "
+    words += "list(slow.Crew(slow.work, [()]).heard([]))"
+    root = subprocess.Popen([sys.executable, "-c", words])
+    gone += pids(tmp_path, 1)
     root.kill()
     root.wait()
 

@@ -5,9 +5,11 @@ was killed: an end of a pipe that closes is heard at once at the other.
 """
 
 import multiprocessing
+import pickle
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from kernelblaster.processes.parent import die_with_parent
@@ -47,7 +49,8 @@ class Crew:
         self._processes = []
         for own in arguments:
             here, there = _context.Pipe()
-            process = _context.Process(target=_enter, args=(work, there, *own), daemon=True)
+            packed = _Packed((work, there, *own))
+            process = _context.Process(target=_enter, args=(packed,), daemon=True)
             process.start()
             there.close()
             self._lines.append(here)
@@ -97,8 +100,25 @@ def work_off(
         raise ChildProcessError(f"a process ended with code {crew.failures[0]}")
 
 
-def _enter(work: Callable[..., None], connection: "Connection[Any, Any]", *arguments: Any) -> None:
+class _Packed:
+    """Arguments that a process looks at when it is ready to: what they need may take long to import."""
+
+    def __init__(self, contents: tuple[Any, ...]) -> None:
+        self._contents = contents
+
+    def __getstate__(self) -> bytes:
+        return bytes(ForkingPickler.dumps(self._contents))
+
+    def __setstate__(self, packed: bytes) -> None:
+        self._packed = packed
+
+    def opened(self) -> Any:
+        return pickle.loads(self._packed)
+
+
+def _enter(packed: _Packed) -> None:
     """Only the first process hears Ctrl-C, and ends the others."""
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    work, connection, *arguments = packed.opened()
     work(Line(connection), *arguments)
