@@ -41,6 +41,7 @@ from kernelblaster.settings import settings
 DEFAULT_GPU = "h200"
 REPEATED_BYTES = 16 << 20  # of each tensor: what a caller of `profile` fills; the rest repeats it
 PAGE = 4096  # slots of the arena are multiples of this: the machine knows every tensor's own bounds
+WIDE_GB_S = 1500  # beyond that, memory is stacked and its bus wide
 MODELLED_MEMORY = 80 << 30
 PORTABLE_CLUSTER = 8
 CLUSTERS_SINCE = 9  # compute capability
@@ -247,9 +248,16 @@ def _facts(spec: GpuSpec) -> GpuFacts:
         8: 48 << 10,  # shared memory of a block, by default
         9: 65536,  # constant memory
         10: 32,  # threads of a warp
+        11: 2**31 - 1,  # bytes of a pitch
         12: limits.registers,  # registers of a block
+        13: 1_980_000, 36: 3_201_000,  # clock rates in kHz
+        14: 512, 30: 512, 51: 32,  # alignments of textures and surfaces
+        15: 1, 19: 1, 40: 3, 41: 1, 78: 1, 79: 1, 80: 1, 83: 1, 90: 1,  # what every such GPU can do
         16: spec.multiprocessors,
         31: 1,  # concurrent kernels
+        32: 1,  # error correction
+        33: 0x1B, 50: 0,  # where it is plugged in
+        37: 6144 if spec.dram_gb_s > WIDE_GB_S else 384,  # bits of the memory's bus
         38: int(spec.l2_mb * 1e6),
         39: limits.threads,  # of a multiprocessor
         75: major,

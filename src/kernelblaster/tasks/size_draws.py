@@ -117,13 +117,12 @@ class SizeDraws:
                 found.setdefault(tuple(draw.workload.sizes.values()), draw)
         return tuple(found.values())
 
-<<<<<<< HEAD
     def _octaves(self, names: list[str]) -> list[tuple[str, int]]:
         """Every octave of every size, in random order: no band of extents is left out."""
         found = [(n, k) for n in names for k in range(2, self.base.sizes[n].bit_length())]
         self._rng.shuffle(found)
         return found[:MOST_OCTAVES]
-=======
+
     @cached_property
     def _accepting(self) -> "tuple[Accept, dict[str, int]]":
         """What tells whether the task takes some extents, and the steps of its free sizes."""
@@ -144,7 +143,6 @@ class SizeDraws:
             if workload is not None and workload.total_bytes(self._task.signature) <= self._near_bytes:
                 found.append(workload)
         return found
->>>>>>> machine
 
     def of(self, *kinds: Kind) -> list[Workload]:
         return [draw.workload for draw in self.draws if draw.kind in kinds]
