@@ -19,8 +19,10 @@ from kernelblaster.judge.baseline import Baseline, KernelBaseline, ModuleBaselin
 from kernelblaster.judge.compile import Binary, compile_candidate
 from kernelblaster.judge.emulate import LARGEST_BYTES, small_workload
 from kernelblaster.judge.layout import Layout, lay_out, slot_bytes
+from kernelblaster.judge.memory_check import MemoryCheck
 from kernelblaster.judge.order_sizes import Size
 from kernelblaster.judge.profile import filled_layout
+from kernelblaster.judge.stop import Stop
 from kernelblaster.ptx.machine import Draws, NotEmulated
 from kernelblaster.records import Candidate, Evaluation, Rejected, Task, Verification, Workload
 from kernelblaster.records.outcome import CORRECT
@@ -59,6 +61,9 @@ class OrderCheck:
             findings, elsewhere = self._findings(task, binary)
         except (KernelBlasterError, CandidateHung) as error:
             return _unchecked(str(error))
+        except Stop as stop:
+            assert isinstance(stop.outcome, Rejected)
+            return stop.outcome
         except CandidateDied as error:
             return Rejected(reason="fails-on-the-machine", evidence=f"right on the GPU, but there: {error}")
         if findings:
@@ -142,6 +147,7 @@ class _Run:
     def __init__(
         self, task: Task, runner: EmulatedRunner, layout: Layout, scalars: list[object], size: Size
     ) -> None:
+        self._signature = task.signature
         self._outputs = task.signature.outputs
         self._runner = runner
         self._layout = layout
@@ -167,12 +173,15 @@ class _Run:
     def _call(self, draws: Draws) -> tuple[list[torch.Tensor], list[str]]:
         for tensor in self._outputs:
             self._layout.raw(tensor).zero_()
+        self._layout.set_guards()
+        check = MemoryCheck(self._layout, self._signature, secrets.randbits(62), protected=False)
         self._runner.draw(replace(draws, seed=secrets.randbits(63)), restored=True)
         report = self._runner.call(self._arguments, scratch_poison=-1, accounting=False)
         if report.findings:
             return [], list(report.findings)
         if report.error:
             raise CandidateDied(report.error)
+        check.stop_if_touched()
         return [self._layout.view(tensor).clone() for tensor in self._outputs], []
 
 

@@ -173,8 +173,9 @@ bool bind_memory(const Parsed& p, Inst& inst) {
     const bool proxy = std::any_of(p.parts.begin(), p.parts.end(), [](const std::string& s) { return s.compare(0, 5, "async") == 0; });
     return bind_without_effect(inst, !p.has("proxy") ? fence : proxy ? copies_see : nothing, Class::Control);
   }
-  if (op == "prefetch" || op == "prefetchu" || op == "applypriority" || op == "discard")
+  if (op == "prefetch" || op == "prefetchu" || op == "applypriority")
     return !p.has("tensormap") && bind_without_effect(inst, nothing, Class::Load);
+  if (op == "discard") return bind_discard(p, inst);
   if (op == "createpolicy") {
     if (p.operands.empty()) return false;
     inst.dst[0] = target(p.operands[0]);

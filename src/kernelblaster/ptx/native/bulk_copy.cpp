@@ -113,11 +113,27 @@ void into_global(Warp& w, const Inst& i) {
   });
 }
 
+// What is discarded from the cache before it was written back is lost: as good as overwritten.
+void discard(Warp& w, const Inst& i) {
+  constexpr uint32_t kLine = 128;
+  each_lane(w.active, [&](int l) {
+    uint64_t at = address_of(w, i, 0, l);
+    if (at % kLine) w.fault("misaligned", "discard of an address that is not a multiple of 128", l);
+    memset(global_bytes(w, at, kLine, true, l), 0xd5, kLine);
+  });
+}
+
 void commit(Warp& w, const Inst&) { commit_copies(w, true); }
 void await(Warp& w, const Inst& i) { await_copies(w, true, (uint64_t)i.imm[0]); }
 void nothing(Warp&, const Inst&) {}
 
 }  // namespace
+
+bool bind_discard(const Parsed& p, Inst& inst) {
+  inst.run = discard;
+  inst.klass = Class::Store;
+  return p.has("global") && p.operands.size() == 2 && bind_address(p.operands[0], inst, 0);
+}
 
 bool bind_bulk_copy(const Parsed& p, Inst& inst) {
   const auto& o = p.operands;

@@ -21,6 +21,7 @@ bool bind_mbarrier(const Parsed& p, Inst& inst);
 // Bytes have come to shared memory by an instruction of this lane.
 void arrive_with_bytes(Warp& w, const SharedPlace& at, uint32_t bytes, int lane);
 bool bind_remote_store(const Parsed& p, Inst& inst);   // remote_store.cpp
+bool bind_discard(const Parsed& p, Inst& inst);
 bool bind_bulk_copy(const Parsed& p, Inst& inst);   // bulk_copy.cpp
 
 }  // namespace ptx
