@@ -101,10 +101,11 @@ class Place:
     def left(self, folder: Path) -> list[str]:
         """What processes that have ended left lying about."""
         found = [str(path) for path in self.temporary.glob("kernelblaster-*")]
-        found += [str(path) for path in self.cache.glob("*/.scratch-*")]
+        own = [kind for kind in self.cache.iterdir() if not kind.is_symlink()]  # the others are shared
+        found += [str(path) for kind in own for path in kind.glob(".scratch-*")]
         found += [str(path) for path in folder.rglob(".writing-*")]
-        own = set(Path("/dev/shm").iterdir()) - self.shared_memory
-        return found + [str(path) for path in own if "kernelblaster" in path.name or "torch" in path.name]
+        new = set(Path("/dev/shm").iterdir()) - self.shared_memory
+        return found + [str(path) for path in new if "kernelblaster" in path.name or "torch" in path.name]
 
 
 def adopted() -> list[int]:
