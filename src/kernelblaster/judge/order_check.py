@@ -169,8 +169,8 @@ class _Run:
             self._layout.raw(tensor).zero_()
         self._runner.draw(replace(draws, seed=secrets.randbits(63)), restored=True)
         report = self._runner.call(self._arguments, scratch_poison=-1, accounting=False)
-        if report.findings:
-            return [], list(report.findings)
+        if report.findings or report.violations:
+            return [], [*report.findings, *(f"contract broken: {one}" for one in report.violations)]
         if report.error:
             raise CandidateDied(report.error)
         return [self._layout.view(tensor).clone() for tensor in self._outputs], []
