@@ -130,15 +130,14 @@ class SizeDraws:
         accept = self._accept()
         return accept, {name: self._step(name, accept) for name in free}
 
-    def near(self, low: int, high: int) -> list[Workload]:
-        """For each free size a workload like the base in which it is drawn from this range, no larger than in
-        the primary one; where the task takes it and its bytes fit."""
+    def near(self, low: int, high: int, unit: int = 1) -> list[Workload]:
+        """For each free size a workload like the base in which it is a multiple of `unit` from this range, or
+        the primary extent where that is less; where the task takes it and its bytes fit."""
         accept, steps = self._accepting
         found = []
         for name, step in steps.items():
-            drawn = min(
-                self._rng.randint(low, high), max(self._task.primary.sizes[name], self.base.sizes[name])
-            )
+            most = max(self._task.primary.sizes[name], self.base.sizes[name])
+            drawn = min(self._rng.randint(low // unit, high // unit) * unit, most)
             workload = accept("above", {name: _stepped(drawn, self.base.sizes[name], step)})
             if workload is not None and workload.total_bytes(self._task.signature) <= self._near_bytes:
                 found.append(workload)
