@@ -10,8 +10,9 @@ from torch.utils import _pytree as pytree
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.records import Task
-from kernelblaster.tasks.derive import cast, convert, find_small, parameter_names
+from kernelblaster.tasks.derive import cast, cast_of, convert, parameter_names
 from kernelblaster.tasks.module_file import ModuleFile
+from kernelblaster.tasks.small import find_small
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class ModuleFacts:
 def module_facts(task: Task) -> ModuleFacts:
     """Learned by running the small workload on the CPU; on tensors without values where there is none."""
     file = ModuleFile(task.source, task.path)
-    dtype = getattr(torch, task.dtype)
+    dtype = cast_of(task)
     small = find_small(file, dtype)
     mode = FakeTensorMode(allow_non_fake_inputs=True) if small is None else nullcontext()
     with mode, torch.no_grad(), file.replaced(small or {}):

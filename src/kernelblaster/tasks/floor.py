@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from kernelblaster.records import Fitness, Floor, Task
-from kernelblaster.tasks.derive import cast, convert
+from kernelblaster.tasks.derive import cast, cast_of, convert
 from kernelblaster.tasks.module_file import ModuleFile, call_module
 
 # Operators that may read only part of what they are given.
@@ -61,7 +61,7 @@ def floor_of(task: Task, fitness: Fitness | None = None) -> Floor:
 
 
 def _count(task: Task) -> tuple[set[str], int]:
-    dtype = getattr(torch, task.dtype)
+    dtype = cast_of(task)
     file = ModuleFile(task.source, task.path)
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
         module = convert(file.build(), dtype)

@@ -30,9 +30,10 @@ from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.unify import NotUniform, Unifier
 from kernelblaster.records import Scalar, Signature, Task, Workload
 from kernelblaster.records.signature import Dtype
-from kernelblaster.tasks.derive import cast, convert, dtype_name, find_small
+from kernelblaster.tasks.derive import cast, cast_of, convert, dtype_name
 from kernelblaster.tasks.foreign import kept_going
 from kernelblaster.tasks.module_file import ModuleFile
+from kernelblaster.tasks.small import find_small
 
 COPIES = ("clone.default", "_to_copy.default", "alias.default", "lift_fresh_copy.default")
 UNROLLED = ("gru.input", "lstm.input", "rnn_tanh.input", "rnn_relu.input")  # into a step for each time
@@ -140,7 +141,7 @@ def _check_uniform(task: Task, traces: Sequence[_Trace]) -> None:
 
 def _trace(file: ModuleFile, task: Task, place: int) -> _Trace:
     workload: Workload = task.workloads[place]
-    dtype = getattr(torch, task.dtype)
+    dtype = cast_of(task)
     constants = (find_small(file, dtype) or {}) if workload.module == "small" else {}
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with file.replaced(constants), mode, sdpa_kernel(SDPBackend.MATH), warnings.catch_warnings():
