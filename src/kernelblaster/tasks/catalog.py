@@ -63,7 +63,7 @@ def load_task(
 def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str | None) -> Task:
     """The task in a file. `wanted` are the fields of `complete.Wanted`."""
     if path.suffix == ".pt2":
-        from kernelblaster.tasks.exported import exported_source
+        from kernelblaster.tasks.given import exported_source
 
         return load_source(name, exported_source(path), str(path), dtype, **wanted)
     try:
