@@ -42,6 +42,11 @@ def find(name: str) -> list[tuple[str, Path]]:
     raise BadTask(f"{name}: no such task, file or folder.{_similar(name)}")
 
 
+def names_one(name: str) -> bool:
+    """Whether `name` stands for one task, found or not."""
+    return bool(CLASS.search(name)) or len(find(name)) == 1
+
+
 def load_task(
     name: str, dtype: Dtype | None = None, *, inputs: str | None = None, init: str | None = None
 ) -> Task:

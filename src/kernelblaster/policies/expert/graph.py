@@ -44,7 +44,10 @@ class UncoveredOperators(KernelBlasterError):
 
     def __init__(self, operators: Sequence[str]) -> None:
         self.operators = tuple(operators)
-        super().__init__(f"the expert policy does not cover {', '.join(operators)}.")
+        super().__init__(
+            f"the expert policy does not cover {', '.join(operators)}. A language model can write it "
+            "(--model, docs/llm.md), or judge a kernel of your own: kernelblaster evaluate TASK FILE.cu."
+        )
 
 
 @dataclass(frozen=True)
