@@ -107,7 +107,9 @@ def _check_one(task: Task, json_: bool) -> None:
     if json_:
         known = {"dtype": task.dtype, "cast": task.cast, "notes": task.notes, "sizes": task.primary.sizes}
         told = {"name": task.name, "fit": fitness.fit, **fitness.model_dump(), **known}
-        print(json.dumps([{**told, "verbs": [{**v.model_dump(), "works": v.works} for v in verbs]}], indent=1))
+        print(
+            json.dumps([{**told, "verbs": [{**v.model_dump(), "works": v.works} for v in verbs]}], indent=1)
+        )
     else:
         _print_fitness([(task.name, fitness)])
         for line in [*_decided(task), *_sizes(task)]:

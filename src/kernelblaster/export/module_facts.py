@@ -79,6 +79,8 @@ def _written(task: str, places: Any) -> str:
     if type(places) is tuple or type(places).__module__ == "torch.return_types":
         written = "(" + "".join(f"{_written(task, value)}, " for value in places).rstrip() + ")"
         return written if kind == "tuple" else f"torch.return_types.{kind}({written})"
+    if isinstance(places, tuple) and hasattr(places, "_fields"):
+        return f"{kind}(" + ", ".join(_written(task, value) for value in places) + ")"
     raise KernelBlasterError(
         f"{task}: returns a {kind}; only tensors in tuples, lists and dicts can be exported."
     )

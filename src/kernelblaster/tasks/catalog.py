@@ -44,7 +44,7 @@ def find(name: str) -> list[tuple[str, Path]]:
 
 def names_one(name: str) -> bool:
     """Whether `name` stands for one task, found or not."""
-    return bool(CLASS.search(name)) or len(find(name)) == 1
+    return bool(_class_in(name)[1]) or len(find(name)) == 1
 
 
 def load_task(
@@ -53,8 +53,8 @@ def load_task(
     """The one task that `name` stands for, with its signature and workloads derived. `dtype` is what floating
     tensors are cast to; left out, each keeps the type that the file gives it. `inputs` and `init` are example
     inputs and constructor arguments as Python expressions, for a module whose file has none."""
-    where, _, module = name.rpartition(":") if CLASS.search(name) else (name, "", "")
-    if module and not Path(where).suffix:
+    where, module = _class_in(name)
+    if module and Path(where).suffix not in (".py", ".pt2"):
         from kernelblaster.tasks.importable import imported_source
 
         source, path = imported_source(where, module), f"<{name}>"
@@ -63,6 +63,14 @@ def load_task(
     if len(found) > 1:
         raise BadTask(f"{name}: stands for {len(found)} tasks; name one, for example {found[0][0]}.")
     return load_file(name, found[0][1], dtype, module=module or None, inputs=inputs, init=init)
+
+
+def _class_in(name: str) -> tuple[str, str]:
+    """A file or package, and the class in it; without one, the name and nothing."""
+    if name.startswith(KERNELBENCH) or not CLASS.search(name):
+        return name, ""
+    where, _, module = name.rpartition(":")
+    return where, module
 
 
 def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str | None) -> Task:

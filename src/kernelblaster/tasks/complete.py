@@ -65,7 +65,9 @@ def check_names(source: str, path: str) -> None:
         defined = [n for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef) and n.name == name]
         if len(defined) > 1:
             lines = " and ".join(str(node.lineno - lines_before(source)) for node in defined)
-            raise BadTask(f"{path}: {name} is defined on lines {lines}; rename all but the one that is meant.")
+            raise BadTask(
+                f"{path}: {name} is defined on lines {lines}; rename all but the one that is meant."
+            )
 
 
 def _chosen(names: Mapping[str, Any], path: str, wanted: str | None) -> str:

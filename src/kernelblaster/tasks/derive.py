@@ -17,7 +17,7 @@ from kernelblaster.records.signature import DTYPE_BYTES, Dtype
 from kernelblaster.records.workload import WorkloadName
 from kernelblaster.tasks import probe as sizes
 from kernelblaster.tasks.failures import why_forward_failed
-from kernelblaster.tasks.module_file import ModuleFile, call_module
+from kernelblaster.tasks.module_file import ModuleFile, c_name, call_module
 from kernelblaster.tasks.probe import FreeSize, Probe, Shapes
 
 SMALL_BYTES = 4 << 20  # of a small workload that keeps the module's own construction
@@ -58,7 +58,10 @@ def dtype_name(dtype: torch.dtype) -> Dtype:
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPE_BYTES:
         known = ", ".join(DTYPE_BYTES)
-        raise BadTask(f"tensors of type {name} are not supported; use one of {known} (--dtype casts).")
+        raise BadTask(
+            f"tensors of type {name} are not supported; keep those out of the module's inputs, "
+            f"parameters and outputs, which may be {known}."
+        )
     return name  # type: ignore[return-value]
 
 
@@ -114,12 +117,15 @@ def learn(file: ModuleFile, dtype: torch.dtype | None, *, real: bool = False, sm
             except Exception:
                 return None
 
+    try:
+        parameters = [(name, tuple(t.shape), dtype_name(t.dtype)) for name, t in state.items()]
+        results = [(tuple(o.shape), dtype_name(o.dtype)) for o in outputs]
+    except BadTask as error:
+        raise BadTask(f"{file.path}: {error}") from error
     return Facts(
         inputs=tuple(inputs),
-        parameters=tuple(
-            (name, tuple(tensor.shape), dtype_name(tensor.dtype)) for name, tensor in state.items()
-        ),
-        outputs=tuple((tuple(o.shape), dtype_name(o.dtype)) for o in outputs),
+        parameters=tuple(parameters),
+        outputs=tuple(results),
         probe=Probe(tuple(tuple(t.shape) for t in tensors), run),
         small=small,
     )
@@ -226,7 +232,7 @@ class Derivation:
         taken = set(names)
         parameters = []
         for index, (name, shape, dtype) in enumerate(self.primary.parameters):
-            safe = name.replace(".", "_")
+            safe = c_name(name)
             safe = f"{safe}_parameter" if safe in taken else safe
             small_shape = self.small.parameters[index][1] if self.small else None
             dims = [

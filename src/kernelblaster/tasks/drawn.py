@@ -12,13 +12,13 @@ def _like(shape, dtype, mean, spread, low, high):
     """Normal values with these moments and bounds."""
     return (torch.randn(shape) * spread + mean).clamp(low, high).to(dtype)
 '''
-DECODED = '''
+DECODED = """
 def _decoded(text, dtype, shape):
     import base64
     import zlib
 
     return torch.frombuffer(bytearray(zlib.decompress(base64.b64decode(text))), dtype=dtype).reshape(shape)
-'''
+"""
 
 
 def drawn(tensor: torch.Tensor, extents: Iterable[int] = (), *, exact: bool = False) -> str:
@@ -39,7 +39,7 @@ def drawn(tensor: torch.Tensor, extents: Iterable[int] = (), *, exact: bool = Fa
     typed = "" if value.dtype == torch.float32 else f", dtype={dtype}"
     if low < -1 and abs(mean) < 0.2 and 0.8 < spread < 1.2:
         return f"torch.randn({shape}{typed})"
-    if 0 <= low and high <= 1 and 0.25 < spread < 0.33:
+    if low >= 0 and high <= 1 and 0.25 < spread < 0.33:
         return f"torch.rand({shape}{typed})"
     return f"_like({shape}, {dtype}, {mean:.6g}, {spread:.6g}, {low:.6g}, {high:.6g})"
 

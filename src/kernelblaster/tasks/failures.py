@@ -34,11 +34,15 @@ def _advice() -> str:
 
 
 def _line(error: Exception, file: ModuleFile) -> str:
-    lines = [n for frame, n in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file.path]
+    lines = [
+        n for frame, n in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file.path
+    ]
     return f":{lines[-1]}" if lines else ""
 
 
-def floating_types(module: torch.nn.Module, inputs: Sequence[Any]) -> tuple[set[torch.dtype], set[torch.dtype]]:
+def floating_types(
+    module: torch.nn.Module, inputs: Sequence[Any]
+) -> tuple[set[torch.dtype], set[torch.dtype]]:
     """Of the inputs, and of the parameters and buffers."""
     given = {v.dtype for v in inputs if isinstance(v, torch.Tensor) and v.is_floating_point()}
     held = {t.dtype for t in (*module.parameters(), *module.buffers()) if t.is_floating_point()}

@@ -32,8 +32,8 @@ def inferred_inputs(file: ModuleFile, model: type) -> tuple[str, str]:
         except Exception as error:
             raise ask from error
     typed = "" if dtype == torch.float32 else f", dtype={dtype}"
-    made = f"torch.randn({ROWS}, {columns}{typed})"
-    return f"[{made}]", f"the inputs are {made}, as its first {type(layer).__name__} takes them"
+    drawn = f"torch.randn({ROWS}, {columns}{typed})"
+    return f"[{drawn}]", f"the inputs are {drawn}, as its first {type(layer).__name__} takes them"
 
 
 def _columns(layer: torch.nn.Module) -> tuple[int, torch.dtype] | None:

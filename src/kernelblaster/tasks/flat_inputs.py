@@ -1,4 +1,4 @@
-"""Inputs by name, in lists and in dicts, made tensors and numbers one after the other, as a kernel takes them."""
+"""Inputs by name, in lists and in dicts, made tensors and numbers in a row, as a kernel takes them."""
 
 import inspect
 from collections.abc import Mapping
@@ -33,7 +33,11 @@ def flattened(file: ModuleFile) -> str | None:
     leaves: dict[str, Path] = {}
     arguments = []
     for key, value in keyed.items():
-        own = by_place[key].name if isinstance(key, int) and key < len(by_place) else str(names.get(key, f"input{key}"))
+        own = (
+            by_place[key].name
+            if isinstance(key, int) and key < len(by_place)
+            else str(names.get(key, f"input{key}"))
+        )
         written = _written(value, (key,), own, leaves, file.path)
         arguments.append(f"{names[key]}={written}" if key in names else written)
     taken = ["values" + "".join(f"[{part!r}]" for part in path) for path in leaves.values()]
@@ -65,4 +69,6 @@ def _written(value: Any, path: Path, name: str, leaves: dict[str, Path], file: s
         made = {k: _written(v, (*path, k), f"{name}_{k}", leaves, file) for k, v in value.items()}
         return "{" + ", ".join(f"{key!r}: {one}" for key, one in made.items()) + "}"
     kind = type(value).__name__
-    raise BadTask(f"{file}: input {name} is a {kind}; inputs are tensors or numbers, or lists and dicts of them.")
+    raise BadTask(
+        f"{file}: input {name} is a {kind}; inputs are tensors or numbers, or lists and dicts of them."
+    )

@@ -42,9 +42,13 @@ def exported_source(path: Path) -> str:
             warnings.simplefilter("ignore")
             program = torch.export.load(path)
     except Exception as error:
-        raise BadTask(f"{path}: is no exported program (torch.export.save): {one_line(str(error))[:200]}") from error
+        raise BadTask(
+            f"{path}: is no exported program (torch.export.save): {one_line(str(error))[:200]}"
+        ) from error
     if program.example_inputs is None:
-        raise BadTask(f"{path}: was saved without its example inputs; export it again with torch.export.save.")
+        raise BadTask(
+            f"{path}: was saved without its example inputs; export it again with torch.export.save."
+        )
     tensors = [t for t in pytree.tree_leaves(program.example_inputs) if isinstance(t, torch.Tensor)]
     try:
         return program_source(program, tensors, path.name)

@@ -1,6 +1,7 @@
 """A KernelBench-format Python file, executed: its module, its inputs, its size constants."""
 
 import inspect
+import re
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -152,7 +153,7 @@ class ModuleFile:
             p.name for p in list(parameters)[1:] if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
         ]
         names = (named + [f"input{i}" for i in range(len(named), count)])[:count]
-        return [name + "_" if name in RESERVED else name for name in names]
+        return [name + "_" if name in RESERVED else c_name(name) for name in names]
 
     def _with_or_without_values(
         self, what: str, call: Callable[[], T], leave_out: Callable[[T, FakeTensorMode], T]
@@ -168,8 +169,17 @@ class ModuleFile:
             return leave_out(made, mode)
 
     def _guarded(self, what: str, call: Callable[[], T]) -> T:
-        with foreign(self.path, what, IMPORT_LIMIT_S), default_dtype(self._executed.default_dtype), Anywhere():
+        with (
+            foreign(self.path, what, IMPORT_LIMIT_S),
+            default_dtype(self._executed.default_dtype),
+            Anywhere(),
+        ):
             return call()
+
+
+def c_name(name: str) -> str:
+    """A name of Python, dotted or not, as one of C."""
+    return re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
 def is_module_class(value: Any) -> bool:
@@ -195,7 +205,9 @@ def call_module(module: torch.nn.Module, inputs: list[Any]) -> list[torch.Tensor
     leaves = pytree.tree_leaves(result)
     bad = [type(leaf).__name__ for leaf in leaves if not isinstance(leaf, torch.Tensor)]
     if bad or not leaves:
-        raise BadTask(f"the module returned {', '.join(bad) or 'nothing'}; it must return tensors.")
+        raise BadTask(
+            f"the module returned {', '.join(bad) or 'nothing'}; it must return tensors. Leave the rest out."
+        )
     return [leaf.contiguous() for leaf in leaves]
 
 

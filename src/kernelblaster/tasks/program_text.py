@@ -35,11 +35,7 @@ def program_source(program: ExportedProgram, inputs: Sequence[Any], title: str) 
     inputs are drawn like those that the program has, constants are as they are."""
     held = _held(program)
     extents = sorted({extent for _, value, _ in held for extent in value.shape if extent > 1})
-    lines = [
-        f"        _hold(self, {name!r}, {drawn(value, exact=kind == 'constant' or not value.is_floating_point())}"
-        + (")" if kind == "parameter" else f", {kind!r})")
-        for name, value, kind in held
-    ]
+    lines = [f"        _hold(self, {name!r}, {_kept(value, kind)})" for name, value, kind in held]
     names, body = _Forward(program).written()
     values = [drawn(value, extents) for value in inputs]
     helpers = HOLD + (LIKE if "_like(" in "".join(lines + values) else "")
@@ -53,12 +49,20 @@ def program_source(program: ExportedProgram, inputs: Sequence[Any], title: str) 
     )
 
 
+def _kept(value: torch.Tensor, kind: str) -> str:
+    made = drawn(value, exact=kind == "constant" or not value.is_floating_point())
+    return made if kind == "parameter" else f"{made}, {kind!r}"
+
+
 def _held(program: ExportedProgram) -> list[tuple[str, torch.Tensor, str]]:
     """(name, value, kind) of all that the module keeps."""
     signature = program.graph_signature
     buffers = set(signature.buffers)
     found = {
-        name: (value, "buffer" if name in buffers or not isinstance(value, torch.nn.Parameter) else "parameter")
+        name: (
+            value,
+            "buffer" if name in buffers or not isinstance(value, torch.nn.Parameter) else "parameter",
+        )
         for name, value in program.state_dict.items()
     }
     for name, value in program.constants.items():
@@ -80,7 +84,11 @@ class _Forward:
         lines, inputs = [], []
         placeholders = [node for node in self._program.graph.nodes if node.op == "placeholder"]
         for spec, node in zip(self._program.graph_signature.input_specs, placeholders, strict=True):
-            name = f"{node.name}_" if keyword.iskeyword(node.name) or node.name in ("self", "torch") else node.name
+            name = (
+                f"{node.name}_"
+                if keyword.iskeyword(node.name) or node.name in ("self", "torch")
+                else node.name
+            )
             self._names[node.name] = name
             if spec.kind == InputKind.USER_INPUT:
                 if not isinstance(spec.arg, ConstantArgument):
@@ -96,7 +104,9 @@ class _Forward:
             if node.op == "call_function" and not _is_ignored(node):
                 lines.append(f"{node.name} = {self._call(node)}")
             elif node.op not in ("placeholder", "output", "call_function"):
-                raise BadTask(f"the program has a part of its own ({node.target}) that is run under a condition.")
+                raise BadTask(
+                    f"the program has a part of its own ({node.target}) that is run under a condition."
+                )
         lines.append(f"return {self._result()}")
         return inputs, "".join(f"        {line}\n" for line in lines)
 

@@ -82,8 +82,17 @@ class _Search:
                         current, least = trial, elements
                         break
             if least <= SMALL_ELEMENTS and self._runs(current):
-                return current
+                return self._no_smaller_than_needed(current)
         return None
+
+    def _no_smaller_than_needed(self, found: dict[str, int]) -> dict[str, int]:
+        grown = dict(found)
+        for key, value in found.items():
+            for larger in reversed([w for w in _smaller(int(key)) if w > value]):
+                if self._is_small(grown | {key: larger}):
+                    grown[key] = larger
+                    break
+        return grown if self._runs(grown) else found
 
     def _needed(self, found: dict[str, int]) -> dict[str, int]:
         """Without the literals that are no sizes: the module is as small without their being replaced."""

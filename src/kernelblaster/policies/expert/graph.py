@@ -32,7 +32,7 @@ from kernelblaster.records import Scalar, Signature, Task, Workload
 from kernelblaster.records.signature import Dtype
 from kernelblaster.tasks.derive import cast, cast_of, convert, dtype_name
 from kernelblaster.tasks.foreign import kept_going
-from kernelblaster.tasks.module_file import ModuleFile
+from kernelblaster.tasks.module_file import ModuleFile, c_name
 from kernelblaster.tasks.small import find_small
 
 COPIES = ("clone.default", "_to_copy.default", "alias.default", "lift_fresh_copy.default")
@@ -196,7 +196,7 @@ def _read(
         if spec.kind == InputKind.USER_INPUT:
             tensors[placeholder.name] = next(names)
         elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER):
-            safe = str(spec.target).replace(".", "_")
+            safe = c_name(str(spec.target))
             tensors[placeholder.name] = safe if safe in given else f"{safe}_parameter"
         else:
             raise UncoveredOperators((f"constant tensor {spec.target}",))
