@@ -23,6 +23,7 @@ from kernelblaster.tasks.foreign import IMPORT_LIMIT_S, foreign, kept_going
 from kernelblaster.tasks.literals import compiled, literals_of
 
 T = TypeVar("T")
+TASK = "kernelblaster_task_"  # and a hash: what a file is called as a module
 REQUIRED = ("Model", "get_inputs", "get_init_inputs")
 RESERVED = {"out", "stream", "int", "float", "double", "bool", "char", "short", "long", "default"}
 RESERVED |= {"auto", "register", "template", "operator", "new", "delete", "const", "signed", "this"}
@@ -182,6 +183,11 @@ def c_name(name: str) -> str:
     return re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
+def is_task(module: types.ModuleType | None) -> bool:
+    """Whether a module is the file of a task."""
+    return module is not None and module.__name__.startswith(TASK)
+
+
 def is_module_class(value: Any) -> bool:
     return isinstance(value, type) and issubclass(value, torch.nn.Module)
 
@@ -227,7 +233,7 @@ def execute(source: str, path: str, literals: Mapping[int, int] | None = None) -
     """Runs a file. Modules that it finds beside itself (tasks/beside.py) are its own: those of the same name
     that this process has come back."""
     text = path + source + str(sorted((literals or {}).items()))
-    name = "kernelblaster_task_" + sha256(text.encode()).hexdigest()[:12]
+    name = TASK + sha256(text.encode()).hexdigest()[:12]
     module = types.ModuleType(name)
     module.__file__ = path
     sys.modules[name] = module

@@ -39,15 +39,18 @@ COPIES = ("clone.default", "_to_copy.default", "alias.default", "lift_fresh_copy
 UNROLLED = ("gru.input", "lstm.input", "rnn_tanh.input", "rnn_relu.input")  # into a step for each time
 
 
+INSTEAD = (
+    "A language model can write it (--model, docs/llm.md), or judge a kernel of your own: "
+    "kernelblaster evaluate TASK FILE.cu."
+)
+
+
 class UncoveredOperators(KernelBlasterError):
     """The task needs operators that the expert policy has no kernel for; `operators` names them."""
 
     def __init__(self, operators: Sequence[str]) -> None:
         self.operators = tuple(operators)
-        super().__init__(
-            f"the expert policy does not cover {', '.join(operators)}. A language model can write it "
-            "(--model, docs/llm.md), or judge a kernel of your own: kernelblaster evaluate TASK FILE.cu."
-        )
+        super().__init__(f"the expert policy does not cover {', '.join(operators)}. {INSTEAD}")
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ def capture(task: Task) -> Graph:
     try:
         nodes = [reader.node(column) for column in zip(*(t.nodes for t in traces), strict=True)]
     except NotUniform as error:
-        raise NotUniform(f"{task.name}: {error}") from error
+        raise NotUniform(f"{task.name}: {error} {INSTEAD}") from error
     outputs = [reader.reference(column) for column in zip(*(t.outputs for t in traces), strict=True)]
     return Graph(
         signature=task.signature,
@@ -139,7 +142,7 @@ def _check_uniform(task: Task, traces: Sequence[_Trace]) -> None:
         one, other = (Counter(str(n.target) for n in t.nodes) for t in (first, trace))
         changing = sorted(name.removeprefix("aten.") for name in (one - other) | (other - one))
         which = f" ({', '.join(changing)})" if changing else ""
-        raise NotUniform(f"{task.name}: the module uses other operators at other sizes{which}.")
+        raise NotUniform(f"{task.name}: the module uses other operators at other sizes{which}. {INSTEAD}")
 
 
 def _trace(file: ModuleFile, task: Task, place: int) -> _Trace:
