@@ -23,7 +23,7 @@ LAYERS = [
     {"store"},
     {"optimize"},
     {"export", "verify"},
-    {"proof"},
+    {"proof", "readiness"},
     {"api", "doctor"},
     {"bench"},
     {"report"},

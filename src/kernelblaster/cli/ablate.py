@@ -70,7 +70,7 @@ def ablate(
     replay: ModelOptions.Replay = None,
     seconds: Annotated[float | None, typer.Option(help="Begin nothing new after this time.", min=1)] = None,
     workers: Annotated[int | None, typer.Option(help="Searches side by side.", min=1)] = None,
-    dtype: DtypeOption = "float32",
+    dtype: DtypeOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Compare ways to learn and to search: same tasks, same seeds, same budget, with intervals.

@@ -76,7 +76,7 @@ def bench(
     seeds: Annotated[str, typer.Option(help="Each task is searched once for each, for example 0,1,2.")] = "0",
     seconds: Annotated[float | None, typer.Option(help="Begin nothing new after this time.", min=1)] = None,
     workers: Annotated[int | None, typer.Option(help="Tasks searched side by side.", min=1)] = None,
-    dtype: DtypeOption = "float32",
+    dtype: DtypeOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Search every task of a suite, measure what was found beside each baseline, and sum it up.

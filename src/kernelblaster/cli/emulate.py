@@ -20,7 +20,7 @@ def emulate(
     ],
     task: Annotated[str | None, typer.Option("--task", help="The task, if it does not come first.")] = None,
     gpu: Annotated[str, typer.Option("--gpu", help="The GPU to stand for.")] = "h200",
-    dtype: DtypeOption = "float32",
+    dtype: DtypeOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Check a candidate without a GPU: is it right at a small size, is every access in bounds?

@@ -23,7 +23,7 @@ def evaluate(
     device: JudgeOptions.Device = "auto",
     gpu: JudgeOptions.Gpu = None,
     filter_: JudgeOptions.Filter = None,
-    dtype: DtypeOption = "float32",
+    dtype: DtypeOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Judge a candidate: correct or not, faster or not, by how much.

@@ -84,7 +84,7 @@ def optimize(
     replay: ModelOptions.Replay = None,
     strategy: ModelOptions.Strategy = "maic-rl",
     runs: RunsOption = None,
-    dtype: DtypeOption = "float32",
+    dtype: DtypeOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Make a task faster: profile, name the state, apply what paid in it, judge, and remember.

@@ -15,8 +15,15 @@ from kernelblaster.strict_json import Unreadable, read_bounded
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 DtypeOption = Annotated[
-    Literal["float32", "float16", "bfloat16"],
-    typer.Option("--dtype", help="What the module is cast to."),
+    Literal["float32", "float16", "bfloat16"] | None,
+    typer.Option("--dtype", help="Cast the module and its inputs; else their types are those of the file."),
+]
+InputsOption = Annotated[
+    str | None,
+    typer.Option("--inputs", help='Example inputs for a module without get_inputs(): "randn(8192, 4096)".'),
+]
+InitOption = Annotated[
+    str | None, typer.Option("--init", help='What the module is built with: "64, bias=False".')
 ]
 
 

@@ -17,7 +17,7 @@ def profile(
     candidates: Annotated[list[Path], typer.Argument(help="One or more .cu files.")],
     device: JudgeOptions.Device = "auto",
     gpu: JudgeOptions.Gpu = None,
-    dtype: DtypeOption = "float32",
+    dtype: DtypeOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Profile candidates: every kernel in launch order, metrics and advice.

@@ -1,5 +1,6 @@
 """What a torch module around a kernel must know of the original beyond the signature."""
 
+import sys
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +11,9 @@ from torch.utils import _pytree as pytree
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.records import Task
-from kernelblaster.tasks.derive import cast, convert, find_small, parameter_names
-from kernelblaster.tasks.module_file import ModuleFile
+from kernelblaster.tasks.derive import cast, cast_of, convert, parameter_names
+from kernelblaster.tasks.module_file import ModuleFile, is_task
+from kernelblaster.tasks.small import find_small
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class ModuleFacts:
 def module_facts(task: Task) -> ModuleFacts:
     """Learned by running the small workload on the CPU; on tensors without values where there is none."""
     file = ModuleFile(task.source, task.path)
-    dtype = getattr(torch, task.dtype)
+    dtype = cast_of(task)
     small = find_small(file, dtype)
     mode = FakeTensorMode(allow_non_fake_inputs=True) if small is None else nullcontext()
     with mode, torch.no_grad(), file.replaced(small or {}):
@@ -78,6 +80,9 @@ def _written(task: str, places: Any) -> str:
     if type(places) is tuple or type(places).__module__ == "torch.return_types":
         written = "(" + "".join(f"{_written(task, value)}, " for value in places).rstrip() + ")"
         return written if kind == "tuple" else f"torch.return_types.{kind}({written})"
+    own = sys.modules.get(type(places).__module__)
+    if isinstance(places, tuple) and is_task(own) and getattr(own, kind, None) is type(places):
+        return f"{kind}(" + ", ".join(_written(task, value) for value in places) + ")"
     raise KernelBlasterError(
         f"{task}: returns a {kind}; only tensors in tuples, lists and dicts can be exported."
     )

@@ -67,7 +67,7 @@ def python_file(task: Task, origin: Origin, form: Literal["kernelbench", "module
         raise KernelBlasterError(
             f"{task.name}: is a CUDA source, there is no module to stand in for; export it with --format cu."
         )
-    _check_names(task)
+    check_names(task)
     facts = module_facts(task)
     if form == "module" and facts.keeps_statistics:
         raise KernelBlasterError(
@@ -128,7 +128,7 @@ def _text(source: str) -> str:
     return ascii(source) if unsafe else f"r'''\n{source}'''"
 
 
-def _check_names(task: Task) -> None:
+def check_names(task: Task) -> None:
     """The task and the launcher share one file, so a name may mean one thing only."""
     mine, theirs = _bound(LAUNCHER), _bound(task.source)
     reserved = dict.fromkeys(("ModelNew", "OptimizedModel", "KERNEL", "CUDA_SOURCE"), "")

@@ -13,13 +13,12 @@ from functools import cached_property
 from random import Random
 from typing import Literal
 
-import torch
-
 from kernelblaster.errors import BadTask
 from kernelblaster.records import Task, Tensor, Workload
 from kernelblaster.records.workload import WorkloadName
-from kernelblaster.tasks.derive import Facts, UnequalSizes, find_small, learn, workload_of
+from kernelblaster.tasks.derive import Facts, UnequalSizes, cast_of, learn, workload_of
 from kernelblaster.tasks.module_file import ModuleFile
+from kernelblaster.tasks.small import find_small
 
 # few: a few hundred kilobytes, no extent below 4, and every size once in each octave up to the base's;
 # edge: some extents 1, 2 or 3; round: powers of two and multiples of 128, up to the base; below: up to the
@@ -272,8 +271,8 @@ class SizeDraws:
 
     def _facts(self) -> Facts:
         file = ModuleFile(self._task.source, self._task.path)
-        dtype = getattr(torch, self._task.dtype)
-        if not self._small:
+        dtype = cast_of(self._task)
+        if self.base.module == "primary":
             return learn(file, dtype)
         constants = find_small(file, dtype)
         if constants is None:
