@@ -166,7 +166,9 @@ def import_(
 @app.command("export")
 def export(
     kb: KbOption,
-    to: Annotated[Path | None, typer.Option("--out", help="A file; standard output if left out.")] = None,
+    to: Annotated[
+        Path | None, typer.Option("-o", "--out", "--output", help="A file; standard output if left out.")
+    ] = None,
     limit: Annotated[int | None, typer.Option("--max-bytes", help="Trim it; 50000 suits a prompt.")] = None,
     json_: JsonOption = False,
 ) -> None:
@@ -189,7 +191,7 @@ def export(
 @app.command("report")
 def report(
     kb: KbOption,
-    to: Annotated[Path, typer.Option("--out", help="The page.")] = Path("knowledge.html"),
+    to: Annotated[Path, typer.Option("-o", "--out", "--output", help="The page.")] = Path("knowledge.html"),
     json_: JsonOption = False,
 ) -> None:
     """Write a page to read: states, techniques, evidence, beliefs as small plots, growth.

@@ -8,10 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from kernelblaster.cli.terminal import Terminal
-from kernelblaster.errors import KernelBlasterError
-from kernelblaster.records import Candidate
 from kernelblaster.settings import settings
-from kernelblaster.strict_json import Unreadable, read_bounded
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 DtypeOption = Annotated[
@@ -20,8 +17,10 @@ DtypeOption = Annotated[
 ]
 
 
-LARGEST_BYTES = 4 << 20  # of a candidate
 RunsOption = Annotated[Path | None, typer.Option("--runs", help="Where runs are kept.")]
+RunArgument = Annotated[
+    str, typer.Argument(help="A run: its name, the beginning of it, its folder, or `last`; see `runs list`.")
+]
 
 
 def runs_folder(given: Path | None) -> Path:
@@ -42,7 +41,10 @@ class JudgeOptions:
         typer.Option("--device", help="Where it runs; auto: a GPU if there is one, else the PTX machine."),
     ]
     Gpu = Annotated[
-        str | None, typer.Option("--gpu", help="What the emulated device stands for, for example h100.")
+        str | None,
+        typer.Option(
+            "--gpu", help="What the emulated device stands for: h200, h100, a100, a6000, l40s, rtx4090, b200."
+        ),
     ]
     Sanitize = Annotated[
         bool, typer.Option("--sanitize", help="Run compute-sanitizer on a correct candidate.")
@@ -69,24 +71,6 @@ class SearchOptions:
     Explained = Annotated[
         int, typer.Option(help="Surprising results that are profiled after each iteration.", min=0)
     ]
-
-
-def read_candidate(path: Path) -> Candidate:
-    """The candidate in a file, or an error that says what is wrong with the file."""
-    try:
-        source = read_bounded(path, LARGEST_BYTES).decode()
-    except FileNotFoundError as error:
-        raise KernelBlasterError(f"{path}: there is no such file.") from error
-    except Unreadable as error:
-        raise KernelBlasterError(f"{path}: {error}.") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise KernelBlasterError(f"{path}: cannot be read: {error}") from error
-    if "launch_gpu_implementation" not in source:
-        raise KernelBlasterError(
-            f"{path}: does not define launch_gpu_implementation; `kernelblaster tasks show TASK "
-            "--header` prints the declaration that a candidate must match."
-        )
-    return Candidate(source=source, origin=str(path))
 
 
 @contextmanager

@@ -130,7 +130,9 @@ def _tiles(one: Contents) -> str:
         mean = one.overall
         words = f"against {named(one.main)}, geometric mean ({mean.low:.2f} to {mean.high:.2f})"
         tiles.append((times(mean.estimate), words))
-    tiles.append((percent(found.faster), f"of all tasks faster than {named(one.main)}"))
+    slow = {row.result.task for row in one.subject.rows if not row.faster(one.main)}
+    share = 1 - len(slow) / found.tasks if found.tasks else None
+    tiles.append((percent(share), f"of all tasks judged faster than {named(one.main)}"))
     if one.gained:
         tiles.append((times(one.gained.estimate), "over the first CUDA candidate, geometric mean"))
     if one.light:
