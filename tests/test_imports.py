@@ -5,7 +5,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "kernelblaster"
 LAYERS = [
-    {"errors", "plain_text", "quantities", "shortage"},
+    {"building", "errors", "plain_text", "quantities", "shortage"},
     {"settings"},
     {"keeper"},
     {"strict_json"},

@@ -14,9 +14,10 @@ from typing import Any
 
 from kernelblaster import opening
 from kernelblaster.api.result import OptimizeResult
-from kernelblaster.api.searching import Wanted, begun, knowledge_at, runs_folder
+from kernelblaster.api.searching import Wanted, begun, runs_folder
 from kernelblaster.api.subjects import CandidateLike, TaskLike, load_candidate, load_task
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.knowledge.address import knowledge_at
 from kernelblaster.knowledge.content import Scored
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.recipes import is_recipe

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelblaster.api.searching import knowledge_at, named_models, search_of
+from kernelblaster.api.searching import named_models, search_of
 from kernelblaster.bench.bench import KNOWLEDGE, Bench, Pace, Plan, Row
 from kernelblaster.bench.jobs import Setup
 from kernelblaster.bench.pool import default_workers
@@ -16,7 +16,7 @@ from kernelblaster.bench.tables import GroupSummary, cells, summaries
 from kernelblaster.devices.specs import gpu_named
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.baseline import BaselineName
-from kernelblaster.knowledge.address import is_url, shown
+from kernelblaster.knowledge.address import is_url, knowledge_at, shown
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.opening import DeviceKind, kind_here
 from kernelblaster.quantities import kind_text

@@ -8,7 +8,6 @@ from kernelblaster.api.result import OptimizeResult
 from kernelblaster.api.searching import (
     Wanted,
     begun,
-    knowledge_at,
     models_of,
     named_models,
     runs_folder,
@@ -16,6 +15,7 @@ from kernelblaster.api.searching import (
     search_run,
 )
 from kernelblaster.api.subjects import TaskLike, load_task
+from kernelblaster.knowledge.address import knowledge_at
 from kernelblaster.opening import DeviceKind
 from kernelblaster.optimize import Progress
 from kernelblaster.records import Task

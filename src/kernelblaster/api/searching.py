@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from kernelblaster import opening
 from kernelblaster.errors import DeviceLost, KernelBlasterError, KnowledgeError, NoDevice, StoreError
 from kernelblaster.judge.judge import Judge
-from kernelblaster.knowledge.address import is_url, lacks_password, opened, shown
+from kernelblaster.knowledge.address import lacks_password, opened, shown
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.models.choice import Choice
@@ -75,12 +75,6 @@ class Wanted:
 
 def runs_folder(given: str | Path | None) -> Path:
     return Path(given) if given else settings().data / "runs"
-
-
-def knowledge_at(given: str | Path | None) -> str:
-    """A knowledge base by a name that means the same in every folder; the user's own if none is given."""
-    where = str(given or settings().data / "knowledge.db")
-    return where if is_url(where) else str(Path(where).absolute())
 
 
 def named_models(model: str | Taking | None) -> Taking | None:

@@ -11,7 +11,7 @@ from kernelblaster.records import Evaluation
 
 
 def evaluate(
-    task: Annotated[str, typer.Argument(help="A task, see docs/tasks.md.")],
+    task: Annotated[str, typer.Argument(help="A name of `tasks list`, or a file (docs/tasks.md).")],
     candidate: Annotated[Path, typer.Argument(help="A .cu file, see docs/candidates.md.")],
     baseline: JudgeOptions.Baseline = "eager",
     profile: Annotated[bool, typer.Option("--profile", help="Profile it as well.")] = False,

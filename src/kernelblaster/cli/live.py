@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from kernelblaster.building import telling
 from kernelblaster.cli.show import out
 from kernelblaster.cli.terminal import Terminal
 from kernelblaster.quantities import speedup_text, time_text
@@ -118,7 +119,7 @@ def watching(title: str, quiet: bool) -> Iterator[View]:
         yield lines
         return
     view = Redrawn(title)
-    with Live(view, console=out, refresh_per_second=4):
+    with Live(view, console=out, refresh_per_second=4), telling(view.stage):
         yield view
 
 

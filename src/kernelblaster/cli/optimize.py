@@ -44,7 +44,7 @@ DEFAULTS = Search()
 
 
 def optimize(
-    task: Annotated[str, typer.Argument(help="A task, see docs/tasks.md.")],
+    task: Annotated[str, typer.Argument(help="A name of `tasks list`, or a file (docs/tasks.md).")],
     kb: KbOption = None,
     device: JudgeOptions.Device = "auto",
     gpu: JudgeOptions.Gpu = None,
@@ -83,8 +83,9 @@ def optimize(
     2 it could not be done, 130 stopped.
     """
     from kernelblaster.api.benching import gpu_key
-    from kernelblaster.api.searching import Wanted, begun, knowledge_at, runs_folder
+    from kernelblaster.api.searching import Wanted, begun, runs_folder
     from kernelblaster.api.subjects import load_task
+    from kernelblaster.knowledge.address import knowledge_at
 
     choice = choice_of(model, usd, tokens, prices=prices, record=record, replay=replay)
     models = taking(choice, role or [], strategy)

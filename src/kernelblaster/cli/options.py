@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from kernelblaster.building import telling
 from kernelblaster.cli.terminal import Terminal
 from kernelblaster.settings import settings
 
@@ -80,5 +81,5 @@ def working(quiet: bool) -> Iterator[Callable[[str], None]]:
     if quiet or not console.is_terminal:
         yield lambda stage: None
         return
-    with console.status("starting") as status:
+    with console.status("starting") as status, telling(status.update):
         yield status.update

@@ -12,7 +12,7 @@ from kernelblaster.records import Profile
 
 
 def profile(
-    task: Annotated[str, typer.Argument(help="A task, see docs/tasks.md.")],
+    task: Annotated[str, typer.Argument(help="A name of `tasks list`, or a file (docs/tasks.md).")],
     candidates: Annotated[list[Path], typer.Argument(help="One or more .cu files.")],
     device: JudgeOptions.Device = "auto",
     gpu: JudgeOptions.Gpu = None,

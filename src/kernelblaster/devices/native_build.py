@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelblaster import cache
+from kernelblaster.building import building
 from kernelblaster.devices.toolchain import toolchain
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.processes.leashed import run_leashed
@@ -49,7 +50,7 @@ def _built(name: str, sources: Sequence[str], options: Sequence[str]) -> Path:
     executable = target / name
     if cache.found(target):
         return executable
-    with cache.filling(target) as folder:
+    with building(f"the {name}", "a few seconds"), cache.filling(target) as folder:
         command = [tools.nvcc, "-O2", "-std=c++17"]
         command += [str(NATIVE / source) for source in sources]
         command += [*options, "-o", str(folder / name)]
