@@ -108,6 +108,12 @@ def test_a_start_that_fails_leaves_no_run(places: dict[str, Any], tmp_path: Path
     assert run_folders(places["runs"]) == []
 
 
+def test_a_session_in_which_nothing_was_told_leaves_no_run(places: dict[str, Any], tmp_path: Path) -> None:
+    with kb.session(tmp_path / "task.py", **places):
+        pass
+    assert run_folders(places["runs"]) == []
+
+
 def test_a_module_is_a_task_with_example_inputs(
     places: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,8 +94,8 @@ def search_of(budget: int | Search | None, models: Taking | None) -> Search:
 
 @contextmanager
 def begun(task: Task, wanted: Wanted, runs: Path) -> Iterator[Run]:
-    """A new run. One in which nothing was judged when an error ended it is removed again: there is nothing
-    to go on with."""
+    """A new run. One in which nothing was judged in the end is removed again: there is nothing to go on
+    with."""
     if wanted.models is not None:
         check_models(wanted.models)
     if wanted.gpu is not None:
@@ -104,6 +104,7 @@ def begun(task: Task, wanted: Wanted, runs: Path) -> Iterator[Run]:
         try:
             keep_task(run, task)
             yield run
+            discard_unbegun(run)
         except KernelBlasterError as error:
             if not discard_unbegun(run):
                 raise

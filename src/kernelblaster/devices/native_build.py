@@ -13,6 +13,7 @@ from kernelblaster.processes.leashed import run_leashed
 from kernelblaster.ptx.build import machine_library
 
 NATIVE = Path(__file__).parent / "native"
+TITLES = {"emulated": "the emulator's player"}
 HEADERS = ("launcher.h", "operations.h", "protocol.h", "recording.h")
 
 
@@ -50,7 +51,7 @@ def _built(name: str, sources: Sequence[str], options: Sequence[str]) -> Path:
     executable = target / name
     if cache.found(target):
         return executable
-    with building(f"the {name}", "a few seconds"), cache.filling(target) as folder:
+    with building(TITLES.get(name, f"the {name}"), "a few seconds"), cache.filling(target) as folder:
         command = [tools.nvcc, "-O2", "-std=c++17"]
         command += [str(NATIVE / source) for source in sources]
         command += [*options, "-o", str(folder / name)]
