@@ -6,16 +6,15 @@ with kb.session("core/level1/softmax") as search:
     search.tell(write(advice), technique=advice.options[0].optimization.technique)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kernelblaster import opening
 from kernelblaster.api.result import OptimizeResult
 from kernelblaster.api.searching import Wanted, begun, runs_folder
-from kernelblaster.api.subjects import CandidateLike, TaskLike, load_candidate, load_task
+from kernelblaster.api.subjects import CandidateLike, Inputs, TaskLike, load_candidate, load_task
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.address import knowledge_at
 from kernelblaster.knowledge.content import Scored
@@ -160,7 +159,7 @@ class AskTell:
 @contextmanager
 def session(
     task: TaskLike,
-    inputs: Sequence[Any] | None = None,
+    inputs: Inputs | None = None,
     *,
     device: DeviceKind = "auto",
     gpu: str | None = None,

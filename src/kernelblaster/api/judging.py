@@ -1,9 +1,6 @@
 """One candidate: judged, profiled, or checked without a GPU."""
 
-from collections.abc import Sequence
-from typing import Any
-
-from kernelblaster.api.subjects import CandidateLike, TaskLike, load_candidate, load_task
+from kernelblaster.api.subjects import CandidateLike, Inputs, TaskLike, load_candidate, load_task
 from kernelblaster.devices.emulated import DEFAULT_GPU
 from kernelblaster.judge.judge import Checked
 from kernelblaster.opening import DeviceKind, open_judge
@@ -17,7 +14,7 @@ def evaluate(
     device: DeviceKind = "auto",
     gpu: str | None = None,
     *,
-    inputs: Sequence[Any] | None = None,
+    inputs: Inputs | None = None,
     **options: object,
 ) -> Evaluation:
     """Judge one candidate: correct or not, faster or not, by how much.
@@ -35,7 +32,7 @@ def profile(
     device: DeviceKind = "auto",
     gpu: str | None = None,
     *,
-    inputs: Sequence[Any] | None = None,
+    inputs: Inputs | None = None,
 ) -> Profile | Outcome:
     """Profile one candidate; one that fails verification gives its outcome instead."""
     loaded, source = load_task(task, inputs=inputs), load_candidate(candidate)
@@ -48,7 +45,7 @@ def emulate(
     candidate: CandidateLike,
     gpu: str = DEFAULT_GPU,
     *,
-    inputs: Sequence[Any] | None = None,
+    inputs: Inputs | None = None,
 ) -> Checked:
     """Check one candidate on the PTX machine: right at a small size, and what it does there."""
     loaded, source = load_task(task, inputs=inputs), load_candidate(candidate)

@@ -1,6 +1,6 @@
 """`optimize`, `resume` and `compile`: from a task to a faster kernel."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from kernelblaster.api.searching import (
     search_of,
     search_run,
 )
-from kernelblaster.api.subjects import TaskLike, load_task
+from kernelblaster.api.subjects import Inputs, TaskLike, load_task
 from kernelblaster.knowledge.address import knowledge_at
 from kernelblaster.opening import DeviceKind
 from kernelblaster.optimize import Progress
@@ -49,7 +49,7 @@ class Heard:
 
 def optimize(
     task: TaskLike,
-    inputs: Sequence[Any] | None = None,
+    inputs: Inputs | None = None,
     *,
     device: DeviceKind = "auto",
     gpu: str | None = None,
@@ -113,7 +113,7 @@ def load_run(run: str | Path = "last", *, runs: str | Path | None = None) -> Opt
         return OptimizeResult(opened.folder)
 
 
-def compile(module: "torch.nn.Module", inputs: Sequence[Any], **options: Any) -> "torch.nn.Module":
+def compile(module: "torch.nn.Module", inputs: Inputs, **options: Any) -> "torch.nn.Module":
     """An optimized module in the place of this one: `optimize`, with its options, and then `module()`."""
     return optimize(module, inputs, **options).module()
 

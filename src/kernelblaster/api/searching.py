@@ -61,7 +61,7 @@ class Wanted:
     knowledge: str
     device: opening.DeviceKind = "auto"
     gpu: str | None = None
-    dtype: str = "float32"
+    dtype: str | None = None
     models: Taking | None = None
 
     @property

@@ -1,6 +1,6 @@
 """What people hand in, as tasks and candidates: names, paths, modules, source text."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
@@ -20,6 +20,8 @@ LAUNCH = "launch_gpu_implementation"
 
 TaskLike = Union[str, Path, Task, "torch.nn.Module", type]
 """A name of the shipped suites, a file, source text, a module (an instance, or a class) or a task."""
+Inputs = Sequence[Any] | Mapping[str, Any]
+"""Example inputs of a module: a list, or a dict by name."""
 CandidateLike = str | Path | Candidate
 """A `.cu` file, its text, or a candidate."""
 
@@ -28,23 +30,23 @@ def load_task(
     task: TaskLike,
     dtype: Dtype | None = None,
     *,
-    inputs: Sequence[Any] | None = None,
+    inputs: Inputs | None = None,
     name: str | None = None,
 ) -> Task:
     """The one task that this stands for, with its signature and workloads derived.
 
     A module needs example `inputs`, which also give its types; files and names have inputs of their own,
-    and are cast to `dtype` (float32 if left out). `name` is what a module or a text is called.
+    and are cast to `dtype` where one is given. `name` is what a module or a text is called.
     """
     if isinstance(task, str | Path | Task):
         if inputs is not None:
             raise BadTask("example inputs go with a module; a task in a file has its own get_inputs().")
         if isinstance(task, Task):
             return task
-        text = str(task)
+        cast: dict[str, Any] = {} if dtype is None else {"dtype": dtype}
         if isinstance(task, str) and "\n" in task:
-            return _from_text(task, dtype or "float32", name)
-        return catalog.load_task(text, dtype or "float32")
+            return _from_text(task, cast, name)
+        return catalog.load_task(str(task), **cast)
     if inputs is None:
         raise BadTask("a module needs example inputs: optimize(module, inputs=[torch.randn(64, 1024)]).")
     if dtype is not None:
@@ -81,6 +83,6 @@ def _checked(candidate: Candidate, where: str) -> Candidate:
     return candidate
 
 
-def _from_text(text: str, dtype: Dtype, name: str | None) -> Task:
+def _from_text(text: str, cast: dict[str, Any], name: str | None) -> Task:
     path = cache.kept_text("given", text, ".cu" if "__global__" in text else ".py")
-    return catalog.load_file(name or f"text-{sha256(text.encode()).hexdigest()[:8]}", path, dtype)
+    return catalog.load_file(name or f"text-{sha256(text.encode()).hexdigest()[:8]}", path, **cast)

@@ -1,7 +1,7 @@
 """A task from a module that a program has at hand, with example inputs."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,9 +13,11 @@ from kernelblaster.tasks.catalog import load_file
 
 
 def task_from_module(
-    module: torch.nn.Module | type, inputs: Sequence[Any], *, name: str | None = None
+    module: torch.nn.Module | type, inputs: Sequence[Any] | Mapping[str, Any], *, name: str | None = None
 ) -> Task:
     """The task of a module whose class can be built without arguments and whose source can be read."""
+    if isinstance(inputs, Mapping):
+        raise BadTask("give the example inputs as a list.")
     kind = module if isinstance(module, type) else type(module)
     try:
         source = inspect.getsource(inspect.getmodule(kind) or kind)
