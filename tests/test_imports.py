@@ -5,7 +5,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "kernelblaster"
 LAYERS = [
-    {"errors", "plain_text", "shortage"},
+    {"building", "errors", "plain_text", "quantities", "shortage"},
     {"settings"},
     {"keeper"},
     {"strict_json"},
@@ -24,9 +24,10 @@ LAYERS = [
     {"optimize"},
     {"export", "verify"},
     {"proof", "readiness"},
-    {"api", "doctor"},
+    {"doctor", "opening"},
     {"bench"},
     {"report"},
+    {"api"},
     {"testing"},
     {"cli"},
     {"__init__", "__main__"},

@@ -38,7 +38,7 @@ def list_tasks(
 
 @app.command("show")
 def show(
-    task: Annotated[str, typer.Argument(help="A task, see docs/tasks.md.")],
+    task: Annotated[str, typer.Argument(help="A name of `tasks list`, or a file (docs/tasks.md).")],
     header: Annotated[bool, typer.Option("--header", help="Only the C declaration.")] = False,
     dtype: DtypeOption = None,
     inputs: InputsOption = None,
