@@ -69,7 +69,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("files", nargs="*")
     parser.add_argument("--budget", type=int, default=6)
-    parser.add_argument("--out")
+    parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     files = [Path(name) for name in arguments.files] or sorted(FOLDER.glob("*.cu"))
     with tempfile.TemporaryDirectory() as made, KnowledgeBase(Path(made) / "kb.db") as knowledge:
@@ -78,16 +78,16 @@ def main() -> None:
     lines = [
         "# Own kernels, optimized without a model",
         "",
-        f"`python benchmarks/own_cu.py`: {len(files)} files as users have them, with a launch function of any name and",
-        f"argument order, {arguments.budget} candidates each (the original included), no model, on the emulated H200. The",
-        "speedup is over the user's own kernel and **modelled**, not measured; primary sizes are the program's",
-        "own where the file does not declare any.",
+        f"`python benchmarks/own_cu.py`: {len(files)} files as users have them, with a launch function of",
+        f"any name and argument order; {arguments.budget} candidates each, the original included; no model;",
+        "on the emulated H200. The speedup is over the user's own kernel and **modelled**, not measured;",
+        "primary sizes are the program's own where the file does not declare any.",
         "",
         "| file | tensors and sizes | best, modelled | techniques | steps |",
         "|---|---|---|---|---|",
         *rows,
     ]
-    publish("\n".join(lines) + "\n", arguments.out)
+    publish(lines, arguments.out)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from kernelblaster.judge.judge import Checked, Judge, Options
 from kernelblaster.records import Candidate, Evaluation, Profile, Task
 from kernelblaster.records.outcome import Outcome
 from kernelblaster.tasks.catalog import load_task
+from kernelblaster.tasks.cuda_prepare import fitted
 
 DeviceKind = Literal["auto", "cuda", "emulated"]
 
@@ -94,4 +95,4 @@ def _resolve(task: str | Task, candidate: str | Path | Candidate) -> tuple[Task,
     loaded = load_task(task) if isinstance(task, str) else task
     if isinstance(candidate, Candidate):
         return loaded, candidate
-    return loaded, Candidate(source=Path(candidate).read_text(), origin=str(candidate))
+    return loaded, fitted(Candidate(source=Path(candidate).read_text(), origin=str(candidate)), loaded)

@@ -9,6 +9,7 @@ from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions, rea
 from kernelblaster.cli.show import exit_code, print_evaluation, print_sweep
 from kernelblaster.records import Evaluation
 from kernelblaster.tasks.catalog import load_task
+from kernelblaster.tasks.cuda_prepare import fitted
 
 
 def evaluate(
@@ -33,8 +34,8 @@ def evaluate(
     Exit codes: 0 accepted, 1 correct but not faster, 3 incorrect, 4 does not compile, 5 failed or
     timed out, 6 rejected, 2 the evaluation could not be done.
     """
-    source = read_candidate(candidate)
     loaded = load_task(task, dtype)
+    source = fitted(read_candidate(candidate), loaded)
     with working(json_) as progress:
         from kernelblaster.api import open_judge
 

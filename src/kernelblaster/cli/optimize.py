@@ -44,6 +44,7 @@ from kernelblaster.strategies.search import Search
 from kernelblaster.strategies.strategy import Arrange
 from kernelblaster.strategies.taking import Taking, arranged, check_models, retries_with, taking, taking_of
 from kernelblaster.tasks.catalog import load_task
+from kernelblaster.tasks.cuda_prepare import inferred_lines
 
 if TYPE_CHECKING:
     from kernelblaster.judge.judge import Judge
@@ -109,6 +110,8 @@ def optimize(
     if models is not None:
         check_models(models)
     loaded = load_task(task, dtype)  # a bad task is told of before anything is made
+    if not json_:
+        _show_inferred(loaded)
     about: dict[str, Any] = {"task": task, "dtype": dtype, "device": device, "gpu": gpu}
     where = _absolute(kb or str(settings().data / "knowledge.db"))
     about |= {"kb": shown(where), "search": search.model_dump()}
@@ -123,6 +126,15 @@ def optimize(
                 raise
             cause = error.__cause__  # without "go on": there is nothing to go on with
             raise cause if isinstance(cause, KernelBlasterError) else error from None
+
+
+def _show_inferred(task: Task) -> None:
+    """What a CUDA source did not declare and was read off it, or assumed."""
+    lines = inferred_lines(task.source)
+    if lines:
+        out.print("not declared, so taken (put these lines into the file to change them):", highlight=False)
+        for line in lines:
+            out.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
 
 
 def resume(

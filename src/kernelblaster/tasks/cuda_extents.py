@@ -32,17 +32,19 @@ Sizes = tuple[str, ...]
 class Extents:
     """By the launch function's names. `dims[p]` are the sizes whose product is p's number of elements, with
     `?` where it is not known; `indexing[p]` names what p's values are an index into; `read` are those that
-    are read before they are `written`."""
+    are read before they are `written`; `changed` those to which anything is written at all."""
 
     dims: dict[str, Sizes] = field(default_factory=dict)
     indexing: dict[str, str] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
+    changed: set[str] = field(default_factory=set)
 
 
 def extents(source: CudaSource, entry: Function) -> Extents:
     """Of the pointers that the launch function hands to kernels."""
-    found = Extents(written=set(_cleared(entry)))
+    cleared = set(_cleared(entry))
+    found = Extents(written=cleared, changed=set(cleared))
     sizes = {p.name for p in entry.parameters if not p.pointer}
     for launch in source.launches:
         kernel = source.function(launch.kernel)
@@ -81,6 +83,8 @@ class _Kernel:
             self._note(found, pointer, [node for node in (offset, inner) if node is not None])
             places = writes if (stored := _stored(access)) else reads
             places.setdefault(self._pointers[pointer], stored or access.start_byte)
+            if _changes(access):
+                found.changed.add(self._pointers[pointer])
         for node in walk(self._kernel.body, "pointer_expression", "call_expression"):
             target = _whole(node)
             if (
@@ -90,6 +94,8 @@ class _Kernel:
                 found.dims.setdefault(pointer, ())
                 places = writes if (stored := _stored(node)) else reads
                 places.setdefault(pointer, stored or node.start_byte)
+                if _changes(node):
+                    found.changed.add(pointer)
         first = {name for name, at in reads.items() if at < writes.get(name, at + 1)}
         found.read |= first - found.written
         found.written |= writes.keys()
@@ -224,6 +230,16 @@ def _stored(access: Node) -> int | None:
         return None
     left = above.child_by_field_name("left")
     return above.end_byte if left is not None and left.id == access.id else None
+
+
+def _changes(access: Node) -> bool:
+    """Whether what an access refers to may be written there: anything but a use of its value."""
+    above = access.parent
+    if access.type == "call_expression" or above is None:
+        return True  # an atomic operation
+    left = above.child_by_field_name("left") if above.type == "assignment_expression" else None
+    taken = above.type == "pointer_expression" and operator(above) == "&"
+    return taken or above.type == "update_expression" or (left is not None and left.id == access.id)
 
 
 def _whole(node: Node) -> Node | None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from kernelblaster.errors import BadTask
-from kernelblaster.records import Signature
+from kernelblaster.records import Candidate, Signature, Task
 from kernelblaster.tasks.cuda_extents import UNKNOWN, Extents, extents
 from kernelblaster.tasks.cuda_file import CudaFile, is_declared
 from kernelblaster.tasks.cuda_source import CudaSource, Edit, Function, Parameter, inserted, text, walk
@@ -43,14 +43,32 @@ def prepared(source: str, path: str) -> str:
     """The source as a task: the same where it declares all and has the judge's launch function. Raises
     BadTask, with a template, where something must be said that the source does not say."""
     tree = CudaSource(source)
-    entry = launch_function(tree, path)
     declared = is_declared(source)
+    if declared:
+        CudaFile(source, path)  # or BadTask, with the line of the declaration
+        if not tree.kernels and tree.function(ENTRY) is None:
+            return source  # made of macros or of other functions: the compiler has the last word
+    entry = launch_function(tree, path)
     lines = [] if declared else _inferred(tree, entry, path)
     head = "\n".join([INFERRED, *lines]) + "\n" if lines else ""
     file = CudaFile(head + source, path)
     if _conforms(entry, file.signature):
         return head + source
     return head + _adapted(tree, entry, file, path)
+
+
+def fitted(candidate: Candidate, task: Task) -> Candidate:
+    """A candidate that has the launch function of the task's own file instead of the judge's, with one of
+    the judge's behind it; any other as it is."""
+    tree = CudaSource(candidate.source)
+    callers = {launch.caller.name for launch in tree.launches}
+    if task.kind != "cuda" or len(callers) != 1:
+        return candidate
+    file = CudaFile(task.source, task.path)
+    entry = launch_function(tree, candidate.origin)
+    if _conforms(entry, file.signature):
+        return candidate
+    return candidate.model_copy(update={"source": _adapted(tree, entry, file, candidate.origin)})
 
 
 def inferred_lines(source: str) -> list[str]:
@@ -103,7 +121,7 @@ def _inferred(tree: CudaSource, entry: Function, path: str) -> list[str]:
         values = _values(parameter, found, dtype)
         if UNKNOWN in f"{shape} {values}":
             unclear.append(parameter.name)
-        if parameter.const:
+        if parameter.const or parameter.name not in found.changed:
             lines.append(f"// input: {parameter.name} {shape} {values}")
         else:
             lines.append(f"// output: {parameter.name} {shape}")
@@ -214,6 +232,7 @@ def _with_stream(tree: CudaSource, entry: Function) -> list[Edit]:
 def _call(entry: Function, name: str, file: CudaFile, path: str) -> str:
     signature = file.signature
     known = {n for _, n in c_arguments(signature)}
+    outputs = {tensor.name for tensor in signature.outputs}
     given = []
     for parameter in entry.parameters:
         if parameter.kind == STREAM:
@@ -221,8 +240,9 @@ def _call(entry: Function, name: str, file: CudaFile, path: str) -> str:
         elif parameter.name in file.values:
             given.append(f"({parameter.kind}){file.values[parameter.name]}")
         elif parameter.name in known:
-            kind = parameter.kind if not parameter.pointer else ""
-            given.append(f"({kind}){parameter.name}" if kind not in ("", "int64_t") else parameter.name)
+            kind = parameter.kind + ("*" if parameter.pointer else "")
+            cast = "" if parameter.const or kind == "int64_t" or parameter.name in outputs else f"({kind})"
+            given.append(f"{cast}{parameter.name}")
         else:
             raise BadTask(
                 f"{path}: {name} takes {parameter.name}, which no comment declares (docs/tasks.md)."

@@ -209,6 +209,8 @@ def _parameter(node: Node) -> Parameter:
     pointer = declarator is not None and declarator.type in ("pointer_declarator", "array_declarator")
     const = any(child.type == "type_qualifier" and text(child) == "const" for child in node.children)
     kind = " ".join(text(node.child_by_field_name("type")).split())
+    if pointer and declarator is not None:
+        kind += "*" * (text(declarator).count("*") - (declarator.type == "pointer_declarator"))
     return Parameter(declared_name(declarator), kind, pointer, const, node)
 
 

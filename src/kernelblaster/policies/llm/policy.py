@@ -30,6 +30,7 @@ from kernelblaster.policies.llm.state_extractor import states_by_model
 from kernelblaster.policies.llm.state_matcher import match_by_model
 from kernelblaster.policies.llm.surroundings import Surroundings
 from kernelblaster.policies.policy import Attempt, Discrepancy, Gap, Sample, Target
+from kernelblaster.policies.rewrites.own_source import OwnSource
 from kernelblaster.records import Candidate, Evaluation, Profile, State, Task
 from kernelblaster.records.profile import Depth
 
@@ -101,7 +102,7 @@ class MixedPolicy:
         model's. Where the model should write them and does not get there, the expert does if it can."""
         self.begin(task)
         if task.kind == "cuda" and ENTRY in task.source:
-            return self._expert.initial(task)
+            return Attempt(Candidate(source=task.source, origin="task"), OwnSource(task.source))
         if not self._cast.llm("initial-writer"):
             try:
                 return self._expert.initial(task)
