@@ -88,6 +88,10 @@ def test_a_launch_function_of_the_judge_s_is_left_alone(tmp_path: Path) -> None:
         ),
         ("int main() {}", r"has a main\(\); keep the kernels"),
         (f"void a(float* y) {{ {LAUNCH} }} void b(float* y) {{ {LAUNCH} }}", "a and b both launch kernels"),
+        (
+            f"void a(float* h, long n) {{ float *x, *y; cudaMalloc(&x, n); {LAUNCH} }}",
+            r"a allocates or copies host memory; give a function in its place .*\n\nvoid launch\(",
+        ),
         (f"void a(float** y, long n) {{ {LAUNCH} }}", r"y points to float\*; the judge has"),
     ],
 )

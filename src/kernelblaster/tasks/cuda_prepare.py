@@ -34,7 +34,9 @@ DTYPES = {c: dtype for dtype, c in C_TYPES.items()} | {
 }
 WINDOW = re.compile(r"(k|ksize|kernel_size|r|radius|taps|filter\w*|\w*width_f|window)$", re.IGNORECASE)
 PRODUCT = {"m", "n", "k"}
-PRIMARY = {1: (1 << 22, 1000), 2: (2048, 33), 3: (512, 21)}  # by the number of sizes: primary, small
+PRIMARY = {1: (1 << 22, 1000), 2: (2048, 33), 3: (256, 13)}  # by the most dimensions: primary, small
+MORE_DIMENSIONS = (64, 7)
+OF_PRODUCTS = (512, 21)  # where there are more sizes than any tensor has dimensions
 ONE_WINDOW = (7, 7)
 BINS = (256, 256)
 
@@ -88,7 +90,7 @@ def launch_function(tree: CudaSource, path: str) -> Function:
         return found
     callers = {launch.caller.name: launch.caller for launch in tree.launches if launch.caller.pointers}
     if len(callers) == 1:
-        return next(iter(callers.values()))
+        return _on_device(tree, next(iter(callers.values())), path)
     if callers:
         names = " and ".join(callers)
         raise BadTask(f"{path}: {names} both launch kernels; call the one to be optimized {ENTRY}.")
@@ -100,6 +102,21 @@ def launch_function(tree: CudaSource, path: str) -> Function:
     )
 
 
+def _on_device(tree: CudaSource, entry: Function, path: str) -> Function:
+    """A launch function takes device memory: one that copies from the host is another's caller."""
+    for call in walk(entry.body, "call_expression"):
+        name = text(call.child_by_field_name("function"))
+        if name in ("cudaMalloc", "cudaMallocManaged") or re.search("HostToDevice|DeviceToHost", text(call)):
+            kernel = next(launch.kernel for launch in tree.launches if launch.caller is entry)
+            found = tree.function(kernel)
+            example = f", for example:\n\n{_launcher(found)}" if found is not None else "."
+            raise BadTask(
+                f"{path}: {entry.name} allocates or copies host memory; give a function in its place that "
+                f"takes device pointers and launches alone{example}"
+            )
+    return entry
+
+
 # Inferring declarations
 
 
@@ -107,7 +124,8 @@ def _inferred(tree: CudaSource, entry: Function, path: str) -> list[str]:
     found = extents(tree, entry)
     sizes = [p for p in entry.parameters if not p.pointer and p.kind in WHOLE]
     _place_last_size(found, [p.name for p in sizes])
-    lines = [_size_line(p.name, [s.name for s in sizes]) for p in sizes]
+    rank = max((len(dims) for dims in found.dims.values()), default=1)
+    lines = [_size_line(p.name, [s.name for s in sizes], rank) for p in sizes]
     unclear = []
     for parameter in entry.pointers:
         dtype = DTYPES.get(parameter.kind)
@@ -149,12 +167,14 @@ def _place_last_size(found: Extents, sizes: Sequence[str]) -> None:
         found.dims[unknown[0]] = tuple(idle[0] if dim == UNKNOWN else dim for dim in dims)
 
 
-def _size_line(name: str, sizes: Sequence[str]) -> str:
+def _size_line(name: str, sizes: Sequence[str], rank: int) -> str:
+    """The assumed value of a size, by its name and by how many dimensions the tensors have at most."""
     product = {size.lower() for size in sizes} >= PRODUCT
     window = len(sizes) > 1 and not product and WINDOW.match(name) is not None
     bins = "bin" in name.lower()
     free = [s for s in sizes if (product or not WINDOW.match(s)) and "bin" not in s.lower()] or list(sizes)
-    value, small = ONE_WINDOW if window else BINS if bins else PRIMARY.get(len(free), (64, 9))
+    usual = OF_PRODUCTS if len(free) > rank == 2 else PRIMARY.get(rank, MORE_DIMENSIONS)
+    value, small = ONE_WINDOW if window else BINS if bins else usual
     if not (window or bins) and len(free) > 1:
         small += 2 * free.index(name) if name in free else 0
     return f"// size: {name} = {value}, small {small}" + (", fixed" if window or bins else "")

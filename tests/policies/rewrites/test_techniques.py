@@ -5,11 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from kernelblaster.api import open_searching
+from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.recipes import WITH
+from kernelblaster.optimize import optimize
 from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.policy import Target
 from kernelblaster.policies.rewrites.own_source import OwnSource
 from kernelblaster.policies.rewrites.techniques import load_rewrites
+from kernelblaster.records.outcome import CORRECT
+from kernelblaster.store.run import create_run
+from kernelblaster.strategies.search import Search
 from kernelblaster.tasks.catalog import load_task
 
 OWN = Path(__file__).parents[3] / "benchmarks" / "own_cu"
@@ -75,6 +81,34 @@ def test_a_vector_is_only_stored_where_every_element_is() -> None:
     assert "*(int4*)(y + first)" in whole.text and "*(const int4*)(y + first)" not in whole.text
     (partly,) = vectorized(OwnSource(kernel.format("if (x[i] > 0) y[i] = x[i];")))
     assert "y_vector" not in partly.text and "x_vector[each]" in partly.text
+
+
+SHIFT = """
+// size: n = 4096, small 5
+// output: y float32 [n]
+// input: x float32 [n] normal
+__global__ void shift(float* y, float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] + 1.0;
+}
+void go(float* x, float* y, int n) { shift<<<(n + 31) / 32, 32>>>(y, x, n); }
+"""
+
+
+def test_an_own_file_is_made_faster(compiler: str, tmp_path: Path) -> None:
+    (tmp_path / "shift.cu").write_text(SHIFT)
+    task = load_task(str(tmp_path / "shift.cu"))
+    with (
+        open_searching("emulated") as judge,
+        KnowledgeBase(tmp_path / "kb.db") as knowledge,
+        create_run(tmp_path / "runs") as run,
+    ):
+        found = optimize(task, judge, knowledge, run, Search(evaluations=2, rollouts=1, choices=1))
+        taught = {t for entries in knowledge.content().entries.values() for t in entries}
+    assert isinstance(found.first.outcome, CORRECT) and found.evaluation.timing is not None
+    assert found.evaluation.timing.baseline == "original kernel" and found.evaluation.timing.modelled
+    assert len(found.steps) == 1 and all(isinstance(step.result, float) for step in found.steps)
+    assert {step.technique for step in found.steps} <= taught
 
 
 def test_techniques_follow_each_other_and_make_recipes(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ class ExpertPolicy(ExpertLearning):
     def _rewrites(self, form: Form, technique: str, kernels: frozenset[str]) -> Iterator[_Rewrite]:
         """The forms that change one of these kernels, in the technique's order."""
         for rewritten, applied in self._rewritten(form, technique):
-            changed = frozenset(k.name for k in form.kernels if k not in rewritten.kernels)
+            changed = _changed(form, rewritten)
             if changed & kernels:
                 yield _Rewrite(rewritten, changed, applied)
 
@@ -141,6 +141,14 @@ class ExpertPolicy(ExpertLearning):
                     reached.append((further[0], (*applied, part)))
             own = set(parts(technique))
             yield from (found for found in reached[: -1 - TRUNCATED : -1] if own.intersection(found[1]))
+
+
+def _changed(form: Form, rewritten: Form) -> frozenset[str]:
+    """The kernels of a form that another made from it changes."""
+    if isinstance(form, OwnSource):
+        assert isinstance(rewritten, OwnSource)
+        return form.changed_in(rewritten)
+    return frozenset(k.name for k in form.kernels if k not in rewritten.kernels)
 
 
 class _Written:

@@ -1,7 +1,7 @@
 """A user's own source as the expert policy's form: what a plan is for the expert's own kernels."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from kernelblaster.tasks.cuda_source import CudaSource, Edit
@@ -9,19 +9,19 @@ from kernelblaster.tasks.cuda_source import CudaSource, Edit
 
 @dataclass(frozen=True)
 class OwnKernel:
-    """A kernel by its name, with the text that its behaviour follows from: its own, and all that is
-    outside of kernels. What it computes is not known, so it has no family."""
+    """A kernel by its name. What it computes is not known, so it has no family."""
 
     name: str
-    text: str
     family: None = None
 
 
 @dataclass(frozen=True)
 class OwnSource:
-    """Two with the same text are the same."""
+    """Two with the same text are the same. `rewritten` names the kernels that were rewritten on the way to
+    it, one after the other."""
 
     text: str
+    rewritten: tuple[str, ...] = field(default=(), compare=False)
 
     @cached_property
     def tree(self) -> CudaSource:
@@ -31,16 +31,11 @@ class OwnSource:
     def kernels(self) -> tuple[OwnKernel, ...]:
         """Those that are launched."""
         launched = {launch.kernel for launch in self.tree.launches}
-        found = self.tree.kernels
-        spans = [(function.node.start_byte, function.node.end_byte) for function in found]
-        outside = "".join(chr(b) for at, b in enumerate(self.tree.bytes) if not _within(at, spans))
-        return tuple(
-            OwnKernel(f.name, self.tree.original(f.node) + outside) for f in found if f.name in launched
-        )
+        return tuple(OwnKernel(kernel.name) for kernel in self.tree.kernels if kernel.name in launched)
 
     def edited(self, edits: Sequence[Edit]) -> "OwnSource":
-        return OwnSource(self.tree.edited(edits))
+        return replace(self, text=self.tree.edited(edits))
 
-
-def _within(at: int, spans: Sequence[tuple[int, int]]) -> bool:
-    return any(begin <= at < end for begin, end in spans)
+    def changed_in(self, later: "OwnSource") -> frozenset[str]:
+        """The kernels that were rewritten between this and a later one."""
+        return frozenset(later.rewritten[len(self.rewritten) :])

@@ -9,6 +9,7 @@ pattern is recognised; whether it does is for the judge to say, as for all candi
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from kernelblaster.policies.rewrites.own_source import OwnSource
@@ -28,7 +29,21 @@ def load_rewrites() -> dict[str, Technique]:
 
 
 def _on_each_kernel(apply: Apply, source: OwnSource) -> Iterator[OwnSource]:
-    launched = {kernel.name for kernel in source.kernels}
-    for kernel in source.tree.kernels:
-        if kernel.name in launched:
-            yield from (new for new in apply(source, kernel) if new.text != source.text)
+    """With every kernel changed to which the technique applies; then with one of them at a time."""
+    names = [kernel.name for kernel in source.kernels]
+    if len(names) > 1:
+        everywhere = source
+        for name in names:
+            everywhere = next(_on(apply, everywhere, name), everywhere)
+        if len(set(everywhere.rewritten[len(source.rewritten) :])) > 1:
+            yield everywhere
+    for name in names:
+        yield from _on(apply, source, name)
+
+
+def _on(apply: Apply, source: OwnSource, name: str) -> Iterator[OwnSource]:
+    kernel = source.tree.function(name)
+    assert kernel is not None, name
+    for new in apply(source, kernel):
+        if new.text != source.text:
+            yield replace(new, rewritten=(*source.rewritten, name))

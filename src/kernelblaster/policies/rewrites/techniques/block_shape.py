@@ -6,11 +6,13 @@ the launch function and the kernel, with what follows from it (255 of 256, and h
 import re
 from collections.abc import Iterator
 
+from kernelblaster.policies.rewrites.elementwise import elementwise
 from kernelblaster.policies.rewrites.launch_shape import Constant, block_of, numbers
 from kernelblaster.policies.rewrites.own_source import OwnSource
 from kernelblaster.tasks.cuda_source import Edit, Function, Launch, dimensions, replaced, text, walk
 
 THREADS = (128, 512, 256, 64, 1024, 32)
+FEW = (64, 32, 128, 512)  # where each thread has a whole loop to itself: more blocks, on more multiprocessors
 SHAPES = ((32, 8), (32, 4), (32, 16), (64, 4), (16, 16), (128, 2), (32, 32), (8, 32))
 BOUNDS = re.compile(rb"__launch_bounds__\s*\(\s*(\d+)")
 
@@ -23,7 +25,9 @@ def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
     if block is None:
         return
     if len(block) == 1:
-        for threads in THREADS:
+        alone = elementwise(source, kernel)
+        looping = alone is not None and any(any(walk(node, "for_statement")) for node in alone.nodes)
+        for threads in FEW if looping else THREADS:
             if threads != block[0].value:
                 yield source.edited(_sized(source, kernel, launches[0], block[0], threads))
     elif len(block) == 2 and not any(constant.shared for constant in block):
