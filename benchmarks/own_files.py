@@ -32,9 +32,7 @@ def main() -> None:
         "`python benchmarks/own_files.py`; the files are in `tests/tasks/data/users`. A size is varied where"
     )
     print("held-out workloads have others; in brackets, where the emulator runs it.\n")
-    print(
-        f"{len(files)} files: {len(loaded)} are tasks, {len(files) - len(loaded)} are refused in a sentence.\n"
-    )
+    print(f"{len(files)} files: {len(loaded)} are tasks, {len(files) - len(loaded)} are refused.\n")
     print("| file | loads | type | sizes varied (emulated) | verbs that work | what is said |")
     print("|---|---|---|---|---|---|")
     for cells in rows:

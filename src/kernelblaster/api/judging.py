@@ -21,7 +21,8 @@ def evaluate(
 
     `inputs` are examples for a task that is given as a module; options are those of `Options`.
     """
-    loaded, source = load_task(task, inputs=inputs), load_candidate(candidate)
+    loaded = load_task(task, inputs=inputs)
+    source = load_candidate(candidate, loaded)
     with open_judge(device, gpu, **options) as judge:
         return judge.evaluate(loaded, source)
 
@@ -35,7 +36,8 @@ def profile(
     inputs: Inputs | None = None,
 ) -> Profile | Outcome:
     """Profile one candidate; one that fails verification gives its outcome instead."""
-    loaded, source = load_task(task, inputs=inputs), load_candidate(candidate)
+    loaded = load_task(task, inputs=inputs)
+    source = load_candidate(candidate, loaded)
     with open_judge(device, gpu) as judge:
         return judge.profile(loaded, [source])[0]
 
@@ -48,6 +50,7 @@ def emulate(
     inputs: Inputs | None = None,
 ) -> Checked:
     """Check one candidate on the PTX machine: right at a small size, and what it does there."""
-    loaded, source = load_task(task, inputs=inputs), load_candidate(candidate)
+    loaded = load_task(task, inputs=inputs)
+    source = load_candidate(candidate, loaded)
     with open_judge("emulated", gpu) as judge:
         return judge.check(loaded, source)

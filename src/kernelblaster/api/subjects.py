@@ -56,12 +56,13 @@ def load_task(
     return task_from_module(task, inputs, name=name)
 
 
-def load_candidate(candidate: CandidateLike) -> Candidate:
-    """The candidate in a file, or in a text; an error that says what is wrong with it."""
+def load_candidate(candidate: CandidateLike, task: Task | None = None) -> Candidate:
+    """The candidate in a file, or in a text; an error that says what is wrong with it. Given a CUDA-source
+    `task`, it may have the launch function of the task's own file."""
     if isinstance(candidate, Candidate):
         return candidate
     if isinstance(candidate, str) and "\n" in candidate:
-        return _checked(Candidate(source=candidate, origin="text"), "the text")
+        return _checked(Candidate(source=candidate, origin="text"), "the text", task)
     path = Path(candidate)
     try:
         source = read_bounded(path, LARGEST_BYTES).decode()
@@ -71,10 +72,14 @@ def load_candidate(candidate: CandidateLike) -> Candidate:
         raise KernelBlasterError(f"{path}: {error}.") from error
     except (OSError, UnicodeDecodeError) as error:
         raise KernelBlasterError(f"{path}: cannot be read: {error}") from error
-    return _checked(Candidate(source=source, origin=str(path)), str(path))
+    return _checked(Candidate(source=source, origin=str(path)), str(path), task)
 
 
-def _checked(candidate: Candidate, where: str) -> Candidate:
+def _checked(candidate: Candidate, where: str, task: Task | None) -> Candidate:
+    if task is not None and task.kind == "cuda":
+        from kernelblaster.tasks.cuda_prepare import fitted
+
+        candidate = fitted(candidate, task)
     if LAUNCH not in candidate.source:
         raise KernelBlasterError(
             f"{where}: does not define {LAUNCH}; `kernelblaster tasks show TASK --header` prints the "

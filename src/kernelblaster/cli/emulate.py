@@ -33,8 +33,8 @@ def emulate(
         raise typer.BadParameter("name one task and one candidate: emulate TASK CANDIDATE.cu")
     from kernelblaster.api import load_candidate, load_task, open_judge
 
-    source = load_candidate(Path(candidate))
     loaded = load_task(named[0], dtype)
+    source = load_candidate(Path(candidate), loaded)
     with working(json_) as progress, open_judge("emulated", gpu, progress=progress) as judge:
         found = judge.check(loaded, source)
         device = judge.device.name

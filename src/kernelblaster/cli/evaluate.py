@@ -34,8 +34,8 @@ def evaluate(
     """
     from kernelblaster.api import load_candidate, load_task, open_judge
 
-    source = load_candidate(candidate)
     loaded = load_task(task, dtype)
+    source = load_candidate(candidate, loaded)
     with working(json_) as progress:
         progress("opening the device")
         options = {

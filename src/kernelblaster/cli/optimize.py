@@ -29,8 +29,10 @@ from kernelblaster.records.outcome import CORRECT, Outcome
 from kernelblaster.store.run import Run, open_run
 from kernelblaster.strategies.search import Search
 from kernelblaster.strategies.taking import Taking, check_models, retries_with, taking
+from kernelblaster.tasks.cuda_prepare import inferred_lines
 
 if TYPE_CHECKING:
+    from kernelblaster.records import Task
     from kernelblaster.optimize import Optimized
 
 KbOption = Annotated[
@@ -104,12 +106,23 @@ def optimize(
     if models is not None:
         check_models(models)
     loaded = load_task(task, dtype)  # a bad task is told of before anything is made
+    if not json_:
+        _show_inferred(loaded)
     wanted = Wanted(task, search, knowledge_at(kb), device, gpu_key(gpu), dtype, models)
     if models is not None:
         print_estimate(expected(models, search))
     with begun(loaded, wanted, runs_folder(runs)) as run:
         found = _go(run, models, wanted.knowledge, json_)
     raise typer.Exit(_exit_code(found.evaluation.outcome, fail_under))
+
+
+def _show_inferred(task: "Task") -> None:
+    """What a CUDA source did not declare and was read off it, or assumed."""
+    lines = inferred_lines(task.source)
+    if lines:
+        out.print("not declared, so taken (put these lines into the file to change them):", highlight=False)
+        for line in lines:
+            out.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
 
 
 def resume(

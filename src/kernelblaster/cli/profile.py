@@ -25,8 +25,8 @@ def profile(
     """
     from kernelblaster.api import load_candidate, load_task, open_judge
 
-    sources = [load_candidate(path) for path in candidates]
     loaded = load_task(task, dtype)
+    sources = [load_candidate(path, loaded) for path in candidates]
     with working(json_) as progress:
         progress("opening the device")
         with open_judge(device, gpu, progress=progress) as judge:

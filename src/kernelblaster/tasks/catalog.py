@@ -9,6 +9,7 @@ from kernelblaster.records import Task
 from kernelblaster.records.signature import Dtype
 from kernelblaster.strict_json import Unreadable, read_bounded
 from kernelblaster.tasks import cuda_file
+from kernelblaster.tasks.cuda_prepare import prepared
 
 KERNELBENCH = "kernelbench:"
 LARGEST_BYTES = 4 << 20  # of a task's file
@@ -88,6 +89,7 @@ def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str |
     except OSError as error:
         raise BadTask(f"{path}: cannot be read: {error}") from error
     if path.suffix == ".cu":
+        source = prepared(source, str(path))
         parsed = cuda_file.CudaFile(source, str(path))
         return Task(
             name=name,
