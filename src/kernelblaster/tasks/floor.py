@@ -8,6 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from kernelblaster.records import Fitness, Floor, Task
+from kernelblaster.tasks.cuda_file import CudaFile
 from kernelblaster.tasks.derive import cast, convert
 from kernelblaster.tasks.module_file import ModuleFile, call_module
 
@@ -49,7 +50,7 @@ def floor_of(task: Task, fitness: Fitness | None = None) -> Floor:
     total = workload.total_bytes(signature)
     outputs = sum(workload.bytes(tensor) for tensor in signature.outputs)
     if task.kind == "cuda":
-        return Floor(bytes=total, certain_bytes=outputs, operations=0)
+        return Floor(bytes=total - _looked_up(task, outputs), certain_bytes=outputs, operations=0)
     names, operations = _count(task)
     certain = outputs
     if not names & PARTIAL:
@@ -58,6 +59,15 @@ def floor_of(task: Task, fitness: Fitness | None = None) -> Floor:
             workload.bytes(tensor) for tensor in signature.read_tensors if tensor.name not in insensitive
         )
     return Floor(bytes=total, certain_bytes=certain, operations=operations)
+
+
+def _looked_up(task: Task, outputs: int) -> int:
+    """Bytes of a CUDA source's tables that need not be read: of what another input indexes into, no more
+    than the outputs' bytes count."""
+    drawn = CudaFile(task.source, task.path).distributions.values()
+    indexed = {values.removeprefix("below ") for values in drawn if values.startswith("below ")}
+    tables = [t for t in task.signature.read_tensors if t.floating and t.dims and t.dims[0] in indexed]
+    return sum(max(0, task.primary.bytes(table) - outputs) for table in tables)
 
 
 def _count(task: Task) -> tuple[set[str], int]:
