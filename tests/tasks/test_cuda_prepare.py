@@ -8,6 +8,7 @@ from kernelblaster.errors import BadTask
 from kernelblaster.records import Candidate
 from kernelblaster.tasks.catalog import load_file, load_task
 from kernelblaster.tasks.cuda_prepare import fitted, inferred_lines
+from kernelblaster.tasks.floor import floor_of
 
 OWN = Path(__file__).parents[2] / "benchmarks" / "own_cu"
 SHAPES = {
@@ -122,3 +123,11 @@ def test_the_own_file_is_a_candidate_too() -> None:
     own = fitted(Candidate(source=path.read_text(), origin=str(path)), task)
     assert task.source.endswith(own.source)
     assert fitted(Candidate(source=task.source), task).source == task.source
+
+
+def test_a_table_counts_as_far_as_it_is_looked_up(tmp_path: Path) -> None:
+    declared = "// size: rows = 50000, small 50\n// size: count = 2048\n// size: dim = 512\n"
+    declared += "// input: table float32 [rows, dim]\n// input: ids int64 [count] below rows\n"
+    declared += "// output: out float32 [count, dim]\n"
+    task = load_task(written(tmp_path, declared + (OWN / "gather.cu").read_text()))
+    assert floor_of(task).bytes == 2048 * (8 + 2 * 512 * 4)

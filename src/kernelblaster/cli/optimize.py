@@ -32,8 +32,8 @@ from kernelblaster.strategies.taking import Taking, check_models, retries_with, 
 from kernelblaster.tasks.cuda_prepare import inferred_lines
 
 if TYPE_CHECKING:
-    from kernelblaster.records import Task
     from kernelblaster.optimize import Optimized
+    from kernelblaster.records import Task
 
 KbOption = Annotated[
     str | None, typer.Option("--kb", help="A knowledge base: a file, or postgresql://...; else your own.")

@@ -10,7 +10,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from kernelblaster.records import Fitness, Floor, Task
+<<<<<<< HEAD
 from kernelblaster.tasks.derive import cast, cast_of, convert, state_of
+=======
+from kernelblaster.tasks.cuda_file import CudaFile
+from kernelblaster.tasks.derive import cast, convert
+>>>>>>> own-cu
 from kernelblaster.tasks.module_file import ModuleFile, call_module
 
 # Operators that may read only part of what they are given.
@@ -87,8 +92,13 @@ def floor_of(task: Task, fitness: Fitness | None = None) -> Floor:
     signature = task.signature
     outputs = sum(workload.bytes(tensor) for tensor in signature.outputs)
     if task.kind == "cuda":
+<<<<<<< HEAD
         return Floor(bytes=workload.total_bytes(signature), certain_bytes=outputs, operations=0)
     reads, operations = _count(task)
+=======
+        return Floor(bytes=total - _looked_up(task, outputs), certain_bytes=outputs, operations=0)
+    names, operations = _count(task)
+>>>>>>> own-cu
     certain = outputs
     if not reads.names & PARTIAL:
         insensitive = set(fitness.insensitive) if fitness else set()
@@ -102,8 +112,22 @@ def floor_of(task: Task, fitness: Fitness | None = None) -> Floor:
     return Floor(bytes=outputs + needed, certain_bytes=certain, operations=operations)
 
 
+<<<<<<< HEAD
 def _count(task: Task) -> tuple[_Reads, int]:
     dtype = cast_of(task)
+=======
+def _looked_up(task: Task, outputs: int) -> int:
+    """Bytes of a CUDA source's tables that need not be read: of what another input indexes into, no more
+    than the outputs' bytes count."""
+    drawn = CudaFile(task.source, task.path).distributions.values()
+    indexed = {values.removeprefix("below ") for values in drawn if values.startswith("below ")}
+    tables = [t for t in task.signature.read_tensors if t.floating and t.dims and t.dims[0] in indexed]
+    return sum(max(0, task.primary.bytes(table) - outputs) for table in tables)
+
+
+def _count(task: Task) -> tuple[set[str], int]:
+    dtype = getattr(torch, task.dtype)
+>>>>>>> own-cu
     file = ModuleFile(task.source, task.path)
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
         module = convert(file.build(), dtype)
