@@ -17,8 +17,8 @@ def small_workload(task: Task) -> Workload:
     if workload is None or workload.total_bytes(task.signature) > LARGEST_BYTES:
         raise BadTask(
             f"{task.name}: has no workload that is small enough to be emulated, by smaller numbers in its "
-            "file or by smaller inputs; name its sizes and give small ones with SMALL (docs/tasks.md), or use "
-            "a GPU."
+            "file or by smaller inputs; name its sizes and give small ones with SMALL (docs/tasks.md), or "
+            "use a GPU."
         )
     return workload
 

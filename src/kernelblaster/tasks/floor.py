@@ -10,12 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from kernelblaster.records import Fitness, Floor, Task
-<<<<<<< HEAD
-from kernelblaster.tasks.derive import cast, cast_of, convert, state_of
-=======
 from kernelblaster.tasks.cuda_file import CudaFile
-from kernelblaster.tasks.derive import cast, convert
->>>>>>> own-cu
+from kernelblaster.tasks.derive import cast, cast_of, convert, state_of
 from kernelblaster.tasks.module_file import ModuleFile, call_module
 
 # Operators that may read only part of what they are given.
@@ -92,13 +88,9 @@ def floor_of(task: Task, fitness: Fitness | None = None) -> Floor:
     signature = task.signature
     outputs = sum(workload.bytes(tensor) for tensor in signature.outputs)
     if task.kind == "cuda":
-<<<<<<< HEAD
-        return Floor(bytes=workload.total_bytes(signature), certain_bytes=outputs, operations=0)
-    reads, operations = _count(task)
-=======
+        total = workload.total_bytes(signature)
         return Floor(bytes=total - _looked_up(task, outputs), certain_bytes=outputs, operations=0)
-    names, operations = _count(task)
->>>>>>> own-cu
+    reads, operations = _count(task)
     certain = outputs
     if not reads.names & PARTIAL:
         insensitive = set(fitness.insensitive) if fitness else set()
