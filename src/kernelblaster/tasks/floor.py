@@ -104,10 +104,6 @@ def floor_of(task: Task, fitness: Fitness | None = None) -> Floor:
     return Floor(bytes=outputs + needed, certain_bytes=certain, operations=operations)
 
 
-<<<<<<< HEAD
-def _count(task: Task) -> tuple[_Reads, int]:
-    dtype = cast_of(task)
-=======
 def _looked_up(task: Task, outputs: int) -> int:
     """Bytes of a CUDA source's tables that need not be read: of what another input indexes into, no more
     than the outputs' bytes count."""
@@ -117,9 +113,8 @@ def _looked_up(task: Task, outputs: int) -> int:
     return sum(max(0, task.primary.bytes(table) - outputs) for table in tables)
 
 
-def _count(task: Task) -> tuple[set[str], int]:
-    dtype = getattr(torch, task.dtype)
->>>>>>> own-cu
+def _count(task: Task) -> tuple[_Reads, int]:
+    dtype = cast_of(task)
     file = ModuleFile(task.source, task.path)
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
         module = convert(file.build(), dtype)
