@@ -86,6 +86,9 @@ def main() -> None:
         "| file | tensors and sizes | best, modelled | techniques | steps |",
         "|---|---|---|---|---|",
         *rows,
+        "",
+        "The files were written beside the rewrites, so this is a check that they work and not a held-out",
+        "measure. One run, one seed: the budget decides what is tried.",
     ]
     publish(lines, arguments.out)
 
