@@ -33,6 +33,15 @@ def test_the_example_compiles_and_the_second_time_comes_from_the_cache(compiler:
     assert resources.registers > 8 and resources.shared_bytes > 0 and resources.spill_store_bytes == 0
 
 
+def test_what_did_not_compile_fails_the_same_way_again(
+    softmax: Task, monkeypatch: pytest.MonkeyPatch, compiler: str
+) -> None:
+    monkeypatch.setattr("kernelblaster.judge.compile.run_leashed", lambda *_, **__: (1, "x.cu(1): error: no"))
+    candidate = Candidate(source=GOOD + "// broken, so to say\n")
+    found = [compile_candidate(softmax, candidate, "sm_90a") for _ in range(2)]
+    assert isinstance(found[0], CompileFailed) and found[0] == found[1]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

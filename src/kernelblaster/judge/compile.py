@@ -51,6 +51,13 @@ class Binary:
 Failure = CompileFailed | Rejected | TimedOut
 
 
+class _NotBuiltError(Exception):
+    """Leaves the block that fills the cache, so that nothing is kept of what failed."""
+
+    def __init__(self, outcome: CompileFailed | TimedOut) -> None:
+        self.outcome = outcome
+
+
 def compile_candidate(task: Task, candidate: Candidate, architecture: str) -> Binary | Failure:
     """Screen the source, compile it, screen the result. Failures are values."""
     findings = screen_source(candidate.source)
@@ -81,42 +88,45 @@ def _build(signature: Signature, title: str, candidate: Candidate, architecture:
         compilation = Compilation.model_validate_json((target / REPORT).read_text())
         cached = compilation.model_copy(update={"cached": True})
         return Binary(target / OBJECT, cached)
-    with cache.filling(target) as folder:
-        (folder / "header.h").write_text(header)
-        (folder / SOURCE).write_text(candidate.source)
-        command = [tools.nvcc, *options, "--keep", "-include", "header.h", SOURCE]
-        command += ["-o", OBJECT]
-        start = time.perf_counter()
-        limit_s = settings().compile_limit_s
-        code, log = run_leashed(
-            command,
-            folder=folder,
-            environment={**compiler_environment(), "TMPDIR": str(folder)},
-            limit_s=limit_s,
-            memory_bytes=COMPILER_MEMORY_BYTES,
-        )
-        if code is None:
-            return TimedOut(stage="compile", limit_s=limit_s)
-        if code != 0:
-            _raise_if_short(log, folder)
-            return CompileFailed(reason=_first_error(log), log=log[:LOG_CHARACTERS])
-        for file in folder.glob("*.cubin"):
-            file.rename(folder / CUBIN)
-        front_end = (folder / "candidate.cudafe1.cpp").read_text(errors="replace")
-        (folder / HOST).write_text(host_text(front_end, SOURCE))
-        for file in folder.iterdir():
-            if file.name not in KEPT:
-                file.unlink()
-        folder.chmod(0o755)  # the recorder's child is another user
-        (folder / OBJECT).chmod(0o755)
-        compilation = Compilation(
-            seconds=time.perf_counter() - start,
-            cached=False,
-            architecture=architecture,
-            compiler=f"nvcc {tools.version}",
-            resources=tuple(parse_resources(log)),
-        )
-        (folder / REPORT).write_text(compilation.model_dump_json())
+    try:
+        with cache.filling(target) as folder:
+            (folder / "header.h").write_text(header)
+            (folder / SOURCE).write_text(candidate.source)
+            command = [tools.nvcc, *options, "--keep", "-include", "header.h", SOURCE]
+            command += ["-o", OBJECT]
+            start = time.perf_counter()
+            limit_s = settings().compile_limit_s
+            code, log = run_leashed(
+                command,
+                folder=folder,
+                environment={**compiler_environment(), "TMPDIR": str(folder)},
+                limit_s=limit_s,
+                memory_bytes=COMPILER_MEMORY_BYTES,
+            )
+            if code is None:
+                raise _NotBuiltError(TimedOut(stage="compile", limit_s=limit_s))
+            if code != 0:
+                _raise_if_short(log, folder)
+                raise _NotBuiltError(CompileFailed(reason=_first_error(log), log=log[:LOG_CHARACTERS]))
+            for file in folder.glob("*.cubin"):
+                file.rename(folder / CUBIN)
+            front_end = (folder / "candidate.cudafe1.cpp").read_text(errors="replace")
+            (folder / HOST).write_text(host_text(front_end, SOURCE))
+            for file in folder.iterdir():
+                if file.name not in KEPT:
+                    file.unlink()
+            folder.chmod(0o755)  # the recorder's child is another user
+            (folder / OBJECT).chmod(0o755)
+            compilation = Compilation(
+                seconds=time.perf_counter() - start,
+                cached=False,
+                architecture=architecture,
+                compiler=f"nvcc {tools.version}",
+                resources=tuple(parse_resources(log)),
+            )
+            (folder / REPORT).write_text(compilation.model_dump_json())
+    except _NotBuiltError as error:
+        return error.outcome
     return Binary(target / OBJECT, compilation)
 
 
