@@ -32,7 +32,7 @@ def main() -> None:
         "`python benchmarks/own_files.py`; the files are in `tests/tasks/data/users`. A size is varied where"
     )
     print("held-out workloads have others; in brackets, where the emulator runs it.\n")
-    print(f"{len(files)} files: {len(loaded)} are tasks, {len(files) - len(loaded)} are refused.\n")
+    print(f"{len(files)} files: {len(loaded)} are tasks, {len(files) - len(loaded)} refused in a sentence.\n")
     print("| file | loads | type | sizes varied (emulated) | verbs that work | what is said |")
     print("|---|---|---|---|---|---|")
     for cells in rows:
@@ -52,7 +52,14 @@ def row(file: Path) -> list[str]:
     said = list(dict.fromkeys([*task.notes, *(verb.why for verb in verbs if verb.why)]))
     types = dict.fromkeys([task.dtype, *(tensor.dtype for tensor in task.signature.tensors)])
     shown = "all" if len(works) == len(verbs) else ", ".join(works)
-    return [name, "yes", ", ".join(types), ", ".join(sizes(task)), shown, "; ".join(said)]
+    return [
+        name,
+        "yes",
+        ", ".join(types),
+        ", ".join(sizes(task)),
+        shown,
+        "; ".join(said).replace(f"{USERS}/", ""),
+    ]
 
 
 def sizes(task: Task) -> Iterator[str]:

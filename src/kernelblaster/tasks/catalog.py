@@ -101,7 +101,7 @@ def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str |
             workloads=parsed.workloads(),
         )
     if path.suffix != ".py":
-        raise BadTask(f"{path}: a task is a .py, a .cu or a .pt2 file.")
+        raise BadTask(f"{path}: a task is a .py or a .cu file, or an exported program (.pt2).")
     from kernelblaster.tasks.beside import with_beside
     from kernelblaster.tasks.complete import check_names
 
