@@ -8,6 +8,7 @@ import typer
 from kernelblaster.cli import (
     ablate,
     bench,
+    demo,
     doctor,
     emulate,
     evaluate,
@@ -33,6 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)
 app.add_typer(tasks.app, name="tasks")
 app.command("evaluate")(evaluate.evaluate)
