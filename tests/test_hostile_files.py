@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kernelblaster.api import load_candidate
 from kernelblaster.bench.suite import ranges
-from kernelblaster.cli.options import read_candidate
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.proof import read_proof
 from kernelblaster.settings import settings
@@ -117,4 +117,4 @@ def test_more_problems_than_a_suite_can_have_are_refused() -> None:
 def test_a_candidate_of_megabytes_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "c.cu").write_bytes(b" " * (5 << 20))
     with pytest.raises(KernelBlasterError, match="larger than 4 MB"):
-        read_candidate(tmp_path / "c.cu")
+        load_candidate(tmp_path / "c.cu")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "kernelblaster"
 LAYERS = [
-    {"errors", "plain_text", "shortage"},
+    {"building", "errors", "plain_text", "quantities", "shortage"},
     {"settings"},
     {"keeper"},
     {"strict_json"},
@@ -23,10 +23,11 @@ LAYERS = [
     {"store"},
     {"optimize"},
     {"export", "verify"},
-    {"proof"},
-    {"api", "doctor"},
+    {"proof", "readiness"},
+    {"doctor", "opening"},
     {"bench"},
     {"report"},
+    {"api"},
     {"testing"},
     {"cli"},
     {"__init__", "__main__"},

@@ -1,14 +1,86 @@
-"""KernelBlaster judges, and in time optimizes, CUDA kernels.
+"""KernelBlaster makes CUDA kernels faster, proves that they still compute the same, and learns from each.
 
-import kernelblaster as kb
-evaluation = kb.evaluate("core/level1/softmax", "my_softmax.cu")
-print(evaluation.outcome)
+    import kernelblaster as kb
+
+    found = kb.optimize("core/level1/softmax")          # or a module: kb.optimize(module, inputs=[x])
+    print(found.speedup, found.verdict, found.applied)
+    module = found.module()
+
+    with kb.session("core/level1/softmax") as search:   # for a loop of your own
+        evaluation = search.tell(my_source)
+        print(search.ask())
+
+Without a GPU, candidates run on an emulator and times are modelled; results say so (`modelled`). What pays
+in which state is kept in a knowledge base, and the next task starts from it. No language model is needed.
 """
 
-from typing import Any
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernelblaster.api import (
+        Advice,
+        AskTell,
+        BenchResult,
+        Candidate,
+        Evaluation,
+        Judge,
+        KnowledgeBase,
+        OptimizeResult,
+        Options,
+        Profile,
+        Progress,
+        Search,
+        Step,
+        Task,
+        bench,
+        compile,
+        emulate,
+        evaluate,
+        load_candidate,
+        load_run,
+        load_task,
+        open_device,
+        open_judge,
+        optimize,
+        profile,
+        resume,
+        session,
+    )
+from kernelblaster.errors import KernelBlasterError
 
 __version__ = "0.1.0"
-__all__ = ["Judge", "Options", "emulate", "evaluate", "load_task", "open_device", "open_judge", "profile"]
+__all__ = [
+    "Advice",
+    "AskTell",
+    "BenchResult",
+    "Candidate",
+    "Evaluation",
+    "Judge",
+    "KernelBlasterError",
+    "KnowledgeBase",
+    "OptimizeResult",
+    "Options",
+    "Profile",
+    "Progress",
+    "Search",
+    "Step",
+    "Task",
+    "bench",
+    "compile",
+    "emulate",
+    "evaluate",
+    "load_candidate",
+    "load_run",
+    "load_task",
+    "open_device",
+    "open_judge",
+    "optimize",
+    "profile",
+    "resume",
+    "session",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -18,3 +90,19 @@ def __getattr__(name: str) -> Any:
 
         return getattr(api, name)
     raise AttributeError(f"module 'kernelblaster' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])
+
+
+class _Package(ModuleType):
+    """`optimize` and `bench` are functions here, also after the modules of these names were imported, which
+    would otherwise take their place."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in __all__ and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

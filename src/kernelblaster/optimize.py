@@ -53,7 +53,8 @@ class Progress:
     `rollout`, `number` (of the step within its rollout), `state`, `technique` and `predicted` (a
     speedup) tell what is tried; `measured` what came of it: a speedup over the candidate before, or
     the kind of failure. Times of the first and the best candidate, the baseline and the floor are in
-    microseconds; None as long as nothing was timed. What has no limit has nothing left to tell: None.
+    microseconds; None as long as nothing was timed; `modelled` says that no clock measured them. What has
+    no limit has nothing left to tell: None.
     """
 
     phase: Literal["judging", "stepped", "learned"]
@@ -74,6 +75,7 @@ class Progress:
     floor_us: float | None = None
     seconds_left: float | None = None
     gpu_seconds_left: float | None = None
+    modelled: bool = False
 
 
 Tell = Callable[[Progress], None]
@@ -105,7 +107,7 @@ def optimize(
     """Search from the policy's first candidate, by MAIC-RL or as arranged. A run that was begun before
     is continued: what it recorded is not done again. Where a budget for models is spent, the best so far
     is returned, and the run can be continued with a larger one."""
-    session = _Session(task, judge, knowledge, run, search, tell)
+    session = RunSession(task, judge, knowledge, run, search, tell)
     strategy: Strategy
     if arrange is None:
         strategy = MaicRl(policy or expert_for(judge), session, search)
@@ -128,11 +130,17 @@ def expert_for(judge: Judge) -> ExpertPolicy:
     return ExpertPolicy(judge.device.spec.architecture, judge.device.modelled)
 
 
-class _Session:
+class RunSession:
     """Implements `Session` on a run, a judge and a knowledge base."""
 
     def __init__(
-        self, task: Task, judge: Judge, knowledge: KnowledgeBase, run: Run, search: Search, tell: Tell
+        self,
+        task: Task,
+        judge: Judge,
+        knowledge: KnowledgeBase,
+        run: Run,
+        search: Search,
+        tell: Tell = lambda progress: None,
     ) -> None:
         self._task = task
         self._judge = judge
@@ -418,6 +426,7 @@ class _Session:
             floor_us=timings[0].floor_us if timings else None,
             seconds_left=seconds_left,
             gpu_seconds_left=gpu_seconds_left,
+            modelled=self.modelled,
         )
 
 

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from kernelblaster.api import open_searching
 from kernelblaster.bench.jobs import Job, Setup
 from kernelblaster.bench.pool import Pool, side_by_side
 from kernelblaster.bench.searching import News, begun_runs
 from kernelblaster.bench.starting import start_knowledge
 from kernelblaster.bench.suite import entries_of
 from kernelblaster.judge.shared import JudgeServer
+from kernelblaster.opening import open_searching
 from kernelblaster.strategies.search import Search
 
 TASK = """

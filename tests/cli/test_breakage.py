@@ -7,6 +7,7 @@ import random
 import resource
 import shutil
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +16,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import kernelblaster.api
-import kernelblaster.optimize
+from kernelblaster import opening
 from kernelblaster.cli.main import app
 from kernelblaster.errors import DeviceLost, KnowledgeError, NoDevice, StoreError
 from kernelblaster.knowledge import tables
@@ -67,7 +67,7 @@ class Here:
         self.device = "a device"
         folder.mkdir(exist_ok=True)
         self.task.write_text(TASK)
-        monkeypatch.setattr(kernelblaster.optimize, "ExpertPolicy", lambda *_: World())
+        monkeypatch.setattr(sys.modules["kernelblaster.optimize"], "ExpertPolicy", lambda *_: World())
 
     @contextmanager
     def open_searching(self, *_: Any, **__: Any) -> Iterator[Breaking]:
@@ -75,7 +75,7 @@ class Here:
 
     def command(self, *words: str) -> Any:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kernelblaster.api, "open_searching", self.open_searching)
+            patch.setattr(opening, "open_searching", self.open_searching)
             return CliRunner().invoke(app, [*words, "--runs", str(self.folder / "runs")])
 
     def optimize(self) -> Any:

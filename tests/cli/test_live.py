@@ -91,3 +91,11 @@ def test_with_json_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         view.stage("timing")
         view.say("news")
     assert written.getvalue() == ""
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_is_modelled_is_marked(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = on_a_console(monkeypatch, terminal=terminal)
+    with watching("run r", quiet=False) as view:
+        view(progress(modelled=True))
+    assert "1.49x modelled" in written.getvalue() and "best 200.0 us modelled" in written.getvalue()

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from kernelblaster.cli.main import app
 from kernelblaster.errors import StoreError
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
-from kernelblaster.store.run import open_run, run_folders
+from kernelblaster.store.run import create_run, open_run, run_folders
 from tests.cli.test_commands import ROOT, run
 
 TASK = """
@@ -140,7 +140,9 @@ def test_what_cannot_be_done_is_said(compiler: str, tmp_path: Path) -> None:
     for verb in ("resume", "verify", "export"):
         with pytest.raises(StoreError, match="there is no run nothing"):
             CliRunner().invoke(app, [verb, "nothing", "--runs", str(tmp_path)], catch_exceptions=False)
-    empty = run_folders(tmp_path / "runs")[0].name
+    assert run_folders(tmp_path / "runs") == []  # nothing was begun
+    with create_run(tmp_path / "runs", task=task) as begun:
+        empty = begun.name
     with pytest.raises(StoreError, match="no correct candidate yet"):
         CliRunner().invoke(app, ["export", empty, "--runs", str(tmp_path / "runs")], catch_exceptions=False)
 

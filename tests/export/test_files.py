@@ -16,6 +16,8 @@ from kernelblaster.export.module_facts import module_facts
 from kernelblaster.export.origin import Origin
 from kernelblaster.export.python_file import python_file
 from kernelblaster.judge.compile import Binary, compile_candidate
+from kernelblaster.policies.expert.policy import ExpertPolicy
+from kernelblaster.policies.policy import Target
 from kernelblaster.records import Candidate, Evaluation, Inconclusive, Task
 from kernelblaster.records.outcome import Speedup
 from kernelblaster.tasks.catalog import load_file
@@ -141,20 +143,49 @@ def test_an_exported_file_imports_nothing_of_kernelblaster(tmp_path: Path) -> No
     task = task_in(tmp_path, SCALE)
     text = python_file(task, origin(task), "module").replace("KERNEL.build()", "")
     (tmp_path / "exported.py").write_text(text)
-    program = "import exported, sys; assert 'kernelblaster' not in sys.modules; exported.OptimizedModel(1024)"
-    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env={}, check=True)
+    program = "import exported, sys, torch; assert 'kernelblaster' not in sys.modules; "
+    program += "print(exported.OptimizedModel(1024)(torch.ones(2, 1024))[0].shape)"
+    told = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env={}, check=True, capture_output=True, text=True
+    )
+    assert told.stdout == "torch.Size([2, 1024])\n"
+    assert "the original module runs instead of the kernel: x is on cpu" in told.stderr
 
 
-def test_what_only_holds_in_training_mode_is_guarded(tmp_path: Path) -> None:
-    body = "class Model(nn.Module):\n    def __init__(self, cols):\n        super().__init__()\n        {}\n"
-    body += "    def forward(self, x):\n        return self.norm(x)\n"
-    plain = module_facts(task_in(tmp_path, body.format("self.norm = nn.LayerNorm(cols)")))
-    assert not plain.modes_differ and not plain.keeps_statistics and plain.result == "out[0]"
-    task = task_in(tmp_path, body.format("self.norm = nn.BatchNorm1d(cols)"))
+NORMED = """class Model(nn.Module):
+    def __init__(self, cols):
+        super().__init__()
+        self.norm = nn.{}
+        {}
+    def forward(self, x):
+        return self.norm(x)
+"""
+
+
+def test_what_only_holds_in_one_mode_is_guarded(tmp_path: Path) -> None:
+    plain = module_facts(task_in(tmp_path, NORMED.format("LayerNorm(cols)", "")))
+    assert plain.modes is None and not plain.keeps_statistics and plain.result == "out[0]"
+    task = task_in(tmp_path, NORMED.format("BatchNorm1d(cols)", ""))
     batch = module_facts(task)
-    assert batch.modes_differ and batch.keeps_statistics
-    with pytest.raises(KernelBlasterError, match="keeps statistics"):
+    assert batch.modes == [[True, True]] and batch.keeps_statistics
+    with pytest.raises(KernelBlasterError, match=r"keeps statistics.*self\.eval\(\)"):
         python_file(task, origin(task), "module")
+
+
+@pytest.mark.parametrize(
+    ("end", "modes"),
+    [("self.eval()", [[False, False]]), ("self.norm.eval()", [[True, False], [False, False]])],
+)
+def test_batch_normalization_in_inference_mode_is_exported(
+    end: str, modes: list[list[bool]], tmp_path: Path
+) -> None:
+    task = task_in(tmp_path, NORMED.format("BatchNorm1d(cols)", end))
+    facts = module_facts(task)
+    assert facts.modes == modes and not facts.keeps_statistics
+    made = imported(python_file(task, origin(task), "module").replace("KERNEL.build()", ""))
+    model = made.OptimizedModel(*made.get_init_inputs())
+    assert made.KERNEL._modes(model, ()) is None
+    assert made.KERNEL._modes(model.train(), ()) == "the module is in training mode"
 
 
 def test_results_keep_their_structure(tmp_path: Path) -> None:
@@ -174,6 +205,35 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
     odd = task_in(tmp_path, RETURNS.format("collections.namedtuple('Pair', 'a b')(x + 1, x)"))
     with pytest.raises(KernelBlasterError, match="only tensors in tuples, lists and dicts"):
         python_file(odd, origin(odd), "module")
+
+
+WEIGHTED = """class Model(nn.Module):
+    def __init__(self, cols):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(cols, cols))
+    def forward(self, x):
+        return {}
+"""
+FAMILIES = {
+    "reduction": ("float32", "torch.softmax(x, dim=-1) * self.w[0]"),
+    "tiled product": ("float16", "x @ self.w"),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_the_expert_writes_compiles_alone(family: str, compiler: str, tmp_path: Path) -> None:
+    dtype, forward = FAMILIES[family]
+    (tmp_path / "task.py").write_text(HEAD + WEIGHTED.format(forward) + TAIL)
+    task = load_file("made", tmp_path / "task.py", dtype)  # type: ignore[arg-type]
+    policy = ExpertPolicy("sm_90a")
+    attempt = policy.initial(task)
+    if family == "tiled product":
+        target = Target(attempt.form.kernels[0].name, 1.0, None, None)  # type: ignore[arg-type]
+        for technique in ("shared_memory_tiling", "tensor_core_utilization"):
+            attempt = next(policy.moves(attempt, technique, target))
+    found = replace(origin(task), candidate=attempt.candidate)
+    (tmp_path / "alone.cu").write_text(cuda_file(task, found))
+    subprocess.run([compiler, "-std=c++17", "-arch=sm_90a", "-c", "alone.cu"], cwd=tmp_path, check=True)
 
 
 HOSTILE = "fusion\nraise SystemExit('run by an export')\r#error from a name\\"

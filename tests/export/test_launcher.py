@@ -60,7 +60,7 @@ def kernel(library: Path) -> ExportedKernel:
         inputs=[("x", "float32", ("x_0", "x_1")), ("factor", "float")],
         parameters=[("shift.bias", "float32", ("out_1",))],
         sizes={"x_0": "free", "x_1": "free", "out_1": 4},
-        training=None,
+        modes=None,
         most_bytes=400,
     )
     made.device_type, made.alignment = "cpu", 4
@@ -107,7 +107,7 @@ def test_what_the_runtime_says_is_raised(kernel: ExportedKernel) -> None:
         ((torch.zeros(8, 3).T, 2.0), "x is not contiguous"),
         ((torch.zeros(3, 8, 1), 2.0), r"x has shape \(3, 8, 1\) where \(x_0, x_1\) is expected"),
         ((torch.zeros(0, 8), 2.0), r"x has shape \(0, 8\)"),
-        ((torch.zeros(3, 8, requires_grad=True), 2.0), "gradients are wanted"),
+        ((torch.zeros(3, 8, requires_grad=True), 2.0), "gradients of its inputs are wanted"),
     ],
 )
 def test_what_the_kernel_is_not_for_is_named(
@@ -144,12 +144,26 @@ def test_more_than_was_judged_is_not_for_it(kernel: ExportedKernel) -> None:
 
 def test_a_module_in_another_mode_or_of_other_arguments_is_not_the_one_judged(kernel: ExportedKernel) -> None:
     inputs = (torch.zeros(3, 8), 2.0)
-    kernel.training = True
+    kernel.modes = [[True, True], [True, False]]
     assert kernel.why_not(Model(4), inputs) is None
     assert kernel.why_not(Model(4).eval(), inputs) == "the module is not in training mode"
+    model = Model(4)
+    model.shift.eval()
+    assert kernel.why_not(model, inputs) is None
+    kernel.modes = [[False, False]]
+    assert kernel.why_not(Model(4), inputs) == "the module is in training mode"
     assert kernel.is_for((4,), {}) and not kernel.is_for((5,), {}) and not kernel.is_for((), {"width": 4})
     kernel.built_with = {"width": 4}
     assert kernel.is_for((), {"width": 4}) and not kernel.is_for((4,), {})
+
+
+def test_parameters_that_want_gradients_are_told_of_once(kernel: ExportedKernel) -> None:
+    model, inputs = Model(4), (torch.randn(3, 8), 2.0)
+    model.shift.bias.requires_grad = True
+    with pytest.warns(UserWarning, match="no gradients flow to the parameters") as told:
+        assert [kernel.why_not(model, inputs) for _ in range(3)] == [None] * 3
+    assert len(told) == 1
+    assert torch.equal(kernel.launch(model, inputs)[0], model(*inputs))
 
 
 def test_a_kernel_that_was_not_built_says_why(kernel: ExportedKernel) -> None:

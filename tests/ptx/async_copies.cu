@@ -140,6 +140,29 @@ KERNEL proxy_good(float* out, const float* x) {
   if (threadIdx.x == 0) store_bulk(out, tile, sizeof tile);
 }
 
+// A copy out of shared memory reads it until somebody has waited.
+__device__ void stored_twice(float* out, const float* x, float* tile, bool waits) {
+  tile[threadIdx.x] = x[threadIdx.x];
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 256;" ::"l"(out), "r"(place(tile)) : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    if (waits) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+  }
+  __syncthreads();
+  tile[threadIdx.x] = 0;  // FAULT refilled
+  if (threadIdx.x == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+KERNEL refilled_bad(float* out, const float* x) {
+  alignas(16) __shared__ float tile[64];
+  stored_twice(out, x, tile, false);
+}
+KERNEL refilled_good(float* out, const float* x) {
+  alignas(16) __shared__ float tile[64];
+  stored_twice(out, x, tile, true);
+}
+
 // An mbarrier that fewer threads come to than write.
 KERNEL arrivals_bad(float* out, const float* x) {
   __shared__ float tile[64];

@@ -17,6 +17,7 @@ FAULTS = {
     "bulk": "not-awaited",
     "reused": "not-awaited",
     "proxy": "memory-order",
+    "refilled": "not-awaited",
     "arrivals": "race",
 }
 

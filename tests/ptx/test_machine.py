@@ -207,6 +207,20 @@ def test_unknown_instructions_are_refused_by_name_where_they_are_executed(machin
         module.launch("k", (2, 1, 1), (32, 1, 1), [])
 
 
+def test_labels_belong_to_their_braces(machine: Machine) -> None:
+    """Inline assembly that is inlined twice has its label twice."""
+    again = "{\nadd.u32 %r1, %r1, 1;\nbra skip;\nadd.u32 %r1, %r1, 10;\nskip:\n}\n"
+    module = machine.load(
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 k_out)\n{\n"
+        ".reg .b32 %r<2>;\n.reg .b64 %rd<2>;\nld.param.u64 %rd1, [k_out];\nmov.u32 %r1, 0;\n"
+        f"{again}{again}st.global.u32 [%rd1], %r1;\nret;\n}}\n"
+    )
+    out = torch.zeros(1, dtype=torch.int32)
+    machine.allow(out.data_ptr(), 4, "out")
+    module.launch("k", (1, 1, 1), (1, 1, 1), [struct.pack("Q", out.data_ptr())])
+    assert int(out) == 2
+
+
 @pytest.mark.parametrize("cut", [10, 200, 1000, 3000, 5000])
 def test_truncated_texts_are_refused(machine: Machine, text: str, cut: int) -> None:
     body = text[: text.index(".entry") + cut]

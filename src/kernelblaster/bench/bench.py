@@ -78,6 +78,11 @@ class Row:
         one = self.measured.get(baseline)
         return one.speedup.estimate if one and one.speedup else None
 
+    def faster(self, baseline: str) -> bool:
+        """Whether the judge accepted it as faster: beyond what the measurement leaves open."""
+        one = self.beside_best if baseline == BEST else self.measured.get(baseline)
+        return self.result.status == "valid" and one is not None and one.outcome == "Accepted"
+
     @property
     def beside_best(self) -> Measured | None:
         """The measurement beside the fastest baseline."""

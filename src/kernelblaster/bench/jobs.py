@@ -33,7 +33,7 @@ class Setup(Record):
     roles: tuple[str, ...] = ()
     device: Literal["cuda", "emulated"]
     gpu: str | None = None
-    dtype: Dtype = "float32"
+    dtype: Dtype | None = None  # what tasks are cast to; None: their own types
     search: Search
     knowledge: str
     alone: bool = False

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
-from kernelblaster.api import open_device
 from kernelblaster.bench.jobs import INITIAL, Job, Measured, Result
 from kernelblaster.devices.device import Device
 from kernelblaster.errors import DeviceLost
 from kernelblaster.judge.baseline import BaselineName
 from kernelblaster.judge.judge import Judge, Options
+from kernelblaster.opening import open_device
 from kernelblaster.processes.crew import Line, work_off
 from kernelblaster.records import Candidate, Evaluation, Task
 from kernelblaster.records.outcome import CORRECT, Speedup

@@ -10,7 +10,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from kernelblaster.api import open_searching
 from kernelblaster.bench.jobs import Job
 from kernelblaster.bench.searching import News, Tell, begun_runs, search
 from kernelblaster.bench.verdicts import KeptVerdicts
@@ -18,6 +17,7 @@ from kernelblaster.bench.working import taking_part
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.judge import Judge
 from kernelblaster.judge.shared import JudgeServer, SharedJudge
+from kernelblaster.opening import open_searching
 from kernelblaster.processes.crew import Crew, Line
 from kernelblaster.strategies.taking import check_models
 

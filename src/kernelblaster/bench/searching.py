@@ -48,7 +48,7 @@ class News:
     """What a watcher is told of a job: that it `began` (again when its run is opened, with what was judged
     before), went a step on, `says` where it waits for someone, or `ended`, with its `result`; or that the
     device or a process was `lost`; or what a device that all shared was `busy` with, in seconds. Times are
-    in microseconds; None as long as nothing was timed."""
+    in microseconds; None as long as nothing was timed; `modelled` ones were not measured."""
 
     kind: Literal["began", "stepped", "says", "ended", "lost", "busy"]
     job: str
@@ -57,6 +57,7 @@ class News:
     best_us: float | None = None
     baseline_us: float | None = None
     floor_us: float | None = None
+    modelled: bool = False
     result: Result | None = None
     words: str = ""
     busy: Mapping[str, float] = field(default_factory=dict)
@@ -114,7 +115,8 @@ def _searched(
 
     def watched(progress: Progress) -> None:
         told = {name: getattr(progress, name) for name in ("first_us", "best_us", "baseline_us", "floor_us")}
-        tell(News("stepped", job.key, evaluations=progress.evaluations, **told))
+        told |= {"evaluations": progress.evaluations, "modelled": progress.modelled}
+        tell(News("stepped", job.key, **told))
 
     judged = sum(event.kind == "evaluation" for event in run.events)
     tell(News("began", job.key, evaluations=judged))

@@ -62,7 +62,7 @@ def drawn(found: Sequence[Entry], count: int, seed: int = 0) -> list[Entry]:
     return [entry for entry in found if entry.name in kept]
 
 
-def load_entry(entry: Entry, dtype: Dtype) -> Task:
+def load_entry(entry: Entry, dtype: Dtype | None) -> Task:
     """The task in its file; BadTask where that is none. What the file prints goes to standard error."""
     with redirect_stdout(sys.stderr):
         return load_file(entry.name, Path(entry.path), dtype)

@@ -3,6 +3,7 @@ again: a result that is not what was written counts as none."""
 
 import contextlib
 import fcntl
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,6 +89,16 @@ def filling(target: Path) -> Iterator[Path]:
     finally:
         scratch.close()
     evict_sometimes(settings().cache, settings().cache_bytes)
+
+
+def kept_text(kind: str, text: str, suffix: str) -> Path:
+    """A file with this text, for those who take files only."""
+    digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+    target = entry(kind, digest)
+    if not found(target):
+        with filling(target) as folder:
+            (folder / f"text{suffix}").write_text(text)
+    return target / f"text{suffix}"
 
 
 def sweep_cache() -> None:

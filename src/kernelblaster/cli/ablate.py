@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from kernelblaster.cli.bench import device_kind, numbers
+from kernelblaster.cli.bench import numbers
 from kernelblaster.cli.going_on import going_on
 from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions, SearchOptions, working
 from kernelblaster.cli.progress import overseeing
@@ -70,7 +70,7 @@ def ablate(
     replay: ModelOptions.Replay = None,
     seconds: Annotated[float | None, typer.Option(help="Begin nothing new after this time.", min=1)] = None,
     workers: Annotated[int | None, typer.Option(help="Searches side by side.", min=1)] = None,
-    dtype: DtypeOption = "float32",
+    dtype: DtypeOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Compare ways to learn and to search: same tasks, same seeds, same budget, with intervals.
@@ -83,10 +83,11 @@ def ablate(
     from kernelblaster.bench.jobs import Setup
     from kernelblaster.bench.pool import default_workers
     from kernelblaster.devices.emulated import DEFAULT_GPU
+    from kernelblaster.opening import kind_here
 
     plan = None
     if suites:
-        kind = device_kind(device, gpu)
+        kind = kind_here(device, gpu)
         choice = choice_of(model, usd, tokens, prices=prices, record=record, replay=replay)
         models = taking(choice, role or [], "maic-rl")
         search = Search(

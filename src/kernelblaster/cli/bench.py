@@ -1,7 +1,6 @@
 """`kernelblaster bench SUITE...`."""
 
 import json
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,18 +15,17 @@ from kernelblaster.cli.show import out
 from kernelblaster.cli.terminal import Terminal
 from kernelblaster.cli.with_model import ModelOptions, choice_of, print_estimates
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.knowledge.address import is_url, shown
+from kernelblaster.knowledge.address import shown
 from kernelblaster.models.choice import Choice
-from kernelblaster.settings import settings
 from kernelblaster.strategies.names import BY_ROLES, StrategyName
 from kernelblaster.strategies.search import Search
 from kernelblaster.strategies.taking import Taking, retries_with, taking
 
 if TYPE_CHECKING:
-    from kernelblaster.bench.bench import Bench, Plan, Row
+    from kernelblaster.api.benching import BenchResult
+    from kernelblaster.bench.bench import Row
 
 DEFAULTS = Search()
-BASELINES = ("eager", "compile", "max-autotune")
 
 
 def bench(
@@ -63,6 +61,9 @@ def bench(
     start: Annotated[
         str, typer.Option("--kb", help="What it knows at first: seed, empty, or a knowledge base to copy.")
     ] = "seed",
+    teach: Annotated[
+        bool, typer.Option("--teach", help="Let the knowledge base that --kb names learn from the bench.")
+    ] = False,
     budget: Annotated[
         int, typer.Option("--budget", help="Candidates to judge for each task.", min=1)
     ] = DEFAULTS.evaluations,
@@ -76,20 +77,22 @@ def bench(
     seeds: Annotated[str, typer.Option(help="Each task is searched once for each, for example 0,1,2.")] = "0",
     seconds: Annotated[float | None, typer.Option(help="Begin nothing new after this time.", min=1)] = None,
     workers: Annotated[int | None, typer.Option(help="Tasks searched side by side.", min=1)] = None,
-    dtype: DtypeOption = "float32",
+    dtype: DtypeOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Search every task of a suite, measure what was found beside each baseline, and sum it up.
 
     A task that fails, is unfit or is not covered is listed, and counts in every share. What was done is
     kept: a bench that was interrupted goes on with `bench --folder FOLDER`. `kernelblaster report FOLDER`
-    makes a page of it.
+    makes a page of it. The bench works on a copy of the knowledge base that --kb names, so that its result
+    can be repeated; with --teach, what it learned goes back there at the end.
     """
-    from kernelblaster.bench.bench import KNOWLEDGE, Bench, Plan
+    from kernelblaster.api import benching
+    from kernelblaster.bench.bench import Plan
     from kernelblaster.bench.jobs import Setup
     from kernelblaster.bench.pool import default_workers
-    from kernelblaster.bench.starting import EMPTY, SEED, start_knowledge
     from kernelblaster.bench.suite import entries_of
+    from kernelblaster.opening import kind_here
 
     plan: Plan | None = None
     if suites:
@@ -106,35 +109,41 @@ def bench(
             retries=retries_with(models),
             selection=selection,
         )
-        kind = device_kind(device, gpu)
+        kind = kind_here(device, gpu)
         plan = Plan(
             suites=tuple(suites),
             entries=tuple(entries_of(suites, numbers(level, "--level"), problems, subset)),
             setup=Setup(
-                strategy=strategy, device=kind, gpu=gpu, dtype=dtype, search=search, knowledge=""
+                strategy=strategy,
+                device=kind,
+                gpu=benching.gpu_key(gpu),
+                dtype=dtype,
+                search=search,
+                knowledge="",
             ).asking(models),
             seeds=tuple(numbers(seeds, "--seeds")),
-            baselines=_baselines(baselines, kind),  # type: ignore[arg-type]
-            start=shown(start) if start in (EMPTY, SEED) or is_url(start) else str(Path(start).absolute()),
+            baselines=benching.chosen_baselines(baselines, kind),
+            start=benching.recorded_start(start),
         )
     elif folder is None:
         raise KernelBlasterError(
             "name a suite (core, a folder, kernelbench:PATH), or a --folder to go on with."
         )
-    where = folder or _new_folder(plan)
+    where = folder or benching.new_folder((suites or [""])[0])
+    benching.check_teaching(start, teach)
     print_estimates(plan.jobs if plan else [])
-    with Bench.open(where, plan) as opened:
-        if plan is not None and is_url(start):
-            start_knowledge(start, where / KNOWLEDGE)  # the plan has no password
+    with benching.opened_bench(where, plan, start) as opened:
         with (
             going_on(f"bench --folder {where}"),
             overseeing(f"bench {where}", [job.key for job in opened.plan.jobs], json_, opened.done) as view,
         ):
             opened.run(workers or default_workers(opened.plan.setup.device), seconds, view, view.measured)
-        if json_:
-            print(json.dumps(_told(opened, where), indent=1))
-        else:
-            _show(opened, where)
+        found = benching.bench_result(opened, where)
+    learned = benching.teach_from(where, start) if teach else None
+    if json_:
+        print(json.dumps(_told(found, learned), indent=1))
+    else:
+        _show(found, learned, shown(start))
 
 
 def _taking(policy: str | None, choice: Choice, roles: list[str], strategy: StrategyName) -> Taking | None:
@@ -148,17 +157,6 @@ def _taking(policy: str | None, choice: Choice, roles: list[str], strategy: Stra
     return found and found.model_copy(update={"strategy": strategy})
 
 
-def device_kind(device: str, gpu: str | None) -> Literal["cuda", "emulated"]:
-    """Which of the two `auto` means here."""
-    from kernelblaster.devices.cuda import why_no_gpu
-
-    if device == "cuda" and gpu is not None:
-        raise KernelBlasterError(f"--gpu {gpu} says what the emulated device stands for; leave it out.")
-    if device == "cuda" or (device == "auto" and gpu is None and why_no_gpu() is None):
-        return "cuda"
-    return "emulated"
-
-
 def numbers(text: str, option: str) -> list[int]:
     """`1,2,3` as numbers."""
     try:
@@ -167,36 +165,16 @@ def numbers(text: str, option: str) -> list[int]:
         raise KernelBlasterError(f"{option} {text}: give whole numbers with commas between them.") from error
 
 
-def _baselines(given: str, kind: str) -> tuple[str, ...]:
-    """Eager is always among them: the searches are timed beside it."""
-    if not given:
-        return BASELINES if kind == "cuda" else ("eager",)
-    wanted = [name.strip() for name in given.split(",")]
-    unknown = [name for name in wanted if name not in BASELINES]
-    if unknown:
-        raise KernelBlasterError(f"--baselines {given}: {unknown[0]} is none of {', '.join(BASELINES)}.")
-    if kind == "emulated" and wanted != ["eager"]:
-        raise KernelBlasterError(f"--baselines {given}: needs a GPU: only eager PyTorch is modelled.")
-    return tuple(name for name in BASELINES if name in wanted or name == "eager")
-
-
-def _new_folder(plan: "Plan | None") -> Path:
-    assert plan is not None
-    name = Path(plan.suites[0].rstrip("/")).name.replace(":", "-") or "bench"
-    return settings().data / "benches" / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
-
-
-def _told(opened: "Bench", where: Path) -> dict[str, Any]:
-    from kernelblaster.bench.tables import summaries
-
-    rows = opened.rows()
+def _told(found: "BenchResult", learned: int | None) -> dict[str, Any]:
+    taught = {} if learned is None else {"taught_events": learned}
     return {
-        "folder": str(where),
-        "device": opened.device,
-        "pace": asdict(opened.pace),
+        "folder": str(found.folder),
+        "device": found.device,
+        "modelled": found.modelled,
+        "pace": asdict(found.pace),
+        **taught,
         "summaries": [
-            asdict(one.summary) | {"group": one.group, "baseline": one.baseline}
-            for one in summaries(opened.plan, rows)
+            asdict(one.summary) | {"group": one.group, "baseline": one.baseline} for one in found.summaries
         ],
         "tasks": [
             {
@@ -205,36 +183,39 @@ def _told(opened: "Bench", where: Path) -> dict[str, Any]:
                 "status": row.result.status,
                 "reason": row.result.reason,
                 "speedup": row.speedup("best"),
+                "modelled": row.result.modelled,
                 "gain_over_first": row.speedup("initial"),
                 "tokens": row.result.spent.tokens,
                 "usd": row.result.spent.usd,
                 "applied": list(row.result.applied),
                 "run": row.result.run,
             }
-            for row in rows
+            for row in found.rows
         ],
     }
 
 
-def _show(opened: "Bench", where: Path) -> None:
-    from kernelblaster.bench.tables import COLUMNS, cells, summaries
+def _show(found: "BenchResult", learned: int | None, knowledge: str) -> None:
+    from kernelblaster.bench.tables import COLUMNS, cells
 
-    rows = opened.rows()
     table = Table("", "vs", *COLUMNS, box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-    for one in summaries(opened.plan, rows):
+    for one in found.summaries:
         table.add_row(one.group, one.baseline.replace("max-", ""), *cells(one.summary))
+    if found.modelled:
+        out.print(f"speedups modelled, not measured: {found.device}", highlight=False, soft_wrap=True)
     out.print(table, highlight=False)
-    if opened.plan.setup.model:
-        _show_costs(opened.plan.setup.model, rows)
-    _show_failures(rows)
-    if opened.pace.seconds:
-        out.print(str(opened.pace), highlight=False, soft_wrap=True)
-    unfinished = sum(row.result.status == "unfinished" for row in rows)
+    if found.plan.setup.model:
+        _show_costs(found.plan.setup.model, found.rows)
+    _show_failures(found.rows)
+    if found.pace.seconds:
+        out.print(str(found.pace), highlight=False, soft_wrap=True)
+    if learned is not None:
+        out.print(f"taught {knowledge}: {learned} new events", highlight=False, soft_wrap=True)
     console = Terminal(stderr=True)
-    if unfinished:
-        how = f"kernelblaster bench --folder {where}"
-        console.print(f"{unfinished} unfinished; go on with: {how}", highlight=False, soft_wrap=True)
-    console.print(f"a page of it: kernelblaster report {where}", highlight=False, soft_wrap=True)
+    if found.unfinished:
+        how = f"kernelblaster bench --folder {found.folder}"
+        console.print(f"{found.unfinished} unfinished; go on with: {how}", highlight=False, soft_wrap=True)
+    console.print(f"a page of it: kernelblaster report {found.folder}", highlight=False, soft_wrap=True)
 
 
 def _show_costs(model: str, rows: "list[Row]") -> None:

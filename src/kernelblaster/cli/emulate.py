@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from kernelblaster.cli.options import DtypeOption, JsonOption, read_candidate, working
+from kernelblaster.cli.options import DtypeOption, JsonOption, working
 from kernelblaster.cli.show import exit_code, out, print_counters, print_outcome
 from kernelblaster.cli.terminal import plain
 from kernelblaster.records import Verification
-from kernelblaster.tasks.catalog import load_task
 
 
 def emulate(
@@ -20,7 +19,7 @@ def emulate(
     ],
     task: Annotated[str | None, typer.Option("--task", help="The task, if it does not come first.")] = None,
     gpu: Annotated[str, typer.Option("--gpu", help="The GPU to stand for.")] = "h200",
-    dtype: DtypeOption = "float32",
+    dtype: DtypeOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Check a candidate without a GPU: is it right at a small size, is every access in bounds?
@@ -32,14 +31,13 @@ def emulate(
     named = [*first, *([task] if task else [])]
     if len(named) != 1:
         raise typer.BadParameter("name one task and one candidate: emulate TASK CANDIDATE.cu")
-    source = read_candidate(Path(candidate))
-    loaded = load_task(named[0], dtype)
-    with working(json_) as progress:
-        from kernelblaster.api import open_judge
+    from kernelblaster.api import load_candidate, load_task, open_judge
 
-        with open_judge("emulated", gpu, progress=progress) as judge:
-            found = judge.check(loaded, source)
-            device = judge.device.name
+    loaded = load_task(named[0], dtype)
+    source = load_candidate(Path(candidate), loaded)
+    with working(json_) as progress, open_judge("emulated", gpu, progress=progress) as judge:
+        found = judge.check(loaded, source)
+        device = judge.device.name
     outcome, counted = found.outcome, found.counters
     if json_:
         parts = {"outcome": outcome, "counters": counted}

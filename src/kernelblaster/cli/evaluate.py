@@ -5,14 +5,13 @@ from typing import Annotated
 
 import typer
 
-from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions, read_candidate, working
+from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions, working
 from kernelblaster.cli.show import exit_code, print_evaluation, print_sweep
 from kernelblaster.records import Evaluation
-from kernelblaster.tasks.catalog import load_task
 
 
 def evaluate(
-    task: Annotated[str, typer.Argument(help="A task, see docs/tasks.md.")],
+    task: Annotated[str, typer.Argument(help="A name of `tasks list`, or a file (docs/tasks.md).")],
     candidate: Annotated[Path, typer.Argument(help="A .cu file, see docs/candidates.md.")],
     baseline: JudgeOptions.Baseline = "eager",
     profile: Annotated[bool, typer.Option("--profile", help="Profile it as well.")] = False,
@@ -23,7 +22,7 @@ def evaluate(
     device: JudgeOptions.Device = "auto",
     gpu: JudgeOptions.Gpu = None,
     filter_: JudgeOptions.Filter = None,
-    dtype: DtypeOption = "float32",
+    dtype: DtypeOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Judge a candidate: correct or not, faster or not, by how much.
@@ -33,11 +32,11 @@ def evaluate(
     Exit codes: 0 accepted, 1 correct but not faster, 3 incorrect, 4 does not compile, 5 failed or
     timed out, 6 rejected, 2 the evaluation could not be done.
     """
-    source = read_candidate(candidate)
-    loaded = load_task(task, dtype)
-    with working(json_) as progress:
-        from kernelblaster.api import open_judge
+    from kernelblaster.api import load_candidate, load_task, open_judge
 
+    loaded = load_task(task, dtype)
+    source = load_candidate(candidate, loaded)
+    with working(json_) as progress:
         progress("opening the device")
         options = {
             "baseline": baseline,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kernelblaster.cli.options import JsonOption, RunsOption, runs_folder
+from kernelblaster.cli.options import JsonOption, RunArgument, RunsOption, runs_folder
 from kernelblaster.cli.show import out
 from kernelblaster.plain_text import printable
 from kernelblaster.store.files import write_whole
@@ -15,13 +15,13 @@ from kernelblaster.store.run import open_run
 
 
 def export(
-    run: Annotated[str, typer.Argument(help="A run, or the beginning of its name: see `runs list`.")],
+    run: RunArgument,
     format_: Annotated[
         Literal["cu", "kernelbench", "module"],
         typer.Option("--format", help="A .cu; a KernelBench file; a torch module with guards."),
     ] = "cu",
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The file to write; else it is printed.")
+        Path | None, typer.Option("-o", "--out", "--output", help="The file to write; else it is printed.")
     ] = None,
     runs: RunsOption = None,
     json_: JsonOption = False,

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from kernelblaster.cli import kb_check
 from kernelblaster.cli.options import JsonOption
 from kernelblaster.cli.terminal import Terminal, plain
 from kernelblaster.errors import KnowledgeError
@@ -21,6 +22,7 @@ from kernelblaster.knowledge import (
     export_document,
     import_changes,
 )
+from kernelblaster.knowledge.address import knowledge_at, shown
 from kernelblaster.knowledge.differences import Difference, Score, score
 from kernelblaster.knowledge.document import LARGEST_BYTES
 from kernelblaster.knowledge.recipes import is_recipe, told
@@ -30,21 +32,24 @@ from kernelblaster.knowledge.summary import summarize
 from kernelblaster.strict_json import Unreadable, read_bounded
 
 app = typer.Typer(help="Look into a knowledge base, and look after it.", no_args_is_help=True)
+app.command("check")(kb_check.check)
 out = Terminal()
 
-KbOption = Annotated[str, typer.Option("--kb", help="A file, or postgresql://... for a server.")]
+KbOption = Annotated[
+    str | None, typer.Option("--kb", help="A file, or postgresql://... for a server; else your own.")
+]
 
 
 @app.command("show")
 def show(
-    kb: KbOption,
+    kb: KbOption = None,
     state: Annotated[str | None, typer.Argument(help="A state; without it, all are listed.")] = None,
     architecture: Annotated[str | None, typer.Option(help="Predict for this one, e.g. sm_90a.")] = None,
     after: Annotated[list[str] | None, typer.Option(help="A technique applied before; repeatable.")] = None,
     json_: JsonOption = False,
 ) -> None:
     """List the states, or one state's optimizations with what is expected of them."""
-    with KnowledgeBase(kb, create=False) as opened:
+    with KnowledgeBase(knowledge_at(kb), create=False) as opened:
         content = opened.content()
     if state is None:
         _show_states(content, json_)
@@ -68,11 +73,11 @@ def show(
 @app.command("search")
 def search(
     words: Annotated[str, typer.Argument(help="Every word must occur.")],
-    kb: KbOption,
+    kb: KbOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Find optimizations by words in their state, name, description and notes."""
-    with KnowledgeBase(kb, create=False) as opened:
+    with KnowledgeBase(knowledge_at(kb), create=False) as opened:
         found = find(opened.content(), words)
     if json_:
         print(json.dumps([entry.model_dump(mode="json") for entry in found], indent=1))
@@ -86,9 +91,9 @@ def search(
 
 
 @app.command("stats")
-def stats(kb: KbOption, json_: JsonOption = False) -> None:
+def stats(kb: KbOption = None, json_: JsonOption = False) -> None:
     """Say how much is known, and from where."""
-    with KnowledgeBase(kb, create=False) as opened:
+    with KnowledgeBase(knowledge_at(kb), create=False) as opened:
         summary = summarize(opened.content())
     if json_:
         print(summary.model_dump_json(indent=1))
@@ -109,12 +114,12 @@ def stats(kb: KbOption, json_: JsonOption = False) -> None:
 
 @app.command("log")
 def log(
-    kb: KbOption,
+    kb: KbOption = None,
     last: Annotated[int, typer.Option(help="How many events.", min=1)] = 20,
     json_: JsonOption = False,
 ) -> None:
     """Show the latest events: what changed, when, and where it came from."""
-    with KnowledgeBase(kb, create=False) as opened:
+    with KnowledgeBase(knowledge_at(kb), create=False) as opened:
         events = opened.log(since=max(0, opened.version - last))
     if json_:
         print(json.dumps([event.model_dump(mode="json", exclude_none=True) for event in events], indent=1))
@@ -126,12 +131,12 @@ def log(
 @app.command("diff")
 def diff(
     before: Annotated[int, typer.Argument(help="A version, see `kb log`.")],
-    kb: KbOption,
+    kb: KbOption = None,
     after: Annotated[int | None, typer.Argument(help="A later one; the latest if left out.")] = None,
     json_: JsonOption = False,
 ) -> None:
     """Show what was learned between two versions."""
-    with KnowledgeBase(kb, create=False) as opened:
+    with KnowledgeBase(knowledge_at(kb), create=False) as opened:
         found = difference(opened.at(before), opened.content() if after is None else opened.at(after))
     if json_:
         print(found.model_dump_json(indent=1))
@@ -142,36 +147,38 @@ def diff(
 @app.command("merge")
 def merge(
     other: Annotated[str, typer.Argument(help="The knowledge base to learn from: a file or a URL.")],
-    kb: KbOption,
+    kb: KbOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Take over what another knowledge base knows; a second time changes nothing."""
-    with KnowledgeBase(other, create=False) as source, KnowledgeBase(kb) as opened:
+    with KnowledgeBase(other, create=False) as source, KnowledgeBase(knowledge_at(kb)) as opened:
         _say_taken(opened.merge(source), opened.version, json_)
 
 
 @app.command("import")
 def import_(
     document: Annotated[str, typer.Argument(help="A JSON document, or `seed` for what is shipped.")],
-    kb: KbOption,
+    kb: KbOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Take over an exported document; the knowledge base is made if there is none."""
     text = seed_document() if document == "seed" else _read(Path(document))
     changes = import_changes(text, document)
-    with KnowledgeBase(kb) as opened:
+    with KnowledgeBase(knowledge_at(kb)) as opened:
         _say_taken(opened.take_over(changes), opened.version, json_)
 
 
 @app.command("export")
 def export(
-    kb: KbOption,
-    to: Annotated[Path | None, typer.Option("--out", help="A file; standard output if left out.")] = None,
+    kb: KbOption = None,
+    to: Annotated[
+        Path | None, typer.Option("-o", "--out", "--output", help="A file; standard output if left out.")
+    ] = None,
     limit: Annotated[int | None, typer.Option("--max-bytes", help="Trim it; 50000 suits a prompt.")] = None,
     json_: JsonOption = False,
 ) -> None:
     """Write one JSON document: states, their optimizations, their scores."""
-    with KnowledgeBase(kb, create=False) as opened:
+    with KnowledgeBase(knowledge_at(kb), create=False) as opened:
         text = export_document(opened.content(), limit)
     if to is None:
         print(text)
@@ -188,8 +195,8 @@ def export(
 
 @app.command("report")
 def report(
-    kb: KbOption,
-    to: Annotated[Path, typer.Option("--out", help="The page.")] = Path("knowledge.html"),
+    kb: KbOption = None,
+    to: Annotated[Path, typer.Option("-o", "--out", "--output", help="The page.")] = Path("knowledge.html"),
     json_: JsonOption = False,
 ) -> None:
     """Write a page to read: states, techniques, evidence, beliefs as small plots, growth.
@@ -198,7 +205,7 @@ def report(
     """
     from kernelblaster.report.knowledge_page import knowledge_page
 
-    with KnowledgeBase(kb, create=False) as opened:
+    with KnowledgeBase(knowledge_at(kb), create=False) as opened:
         text = knowledge_page(opened, time.strftime("on %Y-%m-%d"))
     try:
         to.write_text(text, encoding="utf-8")
@@ -213,17 +220,18 @@ def report(
 @app.command("rollback")
 def rollback(
     version: Annotated[int, typer.Argument(help="What came after it no longer counts.")],
-    kb: KbOption,
+    kb: KbOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Go back to an earlier version. This is an event too, so it can be undone in the same way."""
-    with KnowledgeBase(kb, create=False) as opened:
+    with KnowledgeBase(knowledge_at(kb), create=False) as opened:
         before = opened.version
         now = opened.rollback(version)
     if json_:
         print(json.dumps({"restored": version, "version": now}))
     else:
-        undo = f"`kernelblaster kb rollback {before} --kb {kb}` undoes this"
+        where = f" --kb {shown(kb)}" if kb else ""
+        undo = f"`kernelblaster kb rollback {before}{where}` undoes this"
         out.print(
             f"back at version {version}, recorded as version {now}; {undo}",
             highlight=False,

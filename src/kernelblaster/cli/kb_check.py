@@ -7,12 +7,15 @@ import typer
 
 from kernelblaster.cli.options import JsonOption
 from kernelblaster.cli.show import out
+from kernelblaster.knowledge.address import knowledge_at
 from kernelblaster.knowledge.check import problems
 from kernelblaster.knowledge.check import repair as make_again
 
 
 def check(
-    kb: Annotated[str, typer.Option("--kb", help="A file, or postgresql://... for a server.")],
+    kb: Annotated[
+        str | None, typer.Option("--kb", help="A file, or postgresql://... for a server; else your own.")
+    ] = None,
     repair: Annotated[
         bool,
         typer.Option("--repair", help="Make again what follows from the events; keeps the damaged file."),
@@ -20,9 +23,10 @@ def check(
     json_: JsonOption = False,
 ) -> None:
     """Look whether everything is what was written, row by row; exit code 1 where something is not."""
-    found = problems(kb)
-    kept = make_again(kb) if found and repair else None
-    left = problems(kb) if found and repair else found
+    where = knowledge_at(kb)
+    found = problems(where)
+    kept = make_again(where) if found and repair else None
+    left = problems(where) if found and repair else found
     if json_:
         print(json.dumps({"problems": found, "left": left, "damaged": kept and str(kept)}, indent=1))
     else:

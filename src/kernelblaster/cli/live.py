@@ -11,7 +11,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from kernelblaster.building import telling
 from kernelblaster.cli.show import out
+from kernelblaster.cli.terminal import Terminal
+from kernelblaster.quantities import speedup_text, time_text
 
 if TYPE_CHECKING:
     from kernelblaster.optimize import Progress
@@ -31,7 +34,7 @@ class View(Protocol):
 
 
 class Silent:
-    """For `--json`."""
+    """For `--json`: only what a person should know is said, on standard error."""
 
     def __call__(self, progress: "Progress") -> None:
         pass
@@ -40,7 +43,7 @@ class Silent:
         pass
 
     def say(self, text: str) -> None:
-        pass
+        Terminal(stderr=True).print(text, highlight=False, soft_wrap=True)
 
 
 class Lines:
@@ -49,7 +52,7 @@ class Lines:
     def __call__(self, progress: "Progress") -> None:
         if progress.phase == "stepped" and progress.step is not None:
             taken = "taken" if progress.step.taken else "not taken"
-            line = f"  {progress.step.place:10} {_tried(progress)}, got {_measured(progress):13} {taken:9}  "
+            line = f"  {progress.step.place:10} {_tried(progress)}, got {_measured(progress):14} {taken:9}  "
             out.print(f"{line} {_times(progress)}; {progress.state}", highlight=False, soft_wrap=True)
 
     def stage(self, stage: str) -> None:
@@ -116,7 +119,7 @@ def watching(title: str, quiet: bool) -> Iterator[View]:
         yield lines
         return
     view = Redrawn(title)
-    with Live(view, console=out, refresh_per_second=4):
+    with Live(view, console=out, refresh_per_second=4), telling(view.stage):
         yield view
 
 
@@ -150,7 +153,7 @@ def _part(us: float, first: float, floor: float) -> float:
 def _times(progress: "Progress") -> str:
     if progress.best_us is None:
         return "nothing timed yet"
-    parts = [f"best {progress.best_us:.1f} us"]
+    parts = [f"best {time_text(progress.best_us, progress.modelled)}"]
     named = (("first", progress.first_us), ("baseline", progress.baseline_us), ("floor", progress.floor_us))
     parts += [f"{name} {us:.1f}" for name, us in named if us is not None]
     return ", ".join(parts)
@@ -174,4 +177,4 @@ def _tried(progress: "Progress") -> str:
 
 def _measured(progress: "Progress") -> str:
     measured = progress.measured
-    return f"{measured:.2f}x" if isinstance(measured, float) else measured or ""
+    return speedup_text(measured, progress.modelled) if isinstance(measured, float) else measured or ""

@@ -1,78 +1,170 @@
 """The `kernelblaster` command."""
 
+import json
 import sys
-from typing import NoReturn
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
-from kernelblaster.cli import (
-    ablate,
-    bench,
-    demo,
-    doctor,
-    emulate,
-    evaluate,
-    export,
-    kb,
-    kb_check,
-    optimize,
-    profile,
-    report,
-    runs,
-    tasks,
-    verify,
-)
+import kernelblaster
 from kernelblaster.cli.start import prepare
-from kernelblaster.cli.terminal import Terminal
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.shortage import shortage
 
+UsageError: Any = typer.BadParameter.__mro__[2]  # click's own, which some versions of typer contain
+STOPPED = 130
+
+
+class Verb(NamedTuple):
+    """Where a command is, `module.name` within this package, and the first line of its help."""
+
+    place: str
+    line: str
+
+
+VERBS = {
+    "demo": Verb(
+        "demo.demo",
+        "The first five minutes: a race is caught, a module made faster, and the next one profits from it.",
+    ),
+    "doctor": Verb("doctor.doctor", "Say what works on this machine, what is missing and how to get it."),
+    "tasks": Verb("tasks.app", "List, show and check tasks."),
+    "evaluate": Verb("evaluate.evaluate", "Judge a candidate: correct or not, faster or not, by how much."),
+    "profile": Verb(
+        "profile.profile", "Profile candidates: every kernel in launch order, metrics and advice."
+    ),
+    "emulate": Verb(
+        "emulate.emulate",
+        "Check a candidate without a GPU: is it right at a small size, is every access in bounds?",
+    ),
+    "optimize": Verb(
+        "optimize.optimize",
+        "Make a task faster: profile, name the state, apply what paid in it, judge, and remember.",
+    ),
+    "resume": Verb(
+        "optimize.resume",
+        "Go on with a run exactly where it was; where a budget for models was spent, with a larger one.",
+    ),
+    "verify": Verb(
+        "verify.verify",
+        "Judge the best candidate of a run again from scratch, and say whether the verdict holds.",
+    ),
+    "bench": Verb(
+        "bench.bench",
+        "Search every task of a suite, measure what was found beside each baseline, and sum it up.",
+    ),
+    "ablate": Verb(
+        "ablate.ablate",
+        "Compare ways to learn and to search: same tasks, same seeds, same budget, with intervals.",
+    ),
+    "report": Verb(
+        "report.report",
+        "One self-contained HTML file: results, figures, every step with its difference, costs.",
+    ),
+    "export": Verb(
+        "export.export",
+        "Write the best candidate of a run as a file that needs nothing of KernelBlaster.",
+    ),
+    "runs": Verb("runs.app", "Runs of `optimize`: what they did."),
+    "kb": Verb("kb.app", "Look into a knowledge base, and look after it."),
+}
+
+
+class Verbs(TyperGroup):
+    """Commands that are imported when they are called: to list them, none is."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, loaded(name) if name in VERBS else command, rest
+
+
+def loaded(name: str) -> Any:
+    """The command of this name, or the group of commands."""
+    module, _, attribute = VERBS[name].place.partition(".")
+    found = getattr(import_module(f"kernelblaster.cli.{module}"), attribute)
+    if isinstance(found, typer.Typer):
+        return typer.main.get_group(found)
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    alone.command(name)(found)
+    return typer.main.get_command(alone)
+
+
+def docs_folder() -> Path:
+    """The documentation that messages cite: inside the package when installed, else beside the sources."""
+    inside = Path(__file__).parent.parent / "docs"
+    return inside if inside.is_dir() else Path(__file__).parents[3] / "docs"
+
+
 app = typer.Typer(
-    help="Make CUDA kernels faster, and judge them: correct or not, faster or not, and why.",
+    cls=Verbs,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    epilog=f"Where docs/ is cited, it is {docs_folder()}",
 )
-app.command("demo")(demo.demo)
-app.command("doctor")(doctor.doctor)
-app.add_typer(tasks.app, name="tasks")
-app.command("evaluate")(evaluate.evaluate)
-app.command("profile")(profile.profile)
-app.command("emulate")(emulate.emulate)
-app.command("optimize")(optimize.optimize)
-app.command("resume")(optimize.resume)
-app.command("verify")(verify.verify)
-app.command("bench")(bench.bench)
-app.command("ablate")(ablate.ablate)
-app.command("report")(report.report)
-app.command("export")(export.export)
-app.add_typer(runs.app, name="runs")
-kb.app.command("check")(kb_check.check)
-app.add_typer(kb.app, name="kb")
+for verb, about in VERBS.items():
+    app.command(verb, help=about.line)(lambda: None)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"kernelblaster {kernelblaster.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Make CUDA kernels faster, and judge them: correct or not, faster or not, and why."""
 
 
 def main() -> None:
-    """Errors that a person can act on become one line on standard error and exit code 2."""
+    """Errors that a person can act on become one line on standard error and exit code 2; with `--json`,
+    also an object with an `error` on standard output."""
     try:
         prepare()
-        app()
+        code = app(standalone_mode=False)
+    except UsageError as error:
+        _print_json(error.format_message())
+        error.show()
+        sys.exit(error.exit_code)
     except KernelBlasterError as error:
         _say(str(error))
     except BrokenPipeError:
         sys.exit(141)
     except (OSError, MemoryError, RuntimeError, ImportError) as error:
+        if isinstance(error, typer.Abort):
+            _stop()
         words = shortage(error)
         if words is None:
             raise
         _say(words)
     except KeyboardInterrupt:
-        Terminal(stderr=True).print("stopped.")
-        sys.exit(130)
+        _stop()
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 def _say(words: str) -> NoReturn:
+    from kernelblaster.cli.terminal import Terminal
+
+    _print_json(words)
     console = Terminal(stderr=True)
     console.print("error:", style="red", end=" ", highlight=False)
     console.print(words, markup=False, highlight=False, soft_wrap=True)
     sys.exit(2)
+
+
+def _print_json(words: str) -> None:
+    if "--json" in sys.argv:
+        print(json.dumps({"error": words}))
+
+
+def _stop() -> NoReturn:
+    print("stopped.", file=sys.stderr)
+    sys.exit(STOPPED)

@@ -7,21 +7,28 @@ from typing import Annotated, Literal
 
 import typer
 
+from kernelblaster.building import telling
 from kernelblaster.cli.terminal import Terminal
-from kernelblaster.errors import KernelBlasterError
-from kernelblaster.records import Candidate
 from kernelblaster.settings import settings
-from kernelblaster.strict_json import Unreadable, read_bounded
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 DtypeOption = Annotated[
-    Literal["float32", "float16", "bfloat16"],
-    typer.Option("--dtype", help="What the module is cast to."),
+    Literal["float32", "float16", "bfloat16"] | None,
+    typer.Option("--dtype", help="Cast the module and its inputs; else their types are those of the file."),
+]
+InputsOption = Annotated[
+    str | None,
+    typer.Option("--inputs", help='Example inputs for a module without get_inputs(): "randn(8192, 4096)".'),
+]
+InitOption = Annotated[
+    str | None, typer.Option("--init", help='What the module is built with: "64, bias=False".')
 ]
 
 
-LARGEST_BYTES = 4 << 20  # of a candidate
 RunsOption = Annotated[Path | None, typer.Option("--runs", help="Where runs are kept.")]
+RunArgument = Annotated[
+    str, typer.Argument(help="A run: its name, the beginning of it, its folder, or `last`; see `runs list`.")
+]
 
 
 def runs_folder(given: Path | None) -> Path:
@@ -42,7 +49,10 @@ class JudgeOptions:
         typer.Option("--device", help="Where it runs; auto: a GPU if there is one, else the PTX machine."),
     ]
     Gpu = Annotated[
-        str | None, typer.Option("--gpu", help="What the emulated device stands for, for example h100.")
+        str | None,
+        typer.Option(
+            "--gpu", help="What the emulated device stands for: h200, h100, a100, a6000, l40s, rtx4090, b200."
+        ),
     ]
     Sanitize = Annotated[
         bool, typer.Option("--sanitize", help="Run compute-sanitizer on a correct candidate.")
@@ -71,24 +81,6 @@ class SearchOptions:
     ]
 
 
-def read_candidate(path: Path) -> Candidate:
-    """The candidate in a file, or an error that says what is wrong with the file."""
-    try:
-        source = read_bounded(path, LARGEST_BYTES).decode()
-    except FileNotFoundError as error:
-        raise KernelBlasterError(f"{path}: there is no such file.") from error
-    except Unreadable as error:
-        raise KernelBlasterError(f"{path}: {error}.") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise KernelBlasterError(f"{path}: cannot be read: {error}") from error
-    if "launch_gpu_implementation" not in source:
-        raise KernelBlasterError(
-            f"{path}: does not define launch_gpu_implementation; `kernelblaster tasks show TASK "
-            "--header` prints the declaration that a candidate must match."
-        )
-    return Candidate(source=source, origin=str(path))
-
-
 @contextmanager
 def working(quiet: bool) -> Iterator[Callable[[str], None]]:
     """A line on standard error that says what is being done, gone when it is done."""
@@ -96,5 +88,5 @@ def working(quiet: bool) -> Iterator[Callable[[str], None]]:
     if quiet or not console.is_terminal:
         yield lambda stage: None
         return
-    with console.status("starting") as status:
+    with console.status("starting") as status, telling(status.update):
         yield status.update

@@ -6,29 +6,28 @@ from typing import Annotated
 
 import typer
 
-from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions, read_candidate, working
+from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions, working
 from kernelblaster.cli.show import exit_code, print_outcome, print_profile
 from kernelblaster.records import Profile
-from kernelblaster.tasks.catalog import load_task
 
 
 def profile(
-    task: Annotated[str, typer.Argument(help="A task, see docs/tasks.md.")],
+    task: Annotated[str, typer.Argument(help="A name of `tasks list`, or a file (docs/tasks.md).")],
     candidates: Annotated[list[Path], typer.Argument(help="One or more .cu files.")],
     device: JudgeOptions.Device = "auto",
     gpu: JudgeOptions.Gpu = None,
-    dtype: DtypeOption = "float32",
+    dtype: DtypeOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Profile candidates: every kernel in launch order, metrics and advice.
 
     Candidates are verified first; one that fails gets its outcome instead of a profile.
     """
-    sources = [read_candidate(path) for path in candidates]
-    loaded = load_task(task, dtype)
-    with working(json_) as progress:
-        from kernelblaster.api import open_judge
+    from kernelblaster.api import load_candidate, load_task, open_judge
 
+    loaded = load_task(task, dtype)
+    sources = [load_candidate(path, loaded) for path in candidates]
+    with working(json_) as progress:
         progress("opening the device")
         with open_judge(device, gpu, progress=progress) as judge:
             results = judge.profile(loaded, sources)

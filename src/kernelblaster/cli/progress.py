@@ -13,6 +13,7 @@ from rich.text import Text
 
 from kernelblaster.cli.show import out
 from kernelblaster.cli.terminal import Terminal
+from kernelblaster.quantities import speedup_text, time_text
 
 if TYPE_CHECKING:
     from kernelblaster.bench.jobs import Measured, Result
@@ -86,7 +87,8 @@ class Lines:
             out.print(news.words, markup=False, highlight=False, soft_wrap=True)
 
     def measured(self, one: "Measured") -> None:
-        out.print(f"measured  {one.job:50} {_compared(one)}", markup=False, highlight=False, soft_wrap=True)
+        how = "modelled" if _modelled(one) else "measured"
+        out.print(f"{how}  {one.job:50} {_compared(one)}", markup=False, highlight=False, soft_wrap=True)
 
 
 class Redrawn:
@@ -149,17 +151,23 @@ def overseeing(title: str, jobs: Sequence[str], quiet: bool, done: Collection[st
 def _told(result: "Result") -> str:
     if result.status != "valid" or result.best_us is None:
         return f"{result.status}: {result.reason[:150]}"
-    times = f"{result.first_us:.1f} -> {result.best_us:.1f} us, eager {result.baseline_us:.1f}"
+    best = time_text(result.best_us, result.modelled)
+    times = f"{result.first_us:.1f} -> {best}, eager {result.baseline_us:.1f}"
     return f"{times}; {result.spent.evaluations} judged in {result.spent.seconds:.0f} s"
+
+
+def _modelled(one: "Measured") -> bool:
+    return one.speedup is not None and one.speedup.confidence is None
 
 
 def _compared(one: "Measured") -> str:
     if one.speedup is None:
         return f"{one.baseline}: {one.outcome}: {one.reason[:150]}"
-    return f"{one.speedup.estimate:.2f}x against {one.baseline}"
+    return f"{speedup_text(one.speedup.estimate, _modelled(one))} against {one.baseline}"
 
 
 def _times(news: "News") -> str:
     if news.best_us is None:
         return "preparing"
-    return f"best {news.best_us:.1f} us, first {news.first_us:.1f}, eager {news.baseline_us:.1f}"
+    best = time_text(news.best_us, news.modelled)
+    return f"best {best}, first {news.first_us:.1f}, eager {news.baseline_us:.1f}"

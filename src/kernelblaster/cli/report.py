@@ -19,12 +19,12 @@ def report(
     subjects: Annotated[
         list[str],
         typer.Argument(
-            help="A bench or a run: its folder, or the beginning of its name; or a folder of runs."
+            help="A bench or a run: its folder, the beginning of its name, or `last`; or a folder of runs."
         ),
     ],
-    to: Annotated[Path, typer.Option("--out", help="The page; what else is written lies beside it.")] = Path(
-        "report.html"
-    ),
+    to: Annotated[
+        Path, typer.Option("-o", "--out", "--output", help="The page; what else is written lies beside it.")
+    ] = Path("report.html"),
     also: Annotated[
         str, typer.Option("--also", help="What else to write: markdown, csv, svg, png (needs matplotlib).")
     ] = "",

@@ -3,20 +3,20 @@
 import json
 import time
 from math import exp
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.table import Table
 
-from kernelblaster.cli.options import JsonOption, RunsOption, runs_folder
+from kernelblaster.cli.options import JsonOption, RunArgument, RunsOption, runs_folder
 from kernelblaster.cli.show import out
 from kernelblaster.errors import StoreError
+from kernelblaster.quantities import speedup_text, time_text
 from kernelblaster.store.comparison import compare
 from kernelblaster.store.history import History
 from kernelblaster.store.run import open_run, run_folders
 
 app = typer.Typer(help="Runs of `optimize`: what they did.", no_args_is_help=True, rich_markup_mode=None)
-RunArgument = Annotated[str, typer.Argument(help="A run, or the beginning of its name.")]
 
 
 @app.command("list")
@@ -29,7 +29,7 @@ def list_(runs: RunsOption = None, json_: JsonOption = False) -> None:
         return
     table = Table("run", "task", "evaluations", "speedup", "", box=None, pad_edge=False)
     for row in rows:
-        speedup = f"{row['speedup']:.2f}x" if row["speedup"] else ""
+        speedup = speedup_text(row["speedup"], row["modelled"])
         table.add_row(row["run"], row["task"], str(row["evaluations"]), speedup, row["state"])
     out.print(table if rows else f"no runs in {root}", highlight=False)
 
@@ -59,7 +59,7 @@ def diff(a: RunArgument, b: RunArgument, runs: RunsOption = None, json_: JsonOpt
         return
     _print_pairs("settings", found["settings"])
     _print_pairs("best", {name: [best.get(name) for best in found["best"]] for name in found["best"][0]})
-    _print_steps(found["trajectory"])
+    _print_steps(found["trajectory"], [best["modelled"] for best in found["best"]])
     _print_learned(found["learned"])
     out.print(found["source"] or "the two sources are the same", markup=False, highlight=False)
 
@@ -70,12 +70,15 @@ def _row(root: Any, name: str) -> dict[str, Any]:
         with open_run(root, name) as run:
             history = History(run)
     except StoreError:
-        return {"run": name, "task": "?", "evaluations": 0, "speedup": None, "state": "damaged"}
+        return {"run": name, "task": "?", "evaluations": 0, "speedup": None, "modelled": False} | {
+            "state": "damaged"
+        }
     return {
         "run": name,
         "task": history.task,
         "evaluations": len(history.judged),
         "speedup": history.best.speedup if history.best else None,
+        "modelled": history.modelled,
         "state": "finished" if history.finished else "unfinished",
     }
 
@@ -88,10 +91,10 @@ def _print_pairs(title: str, pairs: dict[str, list[Any]]) -> None:
         out.print(table, highlight=False)
 
 
-def _print_steps(pairs: list[list[dict[str, Any] | None]]) -> None:
+def _print_steps(pairs: list[list[dict[str, Any] | None]], modelled: list[bool]) -> None:
     table = Table("trajectory", "A", "", "B", "", box=None, pad_edge=False, header_style="bold")
     for number, (one, other) in enumerate(pairs, 1):
-        table.add_row(str(number), *_step(one), *_step(other))
+        table.add_row(str(number), *_step(one, modelled[0]), *_step(other, modelled[1]))
     if pairs:
         out.print(table, highlight=False)
 
@@ -104,11 +107,11 @@ def _print_learned(rows: list[dict[str, Any]]) -> None:
         out.print(table, highlight=False)
 
 
-def _step(step: dict[str, Any] | None) -> tuple[str, str]:
+def _step(step: dict[str, Any] | None, modelled: bool) -> tuple[str, str]:
     if step is None:
         return "", ""
     result = step["result"]
-    measured = result if isinstance(result, str) else f"{exp(result):.2f}x"
+    measured = result if isinstance(result, str) else speedup_text(exp(result), modelled)
     return step["technique"], measured + (" taken" if step["taken"] else "")
 
 
@@ -129,8 +132,9 @@ def _told(kind: str, data: dict[str, Any]) -> str:
     match kind:
         case "evaluation":
             verdict = data["evaluation"]
-            timing = f", {verdict['timing']['candidate_us']:.1f} us" if verdict["timing"] else ""
-            return f"{verdict['outcome']['kind']}{timing}"
+            timing = verdict["timing"]
+            took = f", {time_text(timing['candidate_us'], timing.get('modelled', False))}" if timing else ""
+            return f"{verdict['outcome']['kind']}{took}"
         case "proposals":
             return f"{len(data['techniques'])} techniques on offer"
         case "choice":

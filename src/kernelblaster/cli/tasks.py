@@ -1,18 +1,21 @@
 """`kernelblaster tasks list|show|check`."""
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import track
 from rich.table import Table
 
-from kernelblaster.cli.options import DtypeOption, JsonOption
+from kernelblaster.cli.options import DtypeOption, InitOption, InputsOption, JsonOption
 from kernelblaster.cli.terminal import Terminal, plain
 from kernelblaster.errors import BadTask
 from kernelblaster.records import Fitness, Floor, Task
-from kernelblaster.tasks.catalog import find, load_file, load_task
+from kernelblaster.tasks.catalog import find, load_file, load_task, names_one
 from kernelblaster.tasks.header import declaration
+
+if TYPE_CHECKING:
+    from kernelblaster.readiness import Readiness
 
 app = typer.Typer(help="List, show and check tasks.", no_args_is_help=True)
 out = Terminal()
@@ -35,13 +38,15 @@ def list_tasks(
 
 @app.command("show")
 def show(
-    task: Annotated[str, typer.Argument(help="A task, see docs/tasks.md.")],
+    task: Annotated[str, typer.Argument(help="A name of `tasks list`, or a file (docs/tasks.md).")],
     header: Annotated[bool, typer.Option("--header", help="Only the C declaration.")] = False,
-    dtype: DtypeOption = "float32",
+    dtype: DtypeOption = None,
+    inputs: InputsOption = None,
+    init: InitOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Show a task's signature, workloads and floor."""
-    loaded = load_task(task, dtype)
+    loaded = load_task(task, dtype, inputs=inputs, init=init)
     if json_:
         print(loaded.model_dump_json(indent=1))
         return
@@ -54,19 +59,31 @@ def show(
     out.print(text, highlight=False, soft_wrap=True, markup=False)
     out.print(_workloads(loaded))
     out.print(_floor_line(floor_of(loaded)), highlight=False)
+    for line in _decided(loaded):
+        out.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 @app.command("check")
 def check(
     where: Annotated[str, typer.Argument(help="A task, a suite, a folder or kernelbench:PATH.")],
-    dtype: DtypeOption = "float32",
+    dtype: DtypeOption = None,
+    inputs: InputsOption = None,
+    init: InitOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Say whether tasks are fit to be scored. Exit code 1 if one is not."""
+    """Say whether tasks are fit to be scored; of one task, also its types and sizes, and which verbs will
+    work on it. Exit code 1 if one is not fit."""
     from kernelblaster.tasks.fitness import fitness_of
 
     rows: list[tuple[str, Fitness]] = []
-    found = find(where)
+    one = names_one(where)
+    if one:
+        try:
+            _check_one(load_task(where, dtype, inputs=inputs, init=init), json_)
+            return
+        except BadTask as error:
+            rows.append((where, Fitness(problems=(str(error),))))
+    found = [] if one else find(where)
     console = Terminal(stderr=True)
     for name, path in track(found, "checking", console=console, disable=json_ or len(found) == 1):
         try:
@@ -81,6 +98,53 @@ def check(
         raise typer.Exit(1)
 
 
+def _check_one(task: Task, json_: bool) -> None:
+    from kernelblaster.readiness import readiness_of
+    from kernelblaster.tasks.fitness import fitness_of
+
+    fitness = fitness_of(task)
+    verbs = readiness_of(task, fitness)
+    if json_:
+        known = {"dtype": task.dtype, "cast": task.cast, "notes": task.notes, "sizes": task.primary.sizes}
+        told = {"name": task.name, "fit": fitness.fit, **fitness.model_dump(), **known}
+        print(
+            json.dumps([{**told, "verbs": [{**v.model_dump(), "works": v.works} for v in verbs]}], indent=1)
+        )
+    else:
+        _print_fitness([(task.name, fitness)])
+        for line in [*_decided(task), *_sizes(task)]:
+            out.print(line, highlight=False, markup=False, soft_wrap=True)
+        _print_verbs(verbs)
+    if not fitness.fit:
+        raise typer.Exit(1)
+
+
+def _decided(task: Task) -> list[str]:
+    """The types that are used, and what was decided for the file."""
+    types = sorted({tensor.dtype for tensor in task.signature.tensors if tensor.dtype != task.dtype})
+    how = f"cast to {task.cast}" if task.cast else "as the file says"
+    also = f", with {', '.join(types)}" if types else ""
+    return [f"type   {task.dtype}{also}, {how}", *(f"note   {note}" for note in task.notes)]
+
+
+def _sizes(task: Task) -> list[str]:
+    lines = []
+    for size in task.signature.sizes:
+        others = [w.sizes[size.name] for w in task.held_out]
+        varied = f"varied: {', '.join(map(str, others))}" if len({*others}) > 1 else size.kind
+        small = f"; emulated at {task.small.sizes[size.name]}" if task.small else ""
+        lines.append(f"size   {size.name} = {task.primary.sizes[size.name]} ({varied}{small})")
+    return lines
+
+
+def _print_verbs(verbs: "tuple[Readiness, ...]") -> None:
+    width = max(len(verb.verb) for verb in verbs)
+    for verb in verbs:
+        mark = "[green]yes[/green]" if verb.works else "[red]no [/red]"
+        why = f": {plain(verb.why)}" if verb.why else ""
+        out.print(f"{mark}    {plain(verb.verb):{width}}{why}", markup=True, highlight=False, soft_wrap=True)
+
+
 def _print_fitness(rows: list[tuple[str, Fitness]]) -> None:
     for name, fitness in rows:
         if fitness.fit:
@@ -92,7 +156,8 @@ def _print_fitness(rows: list[tuple[str, Fitness]]) -> None:
             problems = plain("; ".join(fitness.problems))
             out.print(f"[red]unfit[/red]  {plain(name)}: {problems}", markup=True, highlight=False)
     fit = sum(fitness.fit for _, fitness in rows)
-    out.print(f"{fit} of {len(rows)} fit", style="dim")
+    if len(rows) > 1:
+        out.print(f"{fit} of {len(rows)} fit", style="dim")
 
 
 def _workloads(task: Task) -> Table:

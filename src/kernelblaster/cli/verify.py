@@ -8,6 +8,7 @@ import typer
 from kernelblaster.cli.options import JsonOption, JudgeOptions, RunsOption, runs_folder, working
 from kernelblaster.cli.show import out, print_evaluation
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.quantities import speedup_text
 from kernelblaster.records import Evaluation
 from kernelblaster.records.outcome import CORRECT, Outcome
 from kernelblaster.store.run import open_run
@@ -15,7 +16,8 @@ from kernelblaster.store.run import open_run
 
 def verify(
     run: Annotated[
-        str | None, typer.Argument(help="A run, or the beginning of its name: see `runs list`.")
+        str | None,
+        typer.Argument(help="A run: its name, the beginning of it, its folder, or `last`; see `runs list`."),
     ] = None,
     device: Annotated[
         JudgeOptions.DeviceName | None,
@@ -104,4 +106,5 @@ def _show(now: Evaluation, then: Evaluation, correct: bool, speedup: bool | None
 def _told(outcome: Outcome) -> str:
     if not isinstance(outcome, CORRECT):
         return outcome.kind
-    return f"{outcome.kind}, {outcome.speedup.estimate:.3f}x"
+    speedup = outcome.speedup
+    return f"{outcome.kind}, {speedup_text(speedup.estimate, speedup.confidence is None, 3)}"

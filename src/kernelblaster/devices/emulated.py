@@ -31,7 +31,7 @@ from kernelblaster.devices.occupancy import WARP, blocks_per_multiprocessor, cap
 from kernelblaster.devices.player_process import PlayerProcess, start_player
 from kernelblaster.devices.recorder import Recorder
 from kernelblaster.devices.replay import ReplayRunner
-from kernelblaster.devices.specs import GpuSpec, gpu_specs
+from kernelblaster.devices.specs import GpuSpec, gpu_named
 from kernelblaster.devices.window import rounded
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.ptx.machine import Draws, NotEmulated
@@ -58,9 +58,7 @@ class EmulatedDevice:
     torch_device = torch.device("cpu")
 
     def __init__(self, gpu: str | GpuSpec = DEFAULT_GPU, facts: GpuFacts | None = None) -> None:
-        if isinstance(gpu, str) and gpu not in gpu_specs():
-            raise KernelBlasterError(f"GPU {gpu} is not one of {', '.join(gpu_specs())}.")
-        self.spec: GpuSpec = gpu_specs()[gpu] if isinstance(gpu, str) else gpu
+        self.spec: GpuSpec = gpu_named(gpu) if isinstance(gpu, str) else gpu
         self._executable = emulating_player()
         self._recorder = Recorder()
         self._gpu = facts or _facts(self.spec)

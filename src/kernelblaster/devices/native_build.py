@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelblaster import cache
+from kernelblaster.building import building
 from kernelblaster.devices.toolchain import toolchain
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.processes.leashed import run_leashed
 from kernelblaster.ptx.build import machine_library
 
 NATIVE = Path(__file__).parent / "native"
+TITLES = {"emulated": "the emulator's player"}
 HEADERS = ("launcher.h", "operations.h", "protocol.h", "recording.h")
 
 
@@ -49,7 +51,7 @@ def _built(name: str, sources: Sequence[str], options: Sequence[str]) -> Path:
     executable = target / name
     if cache.found(target):
         return executable
-    with cache.filling(target) as folder:
+    with building(TITLES.get(name, f"the {name}"), "a few seconds"), cache.filling(target) as folder:
         command = [tools.nvcc, "-O2", "-std=c++17"]
         command += [str(NATIVE / source) for source in sources]
         command += [*options, "-o", str(folder / name)]

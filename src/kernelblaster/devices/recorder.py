@@ -83,7 +83,7 @@ class Recorder:
         self._process: subprocess.Popen[bytes] | None = None
         self._gaps = ""
         self._buffer = b""
-        self.seconds: list[float] = []  # that each process of the last `record` took
+        self.seconds: list[float] = []  # of a processor, that each process of the last `record` took
 
     def gaps(self) -> str:
         """What the sandbox lacks on this system, in words; empty if nothing."""

@@ -4,6 +4,7 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
+from kernelblaster.errors import KernelBlasterError
 from kernelblaster.records.record import Record
 
 
@@ -39,6 +40,14 @@ class GpuSpec(Record):
 def gpu_specs() -> dict[str, GpuSpec]:
     data = tomllib.loads((Path(__file__).parent / "specs.toml").read_text())
     return {name: GpuSpec(name=name, **fields) for name, fields in data.items()}
+
+
+def gpu_named(name: str) -> GpuSpec:
+    """The specification that a person means, in upper or lower case; an error that lists the known ones."""
+    found = gpu_specs().get(name.lower())
+    if found is None:
+        raise KernelBlasterError(f"GPU {name} is not one of {', '.join(gpu_specs())}.")
+    return found
 
 
 def spec_named(title: str) -> GpuSpec | None:

@@ -3,7 +3,7 @@
 from kernelblaster.export.origin import Origin, told
 from kernelblaster.plain_text import comment
 from kernelblaster.records import Candidate, Task
-from kernelblaster.tasks.header import INCLUDES, declaration
+from kernelblaster.tasks.header import declaration, includes
 
 
 def cuda_file(task: Task, origin: Origin) -> str:
@@ -17,4 +17,4 @@ def complete_source(task: Task, candidate: Candidate) -> str:
     """The candidate with all that the judge puts before it: includes, declaration, chosen constants."""
     chosen = "".join(f"#ifndef {n}\n#define {n} {v}\n#endif\n" for n, v in candidate.defines)
     declared = declaration(task.signature, task.name)
-    return f"{INCLUDES}\n{declared}\n{chosen}{candidate.source.rstrip()}\n"
+    return f"{includes(declared + candidate.source)}\n{declared}\n{chosen}{candidate.source.rstrip()}\n"

@@ -27,7 +27,8 @@ class ExportedKernel:
     Tensors are (name, type, sizes), numbers are (name, type). A size is a number where the module's
     construction fixes it, "free" where the inputs decide, "derived" where only `original`, the forward
     function of the module, can say. `built_with` are the arguments that the module was built with when the
-    kernel was judged; `training` is set where the module does something else in the other mode.
+    kernel was judged; `modes` are the modes that the kernel is for, each as `training` of the module and
+    its parts in turn; None where the module does the same in every mode.
     """
 
     alignment = 256
@@ -43,7 +44,7 @@ class ExportedKernel:
         inputs: list[tuple[Any, ...]],
         parameters: list[tuple[Any, ...]],
         sizes: dict[str, int | str],
-        training: bool | None,
+        modes: list[list[bool]] | None,
         most_bytes: int,
     ) -> None:
         self.source = source
@@ -54,7 +55,7 @@ class ExportedKernel:
         self.inputs = inputs
         self.parameters = parameters
         self.sizes = sizes
-        self.training = training
+        self.modes = modes
         self.most_bytes = most_bytes
         self.problem: str | None = None
         self._launch: Any = None
@@ -119,7 +120,7 @@ class ExportedKernel:
             if len(number) == 2 and type(value).__name__ != number[1]:
                 return f"{number[0]} is a {type(value).__name__} where a {number[1]} is expected"
         reason = self._tensors(pairs) or self._shapes(pairs)
-        return reason or self._modes(module, pairs) or self._machine(pairs[0][1].device)
+        return reason or self._machine(pairs[0][1].device) or self._modes(module, inputs)
 
     def _tensors(self, pairs: list[Any]) -> str | None:
         """Types, devices and memory."""
@@ -151,11 +152,17 @@ class ExportedKernel:
             return f"{given} bytes are given where at most {self.most_bytes} were judged"
         return None
 
-    def _modes(self, module: torch.nn.Module, pairs: list[Any]) -> str | None:
-        if self.training not in (None, module.training):
-            return f"the module is {'not ' if self.training else ''}in training mode"
-        if torch.is_grad_enabled() and any(value.requires_grad for _, value in pairs):
-            return "gradients are wanted, and the kernel has none: use torch.no_grad()"
+    def _modes(self, module: torch.nn.Module, inputs: tuple[Any, ...]) -> str | None:
+        """Gradients are wanted where an input asks for them. Parameters always do, unless told otherwise,
+        so for them a warning must do."""
+        if self.modes is not None and [part.training for part in module.modules()] not in self.modes:
+            return f"the module is {'' if module.training else 'not '}in training mode"
+        if not torch.is_grad_enabled():
+            return None
+        if any(isinstance(value, torch.Tensor) and value.requires_grad for value in inputs):
+            return "gradients of its inputs are wanted, and the kernel has none"
+        if any(get(module).requires_grad for get in self._parameters_of):
+            self.warn_once("no gradients flow to the parameters through the kernel: it is for inference")
         return None
 
     def _machine(self, device: torch.device) -> str | None:
@@ -170,9 +177,12 @@ class ExportedKernel:
 
     def say_once(self, reason: str) -> None:
         """Tell that the original module runs instead; each reason once."""
-        if reason not in self._said:
-            self._said.add(reason)
-            warnings.warn(f"the original module runs instead of the kernel: {reason}.", stacklevel=2)
+        self.warn_once(f"the original module runs instead of the kernel: {reason}")
+
+    def warn_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            warnings.warn(f"{text}.", stacklevel=2)
 
     # Running
 

@@ -67,12 +67,13 @@ def python_file(task: Task, origin: Origin, form: Literal["kernelbench", "module
         raise KernelBlasterError(
             f"{task.name}: is a CUDA source, there is no module to stand in for; export it with --format cu."
         )
-    _check_names(task)
+    check_names(task)
     facts = module_facts(task)
     if form == "module" and facts.keeps_statistics:
         raise KernelBlasterError(
             f"{task.name}: the module keeps statistics of its inputs in training mode, which the kernel does "
-            "not; as a module it would not be the same. Export it with --format kernelbench or cu."
+            "not; as a module it would not be the same. For inference, end its __init__ with self.eval() and "
+            "optimize that; or export this with --format kernelbench or cu."
         )
     head = "\n".join(["# coding: utf-8", *(f"# {line}" for line in told(origin))])
     model = MODELS[form].replace("RESULT", facts.result)
@@ -93,7 +94,7 @@ def _kernel(task: Task, origin: Origin, facts: ModuleFacts) -> str:
         "sizes": {
             s.name: task.primary.sizes[s.name] if s.kind == "fixed" else s.kind for s in signature.sizes
         },
-        "training": True if facts.modes_differ else None,
+        "modes": facts.modes,
         "most_bytes": most_read_bytes(task),
     }
     described = "".join(f"    {name}={value!r},\n" for name, value in fields.items())
@@ -128,7 +129,7 @@ def _text(source: str) -> str:
     return ascii(source) if unsafe else f"r'''\n{source}'''"
 
 
-def _check_names(task: Task) -> None:
+def check_names(task: Task) -> None:
     """The task and the launcher share one file, so a name may mean one thing only."""
     mine, theirs = _bound(LAUNCHER), _bound(task.source)
     reserved = dict.fromkeys(("ModelNew", "OptimizedModel", "KERNEL", "CUDA_SOURCE"), "")

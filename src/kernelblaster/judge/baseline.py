@@ -12,6 +12,7 @@ from kernelblaster.devices.device import Device, Runner
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.layout import Layout
 from kernelblaster.records import Task, Workload
+from kernelblaster.records.evaluation import ORIGINAL_KERNEL
 from kernelblaster.tasks.cuda_file import CudaFile
 from kernelblaster.tasks.domain import Domain, declared_domain, domain_of
 from kernelblaster.tasks.reference import open_reference
@@ -127,7 +128,7 @@ class KernelBaseline:
     """A CUDA-source task's own kernel, in a worker like any candidate."""
 
     def __init__(self, task: Task, device: Device, binary: Path) -> None:
-        self.title = "original kernel"
+        self.title = ORIGINAL_KERNEL
         self.binary = binary
         self._task = task
         parsed = CudaFile(task.source, task.path)

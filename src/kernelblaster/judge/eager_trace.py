@@ -12,8 +12,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from kernelblaster.errors import BadTask
 from kernelblaster.judge.eager_launches import Call, Launch, attention, launches_of, recurrent
 from kernelblaster.records import Task, Workload
-from kernelblaster.tasks.derive import cast, convert, find_small
+from kernelblaster.tasks.derive import cast, cast_of, convert
 from kernelblaster.tasks.module_file import ModuleFile, call_module
+from kernelblaster.tasks.small import find_small
 
 # Aliases that the dispatcher does not mark as views.
 ALIASES = {"_unsafe_view", "_reshape_alias", "detach", "alias", "lift_fresh", "unsafe_split", "unsafe_chunk"}
@@ -30,7 +31,7 @@ def trace(task: Task, workload: Workload) -> list[Step]:
     if task.kind != "module":
         raise BadTask(f"{task.name}: a CUDA-source task has no PyTorch module whose time could be modelled.")
     file = ModuleFile(task.source, task.path)
-    dtype = getattr(torch, task.dtype)
+    dtype = cast_of(task)
     constants = (find_small(file, dtype) or {}) if workload.module == "small" else {}
     recorder = _Recorder()
     try:

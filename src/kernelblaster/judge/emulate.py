@@ -16,8 +16,9 @@ def small_workload(task: Task) -> Workload:
     workload = task.small
     if workload is None or workload.total_bytes(task.signature) > LARGEST_BYTES:
         raise BadTask(
-            f"{task.name}: has no workload that is small enough to be emulated; give it one with SMALL "
-            "(docs/tasks.md)."
+            f"{task.name}: has no workload that is small enough to be emulated, by smaller numbers in its "
+            "file or by smaller inputs; name its sizes and give small ones with SMALL (docs/tasks.md), or "
+            "use a GPU."
         )
     return workload
 

@@ -31,7 +31,8 @@ from kernelblaster.tasks.size_draws import SizeDraws
 CHECKED = "memory order: checked on the PTX machine at small workloads"
 NOT_CHECKED = "memory order: not checked: "
 LEVELS = (7, 1, 4, 2, 6, 3, 5)  # of errors of approximate functions: little and much soon
-SOME, MORE = (24, 80), (140, 400)  # extents of one size: several blocks, tiles or vectors
+# Extents of one size: several blocks, whole vectors and tiles, the primary one.
+EXTENTS = ((24, 80, 1), (128, 384, 128), (1 << 40, 1 << 40, 1))
 RUNS = 3  # at least, with other draws each
 STALE_RUNS = 2
 AGREE = 1e-2  # of the largest result: what the order of additions may change, in half precision too
@@ -137,7 +138,8 @@ class OrderCheck:
             )
         sizes = self._sizes[task.digest]
         # Long rows take other ways through a kernel: each extent as large as the primary one's, too.
-        others = [*sizes.near(*SOME), *sizes.near(*MORE), *sizes.of("few", "long", "above")]
+        others = [w for extents in EXTENTS for w in sizes.near(*extents)]
+        others += sizes.of("few", "long", "above")
         return order_sizes.tried(task, small, sizes.of("stretched"), others)
 
 
@@ -177,8 +179,8 @@ class _Run:
         check = MemoryCheck(self._layout, self._signature, secrets.randbits(62), protected=False)
         self._runner.draw(replace(draws, seed=secrets.randbits(63)), restored=True)
         report = self._runner.call(self._arguments, scratch_poison=-1, accounting=False)
-        if report.findings:
-            return [], list(report.findings)
+        if report.findings or report.violations:
+            return [], [*report.findings, *(f"contract broken: {one}" for one in report.violations)]
         if report.error:
             raise CandidateDied(report.error)
         check.stop_if_touched()

@@ -20,7 +20,7 @@ from kernelblaster.records import Task, Workload
 MOST_WARPS = 1200  # of one call; of a single launch with more, some blocks are run
 MANY_WARPS = 400 * MOST_WARPS  # setting up so large a call takes too long
 MOST_SPEAKING_WARPS = 4 * MOST_WARPS  # where blocks speak to each other, all of them must run
-TRIED = 10  # sizes whose launches are looked at
+TRIED = 12  # sizes whose launches are looked at
 CHOSEN = 5
 LEAST_EXTENT = 3  # below, results may be the same whatever is computed: the softmax of one number
 SPEAKS = re.compile(r"\b(atom|ld)\.[\w:.]*(volatile|relaxed|acquire|acq_rel|add|inc|exch|cas|or|max|min)\b")

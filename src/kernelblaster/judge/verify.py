@@ -426,11 +426,11 @@ class Verifier:
         """Move every value by up to one rounding. Where there are ties, and for whole-number outputs, equal
         values move alike: a tie is a property of the inputs, which no rounding excuses from being resolved as
         the reference does. Neither does one excuse from what happens at a landmark."""
-        unit = ROUNDING[getattr(torch, self._task.dtype)]
         seed = self._rng.getrandbits(40)
         tied = distribution in TIED or not all(t.floating for t in self._task.signature.outputs)
         for tensor, view in zip(tensors, views, strict=True):
             if tensor.floating:
+                unit = ROUNDING[getattr(torch, tensor.dtype)]
                 flat = view.view(-1)
                 for start in range(0, flat.numel(), PIECE):
                     piece = flat[start : start + PIECE]

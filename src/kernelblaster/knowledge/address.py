@@ -1,8 +1,10 @@
 """Where a knowledge base is, as it may be shown and recorded: without a password."""
 
 import re
+from pathlib import Path
 
 from kernelblaster.errors import KnowledgeError
+from kernelblaster.settings import settings
 
 HIDDEN = "***"
 IN_FRONT = re.compile(r"(://[^/:@]*):.*@", re.DOTALL)  # up to the last @: a password may have one
@@ -19,6 +21,12 @@ def shown(where: str) -> str:
         return where
     place, mark, query = where.partition("?")
     return IN_FRONT.sub(rf"\1:{HIDDEN}@", place) + mark + IN_QUERY.sub(rf"\1={HIDDEN}", query)
+
+
+def knowledge_at(given: str | Path | None) -> str:
+    """A knowledge base by a name that means the same in every folder; the user's own if none is given."""
+    where = str(given or settings().data / "knowledge.db")
+    return where if is_url(where) else str(Path(where).absolute())
 
 
 def lacks_password(recorded: str) -> bool:

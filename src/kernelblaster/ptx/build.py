@@ -1,58 +1,83 @@
 """The machine's C++ core, built once with the host compiler and taken from the cache afterwards."""
 
 import hashlib
+import os
 import shutil
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from kernelblaster import cache
+from kernelblaster.building import building
 from kernelblaster.cache.contents import is_whole
 from kernelblaster.errors import KernelBlasterError, NoCompiler
 from kernelblaster.processes.leashed import run_leashed
 
 NATIVE = Path(__file__).parent / "native"
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-fno-fast-math", "-fPIC", "-pthread")
+OBJECT = "object.o"
+TOLD_EVERY_S = 1.0
 
 
 def machine_library() -> Path:
     """Path of the shared library; about a minute of compiler time the first time."""
-    sources = sorted(NATIVE.glob("*.cpp"))
     compiler = shutil.which("g++")
     if compiler is None:
         raise NoCompiler(
             "g++ was not found; the PTX machine is built with it. On Debian: apt-get install g++"
         )
     version = subprocess.run([compiler, "-v"], capture_output=True, text=True, check=False).stderr
-    digest = hashlib.sha256((" ".join(FLAGS) + version + _cpu()).encode())
-    for file in sorted(NATIVE.iterdir()):
-        digest.update(file.read_bytes())
-    target = cache.entry("ptx", digest.hexdigest()[:32])
+    about = " ".join(FLAGS) + version + _cpu()
+    target = cache.entry("ptx", _digest(about, sorted(NATIVE.iterdir())))
     library = target / "machine.so"
     if not cache.found(target):
         with cache.alone(target):
             if not is_whole(target):
-                with cache.filling(target) as folder:
-                    _build(compiler, sources, folder)
+                with building("the emulator", "about a minute") as tell:
+                    objects = compiled(compiler, sorted(NATIVE.glob("*.cpp")), about, tell)
+                    with cache.filling(target) as folder:
+                        _run([compiler, "-shared", "-pthread", *objects, "-o", str(folder / "machine.so")])
     return library
 
 
-def _build(compiler: str, sources: list[Path], folder: Path) -> None:
-    """Every file by itself, side by side, then together."""
-    objects = [folder / f"{source.stem}.o" for source in sources]
-    commands = [
-        [compiler, *FLAGS, "-c", str(source), "-o", str(made)]
-        for source, made in zip(sources, objects, strict=True)
-    ]
-    with ThreadPoolExecutor(len(commands)) as pool:
-        done = list(pool.map(run_leashed, commands))
-    if all(code == 0 for code, _ in done):
-        link = [compiler, "-shared", "-pthread", *map(str, objects), "-o", str(folder / "machine.so")]
-        done = [run_leashed(link)]
-        if done[0][0] == 0:
-            return
-    logs = [log for _, log in done]
-    raise KernelBlasterError(f"the PTX machine could not be built: {''.join(logs)[-800:]}")
+def compiled(compiler: str, sources: Sequence[Path], about: str, tell: Callable[[str], None]) -> list[str]:
+    """The object file of each source, the largest compiled first. Each is kept in the cache as soon as it is
+    there: where this is interrupted, the next time goes on with those that are missing."""
+    headers = sorted(sources[0].parent.glob("*.h"))
+    targets = {source: cache.entry("ptx-objects", _digest(about, [*headers, source])) for source in sources}
+    missing = [source for source in sources if not cache.found(targets[source])]
+    missing.sort(key=lambda source: -source.stat().st_size)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        try:
+            left = {pool.submit(_compile, compiler, source, targets[source]) for source in missing}
+            while left:
+                tell(f"{len(sources) - len(left)} of {len(sources)} files")
+                done, left = wait(left, TOLD_EVERY_S, FIRST_COMPLETED)
+                for one in done:
+                    one.result()
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)  # those under way are finished, and kept
+            raise
+    return [str(targets[source] / OBJECT) for source in sources]
+
+
+def _compile(compiler: str, source: Path, target: Path) -> None:
+    with cache.filling(target) as folder:
+        _run([compiler, *FLAGS, "-c", str(source), "-o", str(folder / OBJECT)])
+
+
+def _run(command: list[str]) -> None:
+    code, log = run_leashed(command)
+    if code != 0:
+        raise KernelBlasterError(f"the PTX machine could not be built: {log[-800:]}")
+
+
+def _digest(about: str, files: Sequence[Path]) -> str:
+    digest = hashlib.sha256(about.encode())
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:32]
 
 
 def _cpu() -> str:

@@ -62,6 +62,9 @@ class Verification(Record):
     notes: tuple[str, ...] = ()
 
 
+ORIGINAL_KERNEL = "original kernel"  # the baseline of a task that is a CUDA source
+
+
 class Timing(Record):
     """Interleaved samples on the primary workload, cold L2, fresh values in every sample. Where it is
     `modelled` there is one sample, no wall clock, and the interval is the model's own error. `pairs_us` are

@@ -1,5 +1,7 @@
 """One technique applied to one candidate: what was expected, and what came of it."""
 
+from math import exp
+
 from kernelblaster.records.record import Record
 
 
@@ -30,3 +32,8 @@ class Step(Record):
         """Iteration, rollout and step."""
         iteration, rollout, number = self.place.split("/")[:3]
         return int(iteration), int(rollout), int(number)
+
+    @property
+    def speedup(self) -> float | None:
+        """Over the parent; None where the step failed."""
+        return exp(self.result) if isinstance(self.result, float) else None

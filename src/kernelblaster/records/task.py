@@ -37,9 +37,10 @@ class Fitness(Record):
 
 
 class Task(Record):
-    """A reference with its derived signature and workloads. `source` is the file's text;
-    `small_declared` says that the file itself gives its small workload, so that a candidate can be
-    held to it."""
+    """A reference with its derived signature and workloads. `source` is the file's text, with what it left
+    out; `dtype` the type of its inputs, `cast` what all floating tensors are cast to (None: each keeps its
+    own type); `small_declared` says that the file itself gives its small workload, so that a candidate can
+    be held to it. `notes` tell a person what was decided for the file."""
 
     name: str
     kind: Literal["module", "cuda"]
@@ -49,11 +50,13 @@ class Task(Record):
     signature: Signature
     workloads: tuple[Workload, ...]
     small_declared: bool = False
+    cast: Dtype | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
         """Of what it asks for; a copy of its file, elsewhere, asks for the same."""
-        return self.digest_without("path")
+        return self.digest_without("path", "cast", "notes")
 
     @property
     def primary(self) -> Workload:

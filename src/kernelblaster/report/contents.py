@@ -185,7 +185,7 @@ def _settings(contents: Contents) -> dict[str, Any]:
     plan = contents.subject.plan
     setup = plan.setup
     told = {"policy": setup.policy, "model": setup.model, "strategy": setup.strategy}
-    told |= {"dtype": setup.dtype, "knows": _knows(plan) if setup.remembers else None}
+    told |= {"dtype": setup.dtype or "of the files", "knows": _knows(plan) if setup.remembers else None}
     told |= {name: value for name, value in setup.search.model_dump().items() if name != "seed"}
     return {name: value for name, value in told.items() if value is not None} | {"seeds": list(plan.seeds)}
 

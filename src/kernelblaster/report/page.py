@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelblaster.bench.tables import percent, times
+from kernelblaster.quantities import kind_text
 from kernelblaster.report.compare import compared_chart, compared_rows
 from kernelblaster.report.contents import Contents, told
 from kernelblaster.report.figures import named
@@ -125,14 +126,17 @@ def _section(part: str, place: int, inside: str) -> str:
 
 def _tiles(one: Contents) -> str:
     found = one.headline
+    kind = kind_text(one.subject.modelled)
     tiles = [(percent(found.valid_rate), f"valid: {found.valid} of {found.tasks} tasks")]
     if one.overall:
         mean = one.overall
-        words = f"against {named(one.main)}, geometric mean ({mean.low:.2f} to {mean.high:.2f})"
+        words = f"against {named(one.main)}, geometric mean{kind} ({mean.low:.2f} to {mean.high:.2f})"
         tiles.append((times(mean.estimate), words))
-    tiles.append((percent(found.faster), f"of all tasks faster than {named(one.main)}"))
+    slow = {row.result.task for row in one.subject.rows if not row.faster(one.main)}
+    share = 1 - len(slow) / found.tasks if found.tasks else None
+    tiles.append((percent(share), f"of all tasks judged faster than {named(one.main)}"))
     if one.gained:
-        tiles.append((times(one.gained.estimate), "over the first CUDA candidate, geometric mean"))
+        tiles.append((times(one.gained.estimate), f"over the first CUDA candidate, geometric mean{kind}"))
     if one.light:
         tiles.append((percent(one.light[1]), "of the speed of light at the median"))
     cost = one.costs[-1].cost

@@ -35,6 +35,7 @@ def _best(history: History) -> dict[str, Any]:
         "finished": history.finished,
         "evaluations": len(history.judged),
         "applied": list(history.applied),
+        "modelled": history.modelled,
     }
     if best is None:
         return told

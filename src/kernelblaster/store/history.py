@@ -67,6 +67,12 @@ class History:
         return max(correct, key=lambda judged: judged.speedup or 0.0, default=None)
 
     @property
+    def modelled(self) -> bool:
+        """Whether times come from a model and not from a clock."""
+        timings = (judged.verdict.get("timing") for judged in self.judged)
+        return any(timing and timing.get("modelled") for timing in timings)
+
+    @property
     def applied(self) -> tuple[str, ...]:
         """The techniques that led to the best candidate; unknown, so empty, until the run has ended."""
         return tuple(self._results["applied"]) if self._results else ()

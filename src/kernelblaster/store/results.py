@@ -25,8 +25,9 @@ def leave_results(run: Run, best: Candidate, applied: Sequence[str], knowledge: 
         "end",
         lambda: {"best": best.code, "applied": list(applied), "learned": _learned(run, knowledge)},
     )
-    steps = [_step(step) for step in History(run).steps]
-    way = {"best": data["best"], "applied": data["applied"], "steps": steps}
+    history = History(run)
+    steps = [_step(step) for step in history.steps]
+    way = {"best": data["best"], "applied": data["applied"], "modelled": history.modelled, "steps": steps}
     write_whole(run.folder / "best.cu", best.source)
     write_whole(run.folder / "trajectory.json", json.dumps(way, indent=1) + "\n")
     write_whole(run.folder / "trajectory.md", _trajectory_table(way))
@@ -45,7 +46,7 @@ def _trajectory_table(way: dict[str, Any]) -> str:
     lines = [
         f"applied: {markdown(', '.join(way['applied'])) or 'nothing, the first candidate is the best'}",
         "",
-        "| step | state | technique | predicted | measured | |",
+        f"| step | state | technique | predicted | {'modelled' if way['modelled'] else 'measured'} | |",
         "|---|---|---|---|---|---|",
     ]
     for step in way["steps"]:

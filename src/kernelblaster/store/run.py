@@ -15,6 +15,7 @@ from kernelblaster.store.events import Event, EventLog
 from kernelblaster.store.files import Files, sweep_writing
 
 LOG = "events.jsonl"
+LAST = "last"  # names the latest run
 
 
 class Run:
@@ -104,17 +105,24 @@ def discard_unbegun(run: Run) -> bool:
     return True
 
 
-def open_run(root: Path, name: str, *, writing: bool = False) -> Run:
-    """A run by its name or by an unambiguous beginning of it."""
-    found = [folder for folder in run_folders(root) if folder.name.startswith(name)]
+def open_run(root: Path, name: str | Path, *, writing: bool = False) -> Run:
+    """A run by its name, by an unambiguous beginning of it, by its folder, or `last` for the latest."""
+    return Run(_folder_of(root, str(name)), writing=writing)
+
+
+def _folder_of(root: Path, name: str) -> Path:
+    folders = run_folders(root)
+    found = [folder for folder in folders if folder.name.startswith(name)]
     exact = [folder for folder in found if folder.name == name]
-    if len(exact or found) != 1:
-        raise StoreError(
-            f"there is no run {name} in {root}."
-            if not found
-            else f"{name} may mean {', '.join(folder.name for folder in found)}."
-        )
-    return Run((exact or found)[0], writing=writing)
+    if len(exact or found) == 1:
+        return (exact or found)[0]
+    if name == LAST and folders:
+        return folders[-1]
+    if name and (Path(name) / LOG).is_file():
+        return Path(name).absolute()
+    if found and name:
+        raise StoreError(f"{name} may mean {', '.join(folder.name for folder in found)}.")
+    raise StoreError(f"there is no run {name} in {root}.")
 
 
 def run_folders(root: Path) -> list[Path]:

@@ -11,7 +11,7 @@ from kernelblaster.tasks.catalog import load_file, load_task
 def keep_task(run: Run, task: Task) -> None:
     """Once for each run."""
     suffix = ".cu" if task.kind == "cuda" else ".py"
-    kept = {"name": task.name, "dtype": task.dtype, "suffix": suffix}
+    kept = {"name": task.name, "dtype": task.dtype, "cast": task.cast, "suffix": suffix}
     run.once("task", "kept", lambda: kept | {"source": run.files.put(task.source)})
 
 
@@ -23,8 +23,8 @@ def task_of(run: Run) -> Task:
         source = run.files.get(kept["source"])
         if not copy.is_file() or copy.read_text() != source:
             write_whole(copy, source)
-        return load_file(kept["name"], copy, kept["dtype"])
+        return load_file(kept["name"], copy, kept.get("cast", kept["dtype"]))
     about = run.events[0].data
     if "task" not in about:
         raise StoreError(f"{run.folder}: does not say which task it is for.")
-    return load_task(about["task"], about.get("dtype", "float32"))
+    return load_task(about["task"], about.get("dtype"))

@@ -9,9 +9,11 @@ from kernelblaster.records import Task
 from kernelblaster.records.signature import Dtype
 from kernelblaster.strict_json import Unreadable, read_bounded
 from kernelblaster.tasks import cuda_file
+from kernelblaster.tasks.cuda_prepare import prepared
 
 KERNELBENCH = "kernelbench:"
 LARGEST_BYTES = 4 << 20  # of a task's file
+CLASS = re.compile(r"^[^:].*[^:/\\]:[A-Za-z_]\w*$")  # file.py:Class, package.module:Class
 
 
 def suites_folder() -> Path:
@@ -41,22 +43,53 @@ def find(name: str) -> list[tuple[str, Path]]:
     raise BadTask(f"{name}: no such task, file or folder.{_similar(name)}")
 
 
-def load_task(name: str, dtype: Dtype = "float32") -> Task:
-    """The one task that `name` stands for, with its signature and workloads derived."""
-    found = find(name)
+def names_one(name: str) -> bool:
+    """Whether `name` stands for one task, found or not."""
+    return bool(_class_in(name)[1]) or len(find(name)) == 1
+
+
+def load_task(
+    name: str, dtype: Dtype | None = None, *, inputs: str | None = None, init: str | None = None
+) -> Task:
+    """The one task that `name` stands for, with its signature and workloads derived. `dtype` is what floating
+    tensors are cast to; left out, each keeps the type that the file gives it. `inputs` and `init` are example
+    inputs and constructor arguments as Python expressions, for a module whose file has none."""
+    where, module = _class_in(name)
+    if module and Path(where).suffix not in (".py", ".pt2"):
+        from kernelblaster.tasks.importable import imported_source
+
+        source, path = imported_source(where, module), f"<{name}>"
+        return load_source(name, source, path, dtype, module=module, inputs=inputs, init=init)
+    found = find(where)
     if len(found) > 1:
         raise BadTask(f"{name}: stands for {len(found)} tasks; name one, for example {found[0][0]}.")
-    return load_file(*found[0], dtype)
+    return load_file(name, found[0][1], dtype, module=module or None, inputs=inputs, init=init)
 
 
-def load_file(name: str, path: Path, dtype: Dtype = "float32") -> Task:
+def _class_in(name: str) -> tuple[str, str]:
+    """A file or package, and the class in it; without one, the name and nothing."""
+    if name.startswith(KERNELBENCH) or not CLASS.search(name):
+        return name, ""
+    where, _, module = name.rpartition(":")
+    return where, module
+
+
+def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str | None) -> Task:
+    """The task in a file. `wanted` are the fields of `complete.Wanted`."""
+    if path.suffix == ".pt2":
+        from kernelblaster.tasks.given import exported_source
+
+        return load_source(name, exported_source(path), str(path), dtype, **wanted)
     try:
-        source = read_bounded(path, LARGEST_BYTES).decode()
+        source = read_bounded(path, LARGEST_BYTES).decode("utf-8-sig").replace("\r\n", "\n")
     except Unreadable as error:
         raise BadTask(f"{path}: {error}.") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise BadTask(f"{path}: cannot be read: {error}; save it as UTF-8.") from error
+    except OSError as error:
         raise BadTask(f"{path}: cannot be read: {error}") from error
     if path.suffix == ".cu":
+        source = prepared(source, str(path))
         parsed = cuda_file.CudaFile(source, str(path))
         return Task(
             name=name,
@@ -68,22 +101,37 @@ def load_file(name: str, path: Path, dtype: Dtype = "float32") -> Task:
             workloads=parsed.workloads(),
         )
     if path.suffix != ".py":
-        raise BadTask(f"{path}: a task is a .py or a .cu file.")
+        raise BadTask(f"{path}: a task is a .py, a .cu or a .pt2 file.")
+    from kernelblaster.tasks.beside import with_beside
+    from kernelblaster.tasks.complete import check_names
+
+    check_names(source, str(path))
+    return load_source(name, with_beside(source, path), str(path), dtype, **wanted)
+
+
+def load_source(name: str, source: str, path: str, dtype: Dtype | None = None, **wanted: str | None) -> Task:
+    """The task in a text of Python; `path` is what the text is called."""
     import torch  # slow to import, so only where a module is really loaded
 
+    from kernelblaster.tasks.complete import Wanted, completed
     from kernelblaster.tasks.derive import Derivation
-    from kernelblaster.tasks.module_file import ModuleFile
+    from kernelblaster.tasks.small import learn_small
+    from kernelblaster.tasks.types import learn_types
 
-    derived = Derivation(ModuleFile(source, str(path)), getattr(torch, dtype))
+    file, notes = completed(source, path, Wanted(**wanted))
+    cast, primary, more = learn_types(file, dtype)
+    derived = Derivation(file, primary, learn_small(file, getattr(torch, cast) if cast else None, primary))
     return Task(
         name=name,
         kind="module",
-        path=str(path),
-        source=source,
-        dtype=dtype,
+        path=path,
+        source=file.source,
+        dtype=derived.dtype,
         signature=derived.signature,
         workloads=derived.workloads(),
-        small_declared=derived.file.declared_small is not None,
+        small_declared=file.declared_small is not None,
+        cast=cast,
+        notes=notes + more,
     )
 
 

@@ -12,19 +12,29 @@ LONGEST_SIZE = 12  # digits
 MARK = "kernelblaster-task"
 SIZE = re.compile(r"(\w+)\s*=\s*(\d+)(?:\s*,\s*small\s+(\d+))?(\s*,\s*fixed)?\s*$")
 TENSOR = re.compile(r"(\w+)\s+(\w+)\s*\[([\w\s,]*)\]\s*(.*)$")
+VALUE = re.compile(r"(\w+)\s*=\s*(-?\d+(?:\.\d*)?(?:e[+-]?\d+)?)\s*$")
+LINE = re.compile(r"\s*//\s*(size|output|input|parameter|value):\s*(.*?)\s*$")
 DISTRIBUTIONS = re.compile(r"(normal|uniform|positive|bool|below \w+)?$")
 
 
+def is_declared(source: str) -> bool:
+    """Whether a source declares any tensor itself."""
+    found = (LINE.match(line) for line in source.splitlines())
+    return any(match is not None and match[1] in ("output", "input") for match in found)
+
+
 class CudaFile:
-    """The parsed declarations. `distributions` maps a tensor to how its values are drawn."""
+    """The parsed declarations. `distributions` maps a tensor to how its values are drawn, `values` numbers
+    among the launch function's arguments to what they always are."""
 
     def __init__(self, source: str, path: str) -> None:
         self.path = path
         self.distributions: dict[str, str] = {}
+        self.values: dict[str, str] = {}
         self._sizes: dict[str, tuple[int, int, bool]] = {}
         self._tensors: list[Tensor] = []
         for number, line in enumerate(source.splitlines(), 1):
-            match = re.match(r"\s*//\s*(size|output|input|parameter):\s*(.*?)\s*$", line)
+            match = LINE.match(line)
             if match:
                 self._declare(match[1], match[2], number)
         self._check()
@@ -76,6 +86,12 @@ class CudaFile:
             value = int(match[2])
             small = int(match[3]) if match[3] else min(value, 16)
             self._sizes[match[1]] = (value, value if match[4] else small, bool(match[4]))
+            return
+        if kind == "value":
+            match = VALUE.match(text)
+            if not match:
+                raise BadTask(f"{where}: expected 'value: NAME = NUMBER', got '{text}'")
+            self.values[match[1]] = match[2]
             return
         match = TENSOR.match(text)
         if not match:

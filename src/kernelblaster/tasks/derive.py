@@ -12,14 +12,15 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from kernelblaster.errors import BadTask
-from kernelblaster.records import Scalar, Signature, Size, Tensor, Workload
+from kernelblaster.records import Scalar, Signature, Size, Task, Tensor, Workload
 from kernelblaster.records.signature import DTYPE_BYTES, Dtype
 from kernelblaster.records.workload import WorkloadName
 from kernelblaster.tasks import probe as sizes
-from kernelblaster.tasks.module_file import ModuleFile, call_module
+from kernelblaster.tasks.failures import why_forward_failed
+from kernelblaster.tasks.module_file import ModuleFile, c_name, call_module
 from kernelblaster.tasks.probe import FreeSize, Probe, Shapes
 
-SMALL_ELEMENTS = 1 << 17
+SMALL_BYTES = 4 << 20  # of a small workload that keeps the module's own construction
 
 
 @dataclass(frozen=True)
@@ -38,35 +39,51 @@ class Facts:
         return sum(int(torch.Size(shape).numel()) for shape in shapes)
 
 
+def state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Parameters and buffers that a candidate receives, in the order of `state_dict`: also buffers that are
+    not saved, but no scalar whole-number counters."""
+    found = {}
+    for prefix, owner in module.named_modules(remove_duplicate=False):
+        for name, tensor in (*owner._parameters.items(), *owner._buffers.items()):
+            if tensor is not None and (tensor.is_floating_point() or tensor.dim() > 0):
+                found[f"{prefix}.{name}" if prefix else name] = tensor
+    return found
+
+
 def parameter_names(module: torch.nn.Module) -> list[str]:
-    """Parameters and buffers that a candidate receives: all but scalar whole-number counters."""
-    return [
-        name
-        for name, tensor in module.state_dict(keep_vars=True).items()
-        if tensor.is_floating_point() or tensor.dim() > 0
-    ]
+    return list(state_of(module))
 
 
 def dtype_name(dtype: torch.dtype) -> Dtype:
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPE_BYTES:
-        raise BadTask(f"tensors of type {name} are not supported.")
+        known = ", ".join(DTYPE_BYTES)
+        raise BadTask(
+            f"tensors of type {name} are not supported; keep those out of the module's inputs, "
+            f"parameters and outputs, which may be {known}."
+        )
     return name  # type: ignore[return-value]
 
 
-def cast(value: Any, dtype: torch.dtype) -> Any:
-    """A floating tensor in `dtype`; anything else unchanged."""
-    if isinstance(value, torch.Tensor) and value.is_floating_point():
+def cast_of(task: Task) -> torch.dtype | None:
+    """What the task's floating tensors are cast to; None where they keep their own types."""
+    return getattr(torch, task.cast) if task.cast else None
+
+
+def cast(value: Any, dtype: torch.dtype | None) -> Any:
+    """A floating tensor in `dtype`; anything else, and without a `dtype` everything, unchanged."""
+    if dtype is not None and isinstance(value, torch.Tensor) and value.is_floating_point():
         return value.to(dtype)
     return value
 
 
-def convert(module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
-    """Floating parameters and buffers in `dtype` (unlike `Module.to`, also on fake tensors)."""
+def convert(module: torch.nn.Module, dtype: torch.dtype | None) -> torch.nn.Module:
+    """Floating parameters and buffers in `dtype` (unlike `Module.to`, also on fake tensors), in their own
+    types without one; parameters want no gradients."""
     for owner in module.modules():
         for name, parameter in owner._parameters.items():
             if parameter is not None and parameter.is_floating_point():
-                converted = parameter.detach().to(dtype)
+                converted = cast(parameter.detach(), dtype)
                 owner._parameters[name] = torch.nn.Parameter(converted, requires_grad=False)
         for name, buffer in owner._buffers.items():
             if buffer is not None:
@@ -74,7 +91,7 @@ def convert(module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
     return module
 
 
-def learn(file: ModuleFile, dtype: torch.dtype, *, real: bool = False, small: bool = False) -> Facts:
+def learn(file: ModuleFile, dtype: torch.dtype | None, *, real: bool = False, small: bool = False) -> Facts:
     """Build and run the module once: on fake tensors, which costs nothing at any size, or with
     `real` on the CPU, which also finds what fake tensors let pass. `small` says that the file's
     constants are replaced by those of the small construction."""
@@ -87,9 +104,8 @@ def learn(file: ModuleFile, dtype: torch.dtype, *, real: bool = False, small: bo
         except BadTask as error:
             raise BadTask(f"{file.path}: {error}") from error
         except Exception as error:
-            text = " ".join(str(error).split())[:300]
-            raise BadTask(f"{file.path}: forward() failed on its own inputs: {text}") from error
-    state = module.state_dict(keep_vars=True)
+            raise BadTask(why_forward_failed(error, file, module, inputs)) from error
+    state = state_of(module)
     tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
 
     def run(shapes: Shapes) -> Shapes | None:
@@ -101,13 +117,15 @@ def learn(file: ModuleFile, dtype: torch.dtype, *, real: bool = False, small: bo
             except Exception:
                 return None
 
+    try:
+        parameters = [(name, tuple(t.shape), dtype_name(t.dtype)) for name, t in state.items()]
+        results = [(tuple(o.shape), dtype_name(o.dtype)) for o in outputs]
+    except BadTask as error:
+        raise BadTask(f"{file.path}: {error}") from error
     return Facts(
         inputs=tuple(inputs),
-        parameters=tuple(
-            (name, tuple(state[name].shape), dtype_name(state[name].dtype))
-            for name in parameter_names(module)
-        ),
-        outputs=tuple((tuple(o.shape), dtype_name(o.dtype)) for o in outputs),
+        parameters=tuple(parameters),
+        outputs=tuple(results),
         probe=Probe(tuple(tuple(t.shape) for t in tensors), run),
         small=small,
     )
@@ -127,39 +145,14 @@ def _quiet() -> Iterator[None]:
         logger.disabled = before
 
 
-def find_small(file: ModuleFile, dtype: torch.dtype) -> dict[str, int] | None:
-    """Replacements for the file's constants that give a small workload: declared, or found by
-    shrinking constants of at least 64 (smaller ones are rarely sizes) until the task is small."""
-    declared = file.declared_small
-    if declared is not None:
-        return declared
-    outputs = len(learn(file, dtype).outputs)
-    large = {name: value for name, value in file.constants.items() if value >= 64}
-    for shrink in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384, 65536):
-        replacements = {name: max(16, value // shrink) for name, value in large.items()}
-        try:
-            with file.replaced(replacements):
-                facts = learn(file, dtype)
-        except BadTask:
-            continue
-        if facts.elements <= SMALL_ELEMENTS and len(facts.outputs) == outputs:
-            return replacements
-    return None
-
-
 class Derivation:
     """Names the sizes of a module's tensors and fills in their values for each workload."""
 
-    def __init__(self, file: ModuleFile, dtype: torch.dtype) -> None:
+    def __init__(self, file: ModuleFile, primary: Facts, small: Facts | None) -> None:
+        """`small` are the facts of the small construction, where there is one."""
         self.file = file
-        self.primary = learn(file, dtype)
-        self.small_constants = find_small(file, dtype)
-        self.small: Facts | None = None
-        if self.small_constants is not None:
-            with file.replaced(self.small_constants):
-                self.small = learn(file, dtype, real=True, small=True)
-            if not _same_structure(self.primary, self.small):
-                raise BadTask(f"{file.path}: SMALL changes the number or rank of tensors.")
+        self.primary = primary
+        self.small = small
         self.free = self._free_sizes()
         self._kinds: dict[str, Literal["free", "fixed", "derived"]] = {}
         self._fixed: dict[tuple[int, int | None], str] = {}
@@ -191,7 +184,22 @@ class Derivation:
                 found.append(self._workload(name, shapes, self.primary))  # type: ignore[arg-type]
         if self.small is not None:
             found.append(self._workload("small", self.small.probe.base, self.small))
+        else:
+            found += self._small_inputs()
         return tuple(found)
+
+    def _small_inputs(self) -> list[Workload]:
+        """Without a small construction: the module as it is, on small inputs, if that is small enough."""
+        probe = self.primary.probe
+        shapes = probe.choose(self.free, sizes.small_sizes)
+        workload = self._workload("small", shapes, self.primary)
+        return [workload] if workload.total_bytes(self.signature) <= SMALL_BYTES else []
+
+    @property
+    def dtype(self) -> Dtype:
+        """The task's type: that of the first floating input, else parameter, else output."""
+        tensors = (*self.signature.read_tensors, *self.signature.outputs)
+        return next((tensor.dtype for tensor in tensors if tensor.floating), "float32")
 
     def _signature(self) -> Signature:
         names = self.file.input_names(len(self.primary.inputs))
@@ -224,7 +232,7 @@ class Derivation:
         taken = set(names)
         parameters = []
         for index, (name, shape, dtype) in enumerate(self.primary.parameters):
-            safe = name.replace(".", "_")
+            safe = c_name(name)
             safe = f"{safe}_parameter" if safe in taken else safe
             small_shape = self.small.parameters[index][1] if self.small else None
             dims = [
@@ -327,7 +335,7 @@ def _tensor(name: str, role: Any, dtype: Dtype, dims: list[str]) -> Tensor:
     return Tensor(name=name, role=role, dtype=dtype, dims=tuple(dims))
 
 
-def _same_structure(one: Facts, other: Facts) -> bool:
+def same_structure(one: Facts, other: Facts) -> bool:
     def ranks(facts: Facts) -> list[list[int]]:
         return [
             [len(shape) for shape in facts.probe.base],

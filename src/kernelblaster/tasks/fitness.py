@@ -34,7 +34,9 @@ class _Check:
         first, again = self._outputs(), self._outputs()
         problems = []
         if not _equal(first, again):
-            problems.append("random: two runs on the same inputs differ")
+            problems.append(
+                "random: two runs on the same inputs differ (dropout? end __init__ with self.eval())"
+            )
         floating = [o for o in first if o.is_floating_point()]
         if not all(bool(torch.isfinite(o).all()) for o in floating):
             problems.append("not finite: the output holds inf or nan on the task's own inputs")

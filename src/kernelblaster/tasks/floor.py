@@ -1,14 +1,17 @@
 """The least bytes and operations that any implementation of a task needs."""
 
-from math import prod
+from math import expm1, prod
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from kernelblaster.records import Fitness, Floor, Task
-from kernelblaster.tasks.derive import cast, convert
+from kernelblaster.tasks.cuda_file import CudaFile
+from kernelblaster.tasks.derive import cast, cast_of, convert, state_of
 from kernelblaster.tasks.module_file import ModuleFile, call_module
 
 # Operators that may read only part of what they are given.
@@ -16,6 +19,9 @@ PARTIAL = {"embedding", "gather", "index", "index_select", "slice", "select", "n
 PARTIAL |= {"max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "convolution"}
 PARTIAL |= {"avg_pool2d", "avg_pool3d", "masked_fill", "where", "triu", "tril", "masked_select"}
 PARTIAL |= {"nll_loss_forward", "topk", "unfold", "as_strided", "split", "unbind", "chunk"}
+# Operators that take as many elements or rows from their first tensor as they return.
+GATHERING = {"embedding", "gather", "index", "index_select", "take", "_unsafe_index"}
+ALIASES = {"_unsafe_view", "_reshape_alias", "detach", "alias", "lift_fresh"}
 
 
 def _attention_operations(  # type: ignore[no-untyped-def]
@@ -32,41 +38,89 @@ def _attention_operations(  # type: ignore[no-untyped-def]
 COUNTED = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention_operations}
 
 
-class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    def __init__(self) -> None:
+class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sees which elements of the task's tensors are read, through views: by storage and view, so that what is
+    read twice counts once."""
+
+    def __init__(self, tensors: list[torch.Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.names: set[str] = set()
+        self._places = {_storage(tensor): place for place, tensor in enumerate(tensors)}
+        self._sizes = [tensor.numel() for tensor in tensors]
+        self._views: list[dict[Any, float]] = [{} for _ in tensors]
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        self.names.add(func.overloadpacket.__name__)
-        return func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        self.names.add(name)
+        result = func(*args, **(kwargs or {}))
+        if not func.is_view and name not in ALIASES:
+            tensors = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+            for position, tensor in enumerate(tensors):
+                gathers = name in GATHERING and position == 0
+                self._read(tensor, _gathered(tensor, result) if gathers else tensor.numel())
+        return result
+
+    def elements(self, place: int) -> int:
+        """Of one tensor, that are read at all; 0 where it is not used."""
+        return min(self._sizes[place], round(sum(self._views[place].values())))
+
+    def _read(self, tensor: torch.Tensor, elements: float) -> None:
+        place = self._places.get(_storage(tensor))
+        if place is not None:
+            view = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
+            views = self._views[place]
+            views[view] = max(views.get(view, 0.0), elements)
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _gathered(table: torch.Tensor, result: torch.Tensor) -> float:
+    """Elements of a table that a gather is expected to touch: an index may come twice."""
+    size = table.numel()
+    return -size * expm1(-result.numel() / size) if size else 0.0
 
 
 def floor_of(task: Task, fitness: Fitness | None = None) -> Floor:
     """Counted on fake tensors at the primary workload; nothing is computed."""
     workload = task.primary
     signature = task.signature
-    total = workload.total_bytes(signature)
     outputs = sum(workload.bytes(tensor) for tensor in signature.outputs)
     if task.kind == "cuda":
-        return Floor(bytes=total, certain_bytes=outputs, operations=0)
-    names, operations = _count(task)
+        total = workload.total_bytes(signature)
+        return Floor(bytes=total - _looked_up(task, outputs), certain_bytes=outputs, operations=0)
+    reads, operations = _count(task)
     certain = outputs
-    if not names & PARTIAL:
+    if not reads.names & PARTIAL:
         insensitive = set(fitness.insensitive) if fitness else set()
         certain += sum(
             workload.bytes(tensor) for tensor in signature.read_tensors if tensor.name not in insensitive
         )
-    return Floor(bytes=total, certain_bytes=certain, operations=operations)
+    needed = sum(
+        reads.elements(place) * workload.bytes(tensor) // max(1, workload.elements(tensor))
+        for place, tensor in enumerate(signature.read_tensors)
+    )
+    return Floor(bytes=outputs + needed, certain_bytes=certain, operations=operations)
 
 
-def _count(task: Task) -> tuple[set[str], int]:
-    dtype = getattr(torch, task.dtype)
+def _looked_up(task: Task, outputs: int) -> int:
+    """Bytes of a CUDA source's tables that need not be read: of what another input indexes into, no more
+    than the outputs' bytes count."""
+    drawn = CudaFile(task.source, task.path).distributions.values()
+    indexed = {values.removeprefix("below ") for values in drawn if values.startswith("below ")}
+    tables = [t for t in task.signature.read_tensors if t.floating and t.dims and t.dims[0] in indexed]
+    return sum(max(0, task.primary.bytes(table) - outputs) for table in tables)
+
+
+def _count(task: Task) -> tuple[_Reads, int]:
+    dtype = cast_of(task)
     file = ModuleFile(task.source, task.path)
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
         module = convert(file.build(), dtype)
         inputs = [cast(value, dtype) for value in file.inputs()]
-        operators = _Operators()
-        with FlopCounterMode(display=False, custom_mapping=COUNTED) as counter, operators:
+        given = [value for value in inputs if isinstance(value, torch.Tensor)]
+        reads = _Reads([*given, *state_of(module).values()])
+        with FlopCounterMode(display=False, custom_mapping=COUNTED) as counter, reads:
             call_module(module, inputs)
-    return operators.names, int(counter.get_total_flops())
+    return reads, int(counter.get_total_flops())

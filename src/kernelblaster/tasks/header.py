@@ -36,6 +36,12 @@ def c_arguments(signature: Signature) -> list[tuple[str, str]]:
     return arguments
 
 
+def includes(code: str) -> str:
+    """What a candidate may use without including it. The types of half precision, which take the compiler
+    half of its time, are there where the code mentions them."""
+    return INCLUDES + (HALF_INCLUDES if HALF.search(code) else "")
+
+
 def declaration(signature: Signature, title: str) -> str:
     """The launch function as a candidate must define it, with a line on each tensor."""
     rows = [(t.name, t.dtype, f"[{', '.join(t.dims)}]", t.role) for t in signature.tensors]
@@ -57,15 +63,13 @@ def declaration(signature: Signature, title: str) -> str:
 
 def judge_header(signature: Signature, title: str, source: str) -> str:
     """What is included before a candidate: the declaration, and a trampoline that unpacks an array
-    of argument addresses, so that one recorder can call any signature. The types of half precision, which
-    take the compiler half of its time, are there where they are used."""
+    of argument addresses, so that one recorder can call any signature."""
     arguments = c_arguments(signature)
     declared = declaration(signature, title)
-    includes = INCLUDES + (HALF_INCLUDES if HALF.search(declared + source) else "")
     unpacked = [f"*({kind}*)arguments[{i}]" for i, (kind, _) in enumerate(arguments)]
     call = ",\n      ".join([*unpacked, "stream"])
     return (
-        f"#pragma once\n{includes}{declared}"
+        f"#pragma once\n{includes(declared + source)}{declared}"
         'extern "C" void kernelblaster_call(void* const* arguments, cudaStream_t stream) {\n'
         f"  launch_gpu_implementation(\n      {call});\n}}\n"
     )

@@ -1,40 +1,72 @@
 """A KernelBench-format Python file, executed: its module, its inputs, its size constants."""
 
 import inspect
+import re
 import sys
 import types
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from dataclasses import dataclass
 from hashlib import sha256
+from io import StringIO
 from typing import Any, TypeVar
 
 import torch
+from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.utils import _pytree as pytree
 
 from kernelblaster.errors import BadTask
 from kernelblaster.keeper import seal
+from kernelblaster.tasks.anywhere import Anywhere
 from kernelblaster.tasks.foreign import IMPORT_LIMIT_S, foreign, kept_going
+from kernelblaster.tasks.literals import compiled, literals_of
 
 T = TypeVar("T")
+TASK = "kernelblaster_task_"  # and a hash: what a file is called as a module
 REQUIRED = ("Model", "get_inputs", "get_init_inputs")
 RESERVED = {"out", "stream", "int", "float", "double", "bool", "char", "short", "long", "default"}
 RESERVED |= {"auto", "register", "template", "operator", "new", "delete", "const", "signed", "this"}
 
 
+@dataclass(frozen=True)
+class Executed:
+    """What running a file left behind: its names, and the type that new tensors have by default."""
+
+    names: dict[str, Any]
+    default_dtype: torch.dtype
+
+
 class ModuleFile:
-    """The executed file. `constants` may be replaced to obtain other sizes."""
+    """The executed file. `constants` and `literals` may be replaced to obtain other sizes."""
 
     def __init__(self, source: str, path: str) -> None:
+        self.source = source
         self.path = path
-        self._namespace = _execute(source, path)
+        self._executed = execute(source, path)
+        self._others: dict[frozenset[tuple[int, int]], Executed] = {}
         missing = [name for name in REQUIRED if not callable(self._namespace.get(name))]
         if missing:
             raise BadTask(
                 f"{path}: not a task: {' and '.join(missing)} missing. A task file defines a class "
                 "Model and the functions get_inputs() and get_init_inputs()."
             )
-        if not issubclass(self._namespace["Model"], torch.nn.Module):
+        if not is_module_class(self._namespace["Model"]):
             raise BadTask(f"{path}: Model is not a torch.nn.Module.")
+
+    @property
+    def _namespace(self) -> dict[str, Any]:
+        return self._executed.names
+
+    @property
+    def model(self) -> Any:
+        """The class."""
+        return self._namespace["Model"]
+
+    @property
+    def literals(self) -> list[int]:
+        """Whole numbers in the file's text that may be sizes, the largest first."""
+        return literals_of(self.source)
 
     @property
     def constants(self) -> dict[str, int]:
@@ -58,16 +90,33 @@ class ModuleFile:
         return dict(small)
 
     @contextmanager
-    def replaced(self, constants: dict[str, int]) -> Iterator[None]:
-        saved = {name: self._namespace[name] for name in constants}
-        self._namespace.update(constants)
+    def replaced(self, constants: Mapping[str, int]) -> Iterator[None]:
+        """Inside, names of the file have other values; a key of digits stands for that literal."""
+        literals = {int(key): value for key, value in constants.items() if key.isdigit()}
+        before = self._executed
+        if literals:
+            self._executed = self._with_literals(literals)
+        names = {name: value for name, value in constants.items() if not name.isdigit()}
+        namespace = self._namespace
+        saved = {name: namespace[name] for name in names}
+        namespace.update(names)
         try:
             yield
         finally:
-            self._namespace.update(saved)
+            namespace.update(saved)
+            self._executed = before
+
+    def _with_literals(self, literals: dict[int, int]) -> Executed:
+        """The file once more; what it prints was printed the first time."""
+        key = frozenset(literals.items())
+        if key not in self._others:
+            with redirect_stdout(StringIO()):
+                self._others = {key: execute(self.source, self.path, literals)}
+        return self._others[key]
 
     def build(self) -> torch.nn.Module:
-        """The module as KernelBench makes it: training mode as written, default seed."""
+        """The module as KernelBench makes it: training mode as written, default seed. Where tensors have no
+        values and a constructor needs some, it is built with values, which are then left out."""
 
         def make() -> torch.nn.Module:
             arguments = self._namespace["get_init_inputs"]()
@@ -75,12 +124,23 @@ class ModuleFile:
                 return self._namespace["Model"](**arguments)  # type: ignore[no-any-return]
             return self._namespace["Model"](*arguments)  # type: ignore[no-any-return]
 
-        return self._guarded("Model could not be built", make)
+        return self._with_or_without_values("Model could not be built", make, _without_values)
+
+    def given_inputs(self) -> Any:
+        """What get_inputs() returns: a list, a tuple or a dict."""
+
+        def leave_out(values: Any, mode: FakeTensorMode) -> Any:
+            return pytree.tree_map_only(torch.Tensor, mode.from_tensor, values)
+
+        values = self._with_or_without_values("get_inputs() failed", self._namespace["get_inputs"], leave_out)
+        if isinstance(values, torch.Tensor):
+            raise BadTask(f"{self.path}: get_inputs() returns a tensor; write it in a list: return [x].")
+        if not isinstance(values, list | tuple | dict):
+            raise BadTask(f"{self.path}: get_inputs() must return a list.")
+        return values
 
     def inputs(self) -> list[Any]:
-        values = self._guarded("get_inputs() failed", self._namespace["get_inputs"])
-        if not isinstance(values, list | tuple):
-            raise BadTask(f"{self.path}: get_inputs() must return a list.")
+        values = self.given_inputs()
         for position, value in enumerate(values):
             if not isinstance(value, torch.Tensor | int | float | bool):
                 kind = type(value).__name__
@@ -94,30 +154,100 @@ class ModuleFile:
             p.name for p in list(parameters)[1:] if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
         ]
         names = (named + [f"input{i}" for i in range(len(named), count)])[:count]
-        return [name + "_" if name in RESERVED else name for name in names]
+        return [name + "_" if name in RESERVED else c_name(name) for name in names]
+
+    def _with_or_without_values(
+        self, what: str, call: Callable[[], T], leave_out: Callable[[T, FakeTensorMode], T]
+    ) -> T:
+        mode = detect_fake_mode()
+        if mode is None:
+            return self._guarded(what, call)
+        try:
+            return self._guarded(what, call)
+        except BadTask:
+            with unset_fake_temporarily():
+                made = self._guarded(what, call)
+            return leave_out(made, mode)
 
     def _guarded(self, what: str, call: Callable[[], T]) -> T:
-        with foreign(self.path, what, IMPORT_LIMIT_S):
+        with (
+            foreign(self.path, what, IMPORT_LIMIT_S),
+            default_dtype(self._executed.default_dtype),
+            Anywhere(),
+        ):
             return call()
+
+
+def c_name(name: str) -> str:
+    """A name of Python, dotted or not, as one of C."""
+    return re.sub(r"\W", "_", name, flags=re.ASCII)
+
+
+def is_task(module: types.ModuleType | None) -> bool:
+    """Whether a module is the file of a task."""
+    return module is not None and module.__name__.startswith(TASK)
+
+
+def is_module_class(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, torch.nn.Module)
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Inside, new floating tensors have this type."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def call_module(module: torch.nn.Module, inputs: list[Any]) -> list[torch.Tensor]:
     """The outputs as a flat list of contiguous tensors; nested tuples are flattened in order."""
-    with kept_going("forward()"), torch.no_grad():
+    on_gpu = any(isinstance(value, torch.Tensor) and value.is_cuda for value in inputs)
+    with kept_going("forward()"), torch.no_grad(), nullcontext() if on_gpu else Anywhere():
         result = module(*inputs)
     leaves = pytree.tree_leaves(result)
     bad = [type(leaf).__name__ for leaf in leaves if not isinstance(leaf, torch.Tensor)]
     if bad or not leaves:
-        raise BadTask(f"the module returned {', '.join(bad) or 'nothing'}; it must return tensors.")
+        raise BadTask(
+            f"the module returned {', '.join(bad) or 'nothing'}; it must return tensors. Leave the rest out."
+        )
     return [leaf.contiguous() for leaf in leaves]
 
 
-def _execute(source: str, path: str) -> dict[str, Any]:
-    name = "kernelblaster_task_" + sha256((path + source).encode()).hexdigest()[:12]
+def _without_values(module: torch.nn.Module, mode: FakeTensorMode) -> torch.nn.Module:
+    for owner in module.modules():
+        for name, parameter in owner._parameters.items():
+            if parameter is not None:
+                bare = mode.from_tensor(parameter.detach())
+                owner._parameters[name] = torch.nn.Parameter(bare, requires_grad=False)
+        for name, buffer in owner._buffers.items():
+            if buffer is not None:
+                owner._buffers[name] = mode.from_tensor(buffer)
+    return module
+
+
+def execute(source: str, path: str, literals: Mapping[int, int] | None = None) -> Executed:
+    """Runs a file. Modules that it finds beside itself (tasks/beside.py) are its own: those of the same name
+    that this process has come back."""
+    text = path + source + str(sorted((literals or {}).items()))
+    name = TASK + sha256(text.encode()).hexdigest()[:12]
     module = types.ModuleType(name)
     module.__file__ = path
     sys.modules[name] = module
     seal()
-    with foreign(path, limit_s=IMPORT_LIMIT_S):
-        exec(compile(source, path, "exec"), module.__dict__)
-    return module.__dict__
+    known = dict(sys.modules)
+    before = torch.get_default_dtype()
+    try:
+        with foreign(path, limit_s=IMPORT_LIMIT_S):
+            exec(compiled(source, path, literals or {}), module.__dict__)
+        return Executed(module.__dict__, torch.get_default_dtype())
+    finally:
+        torch.set_default_dtype(before)
+        for beside in module.__dict__.get("_BESIDE", ()):
+            sys.modules.pop(beside, None)
+            if beside in known:
+                sys.modules[beside] = known[beside]
+        sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__name__ != "_Beside"]

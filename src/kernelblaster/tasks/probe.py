@@ -131,3 +131,8 @@ def tiny_sizes(position: int, size: FreeSize) -> list[int]:
     start = position % len(small)
     wishes = small[start:] + small[:start] + [6, 8, 9, 11, 12, 16, 17, 24, 32, 48, 64, 128]
     return [v for v in wishes if v < size.value]
+
+
+def small_sizes(position: int, size: FreeSize) -> list[int]:
+    """What an emulator can manage, not a power of two where possible."""
+    return [v for v in (17, 9, 24, 16, 12, 8, 5, 4, 3, 2, 32, 48, 64, 128) if v < size.value]

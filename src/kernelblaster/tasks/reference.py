@@ -10,8 +10,9 @@ import torch
 
 from kernelblaster.errors import BadTask
 from kernelblaster.records import Task, Workload
-from kernelblaster.tasks.derive import cast, convert, find_small, parameter_names
+from kernelblaster.tasks.derive import cast, cast_of, convert, parameter_names, state_of
 from kernelblaster.tasks.module_file import ModuleFile, call_module
+from kernelblaster.tasks.small import find_small
 from kernelblaster.tasks.values import Pool, pool_of
 
 
@@ -32,14 +33,13 @@ class ModuleReference:
         file = ModuleFile(task.source, task.path)
         # While being verified, an RNN's weights lie apart in the arena: slower, and no matter there.
         warnings.filterwarnings("ignore", message="RNN module weights")
-        dtype = getattr(torch, task.dtype)
+        dtype = cast_of(task)
         constants = (find_small(file, dtype) or {}) if construction == "small" else {}
         with file.replaced(constants):
             torch.manual_seed(0)
             self._module = convert(file.build(), dtype)
             inputs = [] if donor else self._inputs(file)
-        state = self._module.state_dict(keep_vars=True)
-        self.parameters = [state[name].detach().clone() for name in parameter_names(self._module)]
+        self.parameters = [tensor.detach().clone() for tensor in state_of(self._module).values()]
         self._module = self._module.to(device)
         self._slots = self._find_slots()
         self._own_memory = False
@@ -133,7 +133,7 @@ class ModuleReference:
 
     def _inputs(self, file: ModuleFile) -> list[Any]:
         with torch.device(self.device):
-            return [cast(value, getattr(torch, self.task.dtype)) for value in file.inputs()]
+            return [cast(value, cast_of(self.task)) for value in file.inputs()]
 
     def _find_slots(self) -> list[tuple[torch.nn.Module, str]]:
         slots = []

@@ -13,13 +13,12 @@ from functools import cached_property
 from random import Random
 from typing import Literal
 
-import torch
-
 from kernelblaster.errors import BadTask
 from kernelblaster.records import Task, Tensor, Workload
 from kernelblaster.records.workload import WorkloadName
-from kernelblaster.tasks.derive import Facts, UnequalSizes, find_small, learn, workload_of
+from kernelblaster.tasks.derive import Facts, UnequalSizes, cast_of, learn, workload_of
 from kernelblaster.tasks.module_file import ModuleFile
+from kernelblaster.tasks.small import find_small
 
 # few: a few hundred kilobytes, no extent below 4, and every size once in each octave up to the base's;
 # edge: some extents 1, 2 or 3; round: powers of two and multiples of 128, up to the base; below: up to the
@@ -130,15 +129,14 @@ class SizeDraws:
         accept = self._accept()
         return accept, {name: self._step(name, accept) for name in free}
 
-    def near(self, low: int, high: int) -> list[Workload]:
-        """For each free size a workload like the base in which it is drawn from this range, no larger than in
-        the primary one; where the task takes it and its bytes fit."""
+    def near(self, low: int, high: int, unit: int = 1) -> list[Workload]:
+        """For each free size a workload like the base in which it is a multiple of `unit` from this range, or
+        the primary extent where that is less; where the task takes it and its bytes fit."""
         accept, steps = self._accepting
         found = []
         for name, step in steps.items():
-            drawn = min(
-                self._rng.randint(low, high), max(self._task.primary.sizes[name], self.base.sizes[name])
-            )
+            most = max(self._task.primary.sizes[name], self.base.sizes[name])
+            drawn = min(self._rng.randint(low // unit, high // unit) * unit, most)
             workload = accept("above", {name: _stepped(drawn, self.base.sizes[name], step)})
             if workload is not None and workload.total_bytes(self._task.signature) <= self._near_bytes:
                 found.append(workload)
@@ -273,8 +271,8 @@ class SizeDraws:
 
     def _facts(self) -> Facts:
         file = ModuleFile(self._task.source, self._task.path)
-        dtype = getattr(torch, self._task.dtype)
-        if not self._small:
+        dtype = cast_of(self._task)
+        if self.base.module == "primary":
             return learn(file, dtype)
         constants = find_small(file, dtype)
         if constants is None:

@@ -18,8 +18,9 @@ from kernelblaster.errors import BadTask
 from kernelblaster.judge.precision import ROUNDING
 from kernelblaster.records import Scalar, Task, Workload
 from kernelblaster.tasks.cuda_file import CudaFile
-from kernelblaster.tasks.derive import cast, convert, find_small, parameter_names
+from kernelblaster.tasks.derive import cast, cast_of, convert, state_of
 from kernelblaster.tasks.module_file import ModuleFile, call_module
+from kernelblaster.tasks.small import find_small
 from kernelblaster.tasks.values import Pool, fill, perturb, pool_from_distribution, pool_of
 
 MOST = 1 << 16
@@ -61,15 +62,15 @@ class Source:
             self._open_kernel()
 
     def _open_module(self, constants: Mapping[str, int]) -> None:
-        task, dtype = self.task, getattr(torch, self.task.dtype)
+        task, dtype = self.task, cast_of(self.task)
         file = ModuleFile(task.source, task.path)
         with file.replaced(dict(constants)):
             torch.manual_seed(0)
             module = convert(file.build(), dtype)
             values = [cast(value, dtype) for value in file.inputs()]
-        state = module.state_dict(keep_vars=True)
-        self._names = parameter_names(module)
-        self.parameters = [state[name].detach().clone() for name in self._names]
+        state = state_of(module)
+        self._names = list(state)
+        self.parameters = [tensor.detach().clone() for tensor in state.values()]
         self._is_tensor = [isinstance(value, torch.Tensor) for value in values]
         self.scalars = tuple(value for value in values if not isinstance(value, torch.Tensor))
         tensors = [value for value in values if isinstance(value, torch.Tensor)]
@@ -146,7 +147,7 @@ def _sources(task: Task) -> Iterator[Source]:
         yield Source(task, {})
         return
     file = ModuleFile(task.source, task.path)
-    small = find_small(file, getattr(torch, task.dtype)) or {}
+    small = find_small(file, cast_of(task)) or {}
     yield Source(task, small)
     if all(size.kind != "fixed" for size in task.signature.sizes):
         return

@@ -7,7 +7,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from kernelblaster.api import open_searching
+from kernelblaster.opening import open_searching
 from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.tasks.catalog import load_task
 from tests.policies.llm.played import TASK

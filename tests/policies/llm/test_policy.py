@@ -261,6 +261,23 @@ def test_a_cuda_task_begins_with_its_own_kernel() -> None:
     assert policy_with(Scripted()).initial(task).candidate.source == FUSED
 
 
+def test_a_cuda_task_is_rewritten_by_the_model_and_by_the_expert() -> None:
+    case, _ = relu()
+    source = case.candidate.source
+    task = case.task.model_copy(update={"kind": "cuda", "source": source})
+    model = Scripted(lowerer=rewrite(source=FUSED))
+    policy = policy_with(model, cast_of(["proposer=expert"])[0])
+    attempt = policy.initial(task)
+    target = policy.targets(attempt, case.profile, FLOOR_BYTES)[0]
+    assert "grid_stride" in policy.proposals(attempt, target)
+    first, *others = policy.moves(attempt, "grid_stride", target)
+    assert first.candidate.origin == "llm: grid_stride" and source.splitlines()[0] in model.prompt()
+    assert [other.candidate.origin for other in others] == ["expert: grid_stride"] * 4
+    assert others[1].changed == {target.kernel} < others[0].changed
+    failed = judged(BROKEN)
+    assert policy.retry(attempt, "grid_stride", others[0], failed) == others[1]
+
+
 def test_what_was_tried_here_is_told() -> None:
     case, evaluation = relu()
     around = Around(evaluations={case.candidate.code: evaluation})

@@ -5,7 +5,7 @@
 //   request on standard input:   BYTES LIMIT_S JOBS\n, then BYTES of text: the common lines, a line "jobs", and a line
 //                                for each job: a call, or several of which the last is recorded
 //   first on standard output:    ready GAPS\n, where GAPS says what of the sandbox is not to be had here
-//   answer on standard output:   for each job, in order: STATUS BYTES SECONDS\n and the list. STATUS is what waitpid told, or
+//   answer on standard output:   for each job, in order: STATUS BYTES SECONDS\n (of a processor) and the list. STATUS is what waitpid told, or
 //                                "late" where the limit had passed, or "skipped" where another one did not end well.
 // Common lines: folder PATH / object NAME / memory BYTES / gpu MEMORY NAME / attribute NUMBER VALUE / window BEGIN BYTES / elsewhere BEGIN BYTES /
 // kernel NAME REGISTERS SHARED LOCAL CONSTANT THREADS (OFFSET BYTES)... / global NAME ADDRESS BYTES / fact VALUE QUESTION.
@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -169,7 +170,7 @@ __attribute__((noinline)) void clear_stack() {
 struct Job {
   pid_t pid = -1;
   int from = -1;
-  double deadline = 0, begun = 0, took_s = 0;
+  double deadline = 0, took_s = 0;
   std::string list, status;
 };
 
@@ -178,9 +179,11 @@ void finish(Job& job, bool late) {
   job.from = -1;
   kill(job.pid, SIGKILL);   // also where it closed its end and lives on; a process that has ended keeps its status
   int status = 0;
-  waitpid(job.pid, &status, 0);
+  rusage used{};
+  wait4(job.pid, &status, 0, &used);
   job.status = late ? "late" : std::to_string(status);
-  job.took_s = now_s() - job.begun;
+  auto seconds = [](const timeval& t) { return (double)t.tv_sec + (double)t.tv_usec * 1e-6; };
+  job.took_s = seconds(used.ru_utime) + seconds(used.ru_stime);   // it cannot wait for anything, and others may work too
 }
 
 // Past stdio, whose buffers would stay behind.
@@ -224,8 +227,7 @@ void serve(char* text, size_t bytes, double limit_s, size_t count) {
       }
       close(ends[1]);
       job.from = ends[0];
-      job.begun = now_s();
-      job.deadline = job.begun + limit_s;
+      job.deadline = now_s() + limit_s;
       ++started, ++running;
     }
     std::vector<pollfd> waiting;

@@ -30,12 +30,19 @@ from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.unify import NotUniform, Unifier
 from kernelblaster.records import Scalar, Signature, Task, Workload
 from kernelblaster.records.signature import Dtype
-from kernelblaster.tasks.derive import cast, convert, dtype_name, find_small
+from kernelblaster.tasks.derive import cast, cast_of, convert, dtype_name
 from kernelblaster.tasks.foreign import kept_going
-from kernelblaster.tasks.module_file import ModuleFile
+from kernelblaster.tasks.module_file import ModuleFile, c_name
+from kernelblaster.tasks.small import find_small
 
 COPIES = ("clone.default", "_to_copy.default", "alias.default", "lift_fresh_copy.default")
 UNROLLED = ("gru.input", "lstm.input", "rnn_tanh.input", "rnn_relu.input")  # into a step for each time
+
+
+INSTEAD = (
+    "A language model can write it (--model, docs/llm.md), or judge a kernel of your own: "
+    "kernelblaster evaluate TASK FILE.cu."
+)
 
 
 class UncoveredOperators(KernelBlasterError):
@@ -43,7 +50,7 @@ class UncoveredOperators(KernelBlasterError):
 
     def __init__(self, operators: Sequence[str]) -> None:
         self.operators = tuple(operators)
-        super().__init__(f"the expert policy does not cover {', '.join(operators)}.")
+        super().__init__(f"the expert policy does not cover {', '.join(operators)}. {INSTEAD}")
 
 
 @dataclass(frozen=True)
@@ -117,7 +124,7 @@ def capture(task: Task) -> Graph:
     try:
         nodes = [reader.node(column) for column in zip(*(t.nodes for t in traces), strict=True)]
     except NotUniform as error:
-        raise NotUniform(f"{task.name}: {error}") from error
+        raise NotUniform(f"{task.name}: {error} {INSTEAD}") from error
     outputs = [reader.reference(column) for column in zip(*(t.outputs for t in traces), strict=True)]
     return Graph(
         signature=task.signature,
@@ -135,12 +142,12 @@ def _check_uniform(task: Task, traces: Sequence[_Trace]) -> None:
         one, other = (Counter(str(n.target) for n in t.nodes) for t in (first, trace))
         changing = sorted(name.removeprefix("aten.") for name in (one - other) | (other - one))
         which = f" ({', '.join(changing)})" if changing else ""
-        raise NotUniform(f"{task.name}: the module uses other operators at other sizes{which}.")
+        raise NotUniform(f"{task.name}: the module uses other operators at other sizes{which}. {INSTEAD}")
 
 
 def _trace(file: ModuleFile, task: Task, place: int) -> _Trace:
     workload: Workload = task.workloads[place]
-    dtype = getattr(torch, task.dtype)
+    dtype = cast_of(task)
     constants = (find_small(file, dtype) or {}) if workload.module == "small" else {}
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with file.replaced(constants), mode, sdpa_kernel(SDPBackend.MATH), warnings.catch_warnings():
@@ -192,7 +199,7 @@ def _read(
         if spec.kind == InputKind.USER_INPUT:
             tensors[placeholder.name] = next(names)
         elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER):
-            safe = str(spec.target).replace(".", "_")
+            safe = c_name(str(spec.target))
             tensors[placeholder.name] = safe if safe in given else f"{safe}_parameter"
         else:
             raise UncoveredOperators((f"constant tensor {spec.target}",))

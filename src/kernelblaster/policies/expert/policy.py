@@ -1,6 +1,7 @@
-"""The built-in policy: a graph becomes a plan, techniques rewrite it, emitting it gives a candidate."""
+"""The built-in policy: a graph becomes a plan, techniques rewrite it, emitting it gives a candidate. A
+user's own CUDA source has no plan: techniques of the same names rewrite its text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import count, dropwhile, islice
 from typing import NamedTuple
@@ -15,6 +16,9 @@ from kernelblaster.policies.expert.states import extract_states, possible_gain
 from kernelblaster.policies.expert.techniques import Technique, load_techniques
 from kernelblaster.policies.expert.turns import in_turn
 from kernelblaster.policies.policy import Attempt, Target
+from kernelblaster.policies.rewrites.own_source import OwnSource
+from kernelblaster.policies.rewrites.techniques import Technique as Rewriting
+from kernelblaster.policies.rewrites.techniques import load_rewrites
 from kernelblaster.records import Candidate, Evaluation, Profile, Task
 from kernelblaster.records.kernel_name import source_name
 
@@ -22,10 +26,13 @@ ALWAYS = ("algebraic_simplification", "kernel_fusion")  # in a recipe, whether i
 TRUNCATED = 3  # plans of a recipe, the whole one included
 
 
-class _Rewrite(NamedTuple):
-    """A plan, the kernels of the plan before that it changes, and the techniques that did."""
+Form = Plan | OwnSource
 
-    plan: Plan
+
+class _Rewrite(NamedTuple):
+    """A form, the kernels of the form before that it changes, and the techniques that did."""
+
+    form: Form
     changed: frozenset[str]
     applied: tuple[str, ...]
 
@@ -33,8 +40,8 @@ class _Rewrite(NamedTuple):
 class ExpertPolicy(ExpertLearning):
     """Implements `Policy` without a language model, with the techniques that an architecture has the
     instructions for, or the PTX machine in its place; all of them where none is named. An attempt's
-    form is its plan. What was written once for a task is kept: a search comes back to the same
-    places."""
+    form is its plan, or the source itself where that is the task's own. What was written once for a task
+    is kept: a search comes back to the same places."""
 
     def __init__(self, architecture: str | None = None, emulated: bool = False) -> None:
         self._architecture = architecture
@@ -43,12 +50,28 @@ class ExpertPolicy(ExpertLearning):
         self._proposed: dict[tuple[str, str], list[str]] = {}
 
     @cached_property
-    def _techniques(self) -> dict[str, Technique]:
+    def _plan_techniques(self) -> dict[str, Technique]:
         return load_techniques(self._architecture, self._emulated)
+
+    @cached_property
+    def _source_techniques(self) -> dict[str, Rewriting]:
+        return load_rewrites()
+
+    def _applied(self, form: Form, technique: str) -> Iterator[Form]:
+        """What one technique makes of a form."""
+        if isinstance(form, OwnSource):
+            yield from self._source_techniques[technique](form)
+        else:
+            yield from self._plan_techniques[technique](form)
+
+    def _techniques(self, form: Form) -> Collection[str]:
+        return self._source_techniques if isinstance(form, OwnSource) else self._plan_techniques
 
     def initial(self, task: Task) -> Attempt:
         self._written.clear()
         self._proposed.clear()
+        if task.kind == "cuda":
+            return Attempt(Candidate(source=task.source, origin="task"), OwnSource(task.source))
         plan = initial_plan(capture(task))
         return Attempt(Candidate(source=emit(plan), origin="expert: initial"), plan)
 
@@ -62,7 +85,7 @@ class ExpertPolicy(ExpertLearning):
     def proposals(self, attempt: Attempt, target: Target) -> Sequence[str]:
         key = (attempt.candidate.code, target.kernel)
         if key not in self._proposed:
-            kernels, names = frozenset({target.kernel}), sorted(self._techniques)
+            kernels, names = frozenset({target.kernel}), sorted(self._techniques(attempt.form))
             found = {n: next(self._rewrites(attempt.form, n, kernels), None) for n in names}
             self._proposed[key] = [name for name, rewrite in found.items() if rewrite is not None]
         return self._proposed[key]
@@ -86,31 +109,31 @@ class ExpertPolicy(ExpertLearning):
 
     def _write(self, attempt: Attempt, technique: str, kernels: frozenset[str]) -> Iterator[Attempt]:
         seen = {attempt.candidate.source}
-        for plan, changed, applied in self._rewrites(attempt.form, technique, kernels):
-            source = emit(plan)
+        for form, changed, applied in self._rewrites(attempt.form, technique, kernels):
+            source = form.text if isinstance(form, OwnSource) else emit(form)
             if source not in seen:
                 seen.add(source)
                 origin, parent = f"expert: {WITH.join(applied)}", attempt.candidate.digest
                 candidate = Candidate(source=source, origin=origin, parent=parent)
-                yield Attempt(candidate, plan, changed, applied)
+                yield Attempt(candidate, form, changed, applied)
 
-    def _rewrites(self, plan: Plan, technique: str, kernels: frozenset[str]) -> Iterator[_Rewrite]:
-        """The plans that change one of these kernels, in the technique's order."""
-        for rewritten, applied in self._rewritten(plan, technique):
-            changed = frozenset(k.name for k in plan.kernels if k not in rewritten.kernels)
+    def _rewrites(self, form: Form, technique: str, kernels: frozenset[str]) -> Iterator[_Rewrite]:
+        """The forms that change one of these kernels, in the technique's order."""
+        for rewritten, applied in self._rewritten(form, technique):
+            changed = _changed(form, rewritten)
             if changed & kernels:
                 yield _Rewrite(rewritten, changed, applied)
 
-    def _rewritten(self, plan: Plan, technique: str) -> Iterator[tuple[Plan, tuple[str, ...]]]:
-        """All plans of a technique, and what was applied. In a recipe each technique is applied as it is
+    def _rewritten(self, form: Form, technique: str) -> Iterator[tuple[Form, tuple[str, ...]]]:
+        """All forms of a technique, and what was applied. In a recipe each technique is applied as it is
         best applied where it applies, and passed over where not. First comes what need not be computed
-        or stored at all: a recipe from single operators does not say so. Last come plans without the
+        or stored at all: a recipe from single operators does not say so. Last come forms without the
         last techniques, should those be what fails."""
-        if technique in self._techniques:
-            for found in self._techniques[technique](plan):
+        if technique in self._techniques(form):
+            for found in self._applied(form, technique):
                 yield found, (technique,)
         elif is_recipe(technique):
-            reached: list[tuple[Plan, tuple[str, ...]]] = [(plan, ())]
+            reached: list[tuple[Form, tuple[str, ...]]] = [(form, ())]
             for part in in_turn({*ALWAYS, *parts(technique)}):
                 before, applied = reached[-1]
                 further = next(self._rewritten(before, part), None)
@@ -118,6 +141,14 @@ class ExpertPolicy(ExpertLearning):
                     reached.append((further[0], (*applied, part)))
             own = set(parts(technique))
             yield from (found for found in reached[: -1 - TRUNCATED : -1] if own.intersection(found[1]))
+
+
+def _changed(form: Form, rewritten: Form) -> frozenset[str]:
+    """The kernels of a form that another made from it changes."""
+    if isinstance(form, OwnSource):
+        assert isinstance(rewritten, OwnSource)
+        return form.changed_in(rewritten)
+    return frozenset(k.name for k in form.kernels if k not in rewritten.kernels)
 
 
 class _Written:

@@ -6,7 +6,7 @@ from pathlib import PurePath
 from kernelblaster.judge.sweep import tunables
 from kernelblaster.policies.llm.data import RULE
 from kernelblaster.policies.llm.prompt import render
-from kernelblaster.policies.llm.reference_words import precision
+from kernelblaster.policies.llm.reference_words import precision, rival, rival_of
 from kernelblaster.records import Task, Timing, Workload
 from kernelblaster.tasks.header import declaration
 
@@ -23,6 +23,7 @@ def contract(task: Task) -> str:
     sections = {
         "header": declaration(task.signature, PurePath(task.name).name).strip(),
         "dtype": task.dtype,
+        "rival": rival(task),
         "tf32": precision(task),
         "sizes": sizes(task),
         "same": SAME if _fixed(task.workloads) else "",
@@ -90,7 +91,7 @@ def times(timing: Timing | None, best_us: float | None = None) -> str:
     about = " (modelled)" if timing.modelled else ""
     best = f"; the best so far {best_us:.1f} us" if best_us is not None else ""
     return (
-        f"{timing.candidate_us:.1f} us{about}{best}; PyTorch {timing.baseline_us:.1f} us; floor "
+        f"{timing.candidate_us:.1f} us{about}{best}; {rival_of(timing)} {timing.baseline_us:.1f} us; floor "
         f"{timing.floor_us:.1f} us, at peak rates"
     )
 

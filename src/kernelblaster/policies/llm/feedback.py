@@ -3,6 +3,7 @@
 import re
 
 from kernelblaster.policies.llm.data import one_line
+from kernelblaster.policies.llm.reference_words import rival_of
 from kernelblaster.records import (
     CompileFailed,
     Evaluation,
@@ -21,10 +22,10 @@ LOCATED = re.compile(r"candidate\.cu\((\d+)\): (?:fatal )?error:? ?(.*)")
 
 def feedback(evaluation: Evaluation, source: str) -> str:
     """Why the candidate was not accepted."""
-    return outcome_feedback(evaluation.outcome, source)
+    return outcome_feedback(evaluation.outcome, source, rival_of(evaluation.timing))
 
 
-def outcome_feedback(outcome: Outcome, source: str) -> str:
+def outcome_feedback(outcome: Outcome, source: str, rival: str = "PyTorch") -> str:
     """The same from the outcome alone; without a source, no lines of it are quoted."""
     match outcome:
         case CompileFailed(reason=reason, log=log):
@@ -40,7 +41,7 @@ def outcome_feedback(outcome: Outcome, source: str) -> str:
         case Unsupported(reason=reason):
             said = f"The emulated device cannot run it: {one_line(reason, LETTERS)}. Write it more plainly."
         case _:
-            said = f"It is correct: {outcome.kind}, {outcome.speedup.estimate:.2f}x of PyTorch's speed."
+            said = f"It is correct: {outcome.kind}, {outcome.speedup.estimate:.2f}x of {rival}'s speed."
     return said
 
 

@@ -9,8 +9,7 @@ from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.events import Change, Observed
 from kernelblaster.knowledge.recipes import is_recipe
 from kernelblaster.models.request import Model
-from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.policy import ExpertPolicy
+from kernelblaster.policies.expert.policy import ExpertPolicy, Form
 from kernelblaster.policies.expert.states import extract_states, possible_gain
 from kernelblaster.policies.llm.asker import Asker
 from kernelblaster.policies.llm.digest import kernel_name
@@ -31,6 +30,7 @@ from kernelblaster.policies.llm.state_extractor import states_by_model
 from kernelblaster.policies.llm.state_matcher import match_by_model
 from kernelblaster.policies.llm.surroundings import Surroundings
 from kernelblaster.policies.policy import Attempt, Discrepancy, Gap, Sample, Target
+from kernelblaster.policies.rewrites.own_source import OwnSource
 from kernelblaster.records import Candidate, Evaluation, Profile, State, Task
 from kernelblaster.records.profile import Depth
 
@@ -59,7 +59,7 @@ class _Seen:
 class MixedPolicy:
     """Implements `Policy`. Where the model has no usable answer, the expert takes the role, if it can.
 
-    An attempt's form is a `Plan` as long as only the expert has written it, and `Written` from then on:
+    An attempt's form is the expert's as long as only the expert has changed it, and `Written` from then on:
     techniques are then applied by the model alone."""
 
     depth: Depth = "usual"  # models are told the profiler's advice
@@ -102,7 +102,7 @@ class MixedPolicy:
         model's. Where the model should write them and does not get there, the expert does if it can."""
         self.begin(task)
         if task.kind == "cuda" and ENTRY in task.source:
-            return Attempt(Candidate(source=task.source, origin="task"), Written())
+            return Attempt(Candidate(source=task.source, origin="task"), OwnSource(task.source))
         if not self._cast.llm("initial-writer"):
             try:
                 return self._expert.initial(task)
@@ -124,7 +124,7 @@ class MixedPolicy:
             written = self._lowered(attempt, technique, target)
             if written is not None:
                 yield written
-        if isinstance(attempt.form, Plan):
+        if isinstance(attempt.form, Form):
             yield from self._expert.moves(attempt, technique, target)
 
     def retry(
@@ -180,7 +180,7 @@ class MixedPolicy:
     def proposals(self, attempt: Attempt, target: Target) -> Sequence[str]:
         """What the expert can do, what the knowledge base knows, and what the model adds. Without a model
         to lower it, only what the expert can do."""
-        can = list(self._expert.proposals(attempt, target)) if isinstance(attempt.form, Plan) else []
+        can = list(self._expert.proposals(attempt, target)) if isinstance(attempt.form, Form) else []
         proposed = self._proposed(attempt, target)
         lowered = self._cast.llm("lowerer")
         new = [one for one in proposed.new if lowered or one.technique in can]
@@ -247,6 +247,6 @@ class MixedPolicy:
 
 def _families(attempt: Attempt) -> Mapping[str, str | None]:
     """The kernels of a candidate, each with its family where it is known."""
-    if isinstance(attempt.form, Plan):
+    if isinstance(attempt.form, Form):
         return {kernel.name: kernel.family for kernel in attempt.form.kernels}
     return {name: attempt.form.families.get(name) for name in kernel_names(attempt.candidate.source)}

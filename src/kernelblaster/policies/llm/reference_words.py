@@ -4,7 +4,8 @@ import ast
 import re
 
 from kernelblaster.policies.llm.data import data
-from kernelblaster.records import Task
+from kernelblaster.records import Task, Timing
+from kernelblaster.records.evaluation import ORIGINAL_KERNEL
 
 INPUTS, CONSTRUCTED = "get_inputs", "get_init_inputs"
 CONVOLUTION = re.compile("conv", re.IGNORECASE)
@@ -29,6 +30,15 @@ def computation(task: Task) -> str:
         _title(task),
         "\n".join("\n".join(lines[_first(n) - 1 : n.end_lineno]) for n in _computing(task.source)),
     )
+
+
+def rival(task: Task) -> str:
+    """What a candidate is compared with."""
+    return "PyTorch" if task.kind == "module" else f"the {ORIGINAL_KERNEL}"
+
+
+def rival_of(timing: Timing | None) -> str:
+    return f"the {ORIGINAL_KERNEL}" if timing and timing.baseline == ORIGINAL_KERNEL else "PyTorch"
 
 
 def precision(task: Task) -> str:

@@ -10,7 +10,7 @@ from kernelblaster.policies.llm.asker import Question
 from kernelblaster.policies.llm.data import RULE, data, one_line
 from kernelblaster.policies.llm.facts import compared_at
 from kernelblaster.policies.llm.neutral import neutral
-from kernelblaster.policies.llm.reference_words import reference
+from kernelblaster.policies.llm.reference_words import reference, rival
 from kernelblaster.policies.llm.scene import Scene
 from kernelblaster.policies.llm.structure import Finding, structure
 from kernelblaster.records import Candidate
@@ -62,6 +62,7 @@ def verifier_question(scene: Scene, candidate: Candidate, found: list[Finding]) 
             "reference": reference(scene.task),
             "tested": compared_at(scene.task, modelled=scene.modelled),
             "dtype": scene.task.dtype,
+            "rival": rival(scene.task),
             "source": data("candidate", code),
             "found": "\n".join(f"- {f.kind}: {one_line(f.text)}" for f in found) or "Nothing.",
         },

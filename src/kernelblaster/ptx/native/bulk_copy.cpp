@@ -106,6 +106,8 @@ void into_global(Warp& w, const Inst& i) {
     Copy copy;
     copy.from = shared_bytes(w, from, bytes, false, l);
     copy.to = global_bytes(w, to, bytes, true, l);
+    copy.reads = from.block;
+    copy.reads_at = from.offset;
     copy.bytes = copy.wanted = bytes;
     copy.lane = l;
     copy.bulk = true;

@@ -2,6 +2,8 @@
 
 #include "races.h"
 
+#include <algorithm>
+
 namespace ptx {
 
 Copy* start_copy(Warp& w, const Copy& copy) {
@@ -17,6 +19,10 @@ Copy* start_copy(Warp& w, const Copy& copy) {
     std::fill_n(copy.block->shared_written.begin() + (long)copy.offset, copy.bytes, kUnderWay);
     copy.block->under_way += 1;
   }
+  if (copy.reads) {
+    std::fill_n(copy.reads->shared_written.begin() + (long)copy.reads_at, copy.bytes, kBeingRead);
+    copy.reads->under_way += 1;
+  }
   return started;
 }
 
@@ -25,6 +31,11 @@ void finish_copy(Copy& copy) {
   copy.done = true;
   memcpy(copy.to, copy.from, copy.wanted);
   memset(copy.to + copy.wanted, 0, copy.bytes - copy.wanted);
+  if (copy.reads) {
+    auto flags = copy.reads->shared_written.begin() + (long)copy.reads_at;
+    std::replace(flags, flags + copy.bytes, (uint8_t)kBeingRead, (uint8_t)kByThread);
+    copy.reads->under_way -= 1;
+  }
   if (!copy.block) return;
   copy.block->under_way -= 1;
   std::fill_n(copy.block->shared_written.begin() + (long)copy.offset, copy.bytes, copy.bulk ? kByCopy : kByThread);
@@ -67,13 +78,16 @@ void check_awaited(Warp& w, const Block& block, const Access& a, unsigned size, 
   const uint8_t* flags = block.shared_written.data();
   uint64_t low = kOffset, high = 0;
   each_lane(a.lanes, [&](int l) { low = std::min(low, a.at[l] & kOffset), high = std::max(high, a.at[l] & kOffset); });
-  if (!memchr(flags + low, kUnderWay, high - low + size)) return;
-  uint32_t early = 0;
-  each_lane(a.lanes, [&](int l) { early |= (uint32_t)(memchr(flags + (a.at[l] & kOffset), kUnderWay, size) != nullptr) << l; });
-  if (!early) return;
-  int lane = __builtin_ctz(early);
-  w.note("not-awaited", describe(effect, size, "shared", a.at[lane] & kOffset) +
-         ", where an asynchronous copy is under way: nothing has waited for it", lane);
+  auto note = [&](Written flag, const char* why) {
+    if (!memchr(flags + low, flag, high - low + size)) return;
+    uint32_t early = 0;
+    each_lane(a.lanes, [&](int l) { early |= (uint32_t)(memchr(flags + (a.at[l] & kOffset), flag, size) != nullptr) << l; });
+    if (!early) return;
+    int lane = __builtin_ctz(early);
+    w.note("not-awaited", describe(effect, size, "shared", a.at[lane] & kOffset) + why, lane);
+  };
+  note(kUnderWay, ", where an asynchronous copy is under way: nothing has waited for it");
+  if (effect != Effect::Load) note(kBeingRead, ", which an asynchronous copy is still reading: nothing has waited for it");
 }
 
 }  // namespace ptx

@@ -8,11 +8,13 @@
 namespace ptx {
 
 // Flags of bytes of shared memory (Block::shared_written); 0 is: nothing wrote them.
-enum Written : uint8_t { kByThread = 1, kUnderWay = 2, kByCopy = 3 };
+enum Written : uint8_t { kByThread = 1, kUnderWay = 2, kByCopy = 3, kBeingRead = 4 };   // the last: by a copy
 
 struct Copy {
   Block* block = nullptr;              // whose shared memory is written; null: global memory
   uint64_t offset = 0;                 // there
+  Block* reads = nullptr;              // whose shared memory it reads; null: global memory
+  uint64_t reads_at = 0;               // there
   uint8_t* to = nullptr;
   const uint8_t* from = nullptr;
   uint32_t bytes = 0, wanted = 0;      // of `bytes` those that are read; the rest is zeros

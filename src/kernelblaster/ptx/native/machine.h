@@ -262,7 +262,7 @@ struct Block {
   struct Order* order = nullptr;         // null: races are not checked (races.h)
   uint32_t suspects = 0;                 // lanes whose current access may race
   std::shared_ptr<struct Copies> copies; // asynchronous ones (copies.h); null until there is one
-  int under_way = 0;                     // of those that write to its shared memory
+  int under_way = 0;                     // of those that write to its shared memory, or read it
 };
 
 // What hardware does not promise, drawn for each launch: a kernel that acts on it takes another way each time.

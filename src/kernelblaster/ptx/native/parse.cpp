@@ -34,6 +34,9 @@ class Parser : Declarations {
   std::shared_ptr<Module> module_;
   std::shared_ptr<Function> function_;
   std::vector<std::map<std::string, Name>> scopes_;
+  std::vector<int> scope_numbers_;                                // of the open scopes; the function's own is 0
+  int scopes_begun_ = 0;
+  std::vector<std::pair<size_t, std::vector<int>>> branches_;     // and the scopes that each is in
   std::map<uint64_t, int> immediates_;
   std::map<std::string, int> symbol_slots_;
   std::string type_;                                              // of the instruction that is being read
@@ -109,6 +112,8 @@ class Parser : Declarations {
     module_->functions[function_->name] = function_;
     function_->slots = SpecialCount;
     scopes_.assign(1, {});
+    scope_numbers_.assign(1, 0);
+    branches_.clear();
     immediates_.clear();
     symbol_slots_.clear();
     line_ = 0;
@@ -117,10 +122,11 @@ class Parser : Declarations {
     if (!entry) own_parameters();
     expect("{");
     for (int depth = 1; depth > 0;) {
-      if (accept("{")) { ++depth; scopes_.push_back({}); }
-      else if (accept("}")) { --depth; if (depth) scopes_.pop_back(); }
+      if (accept("{")) { ++depth; scopes_.push_back({}); scope_numbers_.push_back(++scopes_begun_); }
+      else if (accept("}")) { --depth; if (depth) scopes_.pop_back(), scope_numbers_.pop_back(); }
       else body_statement();
     }
+    for (auto& [inst, scopes] : branches_) resolve(*function_->code[inst].parsed, scopes);
     bind_function(*module_, *function_, line());
   }
 
@@ -152,12 +158,22 @@ class Parser : Declarations {
     if (word == ".shared" || word == ".local" || word == ".param") return variable(function_->variables, false);
     if (word[0] == '.') { while (!accept(";")) next(); return; }
     if (peek(1) == ":") {
-      function_->labels[next()] = (int)function_->code.size();
+      function_->labels[label(next(), scope_numbers_.back())] = (int)function_->code.size();
       expect(":");
       return;
     }
     if (accept(";")) return;
     instruction();
+  }
+
+  // Labels are known in the braces that they are in, as registers are.
+  static std::string label(const std::string& name, int scope) { return scope ? name + "@" + std::to_string(scope) : name; }
+
+  void resolve(Parsed& branch, const std::vector<int>& scopes) {
+    if (branch.operands.empty()) return;
+    std::string& name = branch.operands[0].text;
+    for (auto scope = scopes.rbegin(); scope != scopes.rend(); ++scope)
+      if (function_->labels.count(label(name, *scope))) return void(name = label(name, *scope));
   }
 
   void registers() {
@@ -251,6 +267,7 @@ class Parser : Declarations {
       if (peek() != ";") expect(",");
     }
     inst.parsed = parsed;
+    if (parsed->op() == "bra") branches_.push_back({function_->code.size(), scope_numbers_});
     function_->code.push_back(inst);
   }
 

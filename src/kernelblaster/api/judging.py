@@ -1,0 +1,56 @@
+"""One candidate: judged, profiled, or checked without a GPU."""
+
+from kernelblaster.api.subjects import CandidateLike, Inputs, TaskLike, load_candidate, load_task
+from kernelblaster.devices.emulated import DEFAULT_GPU
+from kernelblaster.judge.judge import Checked
+from kernelblaster.opening import DeviceKind, open_judge
+from kernelblaster.records import Evaluation, Profile
+from kernelblaster.records.outcome import Outcome
+
+
+def evaluate(
+    task: TaskLike,
+    candidate: CandidateLike,
+    device: DeviceKind = "auto",
+    gpu: str | None = None,
+    *,
+    inputs: Inputs | None = None,
+    **options: object,
+) -> Evaluation:
+    """Judge one candidate: correct or not, faster or not, by how much.
+
+    `inputs` are examples for a task that is given as a module; options are those of `Options`.
+    """
+    loaded = load_task(task, inputs=inputs)
+    source = load_candidate(candidate, loaded)
+    with open_judge(device, gpu, **options) as judge:
+        return judge.evaluate(loaded, source)
+
+
+def profile(
+    task: TaskLike,
+    candidate: CandidateLike,
+    device: DeviceKind = "auto",
+    gpu: str | None = None,
+    *,
+    inputs: Inputs | None = None,
+) -> Profile | Outcome:
+    """Profile one candidate; one that fails verification gives its outcome instead."""
+    loaded = load_task(task, inputs=inputs)
+    source = load_candidate(candidate, loaded)
+    with open_judge(device, gpu) as judge:
+        return judge.profile(loaded, [source])[0]
+
+
+def emulate(
+    task: TaskLike,
+    candidate: CandidateLike,
+    gpu: str = DEFAULT_GPU,
+    *,
+    inputs: Inputs | None = None,
+) -> Checked:
+    """Check one candidate on the PTX machine: right at a small size, and what it does there."""
+    loaded = load_task(task, inputs=inputs)
+    source = load_candidate(candidate, loaded)
+    with open_judge("emulated", gpu) as judge:
+        return judge.check(loaded, source)

@@ -1,0 +1,128 @@
+"""`optimize`, `resume` and `compile`: from a task to a faster kernel."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernelblaster.api.result import OptimizeResult
+from kernelblaster.api.searching import (
+    Wanted,
+    begun,
+    models_of,
+    named_models,
+    runs_folder,
+    search_of,
+    search_run,
+)
+from kernelblaster.api.subjects import Inputs, TaskLike, load_task
+from kernelblaster.knowledge.address import knowledge_at
+from kernelblaster.opening import DeviceKind
+from kernelblaster.optimize import Progress
+from kernelblaster.records import Task
+from kernelblaster.records.signature import Dtype
+from kernelblaster.store.run import open_run
+from kernelblaster.strategies.search import Search
+from kernelblaster.strategies.taking import Taking
+
+if TYPE_CHECKING:
+    import torch
+
+OnStep = Callable[[Progress], None]
+
+
+class Heard:
+    """Implements `Watch` for a program: only steps are told of."""
+
+    def __init__(self, on_step: OnStep | None) -> None:
+        self._on_step = on_step
+
+    def __call__(self, progress: Progress) -> None:
+        if self._on_step is not None and progress.phase == "stepped":
+            self._on_step(progress)
+
+    def stage(self, stage: str) -> None:
+        pass
+
+    def say(self, text: str) -> None:
+        pass
+
+
+def optimize(
+    task: TaskLike,
+    inputs: Inputs | None = None,
+    *,
+    device: DeviceKind = "auto",
+    gpu: str | None = None,
+    model: str | Taking | None = None,
+    budget: int | Search | None = None,
+    knowledge: str | Path | None = None,
+    runs: str | Path | None = None,
+    dtype: Dtype | None = None,
+    on_step: OnStep | None = None,
+) -> OptimizeResult:
+    """Make a task faster: profile, name the state, apply what paid in it, judge, and remember.
+
+    task: a name of the shipped suites, a file, source text, or a module, which needs example `inputs`.
+    device, gpu: where candidates run; without a GPU they run on the PTX machine, which stands for `gpu`,
+        and times are modelled.
+    model: a language model that takes part, KIND:NAME; none is needed.
+    budget: candidates to judge; or a `Search`, which says more.
+    knowledge: the knowledge base that is read and taught, a file or a URL; the user's own if left out.
+    runs: the folder in which the run is kept; the user's own if left out.
+    on_step: called with a `Progress` after each step.
+
+    The run can be interrupted, and gone on with by `resume`.
+    """
+    loaded = load_task(task, dtype, inputs=inputs)
+    models = named_models(model)
+    wanted = Wanted(
+        task=_named(task, loaded),
+        search=search_of(budget, models),
+        knowledge=knowledge_at(knowledge),
+        device=device,
+        gpu=gpu,
+        dtype=loaded.dtype,
+        models=models,
+    )
+    with begun(loaded, wanted, runs_folder(runs)) as run:
+        search_run(run, models, wanted.knowledge, Heard(on_step))
+    return OptimizeResult(run.folder, _instance(task))
+
+
+def resume(
+    run: str | Path,
+    *,
+    runs: str | Path | None = None,
+    knowledge: str | None = None,
+    usd: float | None = None,
+    tokens: int | None = None,
+    on_step: OnStep | None = None,
+) -> OptimizeResult:
+    """Go on with a run exactly where it was. It is named by its name, the beginning of it, its folder, or
+    `last`. `knowledge` is its own again, where that has a password; `usd` and `tokens` are another budget
+    for models."""
+    with open_run(runs_folder(runs), run, writing=True) as opened:
+        models = models_of(opened, usd, tokens)
+        search_run(opened, models, knowledge, Heard(on_step))
+    return OptimizeResult(opened.folder)
+
+
+def load_run(run: str | Path = "last", *, runs: str | Path | None = None) -> OptimizeResult:
+    """What a run came to, or has come to so far."""
+    with open_run(runs_folder(runs), run) as opened:
+        return OptimizeResult(opened.folder)
+
+
+def compile(module: "torch.nn.Module", inputs: Inputs, **options: Any) -> "torch.nn.Module":
+    """An optimized module in the place of this one: `optimize`, with its options, and then `module()`."""
+    return optimize(module, inputs, **options).module()
+
+
+def _named(task: TaskLike, loaded: Task) -> str:
+    return str(task) if isinstance(task, str | Path) and "\n" not in str(task) else loaded.name
+
+
+def _instance(task: TaskLike) -> "torch.nn.Module | None":
+    import torch
+
+    return task if isinstance(task, torch.nn.Module) else None

@@ -1,0 +1,197 @@
+"""What a run came to, for those who go on with it: the verdict, the source, files to export, a module."""
+
+import importlib.util
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.export.run import Format, export_run
+from kernelblaster.quantities import speedup_text, time_text
+from kernelblaster.records import Candidate, Step
+from kernelblaster.records.evaluation import Timing
+from kernelblaster.records.outcome import CORRECT, Speedup
+from kernelblaster.settings import settings
+from kernelblaster.store.files import write_whole
+from kernelblaster.store.history import History
+from kernelblaster.store.run import Run
+
+if TYPE_CHECKING:
+    import torch
+
+SUFFIXES: dict[str, Format] = {".cu": "cu", ".py": "module"}
+MODULE_FILE = "optimized.py"
+
+
+class OptimizeResult:
+    """A run with a correct candidate, read from its folder: of a run that ended, its best; of one that did
+    not, the best so far. Times are in microseconds; `modelled` says that none of them was measured.
+
+    `original` is the module that was optimized, where one was given: `module()` has its parameters.
+    """
+
+    def __init__(self, run: Path, original: "torch.nn.Module | None" = None) -> None:
+        self.run = run
+        self._original = original
+        with Run(run, writing=False) as opened:
+            self._history = History(opened)
+        self._candidate, self.evaluation = self._history.best_candidate()
+
+    # What was found
+
+    @property
+    def task(self) -> str:
+        return self._history.task
+
+    @property
+    def device(self) -> str:
+        return self.evaluation.device
+
+    @property
+    def candidate(self) -> Candidate:
+        return self._candidate
+
+    @property
+    def source(self) -> str:
+        """The CUDA source of the best candidate."""
+        return self._candidate.source
+
+    @property
+    def verdict(self) -> str:
+        """`Accepted`: faster. `Inconclusive`: neither faster nor slower beyond what can be told. `Slower`."""
+        return self.evaluation.outcome.kind
+
+    @property
+    def speedup(self) -> float:
+        """Over the baseline, eager PyTorch; see `modelled`, and `interval` for how sure it is."""
+        return self._speedup.estimate
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return self._speedup.low, self._speedup.high
+
+    @property
+    def modelled(self) -> bool:
+        """Whether times come from the GPU model and not from a clock."""
+        return self.timing.modelled
+
+    @property
+    def timing(self) -> Timing:
+        assert self.evaluation.timing is not None
+        return self.evaluation.timing
+
+    @property
+    def gain(self) -> float | None:
+        """Over the first correct candidate of the run."""
+        first = self._history.first
+        return self.speedup / first.speedup if first and first.speedup else None
+
+    # How
+
+    @property
+    def finished(self) -> bool:
+        """Whether the search came to its end; where a budget for models was spent, it did not."""
+        return self._history.finished
+
+    @property
+    def applied(self) -> tuple[str, ...]:
+        """The techniques that led to the best candidate."""
+        return self._history.applied
+
+    @cached_property
+    def trajectory(self) -> list[Step]:
+        """Every step that was tried, in the order in which they were judged."""
+        return [Step.model_validate(step) for step in self._history.steps]
+
+    @property
+    def learned(self) -> dict[str, Any] | None:
+        """What the knowledge base learned from this run; None until it has ended."""
+        return self._history.learned
+
+    # To go on with
+
+    def export(self, path: str | Path | None = None, format: Format | None = None) -> str:
+        """The text of a file that needs nothing of KernelBlaster, written to `path` where one is given.
+
+        `cu`: the CUDA source. `module`: a Python file with a torch module that falls back on the original
+        where the kernel is not for its inputs. `kernelbench`: a Python file with `ModelNew`. If left out,
+        the path's suffix decides, and without one it is `cu`.
+        """
+        suffix = Path(path).suffix if path is not None else ""
+        with Run(self.run, writing=False) as opened:
+            text = export_run(opened, format or SUFFIXES.get(suffix, "cu"))
+        if path is not None:
+            write_whole(Path(path).absolute(), text, mode=0o666)
+        return text
+
+    def report(self, path: str | Path = "report.html") -> Path:
+        """Write the page of the run: one HTML file that needs no network."""
+        from kernelblaster.report.writing import read, write
+
+        contents = read([str(self.run)], self.run.parent, settings().data / "benches")
+        return write(contents, Path(path), set())[0]
+
+    def module(self) -> "torch.nn.Module":
+        """The optimized module, ready to use. Where its kernel cannot run (there is no GPU, or the inputs
+        are not what it was verified on) the original runs in its place, and a warning says why."""
+        loaded = self._loaded()
+        arguments = loaded.get_init_inputs()
+        named = isinstance(arguments, dict)
+        made = loaded.OptimizedModel(**arguments) if named else loaded.OptimizedModel(*arguments)
+        return made if self._original is None else _like(made, self._original)
+
+    def _loaded(self) -> Any:
+        path = self.run / MODULE_FILE
+        self.export(path, "module")
+        spec = importlib.util.spec_from_file_location(f"kernelblaster_{self.run.name}", path)
+        assert spec is not None and spec.loader is not None
+        loaded = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(loaded)
+        return loaded
+
+    # Showing
+
+    def __repr__(self) -> str:
+        speedup = speedup_text(self.speedup, self.modelled, 3)
+        return f"<{self.task} on {self.device}: {self.verdict}, {speedup}; run {self.run.name}>"
+
+    def _repr_html_(self) -> str:
+        low, high = self.interval
+        between = f"between {low:.3f} and {high:.3f}"
+        sure = f"{between}, by the model's own error" if self.modelled else between
+        timing = self.timing
+        rows = {
+            "verdict": f"{self.verdict}: {speedup_text(self.speedup, self.modelled, 3)}, {sure}",
+            "time": f"{time_text(timing.candidate_us, self.modelled)}; {timing.baseline} "
+            f"{time_text(timing.baseline_us, self.modelled)}; floor {timing.floor_us:.1f} us",
+            "device": self.device,
+            "applied": ", ".join(self.applied) or "nothing: the first candidate is the best",
+            "run": str(self.run),
+        }
+        lines = "".join(
+            f"<tr><th style='text-align:left'>{name}</th><td style='text-align:left'>{escape(text)}</td></tr>"
+            for name, text in rows.items()
+        )
+        return (
+            f"<b>{escape(self.task)}</b><table>{lines}</table>"
+            f"<details><summary>source</summary><pre>{escape(self.source)}</pre></details>"
+        )
+
+    @property
+    def _speedup(self) -> Speedup:
+        outcome = self.evaluation.outcome
+        assert isinstance(outcome, CORRECT)
+        return outcome.speedup
+
+
+def _like(made: "torch.nn.Module", original: "torch.nn.Module") -> "torch.nn.Module":
+    """With the parameters, the mode and the place of the module that was given."""
+    try:
+        made.load_state_dict(original.state_dict())
+    except RuntimeError as error:
+        raise KernelBlasterError(f"the parameters of the given module do not fit: {error}") from error
+    first = next(original.parameters(), None)
+    if first is not None:
+        made.to(device=first.device, dtype=first.dtype)
+    return made.train(original.training)

@@ -1,0 +1,184 @@
+"""A run from its beginning to its results: what `optimize` does, whoever calls it.
+
+Nothing here prints. A `Watch` hears of progress; errors that can be acted on are raised.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from kernelblaster import opening
+from kernelblaster.errors import DeviceLost, KernelBlasterError, KnowledgeError, NoDevice, StoreError
+from kernelblaster.judge.judge import Judge
+from kernelblaster.knowledge.address import lacks_password, opened, shown
+from kernelblaster.knowledge.knowledge_base import KnowledgeBase
+from kernelblaster.knowledge.seed import plant
+from kernelblaster.models.choice import Choice
+from kernelblaster.optimize import Optimized, Progress, expert_for
+from kernelblaster.optimize import optimize as search_for
+from kernelblaster.records import Task
+from kernelblaster.settings import settings
+from kernelblaster.store.files import write_whole
+from kernelblaster.store.results import leave_results
+from kernelblaster.store.run import Run, create_run, discard_unbegun
+from kernelblaster.store.subject import keep_task, task_of
+from kernelblaster.strategies.frozen_knowledge import FrozenKnowledge
+from kernelblaster.strategies.search import Search
+from kernelblaster.strategies.strategy import Arrange
+from kernelblaster.strategies.taking import (
+    Taking,
+    absolute_name,
+    arranged,
+    check_models,
+    retries_with,
+    taking,
+    taking_of,
+)
+
+NO_PASSWORD = "A run does not keep a password: give --kb URL again, or PGPASSWORD, or a line in ~/.pgpass."
+RESTARTS = 1  # of a device that was lost, in one call
+
+
+class Watch(Protocol):
+    """Told of progress by the search, of stages by the judge, and of what a person should know."""
+
+    def __call__(self, progress: Progress) -> None: ...
+
+    def stage(self, stage: str) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a run is to do. `task` is how it was named, `knowledge` a file or a URL (see `knowledge_at`);
+    `models` take part where there are any."""
+
+    task: str
+    search: Search
+    knowledge: str
+    device: opening.DeviceKind = "auto"
+    gpu: str | None = None
+    dtype: str | None = None
+    models: Taking | None = None
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The run's first event; it has no password in it."""
+        told: dict[str, Any] = {"task": self.task, "dtype": self.dtype}
+        told |= {"device": self.device, "gpu": self.gpu}
+        told |= {"kb": shown(self.knowledge), "search": self.search.model_dump()}
+        return told | ({"models": self.models.model_dump(mode="json")} if self.models else {})
+
+
+def runs_folder(given: str | Path | None) -> Path:
+    return Path(given) if given else settings().data / "runs"
+
+
+def named_models(model: str | Taking | None) -> Taking | None:
+    """The model that takes part in all roles, from its name KIND:NAME."""
+    if isinstance(model, str):
+        return taking(Choice(model=absolute_name(model)), (), "maic-rl")
+    return model
+
+
+def search_of(budget: int | Search | None, models: Taking | None) -> Search:
+    """The usual search with so many candidates to judge."""
+    if isinstance(budget, Search):
+        return budget
+    usual = Search(retries=retries_with(models))
+    return usual if budget is None else Search(retries=usual.retries, evaluations=budget)
+
+
+@contextmanager
+def begun(task: Task, wanted: Wanted, runs: Path) -> Iterator[Run]:
+    """A new run. One in which nothing was judged in the end is removed again: there is nothing to go on
+    with."""
+    if wanted.models is not None:
+        check_models(wanted.models)
+    if wanted.gpu is not None:
+        opening.kind_here(wanted.device, wanted.gpu)  # a name that nobody knows is told before
+    with create_run(runs, **wanted.about) as run:
+        try:
+            keep_task(run, task)
+            yield run
+            discard_unbegun(run)
+        except KernelBlasterError as error:
+            if not discard_unbegun(run):
+                raise
+            cause = error.__cause__  # without "go on"
+            raise cause if isinstance(cause, KernelBlasterError) else error from None
+
+
+def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> Taking | None:
+    """The models that take part in a run that was begun before, with another budget where one is given."""
+    if not run.events:
+        raise StoreError(f"{run.folder}: was stopped before it began; remove it, and start again.")
+    models = taking_of(run.events[0].data)
+    if models is not None:
+        check_models(models)
+    return models and models.allowing(usd, tokens)
+
+
+def search_run(run: Run, models: Taking | None, knowledge: str | None, watch: Watch) -> Optimized:
+    """Search, or go on searching, and leave the results in the run's folder. `knowledge` is the run's own,
+    with the password that is not recorded. A device that is lost is started once more, and the run goes
+    on where it was."""
+    where = opened(run.events[0].data["kb"], knowledge)
+    for _ in range(RESTARTS):
+        try:
+            return _search_once(run, models, where, watch)
+        except DeviceLost as error:
+            watch.say(f"the device was lost ({error}); it is started again")
+    try:
+        return _search_once(run, models, where, watch)
+    except DeviceLost as error:
+        raise DeviceLost(f"the device was lost again after a restart: {error}") from error
+
+
+def _search_once(run: Run, models: Taking | None, where: str, watch: Watch) -> Optimized:
+    about = run.events[0].data
+    search = Search.model_validate(about["search"])
+    with (
+        _knowledge(run, models, where) as knowledge,
+        opening.open_searching(about["device"], about["gpu"], progress=watch.stage) as judge,
+        _arranged(run, models, judge, watch.say) as arrange,
+    ):
+        _check_device(run, judge.device.name)
+        found = search_for(task_of(run), judge, knowledge, run, search, tell=watch, arrange=arrange)
+        if found.stopped is None:
+            leave_results(run, found.candidate, found.applied, knowledge)
+        else:
+            write_whole(run.folder / "best.cu", found.candidate.source)
+    return found
+
+
+def _knowledge(run: Run, models: Taking | None, where: str) -> KnowledgeBase:
+    """The run's knowledge base; an empty one of its own where the strategy has no memory."""
+    if models is not None and not models.remembers:
+        return FrozenKnowledge(run.folder / "no-memory.db")
+    try:
+        knowledge = KnowledgeBase(where)
+    except KnowledgeError as error:
+        recorded = run.events[0].data["kb"]
+        if lacks_password(recorded) and where == opened(recorded):
+            raise KnowledgeError(f"{error} {NO_PASSWORD}") from error
+        raise
+    plant(knowledge)
+    return knowledge
+
+
+def _arranged(
+    run: Run, models: Taking | None, judge: Judge, say: Callable[[str], None]
+) -> AbstractContextManager[Arrange | None]:
+    """The strategy with the models that take part in it; None: the usual one, without any."""
+    return nullcontext() if models is None else arranged(models, run.folder, expert_for(judge), say)
+
+
+def _check_device(run: Run, name: str) -> None:
+    """What different devices measure has no place in one run."""
+    first = run.once("device", "begun", lambda: {"name": name})["name"]
+    if first != name:
+        raise NoDevice(f"the run was begun on {first}; this is {name}, and the two cannot be compared.")

@@ -1,0 +1,93 @@
+"""What people hand in, as tasks and candidates: names, paths, modules, source text."""
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
+
+from kernelblaster import cache
+from kernelblaster.errors import BadTask, KernelBlasterError
+from kernelblaster.records import Candidate, Task
+from kernelblaster.records.signature import Dtype
+from kernelblaster.strict_json import Unreadable, read_bounded
+from kernelblaster.tasks import catalog
+
+if TYPE_CHECKING:
+    import torch
+
+LARGEST_BYTES = 4 << 20  # of a candidate
+LAUNCH = "launch_gpu_implementation"
+
+TaskLike = Union[str, Path, Task, "torch.nn.Module", type]
+"""A name of the shipped suites, a file, source text, a module (an instance, or a class) or a task."""
+Inputs = Sequence[Any] | Mapping[str, Any]
+"""Example inputs of a module: a list, or a dict by name."""
+CandidateLike = str | Path | Candidate
+"""A `.cu` file, its text, or a candidate."""
+
+
+def load_task(
+    task: TaskLike,
+    dtype: Dtype | None = None,
+    *,
+    inputs: Inputs | None = None,
+    name: str | None = None,
+) -> Task:
+    """The one task that this stands for, with its signature and workloads derived.
+
+    A module needs example `inputs`, which also give its types; files and names have inputs of their own,
+    and are cast to `dtype` where one is given. `name` is what a module or a text is called.
+    """
+    if isinstance(task, str | Path | Task):
+        if inputs is not None:
+            raise BadTask("example inputs go with a module; a task in a file has its own get_inputs().")
+        if isinstance(task, Task):
+            return task
+        cast: dict[str, Any] = {} if dtype is None else {"dtype": dtype}
+        if isinstance(task, str) and "\n" in task:
+            return _from_text(task, cast, name)
+        return catalog.load_task(str(task), **cast)
+    if inputs is None:
+        raise BadTask("a module needs example inputs: optimize(module, inputs=[torch.randn(64, 1024)]).")
+    if dtype is not None:
+        raise BadTask("the types of a module come from its example inputs; leave dtype out.")
+    from kernelblaster.tasks.given import task_from_module
+
+    return task_from_module(task, inputs, name=name)
+
+
+def load_candidate(candidate: CandidateLike, task: Task | None = None) -> Candidate:
+    """The candidate in a file, or in a text; an error that says what is wrong with it. Given a CUDA-source
+    `task`, it may have the launch function of the task's own file."""
+    if isinstance(candidate, Candidate):
+        return candidate
+    if isinstance(candidate, str) and "\n" in candidate:
+        return _checked(Candidate(source=candidate, origin="text"), "the text", task)
+    path = Path(candidate)
+    try:
+        source = read_bounded(path, LARGEST_BYTES).decode()
+    except FileNotFoundError as error:
+        raise KernelBlasterError(f"{path}: there is no such file.") from error
+    except Unreadable as error:
+        raise KernelBlasterError(f"{path}: {error}.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise KernelBlasterError(f"{path}: cannot be read: {error}") from error
+    return _checked(Candidate(source=source, origin=str(path)), str(path), task)
+
+
+def _checked(candidate: Candidate, where: str, task: Task | None) -> Candidate:
+    if task is not None and task.kind == "cuda":
+        from kernelblaster.tasks.cuda_prepare import fitted
+
+        candidate = fitted(candidate, task)
+    if LAUNCH not in candidate.source:
+        raise KernelBlasterError(
+            f"{where}: does not define {LAUNCH}; `kernelblaster tasks show TASK --header` prints the "
+            "declaration that a candidate must match."
+        )
+    return candidate
+
+
+def _from_text(text: str, cast: dict[str, Any], name: str | None) -> Task:
+    path = cache.kept_text("given", text, ".cu" if "__global__" in text else ".py")
+    return catalog.load_file(name or f"text-{sha256(text.encode()).hexdigest()[:8]}", path, **cast)

@@ -1,0 +1,78 @@
+"""The grid and the block of a launch: which numbers in the source decide them."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from kernelblaster.tasks.cuda_source import (
+    CudaSource,
+    Edit,
+    Launch,
+    bare,
+    declared_name,
+    dimensions,
+    text,
+    walk,
+)
+
+WHOLE = re.compile(r"\d+")
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A whole number in the source: where it stands, and the name that it is given there. `shared` says
+    that kernels may use the name too."""
+
+    value: int
+    node: Node
+    name: str | None = None
+    shared: bool = False
+
+
+def constants(source: CudaSource) -> list[Constant]:
+    """`#define NAME 16`, and `constexpr int NAME = 16` and its like outside of functions."""
+    found = []
+    for node in walk(source.root, "preproc_def"):
+        value = node.child_by_field_name("value")
+        if value is not None and WHOLE.fullmatch(text(value).strip()):
+            name = text(node.child_by_field_name("name"))
+            found.append(Constant(int(text(value)), value, name, shared=True))
+    bodies = [(f.body.start_byte, f.body.end_byte) for f in source.functions]
+    for constant in _initialized(source.root):
+        at = constant.node.start_byte
+        if not any(begin <= at < end for begin, end in bodies):
+            found.append(Constant(constant.value, constant.node, constant.name, shared=True))
+    return found
+
+
+def block_of(source: CudaSource, launch: Launch) -> list[Constant] | None:
+    """The constants of the block's dimensions; None where one is no constant."""
+    found = [_resolved(source, launch, part) for part in dimensions(launch, launch.block)]
+    return None if None in found else [constant for constant in found if constant is not None]
+
+
+def numbers(root: Node, changes: dict[int, int]) -> Iterator[Edit]:
+    """The edits that replace whole numbers below a node by others."""
+    for node in walk(root, "number_literal"):
+        if WHOLE.fullmatch(text(node)) and int(text(node)) in changes:
+            yield node.start_byte, node.end_byte, str(changes[int(text(node))])
+
+
+def _resolved(source: CudaSource, launch: Launch, node: Node) -> Constant | None:
+    node = bare(node)
+    if node.type == "number_literal" and WHOLE.fullmatch(text(node)):
+        return Constant(int(text(node)), node)
+    for constant in (*_initialized(launch.caller.body), *constants(source)):
+        if constant.name == text(node):
+            return constant
+    return None
+
+
+def _initialized(root: Node) -> Iterator[Constant]:
+    """Variables that are initialized to a whole number."""
+    for node in walk(root, "init_declarator"):
+        value = node.child_by_field_name("value")
+        if value is not None and WHOLE.fullmatch(text(value)):
+            yield Constant(int(text(value)), value, declared_name(node.child_by_field_name("declarator")))

@@ -1,0 +1,68 @@
+"""Block shape: another number of threads in a block, or another arrangement of them.
+
+Where the number has a name, its definition changes; where it is written out, so do its other places in
+the launch function and the kernel, with what follows from it (255 of 256, and half of it)."""
+
+import re
+from collections.abc import Iterator
+
+from kernelblaster.policies.rewrites.elementwise import elementwise
+from kernelblaster.policies.rewrites.launch_shape import Constant, block_of, numbers
+from kernelblaster.policies.rewrites.own_source import OwnSource
+from kernelblaster.tasks.cuda_source import Edit, Function, Launch, dimensions, replaced, text, walk
+
+THREADS = (128, 512, 256, 64, 1024, 32)
+FEW = (64, 32, 128, 512)  # where each thread has a whole loop to itself: more blocks, on more multiprocessors
+SHAPES = ((32, 8), (32, 4), (32, 16), (64, 4), (16, 16), (128, 2), (32, 32), (8, 32))
+BOUNDS = re.compile(rb"__launch_bounds__\s*\(\s*(\d+)")
+
+
+def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
+    launches = source.tree.launches_of(kernel.name)
+    if len(launches) != 1:
+        return
+    block = block_of(source.tree, launches[0])
+    if block is None:
+        return
+    if len(block) == 1:
+        alone = elementwise(source, kernel)
+        looping = alone is not None and any(any(walk(node, "for_statement")) for node in alone.nodes)
+        for threads in FEW if looping else THREADS:
+            if threads != block[0].value:
+                yield source.edited(_sized(source, kernel, launches[0], block[0], threads))
+    elif len(block) == 2 and not any(constant.shared for constant in block):
+        for shape in SHAPES:
+            if shape != (block[0].value, block[1].value):
+                yield source.edited(_arranged(launches[0], block, shape))
+
+
+def _sized(source: OwnSource, kernel: Function, launch: Launch, block: Constant, threads: int) -> list[Edit]:
+    edits: dict[int, Edit] = {block.node.start_byte: replaced(block.node, str(threads))}
+    old = block.value
+    changes = {old: threads, old - 1: threads - 1}
+    if block.name is None:
+        for edit in numbers(launch.caller.body, changes):
+            edits[edit[0]] = edit
+    if not block.shared:
+        inner = {int(text(n)) for n in walk(kernel.body, "number_literal") if text(n).isdigit()}
+        if old in inner:
+            changes |= {old // 2: threads // 2}
+        for edit in numbers(kernel.body, changes if old in inner else {}):
+            edits[edit[0]] = edit
+    header = source.tree.bytes[kernel.node.start_byte : kernel.body.start_byte]
+    found = BOUNDS.search(header)
+    if found is not None and int(found[1]) == old:
+        at = kernel.node.start_byte + found.start(1)
+        edits[at] = (at, at + len(found[1]), str(threads))
+    return list(edits.values())
+
+
+def _arranged(launch: Launch, block: list[Constant], shape: tuple[int, ...]) -> list[Edit]:
+    edits: dict[int, Edit] = {}
+    grid = dimensions(launch, launch.grid)
+    for axis, (constant, new) in enumerate(zip(block, shape, strict=True)):
+        edits[constant.node.start_byte] = replaced(constant.node, str(new))
+        if axis < len(grid):
+            for edit in numbers(grid[axis], {constant.value: new, constant.value - 1: new - 1}):
+                edits[edit[0]] = edit
+    return list(edits.values())

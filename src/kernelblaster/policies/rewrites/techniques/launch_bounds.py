@@ -1,0 +1,21 @@
+"""Launch bounds: the compiler is told the number of threads in a block, and how many blocks should fit."""
+
+from collections.abc import Iterator
+from math import prod
+
+from kernelblaster.policies.rewrites.launch_shape import block_of
+from kernelblaster.policies.rewrites.own_source import OwnSource
+from kernelblaster.tasks.cuda_source import Function, inserted
+
+RESIDENT = 1536  # threads of a multiprocessor that the second bound asks for
+
+
+def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
+    header = source.tree.bytes[kernel.node.start_byte : kernel.body.start_byte]
+    declarator = kernel.node.child_by_field_name("declarator")
+    blocks = [block_of(source.tree, launch) for launch in source.tree.launches_of(kernel.name)]
+    if b"__launch_bounds__" in header or declarator is None or not blocks or None in blocks:
+        return
+    threads = max(prod(constant.value for constant in block) for block in blocks if block)
+    for bound in (f"{threads}", f"{threads}, {max(1, RESIDENT // threads)}"):
+        yield source.edited([inserted(declarator.start_byte, f"__launch_bounds__({bound}) ")])

@@ -1,0 +1,42 @@
+"""Loop exchange: x and y of threads and blocks swap their roles, in the kernel and at its launch, so that
+the other index runs across the lanes of a warp."""
+
+import re
+from collections.abc import Iterator
+
+from tree_sitter import Node
+
+from kernelblaster.policies.rewrites.own_source import OwnSource
+from kernelblaster.tasks.cuda_source import Edit, Function, bare, dimensions, replaced, text, walk
+
+INDICES = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
+OTHER = {"x": "y", "y": "x"}
+
+
+def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
+    edits: list[Edit] = []
+    for launch in source.tree.launches_of(kernel.name):
+        for shape in (dimensions(launch, launch.grid), dimensions(launch, launch.block)):
+            if len(shape) < 2:
+                return
+            edits += _swapped(shape[0], shape[1], text(bare(launch.block)))
+    swapped = list(_fields(kernel, INDICES))
+    if edits and swapped:
+        yield source.edited([*edits, *swapped])
+
+
+def _swapped(first: Node, second: Node, block: str) -> Iterator[Edit]:
+    """Two dimensions in each other's place; `block.x` in them means the other one."""
+    for node, other in ((first, second), (second, first)):
+        yield replaced(node, re.sub(rf"\b({re.escape(block)})\.([xy])\b", _other, text(other)))
+
+
+def _other(found: re.Match[str]) -> str:
+    return f"{found[1]}.{OTHER[found[2]]}"
+
+
+def _fields(kernel: Function, owners: set[str]) -> Iterator[Edit]:
+    for node in walk(kernel.body, "field_expression"):
+        owner, name = node.child_by_field_name("argument"), node.child_by_field_name("field")
+        if name is not None and text(owner) in owners and text(name) in OTHER:
+            yield replaced(name, OTHER[text(name)])

@@ -1,0 +1,35 @@
+"""Unrolling: innermost loops do several turns at a time, so that their loads are under way together."""
+
+from collections.abc import Iterator
+
+from tree_sitter import Node
+
+from kernelblaster.policies.rewrites.own_source import OwnSource
+from kernelblaster.tasks.cuda_source import Function, inserted, text, walk
+
+TIMES = (4, 8, 2, 16)
+
+
+def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
+    loops = [node for node in walk(kernel.body, "for_statement") if _is_plain(source, node)]
+    for times in TIMES:
+        if loops:
+            yield source.edited([_pragma(source, loop, times) for loop in loops])
+    if len(loops) > 1:
+        for loop in loops:
+            yield source.edited([_pragma(source, loop, TIMES[0])])
+
+
+def _is_plain(source: OwnSource, loop: Node) -> bool:
+    """Innermost, and not told how to be unrolled."""
+    inner = [node for node in walk(loop, "for_statement", "while_statement") if node.id != loop.id]
+    before = source.tree.bytes[: loop.start_byte].rstrip().rpartition(b"\n")[2]
+    return not inner and b"#pragma" not in before and "__syncthreads" not in text(loop)
+
+
+def _pragma(source: OwnSource, loop: Node, times: int) -> tuple[int, int, str]:
+    """On a line of its own, even where the loop is not."""
+    line = source.tree.bytes[: loop.start_byte].rpartition(b"\n")[2]
+    blank = line.strip() == b""
+    indent = line.decode() if blank else ""
+    return inserted(loop.start_byte, f"{'' if blank else chr(10)}#pragma unroll {times}\n{indent}")

@@ -1,0 +1,44 @@
+"""What a kernel does with the memory behind a pointer: where it reads, and whether it may write."""
+
+from collections.abc import Iterator
+
+from tree_sitter import Node
+
+from kernelblaster.policies.rewrites.elementwise import subscripts
+from kernelblaster.tasks.cuda_source import Function, operator, text, walk
+
+
+def is_written(kernel: Function, pointer: str) -> bool:
+    """Whether anything but reading an element is done with a pointer."""
+    read = {node.id for node in reads(kernel, pointer)}
+    for name in walk(kernel.body, "identifier"):
+        above = name.parent
+        if text(name) == pointer and (above is None or above.id not in read):
+            return True
+    return False
+
+
+def reads(kernel: Function, pointer: str) -> Iterator[Node]:
+    """The accesses `p[...]` of which only the value is used."""
+    for access in subscripts(kernel.body, pointer):
+        above = access.parent
+        if above is None or above.type in ("pointer_expression", "update_expression", "field_expression"):
+            continue
+        left = above.child_by_field_name("left")
+        if above.type == "assignment_expression" and left is not None and left.id == access.id:
+            continue
+        yield access
+
+
+def stores(kernel: Function, pointer: str) -> Iterator[tuple[Node, Node, Node]]:
+    """(statement, access, value) of every `p[...] = value;`."""
+    for access in subscripts(kernel.body, pointer):
+        above = access.parent
+        if above is None or above.type != "assignment_expression" or operator(above) != "=":
+            continue
+        left, value = above.child_by_field_name("left"), above.child_by_field_name("right")
+        statement = above.parent
+        if left is None or left.id != access.id or value is None or statement is None:
+            continue
+        if statement.type == "expression_statement":
+            yield statement, access, value

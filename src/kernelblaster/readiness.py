@@ -1,0 +1,70 @@
+"""Which verbs will work on a task, and why not: found by trying what each begins with, without a device."""
+
+from collections.abc import Callable
+
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.export.module_facts import module_facts
+from kernelblaster.export.python_file import check_names
+from kernelblaster.judge.eager_trace import trace
+from kernelblaster.judge.emulate import small_workload
+from kernelblaster.plain_text import one_line
+from kernelblaster.policies.expert.policy import ExpertPolicy
+from kernelblaster.records import Fitness, Task
+from kernelblaster.records.record import Record
+
+
+class Readiness(Record):
+    """Of one verb, as it is typed. `why` says what stands in its way; None: it will work."""
+
+    verb: str
+    why: str | None = None
+
+    @property
+    def works(self) -> bool:
+        return self.why is None
+
+
+def readiness_of(task: Task, fitness: Fitness) -> tuple[Readiness, ...]:
+    """An unfit task is refused by every verb that judges. Takes a second or two."""
+    unfit = None if fitness.fit else f"unfit to be scored: {fitness.problems[0]}"
+    expert = unfit or _problem(lambda: ExpertPolicy().initial(task))
+    emulated = unfit or _problem(lambda: _emulated(task))
+    verbs = {
+        "evaluate": unfit,
+        "evaluate --device emulated": emulated,
+        "optimize": expert,
+        "optimize --device emulated": expert or emulated,
+        "optimize --model": unfit,
+        "bench": expert,
+        "export --format cu": unfit,
+        "export --format kernelbench": unfit or _problem(lambda: _as_python(task, module=False)),
+        "export --format module": unfit or _problem(lambda: _as_python(task, module=True)),
+    }
+    return tuple(Readiness(verb=verb, why=why) for verb, why in verbs.items())
+
+
+def _problem(attempt: Callable[[], object]) -> str | None:
+    """The words of what goes wrong, in one line."""
+    try:
+        attempt()
+    except KernelBlasterError as error:
+        return one_line(str(error))
+    except Exception as error:  # of the module or of torch.export: the verb would end with it too
+        return one_line(f"{type(error).__name__}: {error}")[:300]
+    return None
+
+
+def _emulated(task: Task) -> None:
+    small_workload(task)
+    if task.kind == "module":
+        trace(task, task.primary)
+
+
+def _as_python(task: Task, *, module: bool) -> None:
+    if task.kind != "module":
+        raise KernelBlasterError("a CUDA source has no module to stand in for.")
+    check_names(task)
+    if module_facts(task).keeps_statistics and module:
+        raise KernelBlasterError(
+            "the module keeps statistics of its inputs in training mode; end its __init__ with self.eval()."
+        )

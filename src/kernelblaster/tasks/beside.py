@@ -1,0 +1,144 @@
+"""Modules beside a task's file, taken into its text: the task is then whole wherever it is run again."""
+
+import ast
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from kernelblaster.tasks.literals import BESIDE_MARK
+
+MOST_FILES = 200
+LOADER = '''
+import importlib.abc
+import importlib.util
+import sys
+
+
+class _Beside(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the modules that lay beside the file."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in _BESIDE:
+            return None
+        return importlib.util.spec_from_loader(name, self, is_package=_BESIDE[name][0])
+
+    def exec_module(self, module):
+        exec(compile(_BESIDE[module.__name__][1], f"<{module.__name__}>", "exec"), module.__dict__)
+
+
+for _name in _BESIDE:
+    sys.modules.pop(_name, None)
+sys.meta_path.insert(0, _Beside())
+'''
+
+
+def with_beside(source: str, path: Path) -> str:
+    """The source with the local modules that it imports, and those that they import, before it. A file that
+    imports none is returned as it is."""
+    folder = path.resolve().parent
+    package = _package_of(folder)
+    found = _Found(folder, package)
+    relative = found.follow(ast.parse(source), package)
+    if not found.texts:
+        return source
+    return _embedded(found.texts, source, package if relative else "")
+
+
+def with_package(source: str, folder: Path) -> str:
+    """As `with_beside`, for a source that is not in a file: modules are found from `folder` on."""
+    found = _Found(folder.resolve(), "")
+    found.follow(ast.parse(source), "")
+    return _embedded(found.texts, source, "") if found.texts else source
+
+
+def _embedded(texts: dict[str, tuple[bool, str]], source: str, package: str) -> str:
+    future, own = _without_future(source)
+    shown = "".join(f"    {name!r}: ({whole}, {_text(text)}),\n" for name, (whole, text) in texts.items())
+    setting = f"__package__ = {package!r}\n" if package else ""
+    return f"{future}_BESIDE = {{\n{shown}}}\n{LOADER}{setting}{BESIDE_MARK}\n{own}"
+
+
+class _Found:
+    """`texts` are whether it is a package, and its source, by the full name of each module."""
+
+    def __init__(self, folder: Path, package: str) -> None:
+        self.texts: dict[str, tuple[bool, str]] = {}
+        depth = len(package.split(".")) if package else 0
+        self._top = folder.parents[depth - 1] if depth else folder
+        self._folders = [self._top] if self._top == folder else [folder, self._top]
+
+    def follow(self, tree: ast.Module, package: str) -> bool:
+        """Takes in what a module imports; whether some of it is imported relatively."""
+        relative = False
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    self._take(alias.name)
+            elif isinstance(node, ast.ImportFrom):
+                relative |= node.level > 0
+                base = _absolute(node, package)
+                for name in [base, *(f"{base}.{alias.name}" for alias in node.names)]:
+                    self._take(name.strip("."))
+        return relative
+
+    def _take(self, name: str) -> None:
+        parts = name.split(".")
+        if not parts[0] or parts[0] in sys.stdlib_module_names or parts[0] in ("torch", "numpy"):
+            return
+        for count in range(1, len(parts) + 1):
+            self._take_one(".".join(parts[:count]))
+
+    def _take_one(self, name: str) -> None:
+        if name in self.texts or len(self.texts) >= MOST_FILES:
+            return
+        place = Path(*name.split("."))
+        for folder in self._folders:
+            file, whole = folder / place.with_suffix(".py"), folder / place / "__init__.py"
+            if whole.is_file():
+                self._add(name, whole.read_text(encoding="utf-8-sig"), is_package=True)
+            elif file.is_file():
+                self._add(name, file.read_text(encoding="utf-8-sig"), is_package=False)
+            elif (folder / place).is_dir() and any((folder / place).glob("*.py")):
+                self._add(name, "", is_package=True)
+            else:
+                continue
+            return
+
+    def _add(self, name: str, text: str, *, is_package: bool) -> None:
+        self.texts[name] = (is_package, text)
+        with suppress(SyntaxError):  # told of when it is imported
+            self.follow(ast.parse(text), name if is_package else name.rpartition(".")[0])
+
+
+def _package_of(folder: Path) -> str:
+    """The dotted name of the package that a folder is; of a folder without __init__.py, its own name."""
+    parts = [folder.name]
+    while (folder / "__init__.py").is_file() and (folder.parent / "__init__.py").is_file():
+        folder = folder.parent
+        parts.insert(0, folder.name)
+    return ".".join(parts)
+
+
+def _absolute(node: ast.ImportFrom, package: str) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = package.split(".")
+    above = parts[: len(parts) - node.level + 1]
+    return ".".join([*above, *([node.module] if node.module else [])])
+
+
+def _without_future(source: str) -> tuple[str, str]:
+    """`from __future__` lines, which must come first in a file, and the source without them."""
+    lines = source.split("\n")
+    found = []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+            found.append(ast.unparse(node))
+            for number in range(node.lineno - 1, node.end_lineno or node.lineno):
+                lines[number] = f"# {lines[number]}"
+    return "".join(f"{line}\n" for line in found), "\n".join(lines)
+
+
+def _text(source: str) -> str:
+    plain = "'''" not in source and "\\" not in source and "\r" not in source
+    return f"'''{source}'''" if plain and not source.endswith("'") else repr(source)

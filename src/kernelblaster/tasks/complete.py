@@ -1,0 +1,119 @@
+"""A file that has a module but is no task yet, completed: which class, built how, on which inputs.
+
+What is missing is appended to the file's text, so that the task is whole wherever it is run again: Model,
+get_inputs() and get_init_inputs().
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from kernelblaster.errors import BadTask
+from kernelblaster.tasks.arguments import init_arguments, input_values
+from kernelblaster.tasks.first_layer import inferred_inputs
+from kernelblaster.tasks.flat_inputs import flattened
+from kernelblaster.tasks.literals import lines_before
+from kernelblaster.tasks.module_file import REQUIRED, ModuleFile, execute, is_module_class
+
+ADDED = "\n\n# Added to make a task of the file.\n"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a person says beside the file: the class, example inputs and constructor arguments as Python
+    expressions ("randn(8192, 4096)", "64, bias=False")."""
+
+    module: str | None = None
+    inputs: str | None = None
+    init: str | None = None
+
+
+def completed(source: str, path: str, wanted: Wanted) -> tuple[ModuleFile, tuple[str, ...]]:
+    """The whole file, executed, and what was decided for it, in words."""
+    check_names(source, path)
+    names = execute(source, path).names
+    notes: list[str] = []
+    added = ""
+    name = "Model"
+    if wanted.module or not is_module_class(names.get("Model")):
+        name = _chosen(names, path, wanted.module)
+        added += f"Model = {name}\n"
+        notes.append(f"the module is {name}")
+    if wanted.init is not None or not callable(names.get("get_init_inputs")):
+        added += _function("get_init_inputs", init_arguments(names[name], path, wanted.init))
+    if wanted.inputs is not None:
+        added += _function("get_inputs", input_values(wanted.inputs, path))
+    elif not callable(names.get("get_inputs")):
+        empty = ModuleFile(source + ADDED + added + _function("get_inputs", "[]"), path)
+        values, note = inferred_inputs(empty, names[name])
+        added += _function("get_inputs", values)
+        notes.append(note)
+    file = ModuleFile(source + (ADDED + added if added else ""), path)
+    flat = flattened(file)
+    return (file if flat is None else ModuleFile(file.source + flat, path)), tuple(notes)
+
+
+def check_names(source: str, path: str) -> None:
+    """BadTask where the file gives one of a task's names to two things: the last one would win silently."""
+    try:
+        tree = ast.parse(source, path)
+    except SyntaxError as error:
+        raise BadTask(f"{path}:{error.lineno}: syntax error: {error.msg}") from error
+    for name in REQUIRED:
+        defined = [n for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef) and n.name == name]
+        if len(defined) > 1:
+            lines = " and ".join(str(node.lineno - lines_before(source)) for node in defined)
+            raise BadTask(
+                f"{path}: {name} is defined on lines {lines}; rename all but the one that is meant."
+            )
+
+
+def _chosen(names: Mapping[str, Any], path: str, wanted: str | None) -> str:
+    """The class that is meant: the one named, the only one, or the one that uses all others."""
+    if wanted is not None:
+        if not is_module_class(names.get(wanted)):
+            found = ", ".join(n for n, v in names.items() if is_module_class(v)) or "none"
+            raise BadTask(f"{path}: has no module class {wanted}; its module classes are: {found}.")
+        return wanted
+    own = {
+        name: value
+        for name, value in names.items()
+        if is_module_class(value) and value.__module__ == names["__name__"] and value.__name__ == name
+    }
+    if not own:
+        missing = [name for name in REQUIRED if not callable(names.get(name))]
+        raise BadTask(
+            f"{path}: not a task: {' and '.join(missing)} missing. A task file defines a torch.nn.Module, "
+            "and get_inputs() for its inputs (or give --inputs)."
+        )
+    used = {part for name, value in own.items() for part in _mentioned(value) if part != name}
+    roots = [name for name in own if name not in used]
+    if len(roots) != 1:
+        candidates = roots or list(own)
+        raise BadTask(
+            f"{path}: has the module classes {', '.join(candidates)}; say which one is meant, for example "
+            f"{path}:{candidates[-1]}."
+        )
+    return roots[0]
+
+
+def _mentioned(kind: type) -> set[str]:
+    """Names that a class uses: of its bases, and those in its functions."""
+    found = {base.__name__ for base in kind.__mro__[1:]}
+    for value in vars(kind).values():
+        if hasattr(value, "__code__"):
+            found |= {name for code in _codes(value.__code__) for name in code.co_names}
+    return found
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _codes(inner)
+
+
+def _function(name: str, result: str) -> str:
+    return f"\n\ndef {name}():\n    import torch\n\n    return {result}\n"

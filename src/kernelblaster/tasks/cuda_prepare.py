@@ -1,0 +1,287 @@
+"""From a user's own `.cu` to a task: what its comments do not declare is inferred, and where its launch
+function is not the judge's, one that calls it is added. What cannot be inferred is asked for, with a
+template of the lines to add.
+"""
+
+import re
+from collections.abc import Sequence
+
+from kernelblaster.errors import BadTask
+from kernelblaster.records import Candidate, Signature, Task
+from kernelblaster.tasks.cuda_extents import UNKNOWN, Extents, extents
+from kernelblaster.tasks.cuda_file import CudaFile, is_declared
+from kernelblaster.tasks.cuda_source import CudaSource, Edit, Function, Parameter, inserted, text, walk
+from kernelblaster.tasks.header import C_TYPES, c_arguments
+
+ENTRY = "launch_gpu_implementation"
+OWN = "own_launch"  # what a launch function of the judge's name and another signature is called
+BEFORE = "_before"  # the input from which something that is changed in place is filled
+INFERRED = "// kernelblaster-task, inferred"
+ADDED = "// How the kernel is called by KernelBlaster."
+STREAM = "cudaStream_t"
+WHOLE = {"int", "unsigned", "unsigned int", "long", "long long", "size_t", "int64_t", "int32_t", "uint32_t"}
+REAL = {"float", "double", "__half", "half", "__nv_bfloat16"}
+DTYPES = {c: dtype for dtype, c in C_TYPES.items()} | {
+    "int": "int32",
+    "unsigned": "int32",
+    "unsigned int": "int32",
+    "uint32_t": "int32",
+    "long long": "int64",
+    "long": "int64",
+    "unsigned char": "uint8",
+    "char": "int8",
+    "half": "float16",
+}
+WINDOW = re.compile(r"(k|ksize|kernel_size|r|radius|taps|filter\w*|\w*width_f|window)$", re.IGNORECASE)
+PRODUCT = {"m", "n", "k"}
+PRIMARY = {1: (1 << 22, 1000), 2: (2048, 33), 3: (256, 13)}  # by the most dimensions: primary, small
+MORE_DIMENSIONS = (64, 7)
+OF_PRODUCTS = (512, 21)  # where there are more sizes than any tensor has dimensions
+ONE_WINDOW = (7, 7)
+BINS = (256, 256)
+
+
+def prepared(source: str, path: str) -> str:
+    """The source as a task: the same where it declares all and has the judge's launch function. Raises
+    BadTask, with a template, where something must be said that the source does not say."""
+    tree = CudaSource(source)
+    declared = is_declared(source)
+    if declared:
+        CudaFile(source, path)  # or BadTask, with the line of the declaration
+        if not tree.kernels and tree.function(ENTRY) is None:
+            return source  # made of macros or of other functions: the compiler has the last word
+    entry = launch_function(tree, path)
+    lines = [] if declared else _inferred(tree, entry, path)
+    head = "\n".join([INFERRED, *lines]) + "\n" if lines else ""
+    file = CudaFile(head + source, path)
+    if _conforms(entry, file.signature):
+        return head + source
+    return head + _adapted(tree, entry, file, path)
+
+
+def fitted(candidate: Candidate, task: Task) -> Candidate:
+    """A candidate that has the launch function of the task's own file instead of the judge's, with one of
+    the judge's behind it; any other as it is."""
+    tree = CudaSource(candidate.source)
+    callers = {launch.caller.name for launch in tree.launches}
+    if task.kind != "cuda" or len(callers) != 1:
+        return candidate
+    file = CudaFile(task.source, task.path)
+    entry = launch_function(tree, candidate.origin)
+    if _conforms(entry, file.signature):
+        return candidate
+    return candidate.model_copy(update={"source": _adapted(tree, entry, file, candidate.origin)})
+
+
+def inferred_lines(source: str) -> list[str]:
+    """The declarations of a prepared source that were not the user's own."""
+    lines = source.splitlines()
+    if not lines or lines[0] != INFERRED:
+        return []
+    return [line for line in lines[1:] if re.match(r"// (size|output|input|value): ", line)]
+
+
+def launch_function(tree: CudaSource, path: str) -> Function:
+    """The host function that launches kernels; BadTask where there is none, or more than one."""
+    if tree.function("main") is not None:
+        raise BadTask(f"{path}: has a main(); keep the kernels and the function that launches them alone.")
+    found = tree.function(ENTRY)
+    if found is not None:
+        return found
+    callers = {launch.caller.name: launch.caller for launch in tree.launches if launch.caller.pointers}
+    if len(callers) == 1:
+        return _on_device(tree, next(iter(callers.values())), path)
+    if callers:
+        names = " and ".join(callers)
+        raise BadTask(f"{path}: {names} both launch kernels; call the one to be optimized {ENTRY}.")
+    if not tree.kernels:
+        raise BadTask(f"{path}: has no kernel (`__global__`), so there is nothing to optimize.")
+    raise BadTask(
+        f"{path}: no function launches the kernel {tree.kernels[0].name}; add one, for example:\n\n"
+        f"{_launcher(tree.kernels[0])}"
+    )
+
+
+def _on_device(tree: CudaSource, entry: Function, path: str) -> Function:
+    """A launch function takes device memory: one that copies from the host is another's caller."""
+    for call in walk(entry.body, "call_expression"):
+        name = text(call.child_by_field_name("function"))
+        if name in ("cudaMalloc", "cudaMallocManaged") or re.search("HostToDevice|DeviceToHost", text(call)):
+            kernel = next(launch.kernel for launch in tree.launches if launch.caller is entry)
+            found = tree.function(kernel)
+            example = f", for example:\n\n{_launcher(found)}" if found is not None else "."
+            raise BadTask(
+                f"{path}: {entry.name} allocates or copies host memory; give a function in its place that "
+                f"takes device pointers and launches alone{example}"
+            )
+    return entry
+
+
+# Inferring declarations
+
+
+def _inferred(tree: CudaSource, entry: Function, path: str) -> list[str]:
+    found = extents(tree, entry)
+    sizes = [p for p in entry.parameters if not p.pointer and p.kind in WHOLE]
+    _place_last_size(found, [p.name for p in sizes])
+    rank = max((len(dims) for dims in found.dims.values()), default=1)
+    lines = [_size_line(p.name, [s.name for s in sizes], rank) for p in sizes]
+    unclear = []
+    for parameter in entry.pointers:
+        dtype = DTYPES.get(parameter.kind)
+        if dtype is None:
+            raise BadTask(
+                f"{path}: {parameter.name} points to {parameter.kind}; the judge has tensors of "
+                f"{', '.join(C_TYPES.values())}."
+            )
+        dims = found.dims.get(parameter.name, (UNKNOWN,))
+        shape = f"{dtype} [{', '.join(dims)}]"
+        values = _values(parameter, found, dtype)
+        if UNKNOWN in f"{shape} {values}":
+            unclear.append(parameter.name)
+        if parameter.const or parameter.name not in found.changed:
+            lines.append(f"// input: {parameter.name} {shape} {values}")
+        else:
+            lines.append(f"// output: {parameter.name} {shape}")
+            if parameter.name in found.read:
+                lines.append(f"// input: {parameter.name}{BEFORE} {shape} {values}")
+    given = [p for p in entry.parameters if not p.pointer and p.kind in REAL]
+    lines += [f"// value: {p.name} = {UNKNOWN}" for p in given]
+    unclear += [p.name for p in given]
+    if unclear:
+        raise BadTask(
+            f"{path}: it does not show the sizes or values of {', '.join(unclear)}; add these lines at its "
+            f"head, with what is meant in the place of each {UNKNOWN} (docs/tasks.md):\n\n"
+            "// kernelblaster-task\n" + "\n".join(lines)
+        )
+    return lines
+
+
+def _place_last_size(found: Extents, sizes: Sequence[str]) -> None:
+    """One size that bounds nothing and one unknown extent belong together."""
+    used = {name for dims in found.dims.values() for name in dims}
+    idle = [name for name in sizes if name not in used]
+    unknown = [name for name, dims in found.dims.items() if UNKNOWN in dims]
+    if len(idle) == len(unknown) == 1 and found.dims[unknown[0]].count(UNKNOWN) == 1:
+        dims = found.dims[unknown[0]]
+        found.dims[unknown[0]] = tuple(idle[0] if dim == UNKNOWN else dim for dim in dims)
+
+
+def _size_line(name: str, sizes: Sequence[str], rank: int) -> str:
+    """The assumed value of a size, by its name and by how many dimensions the tensors have at most."""
+    product = {size.lower() for size in sizes} >= PRODUCT
+    window = len(sizes) > 1 and not product and WINDOW.match(name) is not None
+    bins = "bin" in name.lower()
+    free = [s for s in sizes if (product or not WINDOW.match(s)) and "bin" not in s.lower()] or list(sizes)
+    usual = OF_PRODUCTS if len(free) > rank == 2 else PRIMARY.get(rank, MORE_DIMENSIONS)
+    value, small = ONE_WINDOW if window else BINS if bins else usual
+    if not (window or bins) and len(free) > 1:
+        small += 2 * free.index(name) if name in free else 0
+    return f"// size: {name} = {value}, small {small}" + (", fixed" if window or bins else "")
+
+
+def _values(parameter: Parameter, found: Extents, dtype: str) -> str:
+    if not dtype.startswith(("int", "uint")):
+        return "bool" if dtype == "bool" else "normal"
+    target = found.indexing.get(parameter.name)
+    if target is None:
+        return "below 100"
+    return f"below {found.dims[target][0] if found.dims[target] else UNKNOWN}"
+
+
+def _launcher(kernel: Function) -> str:
+    """A launch function for a kernel that has none: one thread for each of the first size."""
+    taken = [
+        f"{'const ' if p.const else ''}{p.kind}{'*' if p.pointer else ''} {p.name}" for p in kernel.parameters
+    ]
+    sizes = [p.name for p in kernel.parameters if not p.pointer and p.kind in WHOLE]
+    count = sizes[0] if sizes else UNKNOWN
+    names = ", ".join(p.name for p in kernel.parameters)
+    return (
+        f"void launch({', '.join([*taken, f'{STREAM} stream'])}) {{\n"
+        f"  {kernel.name}<<<({count} + 255) / 256, 256, 0, stream>>>({names});\n}}"
+    )
+
+
+# A launch function of the judge's
+
+
+def _conforms(entry: Function, signature: Signature) -> bool:
+    wanted = [*c_arguments(signature), (STREAM, "")]
+    own = [
+        (f"{'const ' if p.const else ''}{p.kind}{'*' if p.pointer else ''}", p.name) for p in entry.parameters
+    ]
+    aliases = {"int": "int32_t", "half": "__half"}
+    kinds = [re.sub(r"\b(int|half)\b", lambda found: aliases[found[0]], kind) for kind, _ in own]
+    above = entry.node.parent
+    linked = above is not None and "extern" in text(above)[:12]
+    return entry.name == ENTRY and linked and kinds == [kind for kind, _ in wanted]
+
+
+def _adapted(tree: CudaSource, entry: Function, file: CudaFile, path: str) -> str:
+    """The source with a launch function of the judge's behind it, which calls the user's own."""
+    edits: list[Edit] = []
+    name = entry.name
+    if name == ENTRY:
+        name = OWN
+        names = [node for node in walk(tree.root, "identifier") if text(node) == ENTRY]
+        edits += [(node.start_byte, node.end_byte, OWN) for node in names]
+    stream = next((p.name for p in entry.parameters if p.kind == STREAM), None)
+    if stream is None:
+        edits += _with_stream(tree, entry)
+    return f"{tree.edited(edits).rstrip()}\n\n{_call(entry, name, file, path)}"
+
+
+def _with_stream(tree: CudaSource, entry: Function) -> list[Edit]:
+    """A last parameter `stream`, which callers may leave out, and every launch on it."""
+    last = entry.parameters[-1].node.end_byte
+    edits = [inserted(last, f", {STREAM} stream = 0")]
+    for launch in tree.launches:
+        if launch.caller is entry and len(launch.configuration) < 4:
+            missing = ", 0" * (3 - len(launch.configuration)) + ", stream"
+            edits.append(inserted(launch.configuration[-1].end_byte, missing))
+    for call in walk(entry.body, "call_expression"):
+        function, given = call.child_by_field_name("function"), call.child_by_field_name("arguments")
+        if text(function) in ("cudaMemset", "cudaMemcpy") and function is not None and given is not None:
+            edits += [inserted(function.end_byte, "Async"), inserted(given.end_byte - 1, ", stream")]
+        if text(function) == "cudaDeviceSynchronize" and call.parent is not None:
+            edits.append((call.parent.start_byte, call.parent.end_byte, ""))
+    return edits
+
+
+def _call(entry: Function, name: str, file: CudaFile, path: str) -> str:
+    signature = file.signature
+    known = {n for _, n in c_arguments(signature)}
+    outputs = {tensor.name for tensor in signature.outputs}
+    given = []
+    for parameter in entry.parameters:
+        if parameter.kind == STREAM:
+            given.append("stream")
+        elif parameter.name in file.values:
+            given.append(f"({parameter.kind}){file.values[parameter.name]}")
+        elif parameter.name in known:
+            kind = parameter.kind + ("*" if parameter.pointer else "")
+            cast = "" if parameter.const or kind == "int64_t" or parameter.name in outputs else f"({kind})"
+            given.append(f"{cast}{parameter.name}")
+        else:
+            raise BadTask(
+                f"{path}: {name} takes {parameter.name}, which no comment declares (docs/tasks.md)."
+            )
+    if all(parameter.kind != STREAM for parameter in entry.parameters):
+        given.append("stream")
+    taken = ", ".join(f"{kind} {argument}" for kind, argument in c_arguments(signature))
+    copies = "".join(_copy(tensor.name, signature) for tensor in signature.outputs)
+    return (
+        f'{ADDED}\n#include <cstdint>\nextern "C" void {ENTRY}(\n    {taken}, {STREAM} stream) {{\n'
+        f"{copies}  {name}({', '.join(given)});\n}}\n"
+    )
+
+
+def _copy(output: str, signature: Signature) -> str:
+    """What is changed in place begins with the values of its input."""
+    found = next((t for t in signature.inputs if t.name == output + BEFORE), None)
+    if found is None:
+        return ""
+    tensor = next(t for t in signature.outputs if t.name == output)
+    count = " * ".join((*tensor.dims, f"sizeof({C_TYPES[tensor.dtype]})"))
+    return f"  cudaMemcpyAsync({output}, {found.name}, {count}, cudaMemcpyDeviceToDevice, stream);\n"

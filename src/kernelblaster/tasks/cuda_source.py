@@ -1,0 +1,224 @@
+"""A CUDA source as a parse tree: its functions, their parameters, its launches, and edits of its text.
+
+Offsets are bytes of the UTF-8 text. Not covered: what macros make of the text.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import tree_sitter_cuda
+from tree_sitter import Language, Node, Parser
+
+_LANGUAGE = Language(tree_sitter_cuda.language())
+# The grammar does not know these: spaces in their place keep every offset.
+_ATTRIBUTES = re.compile(
+    rb"__(cluster_dims|launch_bounds|maxnreg)__\s*\([^()]*\)|__grid_constant__|\b__restrict(__)?\b"
+    rb"|\b__forceinline__\b|\b__noinline__\b"
+)
+Edit = tuple[int, int, str]  # begin, end, new text
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """`kind` is the type without `const` and without the star: `float`, `int64_t`."""
+
+    name: str
+    kind: str
+    pointer: bool
+    const: bool
+    node: Node
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function with a body. `kernel` is `__global__`, `device` is that or `__device__`."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    node: Node
+    body: Node
+    kernel: bool
+    device: bool
+
+    @property
+    def pointers(self) -> list[Parameter]:
+        return [parameter for parameter in self.parameters if parameter.pointer]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """`kernel<<<configuration>>>(arguments)` within a host function."""
+
+    kernel: str
+    configuration: tuple[Node, ...]
+    arguments: tuple[Node, ...]
+    node: Node
+    caller: Function
+
+    @property
+    def grid(self) -> Node:
+        return self.configuration[0]
+
+    @property
+    def block(self) -> Node:
+        return self.configuration[1]
+
+
+class CudaSource:
+    """The tree of one source."""
+
+    def __init__(self, source: str) -> None:
+        self.text = source
+        self.bytes = source.encode()
+        blank = _ATTRIBUTES.sub(lambda found: b" " * len(found[0]), self.bytes)
+        self.root = Parser(_LANGUAGE).parse(blank).root_node
+        self.functions = [f for node in walk(self.root, "function_definition") if (f := _function(node))]
+        self.launches = [found for function in self.functions for found in _launches(function)]
+
+    def function(self, name: str) -> Function | None:
+        return next((function for function in self.functions if function.name == name), None)
+
+    @property
+    def kernels(self) -> list[Function]:
+        return [function for function in self.functions if function.kernel]
+
+    def launches_of(self, kernel: str) -> list[Launch]:
+        return [launch for launch in self.launches if launch.kernel == kernel]
+
+    def original(self, node: Node) -> str:
+        """A node's text with the attributes that the grammar does not know."""
+        return self.bytes[node.start_byte : node.end_byte].decode()
+
+    def edited(self, edits: Sequence[Edit]) -> str:
+        """The text with these edits, which do not overlap."""
+        pieces, at = [], 0
+        for begin, end, new in sorted(edits):
+            pieces += [self.bytes[at:begin], new.encode()]
+            at = end
+        return b"".join([*pieces, self.bytes[at:]]).decode()
+
+
+def text(node: Node | None) -> str:
+    """The node's own text; empty for no node."""
+    return (node.text or b"").decode() if node is not None else ""
+
+
+def walk(root: Node, *types: str) -> Iterator[Node]:
+    """Nodes of these types, or all named ones, outer ones and earlier ones first."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if (node.type in types) if types else node.is_named:
+            yield node
+        stack.extend(reversed(node.children))
+
+
+def replaced(node: Node, new: str) -> Edit:
+    return node.start_byte, node.end_byte, new
+
+
+def inserted(at: int, new: str) -> Edit:
+    return at, at, new
+
+
+def operator(node: Node) -> str:
+    return text(node.child_by_field_name("operator"))
+
+
+def sides(node: Node) -> tuple[Node, Node] | None:
+    """Left and right of a binary expression or an assignment."""
+    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    return (left, right) if left is not None and right is not None else None
+
+
+def bare(node: Node) -> Node:
+    """An expression without the brackets and casts around it."""
+    while True:
+        inner: Node | None = None
+        if node.type == "parenthesized_expression":
+            inner = node.named_children[0] if node.named_children else None
+        elif node.type == "cast_expression":
+            inner = node.child_by_field_name("value")
+        elif node.type == "call_expression" and _is_cast(text(node.child_by_field_name("function"))):
+            given = node.child_by_field_name("arguments")
+            inner = given.named_children[0] if given is not None and given.named_child_count == 1 else None
+        if inner is None:
+            return node
+        node = inner
+
+
+def _is_cast(name: str) -> bool:
+    return bool(re.fullmatch(r"(unsigned|int|long|size_t|u?int\d+_t)|static_cast<.*>", name))
+
+
+def dimensions(launch: Launch, node: Node) -> list[Node]:
+    """The expressions of a grid's or a block's dimensions: one, unless it is a `dim3` of several."""
+    shape = bare(node)
+    if shape.type == "identifier":
+        found = _declared_shape(launch.caller.body, text(shape))
+        if found is None:
+            return [shape]
+        if found.type != "call_expression":
+            return list(found.named_children)
+        shape = found
+    if shape.type == "call_expression" and text(shape.child_by_field_name("function")) == "dim3":
+        given = shape.child_by_field_name("arguments")
+        return list(given.named_children) if given is not None else []
+    return [shape]
+
+
+def _declared_shape(body: Node, name: str) -> Node | None:
+    """What a `dim3` variable is made of: a list of its dimensions, or a call. `dim3 block(A, B)` is the
+    declaration of a function to the grammar."""
+    for node in walk(body, "declaration"):
+        if text(node.child_by_field_name("type")) != "dim3":
+            continue
+        for declared in node.children_by_field_name("declarator"):
+            if declared_name(declared) == name:
+                value = declared.child_by_field_name("value")
+                return value if value is not None else declared.child_by_field_name("parameters")
+    return None
+
+
+def declared_name(node: Node | None) -> str:
+    """The name that a declarator declares; empty if it declares none."""
+    while node is not None and node.type not in ("identifier", "field_identifier"):
+        below = node.child_by_field_name("declarator")
+        node = below if below is not None else next(iter(node.named_children), None)
+    return text(node)
+
+
+def _function(node: Node) -> Function | None:
+    declarator, body = node.child_by_field_name("declarator"), node.child_by_field_name("body")
+    while declarator is not None and declarator.type != "function_declarator":
+        declarator = declarator.child_by_field_name("declarator")
+    if declarator is None or body is None:
+        return None
+    given = declarator.child_by_field_name("parameters")
+    listed = [n for n in given.named_children if n.type == "parameter_declaration"] if given else []
+    marks = {child.type for child in node.children} | {text(child) for child in node.children}
+    kernel = "__global__" in marks
+    name = declared_name(declarator)
+    parameters = tuple(_parameter(n) for n in listed)
+    return Function(name, parameters, node, body, kernel, kernel or "__device__" in marks)
+
+
+def _parameter(node: Node) -> Parameter:
+    declarator = node.child_by_field_name("declarator")
+    pointer = declarator is not None and declarator.type in ("pointer_declarator", "array_declarator")
+    const = any(child.type == "type_qualifier" and text(child) == "const" for child in node.children)
+    kind = " ".join(text(node.child_by_field_name("type")).split())
+    if pointer and declarator is not None:
+        kind += "*" * (text(declarator).count("*") - (declarator.type == "pointer_declarator"))
+    return Parameter(declared_name(declarator), kind, pointer, const, node)
+
+
+def _launches(function: Function) -> Iterator[Launch]:
+    for call in walk(function.body, "call_expression"):
+        shape = next((child for child in call.children if child.type == "kernel_call_syntax"), None)
+        given = next((child for child in call.children if child.type == "argument_list"), None)
+        if shape is None or given is None or shape.named_child_count < 2:
+            continue
+        name = re.split(r"<", text(call.children[0]))[0].split("::")[-1].strip()
+        yield Launch(name, tuple(shape.named_children), tuple(given.named_children), call, function)

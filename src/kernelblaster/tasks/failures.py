@@ -1,0 +1,69 @@
+"""Why a module's forward() cannot be run, in a sentence that says where and what to do."""
+
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+
+from kernelblaster.plain_text import one_line
+from kernelblaster.tasks.module_file import ModuleFile
+
+READS = "reads the values of a tensor to decide what to do"
+SHAPES = "makes a tensor whose size depends on values"
+
+
+def why_forward_failed(
+    error: Exception, file: ModuleFile, module: torch.nn.Module, inputs: Sequence[Any]
+) -> str:
+    place = f"{file.path}{_line(error, file)}"
+    kind = type(error).__name__
+    unbacked = "UserError" in kind or "GuardOnDataDependent" in kind
+    if isinstance(error, DynamicOutputShapeException):
+        return f"{place}: forward() {SHAPES}, for which a kernel has no output to write; {_advice()}"
+    if isinstance(error, DataDependentOutputException) or unbacked:
+        return f"{place}: forward() {READS}, which a kernel launch cannot; {_advice()}"
+    text = one_line(str(error))[:300]
+    advice = _types(module, inputs) or _named(text)
+    return f"{place}: forward() failed on its own inputs: {text}{'; ' + advice if advice else ''}"
+
+
+def _advice() -> str:
+    return "compute both ways and choose with torch.where, or leave that part out of the module."
+
+
+def _line(error: Exception, file: ModuleFile) -> str:
+    lines = [
+        n for frame, n in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file.path
+    ]
+    return f":{lines[-1]}" if lines else ""
+
+
+def floating_types(
+    module: torch.nn.Module, inputs: Sequence[Any]
+) -> tuple[set[torch.dtype], set[torch.dtype]]:
+    """Of the inputs, and of the parameters and buffers."""
+    given = {v.dtype for v in inputs if isinstance(v, torch.Tensor) and v.is_floating_point()}
+    held = {t.dtype for t in (*module.parameters(), *module.buffers()) if t.is_floating_point()}
+    return given, held
+
+
+def _types(module: torch.nn.Module, inputs: Sequence[Any]) -> str:
+    given, held = floating_types(module, inputs)
+    if not given or not held or given == held:
+        return ""
+    return (
+        f"inputs are {_words(given)} and parameters {_words(held)}: cast the module in the file, "
+        "or give --dtype to cast both."
+    )
+
+
+def _named(text: str) -> str:
+    if "missing" in text and "argument" in text:
+        return "get_inputs() must return a value for each of forward()'s arguments."
+    return ""
+
+
+def _words(dtypes: set[torch.dtype]) -> str:
+    return " and ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))

@@ -1,0 +1,46 @@
+"""Inputs of a module that has none, where its first layer leaves no doubt about them."""
+
+import inspect
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from kernelblaster.errors import BadTask
+from kernelblaster.tasks.module_file import ModuleFile, call_module
+
+ROWS = 4096
+
+
+def inferred_inputs(file: ModuleFile, model: type) -> tuple[str, str]:
+    """The expression of a list, and a note for the person; BadTask, which asks for inputs, where there is a
+    doubt: forward() takes several tensors, or the first layer does not fix all dimensions but the rows."""
+    forward = list(inspect.signature(model.forward).parameters.values())[1:]  # type: ignore[attr-defined]
+    needed = [p.name for p in forward if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+    ask = BadTask(
+        f"{file.path}: has no get_inputs(), and {model.__name__}.forward takes "
+        f"{', '.join(needed) or 'nothing'}: give example inputs with "
+        f'--inputs "{", ".join("randn(...)" for _ in needed)}", or add get_inputs() to the file.'
+    )
+    with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+        module = file.build()
+        found = next(((part, made) for part in module.modules() if (made := _columns(part))), None)
+        if found is None or len(needed) != 1:
+            raise ask
+        layer, (columns, dtype) = found
+        try:
+            call_module(module, [torch.empty(ROWS, columns, dtype=dtype)])
+        except Exception as error:
+            raise ask from error
+    typed = "" if dtype == torch.float32 else f", dtype={dtype}"
+    drawn = f"torch.randn({ROWS}, {columns}{typed})"
+    return f"[{drawn}]", f"the inputs are {drawn}, as its first {type(layer).__name__} takes them"
+
+
+def _columns(layer: torch.nn.Module) -> tuple[int, torch.dtype] | None:
+    if isinstance(layer, torch.nn.Linear):
+        return layer.in_features, layer.weight.dtype
+    if isinstance(layer, torch.nn.LayerNorm | torch.nn.RMSNorm) and len(layer.normalized_shape) == 1:
+        return layer.normalized_shape[0], torch.float32 if layer.weight is None else layer.weight.dtype
+    if isinstance(layer, torch.nn.BatchNorm1d):
+        return layer.num_features, torch.float32
+    return None

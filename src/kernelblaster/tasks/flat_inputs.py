@@ -1,0 +1,74 @@
+"""Inputs by name, in lists and in dicts, made tensors and numbers in a row, as a kernel takes them."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from kernelblaster.errors import BadTask
+from kernelblaster.tasks.module_file import ModuleFile
+
+Path = tuple[Any, ...]
+
+
+def flattened(file: ModuleFile) -> str | None:
+    """What is to be appended to the file; None where its inputs are flat already."""
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        values = file.given_inputs()
+    keyed = dict(values) if isinstance(values, Mapping) else dict(enumerate(values))
+    forward = list(inspect.signature(file.model.forward).parameters.values())[1:]
+    by_name = [p.name for p in forward if p.kind is p.KEYWORD_ONLY]
+    by_place = [p for p in forward if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    several = any(p.kind is p.VAR_POSITIONAL for p in forward)
+    names = {}
+    for key in keyed:
+        if not isinstance(key, int):
+            names[key] = key
+        elif not several and key >= len(by_place) and key - len(by_place) < len(by_name):
+            names[key] = by_name[key - len(by_place)]
+    if not names and all(_is_plain(value) for value in keyed.values()):
+        return None
+    leaves: dict[str, Path] = {}
+    arguments = []
+    for key, value in keyed.items():
+        own = (
+            by_place[key].name
+            if isinstance(key, int) and key < len(by_place)
+            else str(names.get(key, f"input{key}"))
+        )
+        written = _written(value, (key,), own, leaves, file.path)
+        arguments.append(f"{names[key]}={written}" if key in names else written)
+    taken = ["values" + "".join(f"[{part!r}]" for part in path) for path in leaves.values()]
+    return (
+        "\n\n# Added: the inputs as tensors and numbers, one after the other.\n"
+        f"class _Flat(Model):\n    def forward(self, {', '.join(leaves)}):\n"
+        f"        return super().forward({', '.join(arguments)})\n\n\n"
+        f"def _flat_inputs(given=get_inputs):\n    values = given()\n    return [{', '.join(taken)}]\n\n\n"
+        "Model, get_inputs = _Flat, _flat_inputs\n"
+    )
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, torch.Tensor | int | float | bool)
+
+
+def _written(value: Any, path: Path, name: str, leaves: dict[str, Path], file: str) -> str:
+    """The expression that makes an input from the flat ones."""
+    if _is_plain(value):
+        leaves[name] = path
+        return name
+    if value is None:
+        return "None"
+    if type(value) in (list, tuple):
+        inside = [_written(v, (*path, i), f"{name}_{i}", leaves, file) for i, v in enumerate(value)]
+        ends = "[]" if type(value) is list else "()"
+        return ends[0] + "".join(f"{one}, " for one in inside).rstrip() + ends[1]
+    if type(value) is dict and all(isinstance(key, str) and key.isidentifier() for key in value):
+        made = {k: _written(v, (*path, k), f"{name}_{k}", leaves, file) for k, v in value.items()}
+        return "{" + ", ".join(f"{key!r}: {one}" for key, one in made.items()) + "}"
+    kind = type(value).__name__
+    raise BadTask(
+        f"{file}: input {name} is a {kind}; inputs are tensors or numbers, or lists and dicts of them."
+    )

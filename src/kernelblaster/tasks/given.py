@@ -1,0 +1,104 @@
+"""A task from a module that a program has at hand, or from an exported program in a file."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import Dim, ExportedProgram, export
+from torch.utils import _pytree as pytree
+
+from kernelblaster.errors import BadTask
+from kernelblaster.plain_text import one_line
+from kernelblaster.records import Task
+from kernelblaster.tasks.catalog import load_source
+from kernelblaster.tasks.failures import READS
+from kernelblaster.tasks.program_text import program_source
+
+
+def task_from_module(
+    module: torch.nn.Module | type, inputs: Sequence[Any] | Mapping[str, Any], *, name: str | None = None
+) -> Task:
+    """The task of a module, or of a class that is built without arguments, on example inputs: a list, or a
+    dict by name. It is computed as in the mode that the module is in, and in the types of the module and the
+    inputs. The task's Model has the state dict of the module; values are drawn like those of the module."""
+    named = name or (module.__name__ if isinstance(module, type) else type(module).__name__)
+    instance = _built(module, named)
+    arguments, keywords = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), {})
+    program = _exported(instance, arguments, keywords, named)
+    tensors = [leaf for leaf in pytree.tree_leaves((arguments, keywords)) if isinstance(leaf, torch.Tensor)]
+    try:
+        source = program_source(program, tensors, named)
+    except BadTask as error:
+        raise BadTask(f"{named}: {error}") from error
+    return load_source(named, source, f"<{named}>")
+
+
+def exported_source(path: Path) -> str:
+    """The text of the task in a file that torch.export.save wrote; BadTask where it is none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = torch.export.load(path)
+    except Exception as error:
+        raise BadTask(
+            f"{path}: is no exported program (torch.export.save): {one_line(str(error))[:200]}"
+        ) from error
+    if program.example_inputs is None:
+        raise BadTask(
+            f"{path}: was saved without its example inputs; export it again with torch.export.save."
+        )
+    tensors = [t for t in pytree.tree_leaves(program.example_inputs) if isinstance(t, torch.Tensor)]
+    try:
+        return program_source(program, tensors, path.name)
+    except BadTask as error:
+        raise BadTask(f"{path}: {error}") from error
+
+
+def _built(module: torch.nn.Module | type, name: str) -> torch.nn.Module:
+    if isinstance(module, torch.nn.Module):
+        return module
+    if not (isinstance(module, type) and issubclass(module, torch.nn.Module)):
+        raise BadTask(f"{name}: is not a torch.nn.Module.")
+    try:
+        return module()
+    except TypeError as error:
+        raise BadTask(f"{name}: {one_line(str(error))}; give an instance instead of the class.") from error
+
+
+def _exported(
+    module: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any], name: str
+) -> ExportedProgram:
+    """With sizes left open where the module allows it."""
+    free = pytree.tree_map(_free, (arguments, keywords))
+    try:
+        return _attempt(lambda: export(module, arguments, keywords, dynamic_shapes=_shapes(module, *free)))
+    except Exception:
+        pass
+    try:
+        return _attempt(lambda: export(module, arguments, keywords))
+    except Exception as error:
+        words = one_line(str(error))
+        if "data-dependent" in words or "DataDependent" in type(error).__name__:
+            raise BadTask(f"{name}: forward() {READS}; choose with torch.where instead.") from error
+        raise BadTask(f"{name}: torch.export cannot follow it on these inputs: {words[:300]}") from error
+
+
+def _attempt(call: Callable[[], ExportedProgram]) -> ExportedProgram:
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        return call()
+
+
+def _free(value: Any) -> Any:
+    return dict.fromkeys(range(value.dim()), Dim.AUTO) if isinstance(value, torch.Tensor) else None
+
+
+def _shapes(module: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    if not keywords:
+        return arguments
+    import inspect
+
+    names = list(inspect.signature(module.forward).parameters)
+    return dict(zip(names, arguments, strict=False)) | keywords

@@ -1,0 +1,50 @@
+"""Whole numbers that a file writes as literals, and the file's code with others in their place.
+
+Equal literals are taken for one size and move together: `Linear(784, 10)` and `randn(64, 784)` agree in any
+construction. Whether a construction is valid is found by running it (tasks/small.py).
+"""
+
+import ast
+from collections.abc import Mapping
+from types import CodeType
+
+LEAST = 4  # smaller ones are axes, counts and flags
+BESIDE_MARK = "# --- the file itself ---"
+
+
+def literals_of(source: str) -> list[int]:
+    """The different whole numbers of at least LEAST in a source, the largest first."""
+    found = {node.value for node in ast.walk(ast.parse(source)) if _is_size(node)}  # type: ignore[attr-defined]
+    return sorted(found, reverse=True)
+
+
+def compiled(source: str, path: str, replaced: Mapping[int, int]) -> CodeType:
+    """The code of a source with literals replaced. Behind BESIDE_MARK, lines are numbered as in the file that
+    the user wrote."""
+    tree = ast.parse(source, path)
+    if replaced:
+        tree = ast.fix_missing_locations(_Replaced(replaced).visit(tree))
+    mark = lines_before(source)
+    for statement in tree.body:
+        if mark and statement.lineno > mark:
+            ast.increment_lineno(statement, -mark)
+    return compile(tree, path, "exec")
+
+
+def lines_before(source: str) -> int:
+    """How many lines stand before the file itself."""
+    return next((n for n, line in enumerate(source.split("\n"), 1) if line == BESIDE_MARK), 0)
+
+
+class _Replaced(ast.NodeTransformer):
+    def __init__(self, replaced: Mapping[int, int]) -> None:
+        self._replaced = replaced
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if _is_size(node) and node.value in self._replaced:
+            return ast.copy_location(ast.Constant(self._replaced[node.value]), node)  # type: ignore[index]
+        return node
+
+
+def _is_size(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value >= LEAST

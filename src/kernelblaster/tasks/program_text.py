@@ -1,0 +1,165 @@
+"""An exported program as the text of a task: a Model in core operators that any process can build."""
+
+import keyword
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
+from torch.utils import _pytree as pytree
+
+from kernelblaster.errors import BadTask
+from kernelblaster.plain_text import comment
+from kernelblaster.tasks.drawn import DECODED, LIKE, drawn
+
+HOLD = '''
+def _hold(module, name, value, kind="parameter"):
+    """Keep a tensor under its dotted name."""
+    *path, last = name.split(".")
+    for part in path:
+        if part not in module._modules:
+            module.add_module(part, torch.nn.Module())
+        module = module._modules[part]
+    if kind == "parameter":
+        module.register_parameter(last, torch.nn.Parameter(value, requires_grad=False))
+    else:
+        module.register_buffer(last, value, persistent=kind == "buffer")
+'''
+IGNORED = ("_assert", "sym_constrain", "_guards")
+
+
+def program_source(program: ExportedProgram, inputs: Sequence[Any], title: str) -> str:
+    """The text. `inputs` are the example values of the program's tensor inputs, in order; parameters and
+    inputs are drawn like those that the program has, constants are as they are."""
+    held = _held(program)
+    extents = sorted({extent for _, value, _ in held for extent in value.shape if extent > 1})
+    lines = [f"        _hold(self, {name!r}, {_kept(value, kind)})" for name, value, kind in held]
+    names, body = _Forward(program).written()
+    values = [drawn(value, extents) for value in inputs]
+    helpers = HOLD + (LIKE if "_like(" in "".join(lines + values) else "")
+    helpers += DECODED if "_decoded(" in "".join(lines) else ""
+    return (
+        f'"""{comment(title).replace(chr(34), "")}, as torch.export wrote it down."""\n\nimport operator\n\n'
+        f"import torch\n\n{helpers}\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n" + "".join(f"{line}\n" for line in lines) + "\n"
+        f"    def forward(self, {', '.join(names)}):\n{body}\n\n"
+        f"def get_inputs():\n    return [{', '.join(values)}]\n\n\ndef get_init_inputs():\n    return []\n"
+    )
+
+
+def _kept(value: torch.Tensor, kind: str) -> str:
+    made = drawn(value, exact=kind == "constant" or not value.is_floating_point())
+    return made if kind == "parameter" else f"{made}, {kind!r}"
+
+
+def _held(program: ExportedProgram) -> list[tuple[str, torch.Tensor, str]]:
+    """(name, value, kind) of all that the module keeps."""
+    signature = program.graph_signature
+    buffers = set(signature.buffers)
+    found = {
+        name: (
+            value,
+            "buffer" if name in buffers or not isinstance(value, torch.nn.Parameter) else "parameter",
+        )
+        for name, value in program.state_dict.items()
+    }
+    for name, value in program.constants.items():
+        if isinstance(value, torch.Tensor):
+            found.setdefault(name, (value, "constant"))
+    return [(name, value, kind) for name, (value, kind) in found.items()]
+
+
+class _Forward:
+    """The statements of forward()."""
+
+    def __init__(self, program: ExportedProgram) -> None:
+        self._program = program
+        self._names: dict[str, str] = {}
+        self._device = "None"
+
+    def written(self) -> tuple[list[str], str]:
+        """The names of the inputs, and the body."""
+        lines, inputs = [], []
+        placeholders = [node for node in self._program.graph.nodes if node.op == "placeholder"]
+        for spec, node in zip(self._program.graph_signature.input_specs, placeholders, strict=True):
+            name = (
+                f"{node.name}_"
+                if keyword.iskeyword(node.name) or node.name in ("self", "torch")
+                else node.name
+            )
+            self._names[node.name] = name
+            if spec.kind == InputKind.USER_INPUT:
+                if not isinstance(spec.arg, ConstantArgument):
+                    inputs.append(name)
+                continue
+            if spec.kind not in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+                raise BadTask(f"the program keeps {spec.target}, which is no tensor.")
+            call = "get_parameter" if spec.kind == InputKind.PARAMETER else "get_buffer"
+            if node.users:
+                lines.append(f"{name} = self.{call}({spec.target!r})")
+        self._device = f"{inputs[0]}.device" if inputs else "None"
+        for node in self._program.graph.nodes:
+            if node.op == "call_function" and not _is_ignored(node):
+                lines.append(f"{node.name} = {self._call(node)}")
+            elif node.op not in ("placeholder", "output", "call_function"):
+                raise BadTask(
+                    f"the program has a part of its own ({node.target}) that is run under a condition."
+                )
+        lines.append(f"return {self._result()}")
+        return inputs, "".join(f"        {line}\n" for line in lines)
+
+    def _call(self, node: torch.fx.Node) -> str:
+        arguments = [self._value(value) for value in node.args]
+        if node.target is operator.getitem:
+            return f"{arguments[0]}[{arguments[1]}]"
+        arguments += [
+            f"{key}={self._device if key == 'device' and value is not None else self._value(value)}"
+            for key, value in node.kwargs.items()
+        ]
+        return f"{_function(node.target)}({', '.join(arguments)})"
+
+    def _value(self, value: Any) -> str:
+        if isinstance(value, torch.fx.Node):
+            return self._names.get(value.name, value.name)
+        if isinstance(value, list | tuple):
+            inside = ", ".join(self._value(one) for one in value)
+            return f"[{inside}]"
+        if isinstance(value, torch.device):
+            return self._device
+        if isinstance(value, float) and value in (float("inf"), float("-inf")):
+            return f'float("{value}")'
+        return repr(value)
+
+    def _result(self) -> str:
+        results: Any = self._program.graph.output_node().args[0]
+        specs = self._program.graph_signature.output_specs
+        kept = [r for r, spec in zip(results, specs, strict=True) if spec.kind == OutputKind.USER_OUTPUT]
+        structure = self._program.call_spec.out_spec
+        places = [self._value(result) for result in kept]
+        return _structured(pytree.tree_unflatten(places, structure) if structure else places)
+
+
+def _is_ignored(node: torch.fx.Node) -> bool:
+    name = getattr(node.target, "__name__", str(node.target))
+    return name.startswith(IGNORED)
+
+
+def _function(target: Any) -> str:
+    if isinstance(target, torch._ops.OpOverload):
+        return f"torch.ops.{target}"
+    name = getattr(target, "__name__", "")
+    for owner, module in (("operator", operator), ("torch", torch)):
+        if getattr(module, name, None) is target:
+            return f"{owner}.{name}"
+    raise BadTask(f"the program calls {target}, which cannot be written down.")
+
+
+def _structured(places: Any) -> str:
+    if isinstance(places, str):
+        return places
+    if isinstance(places, dict):
+        return "{" + ", ".join(f"{key!r}: {_structured(value)}" for key, value in places.items()) + "}"
+    inside = "".join(f"{_structured(value)}, " for value in places).rstrip()
+    return f"[{inside}]" if type(places) is list else f"({inside})"

@@ -1,0 +1,133 @@
+"""The small construction of a module: other numbers in its file that give it a workload for the emulator."""
+
+from collections.abc import Iterator
+
+import torch
+
+from kernelblaster.errors import BadTask
+from kernelblaster.tasks.derive import Facts, learn, same_structure
+from kernelblaster.tasks.module_file import ModuleFile
+
+SMALL_ELEMENTS = 1 << 17
+SHRINKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384, 65536)
+LARGE, FEWEST = 64, 16  # named constants from LARGE on become FEWEST at least
+BANDS = (64, 16, 4)  # literals are shrunk from the large ones on, until the module is small
+MOST_TRIALS = 60  # constructions that are tried: a number, so that every process finds the same
+_FOUND: dict[tuple[str, str, torch.dtype | None], dict[str, int] | None] = {}
+
+
+def find_small(file: ModuleFile, dtype: torch.dtype | None) -> dict[str, int] | None:
+    """Replacements that give a small workload, for `ModuleFile.replaced`; None where none is found. Declared
+    by the file, or found by shrinking its named constants, or its literals too."""
+    declared = file.declared_small
+    if declared is not None:
+        return declared
+    key = (file.path, file.source, dtype)
+    if key not in _FOUND:
+        _FOUND[key] = _Search(file, dtype).result()
+    return _FOUND[key]
+
+
+def learn_small(file: ModuleFile, dtype: torch.dtype | None, primary: Facts) -> Facts | None:
+    """The facts of the small construction, really run; None where there is none."""
+    constants = find_small(file, dtype)
+    if constants is None:
+        return None
+    with file.replaced(constants):
+        facts = learn(file, dtype, real=True, small=True)
+    if not same_structure(primary, facts):
+        raise BadTask(f"{file.path}: SMALL changes the number or rank of tensors.")
+    return facts
+
+
+class _Search:
+    def __init__(self, file: ModuleFile, dtype: torch.dtype | None) -> None:
+        self._file = file
+        self._dtype = dtype
+        self._primary = learn(file, dtype)
+        self._trials = 0
+
+    def result(self) -> dict[str, int] | None:
+        own = {name: value for name, value in self._file.constants.items() if value >= LARGE}
+        if self._primary.elements <= SMALL_ELEMENTS:
+            return own
+        shrunk = ({n: max(FEWEST, v // shrink) for n, v in own.items()} for shrink in SHRINKS[1:])
+        if own:
+            found = self._first(shrunk)
+            if found is not None:
+                return found
+        return self._by_literals()
+
+    def _first(self, proposals: Iterator[dict[str, int]]) -> dict[str, int] | None:
+        return next((one for one in proposals if self._is_small(one) and self._runs(one)), None)
+
+    def _by_literals(self) -> dict[str, int] | None:
+        """All of them by one factor, which keeps products and quotients as they are; else one by one, each
+        only if that makes the module smaller."""
+        literals = self._file.literals
+        large = [value for value in literals if value >= LARGE]
+        together = ({str(v): max(FEWEST, v // shrink) for v in large} for shrink in SHRINKS[1:])
+        found = self._first(together) if large else None
+        return self._needed(found) if found is not None else self._one_by_one(literals)
+
+    def _one_by_one(self, literals: list[int]) -> dict[str, int] | None:
+        current: dict[str, int] = {}
+        least = self._primary.elements
+        for band in BANDS:
+            for value in (v for v in literals if v >= band and str(v) not in current):
+                for smaller in _smaller(value):
+                    trial = current | {str(value): smaller}
+                    elements = self._elements(trial)
+                    if elements is not None and elements < least:
+                        current, least = trial, elements
+                        break
+            if least <= SMALL_ELEMENTS and self._runs(current):
+                return self._no_smaller_than_needed(current)
+        return None
+
+    def _no_smaller_than_needed(self, found: dict[str, int]) -> dict[str, int]:
+        grown = dict(found)
+        for key, value in found.items():
+            for larger in reversed([w for w in _smaller(int(key)) if w > value]):
+                if self._is_small(grown | {key: larger}):
+                    grown[key] = larger
+                    break
+        return grown if self._runs(grown) else found
+
+    def _needed(self, found: dict[str, int]) -> dict[str, int]:
+        """Without the literals that are no sizes: the module is as small without their being replaced."""
+        for key in list(found):
+            fewer = {other: value for other, value in found.items() if other != key}
+            if self._elements(fewer) == self._elements(found) and self._runs(fewer):
+                found = fewer
+        return found
+
+    def _is_small(self, replacements: dict[str, int]) -> bool:
+        elements = self._elements(replacements)
+        return elements is not None and elements <= SMALL_ELEMENTS
+
+    def _elements(self, replacements: dict[str, int]) -> int | None:
+        """Of all tensors of this construction; None where it is not valid or has another structure."""
+        facts = self._facts(replacements)
+        return None if facts is None or not same_structure(self._primary, facts) else facts.elements
+
+    def _runs(self, replacements: dict[str, int]) -> bool:
+        facts = self._facts(replacements, real=True)
+        return facts is not None and same_structure(self._primary, facts)
+
+    def _facts(self, replacements: dict[str, int], real: bool = False) -> Facts | None:
+        self._trials += 1
+        if self._trials > MOST_TRIALS:
+            return None
+        try:
+            with self._file.replaced(replacements):
+                return learn(self._file, self._dtype, real=real)
+        except BadTask:
+            return None
+
+
+def _smaller(value: int) -> list[int]:
+    """Numbers to try in the place of one, the smallest first."""
+    wishes = [value // by for by in (256, 64, 16, 8, 4, 2)]
+    least = 16 if value >= LARGE else 2
+    return list(dict.fromkeys(max(least, w) for w in wishes if max(least, w) < value))

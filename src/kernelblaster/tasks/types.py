@@ -1,0 +1,46 @@
+"""In which types a task is computed: those of the file, or one that all floating tensors are cast to."""
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from kernelblaster.errors import BadTask
+from kernelblaster.records.signature import Dtype
+from kernelblaster.tasks.derive import Facts, dtype_name, learn
+from kernelblaster.tasks.failures import floating_types
+from kernelblaster.tasks.module_file import ModuleFile
+from kernelblaster.tasks.small import learn_small
+
+
+def learn_types(file: ModuleFile, dtype: Dtype | None) -> tuple[Dtype | None, Facts, tuple[str, ...]]:
+    """What is cast to (None: nothing is cast), the facts in these types, and a note where this was decided
+    here. A module that does not take its inputs because they are of another type is cast to theirs."""
+    if dtype is not None:
+        return dtype, learn(file, getattr(torch, dtype)), ()
+    inputs = _type_of_inputs(file)
+    if inputs is None:
+        return None, learn(file, None), ()
+    try:
+        own = learn(file, None)
+        if _runs(file, None, own):  # tensors without values let types pass that do not go together
+            return None, own, ()
+    except BadTask:
+        if not _runs(file, inputs, learn(file, inputs)):
+            raise
+    facts = learn(file, inputs)
+    name = dtype_name(inputs)
+    return name, facts, (f"the parameters are cast to {name}, the type of the inputs",)
+
+
+def _runs(file: ModuleFile, dtype: torch.dtype | None, facts: Facts) -> bool:
+    """Whether a small construction really runs in these types."""
+    try:
+        return learn_small(file, dtype, facts) is not None
+    except BadTask:
+        return False
+
+
+def _type_of_inputs(file: ModuleFile) -> torch.dtype | None:
+    """The one type of the floating inputs, where the parameters have another."""
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        given, held = floating_types(file.build(), file.inputs())
+    return next(iter(given)) if len(given) == 1 and held and given != held else None

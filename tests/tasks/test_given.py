@@ -1,0 +1,75 @@
+"""Modules at hand and exported programs as tasks."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from kernelblaster.errors import BadTask
+from kernelblaster.tasks.catalog import load_source, load_task
+from kernelblaster.tasks.fitness import fitness_of
+from kernelblaster.tasks.given import task_from_module
+from kernelblaster.tasks.module_file import ModuleFile
+
+
+class Block(nn.Module):
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(dim)
+        self.layers = nn.ModuleList([nn.Linear(dim, dim) for _ in range(2)])
+        self.register_buffer("mask", torch.ones(dim, dim).tril().bool(), persistent=False)
+        self.scale = torch.tensor([2.0])
+
+    def forward(self, x: torch.Tensor, *, shift: torch.Tensor) -> dict[str, torch.Tensor]:
+        for layer in self.layers:
+            x = torch.relu(layer(self.norm(x)))
+        scores = x.T @ x
+        return {"sum": (x + shift) * self.scale, "scores": scores.masked_fill(~self.mask, 0.0)}
+
+
+def test_an_instance_is_a_task_that_stands_alone() -> None:
+    block = Block(128).eval()
+    inputs = {"x": torch.randn(2048, 128), "shift": torch.rand(128)}
+    task = task_from_module(block, inputs)
+    assert task.name == "Block" and fitness_of(task).fit
+    assert task.small is not None and task.small.total_bytes(task.signature) < 1 << 20
+    assert load_source("again", task.source, "<again>").signature == task.signature
+
+    made = ModuleFile(task.source, task.path).build()
+    made.load_state_dict(block.state_dict())
+    with torch.no_grad():
+        wanted, got = block(**inputs), made(inputs["x"], inputs["shift"])
+    assert got.keys() == wanted.keys()
+    for key in wanted:
+        torch.testing.assert_close(got[key], wanted[key])
+
+
+def test_types_of_an_instance_are_kept() -> None:
+    task = task_from_module(nn.Linear(64, 64).bfloat16(), [torch.randn(4096, 64).bfloat16()])
+    assert task.dtype == "bfloat16" and task.cast is None
+
+
+def test_a_class_is_built_without_arguments() -> None:
+    assert task_from_module(nn.GELU, [torch.randn(1024, 1024)]).name == "GELU"
+    with pytest.raises(BadTask, match="give an instance instead of the class"):
+        task_from_module(nn.Linear, [torch.randn(4, 4)])
+
+
+def test_a_forward_that_reads_values_is_refused() -> None:
+    class Reads(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 if x.sum() > 0 else x
+
+    with pytest.raises(BadTask, match="Reads: forward\\(\\) reads the values of a tensor"):
+        task_from_module(Reads(), [torch.randn(64, 64)])
+
+
+def test_an_exported_program_is_a_task(tmp_path: Path) -> None:
+    file = tmp_path / "norm.pt2"
+    torch.export.save(torch.export.export(nn.LayerNorm(256), (torch.randn(64, 256),)), file)
+    task = load_task(str(file))
+    assert [t.name for t in task.signature.parameters] == ["weight", "bias"]
+    file.write_bytes(b"no program")
+    with pytest.raises(BadTask, match="is no exported program"):
+        load_task(str(file))
