@@ -10,34 +10,22 @@ import tempfile
 from pathlib import Path
 
 import kernelblaster as kb
-from kernelblaster.api import open_searching
-from kernelblaster.knowledge import KnowledgeBase, plant
-from kernelblaster.optimize import optimize
 from kernelblaster.store.comparison import compare
 from kernelblaster.store.history import History
-from kernelblaster.store.results import leave_results
-from kernelblaster.store.run import create_run, open_run
-from kernelblaster.strategies.search import Search
+from kernelblaster.store.run import open_run
 
-TASK = str(Path(__file__).parent / "row_scale.py")
+TASK = Path(__file__).parent / "row_scale.py"
 
 
 def searched(root: Path, seed: int) -> Path:
     """A run of four candidates, with a knowledge base of its own."""
-    search = Search(rollouts=1, choices=1, evaluations=4, seed=seed)
-    with (
-        KnowledgeBase(root / f"{seed}.db") as knowledge,
-        create_run(root / "runs", task=TASK, search=search.model_dump()) as run,
-        open_searching("emulated") as judge,
-    ):
-        plant(knowledge)
-        found = optimize(kb.load_task(TASK), judge, knowledge, run, search)
-        leave_results(run, found.candidate, found.applied, knowledge)
-        return run.folder
+    budget = kb.Search(rollouts=1, choices=1, evaluations=4, seed=seed)
+    kept = root / f"{seed}.db"
+    return kb.optimize(TASK, device="emulated", budget=budget, knowledge=kept, runs=root / "runs").run
 
 
 def show(one: Path, other: Path) -> None:
-    with open_run(one.parent, one.name) as a, open_run(other.parent, other.name) as b:
+    with open_run(one.parent, one) as a, open_run(other.parent, other) as b:
         found = compare(History(a), History(b))
     for name, pair in found["settings"].items():
         print(f"{name}: {pair[0]} and {pair[1]}")

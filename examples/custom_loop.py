@@ -6,7 +6,6 @@ python examples/custom_loop.py
 from pathlib import Path
 
 import kernelblaster as kb
-from kernelblaster.records import Candidate
 from kernelblaster.records.outcome import CORRECT
 
 SOURCE = (Path(__file__).parent / "softmax.cu").read_text()
@@ -18,7 +17,7 @@ def main() -> None:
     with kb.open_judge("emulated") as judge:  # one judge for all: the device is opened once
         for threads in (128, 256, 1024):
             source = SOURCE.replace("#define THREADS 512", f"#define THREADS {threads}")
-            evaluation = judge.evaluate(task, Candidate(source=source, origin=f"{threads} threads"))
+            evaluation = judge.evaluate(task, kb.Candidate(source=source, origin=f"{threads} threads"))
             outcome = evaluation.outcome
             if not isinstance(outcome, CORRECT):  # Incorrect, CompileFailed, Rejected, ...: never a number
                 print(f"{threads:5} threads  {outcome.kind}")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kernelblaster import api
+from kernelblaster import opening
 from kernelblaster.cli import demo
 from kernelblaster.devices.specs import gpu_specs
 from kernelblaster.judge.timing import conclude
@@ -37,7 +37,9 @@ class Improving:
 
     judged: int = 0
     options: Any = field(default_factory=lambda: SimpleNamespace(profile=True))
-    device: Any = field(default_factory=lambda: SimpleNamespace(spec=gpu_specs()["h200"], modelled=True))
+    device: Any = field(
+        default_factory=lambda: SimpleNamespace(name="made", spec=gpu_specs()["h200"], modelled=True)
+    )
 
     def prepare(self, task: Task) -> tuple[None, Floor]:
         return None, Floor(bytes=1, certain_bytes=1, operations=0)
@@ -81,7 +83,7 @@ def test_the_demo_searches_twice_and_leaves_a_page_and_an_export(
     def judging(*_: object, **__: object) -> Iterator[Improving]:
         yield Improving()
 
-    monkeypatch.setattr(api, "open_searching", judging)
+    monkeypatch.setattr(opening, "open_searching", judging)
     monkeypatch.setattr(demo, "_show_machine", lambda: None)
     monkeypatch.setattr(demo, "_show_race", lambda: None)
     folder = tmp_path / "demo"

@@ -1,8 +1,6 @@
 """`kernelblaster demo`: the first five minutes. Everything that it shows is done while one watches."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import re
 from difflib import unified_diff
 from math import exp
 from pathlib import Path
@@ -12,45 +10,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from kernelblaster.cli.options import JudgeOptions, read_candidate, working
+from kernelblaster.cli.options import JudgeOptions, working
 from kernelblaster.cli.show import out
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.recipes import is_recipe
-from kernelblaster.knowledge.seed import plant
-from kernelblaster.records import Evaluation, Step, Verification
-from kernelblaster.records.outcome import CORRECT
-from kernelblaster.settings import settings
-from kernelblaster.store.files import write_whole
+from kernelblaster.records import Step, Verification
 from kernelblaster.store.history import History
-from kernelblaster.store.results import leave_results
-from kernelblaster.store.run import Run, create_run, open_run
-from kernelblaster.store.subject import keep_task
+from kernelblaster.store.run import open_run
 from kernelblaster.strategies.search import Search
-from kernelblaster.tasks.catalog import load_task
 
 if TYPE_CHECKING:
-    from kernelblaster.optimize import Tell
+    from kernelblaster.api import OptimizeResult
 
 RACY = ("core/level1/softmax", "racy_softmax.cu")
 FIRST, SECOND = "core/level1/cosine_similarity", "core/level1/logsumexp"
 BUDGETS = {FIRST: 7, SECOND: 6}
 MEASURED = {FIRST: (6.98, 1.90), SECOND: (7.78, 1.38)}
 """Speedups measured on an H200, over eager and over torch.compile (results/core-h200/report.csv)."""
-RACES_SHOWN = 1
 LINES_SHOWN = 24  # of a difference
-
-
-@dataclass(frozen=True)
-class Searched:
-    """A search that ended: where it is kept, the verdict on its best, the steps that led to it, and after how
-    many candidates it was found."""
-
-    run: Path
-    best: Evaluation
-    way: list[Step]
-    needed: int
 
 
 def demo(
@@ -112,79 +91,72 @@ def _show_machine() -> None:
 
 
 def _show_race() -> None:
-    from kernelblaster.api import open_judge
+    from kernelblaster.api import emulate
 
     task, name = RACY
-    if not (settings().cache / "ptx").is_dir():
-        _tell("The emulator is built first: about a minute on two cores, once.")
-    source = read_candidate(_examples_folder() / name)
+    file = _examples_folder() / name
     with working(False) as progress:
         progress("running it on the PTX machine, every access watched")
-        with open_judge("emulated", progress=progress) as judge:
-            outcome = judge.check(load_task(task), source).outcome
+        outcome = emulate(task, file).outcome
     assert not isinstance(outcome, Verification), "the race was not found"
     _tell(f"{outcome.kind}: {getattr(outcome, 'reason', '')}", style="red")
-    races = [line for line in getattr(outcome, "evidence", "").splitlines() if line.startswith("race ")]
-    for line in races[:RACES_SHOWN]:
-        _tell(line, hang=2)
-    lines = source.source.splitlines()
-    for number, text in enumerate(lines, 1):
-        if any(f"line {number} " in race or f"line {number}," in race for race in races[:RACES_SHOWN]):
+    race = next(line for line in getattr(outcome, "evidence", "").splitlines() if line.startswith("race "))
+    _tell(race, hang=2)
+    for number, text in enumerate(file.read_text().splitlines(), 1):
+        if re.search(rf"line {number}\b", race):
             _tell(f"  {number:3} | {text.strip()}", style="bold")
 
 
-def _search(task: str, folder: Path, device: JudgeOptions.DeviceName) -> Searched:
+def _search(task: str, folder: Path, device: JudgeOptions.DeviceName) -> "OptimizeResult":
     """As `optimize` does it, with a small budget."""
-    from kernelblaster.api import open_searching
-    from kernelblaster.optimize import optimize
+    from kernelblaster.api import Progress, optimize
 
-    knowledge_file = folder.absolute() / "knowledge.db"
-    search = Search(iterations=1, rollouts=1, evaluations=BUDGETS[task])
-    about = {"task": task, "dtype": "float32", "device": device, "gpu": None, "kb": str(knowledge_file)}
-    loaded = load_task(task)
-    with (
-        create_run(folder / "runs", **about, search=search.model_dump()) as run,
-        KnowledgeBase(knowledge_file) as knowledge,
-        _watched(task) as tell,
-        open_searching(device) as judge,
-    ):
-        keep_task(run, loaded)
-        plant(knowledge)
-        found = optimize(loaded, judge, knowledge, run, search, tell=tell)
-        leave_results(run, found.candidate, found.applied, knowledge)
-        order = [judged.code for judged in History(run).judged]
-        way = _way(found.candidate.code, found.steps)
-        return Searched(run.folder, found.evaluation, way, order.index(found.candidate.code) + 1)
-
-
-@contextmanager
-def _watched(task: str) -> Iterator["Tell"]:
-    """Keeps one line up to date on what the search does."""
+    budget = Search(iterations=1, rollouts=1, evaluations=BUDGETS[task])
     with working(False) as progress:
-        progress("opening the device")
-        yield lambda now: progress(
-            f"{now.evaluations} of {BUDGETS[task]} candidates judged; {now.technique or 'learning'}"
+        progress("judging the first candidate")
+
+        def on_step(now: Progress) -> None:
+            progress(f"{now.evaluations} of {BUDGETS[task]} candidates judged; {now.technique}")
+
+        return optimize(
+            task,
+            device=device,
+            budget=budget,
+            knowledge=folder / "knowledge.db",
+            runs=folder / "runs",
+            on_step=on_step,
         )
 
 
-def _way(best: str, steps: list[Step]) -> list[Step]:
+def _way(found: "OptimizeResult") -> list[Step]:
     """The steps from the first candidate to the best."""
     way: list[Step] = []
-    by_child = {step.child: step for step in reversed(steps)}
-    while best in by_child and len(way) < len(steps):
+    best, by_child = found.candidate.code, {step.child: step for step in reversed(found.trajectory)}
+    while best in by_child and len(way) < len(found.trajectory):
         way.insert(0, by_child[best])
         best = way[0].parent
     return way
 
 
-def _show_speed(task: str, found: Searched) -> None:
-    outcome, timing = found.best.outcome, found.best.timing
-    assert isinstance(outcome, CORRECT) and timing is not None
-    how = "modelled" if timing.modelled else "measured"
+def _sources(found: "OptimizeResult") -> dict[str, str]:
+    """Every candidate by its code, in the order in which they were judged."""
+    with open_run(found.run.parent, found.run) as run:
+        history = History(run)
+        return {judged.code: history.source_of(judged) for judged in history.judged}
+
+
+def _needed(found: "OptimizeResult") -> int:
+    """After how many candidates the best was found."""
+    return list(_sources(found)).index(found.candidate.code) + 1
+
+
+def _show_speed(task: str, found: "OptimizeResult") -> None:
+    timing = found.timing
+    how = "modelled" if found.modelled else "measured"
     _tell(
-        f"{outcome.speedup.estimate:.1f}x as fast as eager PyTorch, {how}: {timing.candidate_us:.0f} us "
-        f"instead of {timing.baseline_us:.0f} on {found.best.device}; at least {timing.floor_us:.0f} us are "
-        "needed to move the bytes.",
+        f"{found.speedup:.1f}x as fast as eager PyTorch, {how}: {timing.candidate_us:.0f} us instead of "
+        f"{timing.baseline_us:.0f} on {found.device}; at least {timing.floor_us:.0f} us are needed to move "
+        "the bytes.",
         style="green",
     )
     eager, compiled = MEASURED[task]
@@ -194,10 +166,10 @@ def _show_speed(task: str, found: Searched) -> None:
     )
 
 
-def _show_way(found: Searched, folder: Path) -> None:
+def _show_way(found: "OptimizeResult", folder: Path) -> None:
     with KnowledgeBase(folder.absolute() / "knowledge.db") as knowledge:
         content = knowledge.content()
-    for number, step in enumerate(found.way, 1):
+    for number, step in enumerate(_way(found), 1):
         bound = content.states[content.resolve(step.state)].state.description
         _tell(f"{number}. {step.state}: {bound}", hang=3)
         _tell(f"   {step.technique}: {_described(content, step.technique)}", hang=5)
@@ -214,12 +186,12 @@ def _described(content: Content, technique: str) -> str:
     return next((text for text in known if text), "").split(". ", maxsplit=1)[0]
 
 
-def _show_difference(found: Searched) -> None:
-    if not found.way:
+def _show_difference(found: "OptimizeResult") -> None:
+    way, sources = _way(found), _sources(found)
+    if not way:
         return
-    step = found.way[-1]
-    with open_run(found.run.parent, found.run.name) as run:
-        before, after = _sources(run, step)
+    step = way[-1]
+    before, after = sources[step.parent].splitlines(), sources[step.child].splitlines()
     lines = list(unified_diff(before, after, lineterm="", n=1))[2:]
     _tell(f"The last step, {step.technique}, as a difference:")
     colours = {"+": "green", "-": "red", "@": "cyan"}
@@ -229,36 +201,25 @@ def _show_difference(found: Searched) -> None:
         _tell(f"  ... and {len(lines) - LINES_SHOWN} lines more; all of it is on the page below.")
 
 
-def _sources(run: Run, step: Step) -> tuple[list[str], list[str]]:
-    history = History(run)
-    texts = {judged.code: history.source_of(judged).splitlines() for judged in history.judged}
-    return texts[step.parent], texts[step.child]
-
-
-def _show_profit(first: Searched, second: Searched) -> None:
-    recipe = next((step for step in second.way if is_recipe(step.technique)), None)
+def _show_profit(first: "OptimizeResult", second: "OptimizeResult") -> None:
+    recipe = next((step for step in _way(second) if is_recipe(step.technique)), None)
+    needed = _needed(first)
     if recipe is None:
-        _tell(f"Its best took {second.needed} candidates; {FIRST} had needed {first.needed}.")
+        _tell(f"Its best took {_needed(second)} candidates; {FIRST} had needed {needed}.")
         return
     _tell(
         f"Known from {FIRST}: {recipe.technique} pay together. They were tried in one step: "
         f"expected {recipe.predicted:.2f}x over the plain kernel, got {_gained(recipe)}."
     )
     _tell(
-        f"That is candidate 2; the first task came to them with candidate {first.needed}. "
-        f"{first.needed - 2} were saved."
+        f"That is candidate 2; the first task came to them with candidate {needed}. {needed - 2} were saved."
     )
 
 
-def _show_remains(folder: Path, first: Searched) -> None:
-    from kernelblaster.export.run import export_run
-    from kernelblaster.report.writing import read, write
-
-    runs = folder / "runs"
-    write(read([str(runs)], runs, settings().data / "benches"), folder / "report.html")
+def _show_remains(folder: Path, first: "OptimizeResult") -> None:
     module = folder / "cosine_similarity.py"
-    with open_run(runs, first.run.name) as run:
-        write_whole(module.absolute(), export_run(run, "module"), mode=0o666)
+    first.export(module)
+    first.report(folder / "report.html")
     _tell(f"page       {folder / 'report.html'}")
     _tell(f"export     {module}, a torch module that needs nothing of this", hang=11)
     _tell(f"knowledge  {folder / 'knowledge.db'}")
