@@ -226,7 +226,7 @@ def _show_remains(folder: Path, first: "OptimizeResult") -> None:
     _say("Go on with")
     for command in (
         "kernelblaster optimize core/level2/scale_mask_softmax --budget 10",
-        "kernelblaster tasks check my_module.py        # is my own file a task?",
+        "kernelblaster optimize my_module.py           # or my_kernel.cu",
         f"kernelblaster kb report --kb {folder / 'knowledge.db'}",
     ):
         _tell(command)
