@@ -10,11 +10,7 @@ EXTRAS := $(if $(NVCC),dev,dev,nvcc)
 .PHONY: run test check test-gpu format clean
 
 run: $(READY)
-	$(BIN)/kernelblaster doctor || [ $$? -eq 1 ]
-	@echo
-	$(BIN)/kernelblaster evaluate core/level1/softmax examples/softmax.cu --profile || [ $$? -eq 1 ]
-	@echo
-	$(BIN)/kernelblaster optimize core/level1/gelu --budget 8 --kb .runs/knowledge.db --runs .runs
+	$(BIN)/kernelblaster demo --folder .runs/demo
 
 test: $(READY)
 	$(BIN)/python -m pytest -n auto -m "not gpu"

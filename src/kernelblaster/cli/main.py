@@ -26,6 +26,10 @@ class Verb(NamedTuple):
 
 
 VERBS = {
+    "demo": Verb(
+        "demo.demo",
+        "The first five minutes: a race is caught, a module made faster, and the next one profits from it.",
+    ),
     "doctor": Verb("doctor.doctor", "Say what works on this machine, what is missing and how to get it."),
     "tasks": Verb("tasks.app", "List, show and check tasks."),
     "evaluate": Verb("evaluate.evaluate", "Judge a candidate: correct or not, faster or not, by how much."),
