@@ -79,7 +79,7 @@ def bench(
     subset: int | None = None,
     seconds: float | None = None,
     workers: int | None = None,
-    dtype: Dtype = "float32",
+    dtype: Dtype | None = None,
     on_step: Callable[[News], None] = lambda news: None,
 ) -> BenchResult:
     """Search every task of `suites` (names, folders, `kernelbench:PATH`) and measure what was found.

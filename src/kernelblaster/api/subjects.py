@@ -30,24 +30,29 @@ def load_task(
     task: TaskLike,
     dtype: Dtype | None = None,
     *,
-    inputs: Inputs | None = None,
+    inputs: Inputs | str | None = None,
+    init: str | None = None,
     name: str | None = None,
 ) -> Task:
     """The one task that this stands for, with its signature and workloads derived.
 
     A module needs example `inputs`, which also give its types; files and names have inputs of their own,
-    and are cast to `dtype` where one is given. `name` is what a module or a text is called.
+    and are cast to `dtype` where one is given. For a file that has none, `inputs` and `init` are texts:
+    Python expressions for the inputs and for the constructor's arguments. `name` is what a module or a text
+    is called.
     """
     if isinstance(task, str | Path | Task):
-        if inputs is not None:
-            raise BadTask("example inputs go with a module; a task in a file has its own get_inputs().")
+        if inputs is not None and not isinstance(inputs, str):
+            raise BadTask(
+                "example inputs go with a module; for a file, give them as text."
+            )
         if isinstance(task, Task):
             return task
         cast: dict[str, Any] = {} if dtype is None else {"dtype": dtype}
         if isinstance(task, str) and "\n" in task:
             return _from_text(task, cast, name)
-        return catalog.load_task(str(task), **cast)
-    if inputs is None:
+        return catalog.load_task(str(task), inputs=inputs, init=init, **cast)
+    if inputs is None or isinstance(inputs, str):
         raise BadTask("a module needs example inputs: optimize(module, inputs=[torch.randn(64, 1024)]).")
     if dtype is not None:
         raise BadTask("the types of a module come from its example inputs; leave dtype out.")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kernelblaster.cli.options import DtypeOption, JsonOption, working
+from kernelblaster.cli.options import DtypeOption, InitOption, InputsOption, JsonOption, working
 from kernelblaster.cli.show import exit_code, out, print_counters, print_outcome
 from kernelblaster.cli.terminal import plain
 from kernelblaster.records import Verification
@@ -20,6 +20,8 @@ def emulate(
     task: Annotated[str | None, typer.Option("--task", help="The task, if it does not come first.")] = None,
     gpu: Annotated[str, typer.Option("--gpu", help="The GPU to stand for.")] = "h200",
     dtype: DtypeOption = None,
+    inputs: InputsOption = None,
+    init: InitOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Check a candidate without a GPU: is it right at a small size, is every access in bounds?
@@ -33,7 +35,7 @@ def emulate(
         raise typer.BadParameter("name one task and one candidate: emulate TASK CANDIDATE.cu")
     from kernelblaster.api import load_candidate, load_task, open_judge
 
-    loaded = load_task(named[0], dtype)
+    loaded = load_task(named[0], dtype, inputs=inputs, init=init)
     source = load_candidate(Path(candidate), loaded)
     with working(json_) as progress, open_judge("emulated", gpu, progress=progress) as judge:
         found = judge.check(loaded, source)

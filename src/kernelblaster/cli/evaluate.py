@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions, working
+from kernelblaster.cli.options import DtypeOption, InitOption, InputsOption, JsonOption, JudgeOptions, working
 from kernelblaster.cli.show import exit_code, print_evaluation, print_sweep
 from kernelblaster.records import Evaluation
 
@@ -23,6 +23,8 @@ def evaluate(
     gpu: JudgeOptions.Gpu = None,
     filter_: JudgeOptions.Filter = None,
     dtype: DtypeOption = None,
+    inputs: InputsOption = None,
+    init: InitOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Judge a candidate: correct or not, faster or not, by how much.
@@ -34,7 +36,7 @@ def evaluate(
     """
     from kernelblaster.api import load_candidate, load_task, open_judge
 
-    loaded = load_task(task, dtype)
+    loaded = load_task(task, dtype, inputs=inputs, init=init)
     source = load_candidate(candidate, loaded)
     with working(json_) as progress:
         progress("opening the device")

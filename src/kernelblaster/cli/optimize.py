@@ -9,6 +9,8 @@ from kernelblaster.cli.going_on import going_on
 from kernelblaster.cli.live import watching
 from kernelblaster.cli.options import (
     DtypeOption,
+    InitOption,
+    InputsOption,
     JsonOption,
     JudgeOptions,
     RunArgument,
@@ -74,6 +76,8 @@ def optimize(
     fail_under: FailUnder = None,
     runs: RunsOption = None,
     dtype: DtypeOption = None,
+    inputs: InputsOption = None,
+    init: InitOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Make a task faster: profile, name the state, apply what paid in it, judge, and remember.
@@ -105,7 +109,7 @@ def optimize(
     )
     if models is not None:
         check_models(models)
-    loaded = load_task(task, dtype)  # a bad task is told of before anything is made
+    loaded = load_task(task, dtype, inputs=inputs, init=init)  # a bad task is told of before anything is made
     if not json_:
         _show_inferred(loaded)
     wanted = Wanted(task, search, knowledge_at(kb), device, gpu_key(gpu), dtype, models)

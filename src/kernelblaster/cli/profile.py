@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions, working
+from kernelblaster.cli.options import DtypeOption, InitOption, InputsOption, JsonOption, JudgeOptions, working
 from kernelblaster.cli.show import exit_code, print_outcome, print_profile
 from kernelblaster.records import Profile
 
@@ -17,6 +17,8 @@ def profile(
     device: JudgeOptions.Device = "auto",
     gpu: JudgeOptions.Gpu = None,
     dtype: DtypeOption = None,
+    inputs: InputsOption = None,
+    init: InitOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Profile candidates: every kernel in launch order, metrics and advice.
@@ -25,7 +27,7 @@ def profile(
     """
     from kernelblaster.api import load_candidate, load_task, open_judge
 
-    loaded = load_task(task, dtype)
+    loaded = load_task(task, dtype, inputs=inputs, init=init)
     sources = [load_candidate(path, loaded) for path in candidates]
     with working(json_) as progress:
         progress("opening the device")
