@@ -261,7 +261,7 @@ def test_a_run_that_was_copied_teaches_once(here: Here, whole: Any) -> None:
     said(here.optimize(), DeviceLost)
     first = here.run
     assert here.command("resume", first.name).exit_code == 0
-    shutil.copytree(first, first.parent / "copy")  # all was learned: in between, others would change what follows
+    shutil.copytree(first, first.parent / "copy")  # when all is learned
     assert here.command("resume", "copy").exit_code == 0
     shutil.rmtree(first.parent / "copy")
     assert here.result() == whole

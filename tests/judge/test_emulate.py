@@ -118,7 +118,7 @@ def test_results_remembered_by_address_are_caught(judge: Judge) -> None:
 def test_a_task_without_a_small_workload_says_so(judge: Judge) -> None:
     task = CORPUS.task("tests/exploits/tasks/relu.py")
     large = task.model_copy(update={"workloads": (task.primary,)})
-    with pytest.raises(BadTask, match="give it one with SMALL"):
+    with pytest.raises(BadTask, match="give small ones with SMALL"):
         judge.check(large, relu("if (i < n) out[i] = (x[i] < 0 ? 0 : x[i]);"))
 
 

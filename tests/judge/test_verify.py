@@ -209,7 +209,8 @@ def test_a_harmless_difference_between_runs_is_noted(bench) -> None:  # type: ig
 
 def test_many_calls_that_take_long_together_are_ended(bench, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr(stop, "WHOLE", 1e-9)
-    assert bench.verify(right) == TimedOut(stage="verify", limit_s=1e-8)
+    found = bench.verify(right)
+    assert isinstance(found, TimedOut) and found.stage == "verify" and found.limit_s < 1e-6
 
 
 def test_ties_are_resolved_as_the_reference_does(argmax_bench) -> None:  # type: ignore[no-untyped-def]

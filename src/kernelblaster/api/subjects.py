@@ -43,9 +43,7 @@ def load_task(
     """
     if isinstance(task, str | Path | Task):
         if inputs is not None and not isinstance(inputs, str):
-            raise BadTask(
-                "example inputs go with a module; for a file, give them as text."
-            )
+            raise BadTask("example inputs go with a module; for a file, give them as text.")
         if isinstance(task, Task):
             return task
         cast: dict[str, Any] = {} if dtype is None else {"dtype": dtype}

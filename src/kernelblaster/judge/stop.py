@@ -13,7 +13,7 @@ from kernelblaster.records import Incorrect, Rejected, RuntimeFailed, TimedOut
 from kernelblaster.settings import settings
 
 _STRAY = "IllegalAddress"
-WHOLE = 4
+WHOLE = 12
 Failure = Incorrect | Rejected | RuntimeFailed | TimedOut
 
 

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from kernelblaster.errors import BadTask
 from kernelblaster.records import Scalar, Signature, Size, Task, Tensor, Workload
@@ -18,6 +17,7 @@ from kernelblaster.records.workload import WorkloadName
 from kernelblaster.tasks import probe as sizes
 from kernelblaster.tasks.failures import why_forward_failed
 from kernelblaster.tasks.module_file import ModuleFile, c_name, call_module
+from kernelblaster.tasks.plain_attention import plain_attention
 from kernelblaster.tasks.probe import FreeSize, Probe, Shapes
 
 SMALL_BYTES = 4 << 20  # of a small workload that keeps the module's own construction
@@ -96,7 +96,7 @@ def learn(file: ModuleFile, dtype: torch.dtype | None, *, real: bool = False, sm
     `real` on the CPU, which also finds what fake tensors let pass. `small` says that the file's
     constants are replaced by those of the small construction."""
     mode = nullcontext() if real else FakeTensorMode(allow_non_fake_inputs=True)
-    with mode, sdpa_kernel(SDPBackend.MATH):
+    with mode, plain_attention():
         module = convert(file.build(), dtype)
         inputs = [cast(value, dtype) for value in file.inputs()]
         try:
@@ -109,7 +109,7 @@ def learn(file: ModuleFile, dtype: torch.dtype | None, *, real: bool = False, sm
     tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
 
     def run(shapes: Shapes) -> Shapes | None:
-        with mode, _quiet(), sdpa_kernel(SDPBackend.MATH):
+        with mode, _quiet(), plain_attention():
             fresh = iter(torch.zeros(shape, dtype=t.dtype) for shape, t in zip(shapes, tensors, strict=True))
             arguments = [next(fresh) if isinstance(v, torch.Tensor) else v for v in inputs]
             try:

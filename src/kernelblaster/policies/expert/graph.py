@@ -21,7 +21,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.policies.expert import index as indices
@@ -33,6 +32,7 @@ from kernelblaster.records.signature import Dtype
 from kernelblaster.tasks.derive import cast, cast_of, convert, dtype_name
 from kernelblaster.tasks.foreign import kept_going
 from kernelblaster.tasks.module_file import ModuleFile, c_name
+from kernelblaster.tasks.plain_attention import plain_attention
 from kernelblaster.tasks.small import find_small
 
 COPIES = ("clone.default", "_to_copy.default", "alias.default", "lift_fresh_copy.default")
@@ -150,7 +150,7 @@ def _trace(file: ModuleFile, task: Task, place: int) -> _Trace:
     dtype = cast_of(task)
     constants = (find_small(file, dtype) or {}) if workload.module == "small" else {}
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    with file.replaced(constants), mode, sdpa_kernel(SDPBackend.MATH), warnings.catch_warnings():
+    with file.replaced(constants), mode, plain_attention(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         module = convert(file.build(), dtype)
         shapes = iter(workload.shape(tensor) for tensor in task.signature.input_tensors)

@@ -1,0 +1,32 @@
+"""Attention as plain operators, for a while. PyTorch's own switch is one for the whole process, and is put
+back as it was found: two threads that cross would leave it as it was in between."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+
+class _Switch:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held = ExitStack()
+        self._users = 0
+
+    @contextmanager
+    def plain(self) -> Iterator[None]:
+        with self._lock:
+            if self._users == 0:
+                self._held.enter_context(sdpa_kernel(SDPBackend.MATH))
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0:
+                    self._held.close()
+
+
+plain_attention = _Switch().plain
