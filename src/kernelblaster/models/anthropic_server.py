@@ -24,8 +24,7 @@ class AnthropicServer:
         self.name = name
         self.key = key
         self._model = model
-        self._url = url
-        self._limits = limits
+        self._server = Exchange(name=name, speaks="anthropic", url=url, key=key, limits=limits)
         self.options = Options(OPTIONS)
 
     def answer(self, request: Request[T]) -> Answer:
@@ -33,7 +32,7 @@ class AnthropicServer:
 
     def context_length(self) -> int | None:
         """In tokens, where the server says so."""
-        return context_length(self._exchange(f"v1/models/{quote(self._model, safe='')}"), self._model)
+        return context_length(self._server.asking(f"v1/models/{quote(self._model, safe='')}"), self._model)
 
     def _body(self, request: Request[T]) -> dict[str, Any]:
         spoken = [m for m in request.messages if m.speaker != "system"]
@@ -53,17 +52,5 @@ class AnthropicServer:
             body["system"] = [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]
         return body
 
-    def _exchange(self, path: str, body: dict[str, Any] | None = None) -> Exchange:
-        return Exchange(
-            name=self.name,
-            speaks="anthropic",
-            url=self._url,
-            path=path,
-            key=self.key,
-            limits=self._limits,
-            body=body,
-        )
-
     def _send(self, body: dict[str, Any], request: Request[T]) -> Answer:
-        exchange = self._exchange("v1/messages", body)
-        return answer(exchange.model_copy(update={"bound": request.bound})).answer
+        return answer(self._server.asking("v1/messages", body, request.bound)).answer

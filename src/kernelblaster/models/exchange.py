@@ -19,17 +19,21 @@ SPARE_TOKENS = 20_000  # what a server may add to a prompt of its own, and think
 
 
 class Exchange(Record):
-    """A question to a server, by a POST of `body`, or by a GET. `key` is the environment variable with
-    the server's key. `bound` is what the answer can take."""
+    """A question to a server, by a POST of `body`, or by a GET where there is none. `key` is the environment
+    variable with the server's key. `bound` is what the answer can take. `asking` makes one of another."""
 
     name: str
     speaks: Literal["openai", "anthropic"]
     url: str
-    path: str
     key: str
     limits: Limits
+    path: str = ""
     body: dict[str, Any] | None = None
     bound: Usage = Usage(tokens_in=0, tokens_out=0)
+
+    def asking(self, path: str, body: dict[str, Any] | None = None, bound: Usage | None = None) -> "Exchange":
+        """Of the same server, by the same rules."""
+        return self.model_copy(update={"path": path, "body": body, "bound": bound or self.bound})
 
 
 class Said(Record):

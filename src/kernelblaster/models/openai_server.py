@@ -31,7 +31,7 @@ class OpenAIServer:
         self.key = key
         self._model = model
         self._url = url
-        self._limits = limits
+        self._server = Exchange(name=name, speaks="openai", url=url, key=key, limits=limits)
         self.options = Options(OPTIONS)
         names = ("max_tokens", "max_completion_tokens")
         self._limit_names = names if url != OPENAI else names[::-1]
@@ -41,7 +41,7 @@ class OpenAIServer:
 
     def context_length(self) -> int | None:
         """In tokens, where the server says so in its list of models."""
-        return context_length(self._exchange("models"), self._model)
+        return context_length(self._server.asking("models"), self._model)
 
     def _body(self, request: Request[T]) -> dict[str, Any]:
         takes = self.options.takes
@@ -74,20 +74,8 @@ class OpenAIServer:
             return messages
         return [{"role": "system", "content": in_words(request)}, *messages]
 
-    def _exchange(self, path: str, body: dict[str, Any] | None = None) -> Exchange:
-        return Exchange(
-            name=self.name,
-            speaks="openai",
-            url=self._url,
-            path=path,
-            key=self.key,
-            limits=self._limits,
-            body=body,
-        )
-
     def _send(self, body: dict[str, Any], request: Request[T]) -> Answer:
-        exchange = self._exchange("chat/completions", body).model_copy(update={"bound": request.bound})
-        said = answer(exchange)
+        said = answer(self._server.asking("chat/completions", body, request.bound))
         if said.whole and "stream" in body:
             self.options.drop("stream")
         return said.answer
