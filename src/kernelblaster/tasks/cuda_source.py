@@ -71,8 +71,7 @@ class CudaSource:
     def __init__(self, source: str) -> None:
         self.text = source
         self.bytes = source.encode()
-        blank = _ATTRIBUTES.sub(lambda found: b" " * len(found[0]), self.bytes)
-        self.root = Parser(_LANGUAGE).parse(blank).root_node
+        self.root = parse(self.bytes)
         self.functions = [f for node in walk(self.root, "function_definition") if (f := _function(node))]
         self.launches = [found for function in self.functions for found in _launches(function)]
 
@@ -97,6 +96,12 @@ class CudaSource:
             pieces += [self.bytes[at:begin], new.encode()]
             at = end
         return b"".join([*pieces, self.bytes[at:]]).decode()
+
+
+def parse(source: bytes) -> Node:
+    """The tree's root; offsets are those of the source."""
+    blank = _ATTRIBUTES.sub(lambda found: b" " * len(found[0]), source)
+    return Parser(_LANGUAGE).parse(blank).root_node
 
 
 def text(node: Node | None) -> str:

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from kernelblaster.testing.mutations.tree import Code, Edit, replace, short, text, within
+from kernelblaster.tasks.cuda_source import text
+from kernelblaster.testing.mutations.tree import Code, Edit, replace, short, within
 
 _CALLS = re.compile(
     r"__(syncthreads|syncwarp|threadfence\w*|pipeline_wait_prior)"

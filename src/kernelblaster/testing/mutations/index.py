@@ -4,17 +4,8 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from kernelblaster.testing.mutations.tree import (
-    Code,
-    Edit,
-    insert,
-    operator,
-    replace,
-    short,
-    sides,
-    text,
-    within,
-)
+from kernelblaster.tasks.cuda_source import operator, sides, text
+from kernelblaster.testing.mutations.tree import Code, Edit, insert, replace, short, within
 
 _COMPARISONS = {"<": "<=", "<=": "<", ">=": ">", ">": ">="}
 

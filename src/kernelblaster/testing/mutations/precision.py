@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from kernelblaster.testing.mutations.tree import Code, Edit, operator, replace, short, sides, text
+from kernelblaster.tasks.cuda_source import operator, sides, text
+from kernelblaster.testing.mutations.tree import Code, Edit, replace, short
 
 _HALF = "__half2float(__float2half({}))"
 _BFLOAT16 = "__bfloat162float(__float2bfloat16({}))"

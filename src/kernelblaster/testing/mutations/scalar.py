@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from kernelblaster.testing.mutations.tree import Code, Edit, insert, operator, replace, short, sides, text
+from kernelblaster.tasks.cuda_source import operator, sides, text
+from kernelblaster.testing.mutations.tree import Code, Edit, insert, replace, short
 
 SMALL = 1e-3  # constants below are taken for an epsilon
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from kernelblaster.testing.mutations.tree import Code, Edit, insert, operator, replace, short, sides, text
+from kernelblaster.tasks.cuda_source import operator, sides, text
+from kernelblaster.testing.mutations.tree import Code, Edit, insert, replace, short
 
 MULTIPLES = (4, 32)
 

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from kernelblaster.testing.mutations.tree import Code, Edit, insert, operator, replace, short, sides, text
+from kernelblaster.tasks.cuda_source import operator, sides, text
+from kernelblaster.testing.mutations.tree import Code, Edit, insert, replace, short
 
 
 def edits(code: Code) -> Iterator[Edit]:

@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import tree_sitter_cuda
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Node
+
+from kernelblaster.tasks.cuda_source import declared_name, operator, parse, sides, text
 
 LAUNCH = "launch_gpu_implementation"
 PLANT = "PLANTED_ERROR"  # code that tests/candidates switch on to be wrong: not compiled here
-_LANGUAGE = Language(tree_sitter_cuda.language())
 _FLOATING = re.compile(r"\b(float[1-4]?|double[1-4]?|__half2?|half2?|__nv_bfloat162?)\b")
 _MATH = re.compile(
     r"(exp|exp2|log|log2|log1p|sqrt|rsqrt|tanh|erf|fma|fmax|fmin|fabs|pow)f?"
@@ -22,10 +22,6 @@ _MATH = re.compile(
 )
 _FLOATING_LITERAL = re.compile(r"\d*\.\d*(e[+-]?\d+)?f?|\d+e[+-]?\d+f?")
 _HANDED_ON = re.compile(r"__(ldg|ldcs|ldcg|shfl\w*)")  # as floating as what they are given
-# The grammar does not know these: spaces in their place keep every offset.
-_ATTRIBUTES = re.compile(
-    rb"__(cluster_dims|launch_bounds|maxnreg)__\s*\([^()]*\)|__grid_constant__|\b__restrict__\b"
-)
 
 
 @dataclass(frozen=True)
@@ -48,8 +44,7 @@ class Code:
         self.source = source
         self.sizes = sizes
         self.scalars = scalars
-        blank = _ATTRIBUTES.sub(lambda found: b" " * len(found[0]), source.encode())
-        self.nodes = tuple(_walk(Parser(_LANGUAGE).parse(blank).root_node))
+        self.nodes = tuple(_walk(parse(source.encode())))
         self.functions = [n for n in self.nodes if n.type == "function_definition"]
         self._device = [(f.start_byte, f.end_byte) for f in self.functions if _is_device(f)]
         declared = list(_floating_names(self.nodes))
@@ -143,11 +138,6 @@ class Loop:
     body: Node
 
 
-def text(node: Node | None) -> str:
-    """The node's own text; empty for no node."""
-    return (node.text or b"").decode() if node is not None else ""
-
-
 def replace(node: Node, new: str, what: str, argument: str = "") -> Edit:
     """The edit that puts `new` in a node's place."""
     return Edit(node.start_byte, what, ((node.start_byte, node.end_byte, new),), argument)
@@ -162,17 +152,6 @@ def short(node: Node) -> str:
     """The node's text on one line, cut off where it is long."""
     words = " ".join(text(node).split())
     return words if len(words) <= 60 else words[:57] + "..."
-
-
-def operator(node: Node) -> str:
-    """The operator of a binary, assignment or unary expression."""
-    return text(node.child_by_field_name("operator"))
-
-
-def sides(node: Node) -> tuple[Node, Node] | None:
-    """Left and right of a binary expression or an assignment."""
-    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-    return (left, right) if left is not None and right is not None else None
 
 
 def within(node: Node, *types: str) -> bool:
@@ -238,18 +217,7 @@ def _floating_names(nodes: tuple[Node, ...]) -> Iterator[tuple[str, bool]]:
         if node.type not in kinds or kind is None or not _FLOATING.search(text(kind)):
             continue
         for declarator in node.children_by_field_name("declarator"):
-            name = _name(declarator)
+            name = declared_name(declarator)
             if name:
                 shape = text(declarator).split("=")[0].split("(")[0]
                 yield name, "*" in shape or "[" in shape
-
-
-def _name(node: Node) -> str:
-    """The name that a declarator declares; empty if it declares none."""
-    inner: Node | None = node
-    for _ in range(20):
-        if inner is None or inner.type in ("identifier", "field_identifier"):
-            break
-        below = inner.child_by_field_name("declarator")
-        inner = below if below is not None else next(iter(inner.named_children), None)
-    return text(inner)
