@@ -222,10 +222,8 @@ class _Plan:
 
     def _drawn_kinds(self) -> list[Distribution]:
         """In random order, those that some input takes."""
-        inputs = range(len(self._task.signature.input_tensors))
-        rows = [[k for k in row if any(self._domain.takes(i, k) for i in inputs)] for row in (*ALWAYS, FAINT)]
-        faint = rows.pop()
-        found = [self._rng.choice(row) for row in rows if row]
+        found = [self._rng.choice(taken) for row in ALWAYS if (taken := self._taken(row))]
+        faint = self._taken(FAINT)
         found += self._rng.sample(faint, min(2, len(faint)))
         self._rng.shuffle(found)
         return found
@@ -284,13 +282,14 @@ class _Plan:
                     inputs[position] = "written"
         return Case(workload, kind, inputs=tuple(inputs))
 
-    def _at_base(self) -> list[Case]:
+    def _taken(self, row: tuple[Distribution, ...]) -> list[Distribution]:
+        """Those of a row that some input takes."""
         inputs = range(len(self._task.signature.input_tensors))
-        found = []
-        for row in AT_BASE:
-            taken = [kind for kind in row if any(self._domain.takes(i, kind) for i in inputs)]
-            found += [self._case(w, kind) for kind in taken[:1] for w in (self._sizes.base, self._other())]
-        return found
+        return [kind for kind in row if any(self._domain.takes(position, kind) for position in inputs)]
+
+    def _at_base(self) -> list[Case]:
+        kinds = [kind for row in AT_BASE for kind in self._taken(row)[:1]]
+        return [self._case(w, kind) for kind in kinds for w in (self._sizes.base, self._other())]
 
     def _other(self) -> Workload:
         """Where the base is small, one that is as long as the primary sizes are."""

@@ -8,6 +8,7 @@ is of no use afterwards.
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from random import Random
 from typing import Any, get_args
@@ -69,13 +70,23 @@ def domain_of(reference: ModuleReference, workload: Workload, rng: Random) -> Do
     )
 
 
+@dataclass(frozen=True)
+class _Change:
+    """What a trial has otherwise than the file: `values` are the inputs' arrangements, as written where
+    none are given; the rest as in `Domain`."""
+
+    values: tuple[Distribution, ...] = ()
+    scalars: tuple[Any, ...] | None = None
+    shuffled: str | None = None
+    twins: bool = False
+
+
 class _Trial:
     def __init__(self, reference: ModuleReference, workload: Workload, end: float) -> None:
         self._reference = reference
         self._workload = workload
         self._end = end
         self._signature = reference.task.signature
-        self._seen = Operators()  # of the last run in the module's own precision
 
     def taken(self) -> tuple[frozenset[Distribution], ...]:
         """Infinity, and every magnitude in one tensor, only where each element stands for itself: elsewhere
@@ -87,14 +98,14 @@ class _Trial:
         for distribution in DISTRIBUTIONS:
             if distribution in SAFE or distribution in PLANTED or (distribution in OCTAVES and not alone):
                 continue
-            if self._finite([distribution] * len(inputs)):
+            if self._finite(_Change((distribution,) * len(inputs))):
                 for found in taken:
                     found.add(distribution)
                 continue
             for position, found in enumerate(taken):
                 chosen: list[Distribution] = ["written"] * len(inputs)
                 chosen[position] = distribution
-                if len(inputs) > 1 and self._finite(chosen):
+                if len(inputs) > 1 and self._finite(_Change(tuple(chosen))):
                     found.add(distribution)
         return tuple(frozenset(found) for found in taken)
 
@@ -107,15 +118,14 @@ class _Trial:
         others = [_others(value, rng) for value in own]
         for values in others:
             rng.shuffle(values)
-        written: list[Distribution] = ["written"] * len(self._signature.input_tensors)
         taken = []
         for turn in range(max(len(values) for values in others)):
-            together = [values[turn % len(values)] for values in others]
-            singles = [[*own[:at], other, *own[at + 1 :]] for at, other in enumerate(together)]
-            if self._finite(written, scalars=together):
-                taken.append(tuple(together))
+            together = tuple(values[turn % len(values)] for values in others)
+            singles = [(*own[:at], other, *own[at + 1 :]) for at, other in enumerate(together)]
+            if self._finite(_Change(scalars=together)):
+                taken.append(together)
             elif len(own) > 1:
-                taken += [tuple(one) for one in singles if self._finite(written, scalars=one)]
+                taken += [one for one in singles if self._finite(_Change(scalars=one))]
         return tuple(taken)
 
     def landmarks(self, rng: Random) -> tuple[tuple[Any, ...], ...]:
@@ -125,42 +135,35 @@ class _Trial:
             return ()
         marks = [mark for mark in LANDMARKS if mark > 0]
         drawn = [
-            [rng.choice(marks) if isinstance(value, float) else value for value in own] for _ in range(4)
+            tuple(rng.choice(marks) if isinstance(value, float) else value for value in own) for _ in range(4)
         ]
         chosen: list[Distribution] = ["landmarks"] * len(self._signature.input_tensors)
-        return tuple(tuple(moved) for moved in drawn if self._finite(chosen, scalars=moved))
+        return tuple(moved for moved in drawn if self._finite(_Change(tuple(chosen), scalars=moved)))
 
     def twins(self) -> bool:
         shapes = [self._workload.shape(t) for t in self._signature.input_tensors if t.floating]
-        written: list[Distribution] = ["written"] * len(self._signature.input_tensors)
-        return len(set(shapes)) < len(shapes) and self._finite(written, twins=True)
+        return len(set(shapes)) < len(shapes) and self._finite(_Change(twins=True))
 
     def _pointwise(self) -> bool:
-        written: list[Distribution] = ["written"] * len(self._signature.input_tensors)
-        self._seen = Operators()
-        return self._finite(written) and self._seen.pointwise
+        if not self._finite(_Change()):
+            return False
+        inputs, seen = self._bind(_Change(), wide=False), Operators()
+        with seen:
+            self._reference.run(inputs)
+        return seen.pointwise
 
     def shuffled(self) -> frozenset[str]:
-        written: list[Distribution] = ["written"] * len(self._signature.input_tensors)
         whole = [t.name for t in self._signature.parameters if not t.floating]
-        return frozenset(name for name in whole if self._finite(written, shuffled=name))
+        return frozenset(name for name in whole if self._finite(_Change(shuffled=name)))
 
-    def _finite(
-        self,
-        distributions: Sequence[Distribution],
-        *,
-        scalars: list[Any] | None = None,
-        shuffled: str | None = None,
-        twins: bool = False,
-    ) -> bool:
+    def _finite(self, change: _Change) -> bool:
         """Whether the outputs are finite, in both precisions, and have the workload's shapes."""
         if time.monotonic() > self._end:
             return False
-        at = self._workload
-        shapes = [at.shape(tensor) for tensor in self._signature.outputs]
+        shapes = [self._workload.shape(tensor) for tensor in self._signature.outputs]
         for wide in (False, True):
             try:
-                outputs = self._run(distributions, scalars, shuffled, wide, twins)
+                outputs = self._run(change, wide)
             except Exception:
                 return False
             if [tuple(output.shape) for output in outputs] != shapes:
@@ -169,36 +172,32 @@ class _Trial:
                 return False
         return True
 
-    def _run(
-        self,
-        distributions: Sequence[Distribution],
-        scalars: list[Any] | None,
-        shuffled: str | None,
-        wide: bool,
-        twins: bool,
-    ) -> list[torch.Tensor]:
+    def _run(self, change: _Change, wide: bool) -> list[torch.Tensor]:
+        """The outputs in the module's own precision, or in float64 where `wide`."""
+        inputs, reference = self._bind(change, wide), self._reference
+        with reference.with_scalars(change.scalars), reference.in_float64() if wide else nullcontext():
+            return reference.run(inputs)
+
+    def _bind(self, change: _Change, wide: bool) -> list[torch.Tensor]:
+        """The inputs, drawn; the parameters are bound to the reference."""
         reference, workload = self._reference, self._workload
+        values: Sequence[Distribution] = change.values or ["written"] * len(self._signature.input_tensors)
         inputs = []
         for position, tensor in enumerate(self._signature.input_tensors):
             dtype = torch.float64 if wide and tensor.floating else getattr(torch, tensor.dtype)
             target = torch.empty(workload.shape(tensor), dtype=dtype)
-            fill(target, reference.pools[position], distributions[position], workload, 1 + position)
+            fill(target, reference.pools[position], values[position], workload, 1 + position)
             inputs.append(target)
-        if twins:
+        if change.twins:
             equalize(inputs)
         parameters = []
         for tensor, original in zip(self._signature.parameters, reference.parameters, strict=True):
             value = original.double() if wide and tensor.floating else original.clone()
-            if tensor.name == shuffled:
+            if tensor.name == change.shuffled:
                 shuffle(value, original, 3)
             parameters.append(value)
         reference.bind(parameters)
-        with reference.with_scalars(scalars):
-            if not wide:
-                with self._seen:
-                    return reference.run(inputs)
-            with reference.in_float64():
-                return reference.run(inputs)
+        return inputs
 
 
 def _others(value: Any, rng: Random) -> list[Any]:
