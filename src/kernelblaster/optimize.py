@@ -20,7 +20,6 @@ from pydantic import TypeAdapter
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.judge import Judge
-from kernelblaster.judge.order_check import OrderCheck
 from kernelblaster.knowledge.consolidate import Limits, consolidation
 from kernelblaster.knowledge.content import Content, OptimizationEntry, Scored
 from kernelblaster.knowledge.events import Change, Observed, OptimizationAdded, Provenance
@@ -117,8 +116,6 @@ def optimize(
         best = strategy.run(task)
     except BudgetSpent as spent:
         return session.so_far(strategy.steps, spent)
-    finally:
-        session.close()
     first = session.first_correct
     found = Optimized(best.attempt.candidate, best.evaluation, first, best.applied, strategy.steps)
     run.once("finished", "end", lambda: {"best": run.files.put(found.candidate.source)})
@@ -236,16 +233,7 @@ class RunSession:
         times = [e.timing.candidate_us for e in known if e.timing and isinstance(e.outcome, CORRECT)]
         if evaluation.timing.candidate_us >= min(times, default=float("inf")):
             return evaluation
-        return self._order_check.confirmed(self._task, candidate, evaluation)
-
-    @cached_property
-    def _order_check(self) -> OrderCheck:
-        return OrderCheck(self.spec)
-
-    def close(self) -> None:
-        """End what was started for looking at candidates."""
-        if "_order_check" in self.__dict__:
-            self._order_check.close()
+        return self._judge.confirmed(self._task, candidate, evaluation)
 
     def profile(self, candidates: Sequence[Candidate], depth: Depth = "usual") -> list[Profile | None]:
         wanted = [c for c in candidates if self.evaluations[c.code].profile is None]

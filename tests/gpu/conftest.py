@@ -4,13 +4,17 @@ import os
 
 import pytest
 
-os.environ.setdefault("KERNELBLASTER_CALL_LIMIT", "3")
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "gpu" in item.path.parts:
             item.add_marker(pytest.mark.gpu)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def short_calls() -> None:
+    """For the tests of this folder, and not for those that are only collected with them."""
+    os.environ.setdefault("KERNELBLASTER_CALL_LIMIT", "3")
 
 
 @pytest.fixture(scope="session")

@@ -180,10 +180,6 @@ def session(
     ):
         plant(known)
         run.once("device", "begun", lambda: {"name": judge.device.name})
-        working = RunSession(loaded, judge, known, run, search)
-        try:
-            asking = AskTell(run, known, working)
-            yield asking
-            asking.finish()
-        finally:
-            working.close()
+        asking = AskTell(run, known, RunSession(loaded, judge, known, run, search))
+        yield asking
+        asking.finish()

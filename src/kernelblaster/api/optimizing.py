@@ -81,7 +81,7 @@ def optimize(
         knowledge=knowledge_at(knowledge),
         device=device,
         gpu=gpu,
-        dtype=loaded.dtype,
+        dtype=dtype,
         models=models,
     )
     with begun(loaded, wanted, runs_folder(runs)) as run:

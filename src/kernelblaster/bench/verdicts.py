@@ -33,6 +33,9 @@ class KeptVerdicts:
     ) -> list[Profile | Outcome]:
         return self._judge.profile(task, candidates, depth=depth)
 
+    def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        return self._judge.confirmed(task, candidate, evaluation)
+
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
         paths = [self._path(task, candidate) for task, candidate in jobs]
         known = {path: _kept(path) for path in paths}

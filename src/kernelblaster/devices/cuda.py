@@ -48,6 +48,7 @@ class CudaDevice:
 
     modelled = False
     protects_inputs = True
+    patience = 1
     most_threads = None
 
     def __init__(self, spares: int = 2) -> None:

@@ -181,6 +181,11 @@ class Device(Protocol):
         ...
 
     @property
+    def patience(self) -> int:
+        """How many times the limit of a call it may take: one that executes every instruction is slow."""
+        ...
+
+    @property
     def most_threads(self) -> int | None:
         """How many a call may start where that is no trouble; None where any number may."""
         ...

@@ -45,6 +45,7 @@ WIDE_GB_S = 1500  # beyond that, memory is stacked and its bus wide
 MODELLED_MEMORY = 80 << 30
 PORTABLE_CLUSTER = 8
 CLUSTERS_SINCE = 9  # compute capability
+PATIENCE = 6
 
 
 class EmulatedDevice:
@@ -53,6 +54,7 @@ class EmulatedDevice:
 
     modelled = True
     protects_inputs = False
+    patience = PATIENCE
     most_threads = 1 << 17
     facts = None
     torch_device = torch.device("cpu")
@@ -184,7 +186,7 @@ class EmulatedRunner(ReplayRunner):
     def ask(self, command: str, limit_s: float | None = None) -> dict[str, Any]:
         """As of any player, with the time that an emulator takes; what the machine does not know is said by
         name, unless something was found before."""
-        answer = super().ask(command, limit_s or 6 * self._limit_s)
+        answer = super().ask(command, limit_s or PATIENCE * self._limit_s)
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         self.doubtful = any(report.get("doubtful", False) for report in reports)
         found = any(report.get("findings") for report in reports)

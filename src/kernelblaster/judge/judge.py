@@ -207,6 +207,10 @@ class Judge:
         prepared = self._prepare(task)
         return prepared.fitness, prepared.floor
 
+    def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        """The evaluation of a correct candidate once the PTX machine has looked at it too, if it had not."""
+        return self._order_check.confirmed(task, candidate, evaluation)
+
     def close(self) -> None:
         for prepared in self._prepared.values():
             prepared.baseline.close()
@@ -393,9 +397,13 @@ class Judge:
     def _filtered(self, task: Task, binary: Binary) -> Rejected | str:
         """What the emulator holds against a candidate; else a note on what it checked."""
         self.options.progress("checking on the PTX machine")
+        return self._order_check.look(task, binary)
+
+    @property
+    def _order_check(self) -> OrderCheck:
         if self._filter is None:
             self._filter = OrderCheck(self.device.spec, self.device.facts)
-        return self._filter.look(task, binary)
+        return self._filter
 
     def _judge(self, prepared: _Prepared, binary: Binary, draw: Draw) -> dict[str, object]:
         with self._loaded(prepared, binary, draw) as runner:

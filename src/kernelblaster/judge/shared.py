@@ -52,6 +52,9 @@ class SharedJudge:
     ) -> list[Profile | Outcome]:
         return self._ask("profile", task, tuple(candidates), depth)  # type: ignore[no-any-return]
 
+    def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        return self._ask("confirm", task, candidate, evaluation)  # type: ignore[no-any-return]
+
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
         """Evaluations in the order of the jobs."""
         for job in jobs:
@@ -178,6 +181,8 @@ class JudgeServer:
                 answer = self._judge.finish(about[0], about[1], job.binary.result())
             elif kind == "profile":
                 answer = self._judge.profile(about[0], about[1], depth=about[2])
+            elif kind == "confirm":
+                answer = self._judge.confirmed(*about)
             else:
                 answer = self._judge.prepare(about[0])
         except DeviceLost:

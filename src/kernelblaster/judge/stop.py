@@ -7,6 +7,7 @@ from kernelblaster.devices.device import (
     CallReport,
     CandidateDied,
     CandidateHung,
+    Device,
     Nondeterministic,
 )
 from kernelblaster.records import Incorrect, Rejected, RuntimeFailed, TimedOut
@@ -14,7 +15,6 @@ from kernelblaster.settings import settings
 
 _STRAY = "IllegalAddress"
 WHOLE = 6
-PATIENCE = 6  # times as long on a device that executes every instruction
 Failure = Incorrect | Rejected | RuntimeFailed | TimedOut
 
 
@@ -30,9 +30,9 @@ class Leash:
     """What one candidate may take in all of a stage: WHOLE times the limit of one call. Entered around each
     of its calls; one that takes too long ends by itself, many that take long together are ended here."""
 
-    def __init__(self, stage: Literal["verify", "time"], *, modelled: bool = False) -> None:
+    def __init__(self, device: Device, stage: Literal["verify", "time"]) -> None:
         self._stage: Literal["verify", "time"] = stage
-        self._limit_s = WHOLE * settings().call_limit_s * (PATIENCE if modelled else 1)
+        self._limit_s = WHOLE * settings().call_limit_s * device.patience
         self._spent_s = self._entered = 0.0
 
     def __enter__(self) -> None:

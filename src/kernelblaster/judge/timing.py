@@ -90,7 +90,7 @@ class Timer:
         self._task = task
         self._baseline = baseline = baseline.at(task.primary)
         self._runner = runner
-        self._leash = Leash("time")
+        self._leash = Leash(device, "time")
         self._rng = random.Random(seed)
         self._allowed = allowed
         self._keep_samples = keep_samples

@@ -150,7 +150,7 @@ class Verifier:
         self._key = self._rng.getrandbits(62)
         self._layouts: dict[int, Layout] = {}
         self._calls = 0
-        self._leash = Leash("verify", modelled=device.modelled)
+        self._leash = Leash(device, "verify")
         self._deterministic = True
         self._notes: list[str] = []
         self.results: list[CaseResult] = []

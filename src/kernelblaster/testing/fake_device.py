@@ -122,6 +122,7 @@ class FakeDevice:
     name = "fake"
     modelled = False
     protects_inputs = False
+    patience = 1
     most_threads = None
     facts = None
     torch_device = torch.device("cpu")
