@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from kernelblaster.api import Judge, open_device
+from kernelblaster.api import DeviceJudge, open_device
 from kernelblaster.testing.corpus import CORRECT, ROOT, Corpus, metadata
 
 
@@ -23,7 +23,7 @@ def main() -> int:
         task, candidate = corpus.read(file)
         jobs += [(task, candidate), (task, candidate.with_defines({"PLANTED_ERROR": 1}))]
     device = open_device("cuda")
-    judge = Judge(device)
+    judge = DeviceJudge(device)
     found = list(judge.evaluate_many(jobs))
     judge.close()
     device.close()

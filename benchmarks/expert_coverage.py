@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelblaster.api import load_task, open_device
-from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.graph import UncoveredOperators, capture
 from kernelblaster.policies.expert.lower import initial_plan
@@ -50,7 +50,7 @@ def rewritten(plan: Plan) -> Plan:
     return plan
 
 
-def row(name: str, judge: Judge | None) -> Row:
+def row(name: str, judge: DeviceJudge | None) -> Row:
     task = load_task(name)
     try:
         graph = capture(task)
@@ -64,7 +64,7 @@ def row(name: str, judge: Judge | None) -> Row:
     return Row(name, results, counts, "; ".join(filter(None, details)))
 
 
-def judged(task: Task, plan: Plan, judge: Judge | None) -> tuple[str, str]:
+def judged(task: Task, plan: Plan, judge: DeviceJudge | None) -> tuple[str, str]:
     """Whether the plan's candidate is right, and if not, why."""
     source = emit(plan)
     if judge is None:
@@ -75,7 +75,7 @@ def judged(task: Task, plan: Plan, judge: Judge | None) -> tuple[str, str]:
     return "wrong", f"{type(outcome).__name__}: {outcome}"[:300]
 
 
-def lines(names: list[str], judge: Judge | None) -> Iterator[str]:
+def lines(names: list[str], judge: DeviceJudge | None) -> Iterator[str]:
     yield "# What the expert policy covers\n"
     yield "As first written, and after simplification, fusion and vectorization; on the emulated device.\n"
     yield HEAD
@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument("--capture-only", action="store_true", help="do not judge the candidates")
     options = parser.parse_args()
     names = [name for given in options.tasks for name, _ in find(given)]
-    judge = None if options.capture_only else Judge(open_device("emulated"))
+    judge = None if options.capture_only else DeviceJudge(open_device("emulated"))
     written = []
     for line in lines(names, judge):
         written.append(line)

@@ -25,13 +25,14 @@ from kernelblaster.api import load_task
 from kernelblaster.devices.specs import gpu_specs
 from kernelblaster.judge.timing import conclude
 from kernelblaster.knowledge import KnowledgeBase, plant
-from kernelblaster.optimize import Progress, optimize
+from kernelblaster.optimize import optimize
 from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.policy import Attempt
 from kernelblaster.records import Candidate, Evaluation, Floor, KernelProfile, Metric, Profile, Task, Timing
 from kernelblaster.records.outcome import Speedup
+from kernelblaster.session.log import Progress
+from kernelblaster.session.settings import Search
 from kernelblaster.store.run import create_run
-from kernelblaster.strategies.search import Search
 
 TASKS = ("core/level1/softmax", "core/level2/scale_mask_softmax", "core/level2/linear_gelu_scale")
 EVALUATIONS = 60
@@ -54,11 +55,13 @@ class Made(ExpertPolicy):
 class AtOnce:
     """A judge that makes up its verdicts; the same text always has the same one."""
 
-    options: Any = SimpleNamespace(profile=True)
     device: Any = SimpleNamespace(spec=gpu_specs()["h200"], modelled=True)
 
     def prepare(self, task: Task) -> tuple[None, Floor]:
         return None, Floor(bytes=BYTES, certain_bytes=BYTES, operations=0)
+
+    def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        return evaluation
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
         for task, candidate in jobs:
@@ -118,7 +121,7 @@ class _Stopwatch:
 
     def __init__(self, judge: AtOnce) -> None:
         self._judge = judge
-        self.options, self.device, self.prepare = judge.options, judge.device, judge.prepare
+        self.device, self.prepare, self.confirmed = judge.device, judge.prepare, judge.confirmed
         self.seconds = 0.0
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> list[Evaluation]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from publish import publish
 
-from kernelblaster.api import Judge, Options, load_task, open_device
+from kernelblaster.api import DeviceJudge, Options, load_task, open_device
 from kernelblaster.records import Candidate
 
 ALLOWANCE = 2 << 30  # flush buffers, starting workers, pieces being compared
@@ -31,7 +31,9 @@ def main() -> None:
     one_set = task.primary.total_bytes(task.signature)
     device = open_device("cuda")
     start = time.perf_counter()
-    judge = Judge(device, Options(progress=lambda s: print(f"{time.perf_counter() - start:6.1f} s {s}")))
+    judge = DeviceJudge(
+        device, Options(progress=lambda s: print(f"{time.perf_counter() - start:6.1f} s {s}"))
+    )
     candidate = Candidate(source=(ROOT / "examples" / "softmax.cu").read_text())
     device.settle()
     lines = [

@@ -33,7 +33,7 @@ from kernelblaster.devices.emulated import EmulatedDevice
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.baseline import ModuleBaseline
 from kernelblaster.judge.compile import Binary, compile_candidate
-from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.judge.modelled import ModelledTimer, total_us
 from kernelblaster.records import Evaluation, Outcome, Verification
 from kernelblaster.testing.corpus import CORRECT, ROOT
@@ -71,7 +71,7 @@ def all_variants(only: str = "", folder: Path = FOLDER) -> list[Kernel]:
     return sorted(found, key=lambda k: (k.task.name, k.task.dtype))
 
 
-def record(judge: Judge, chosen: Sequence[Kernel], out: Path, limit_s: float) -> list[Measured]:
+def record(judge: DeviceJudge, chosen: Sequence[Kernel], out: Path, limit_s: float) -> list[Measured]:
     """Evaluate each variant once; `out` is complete after each, so that nothing is lost by a stop."""
     start = time.perf_counter()
     rows: list[Measured] = []
@@ -98,7 +98,7 @@ def _compile(device: Device, kernel: Kernel) -> Binary | Outcome:
     return compile_candidate(kernel.task, kernel.candidate, device.spec.architecture)
 
 
-def _measure(judge: Judge, kernel: Kernel, binary: "Future[Binary | Outcome]") -> Measured:
+def _measure(judge: DeviceJudge, kernel: Kernel, binary: "Future[Binary | Outcome]") -> Measured:
     """One evaluation; a harness that fails on one variant is told of, and the others go on."""
     try:
         binary.result()  # the evaluation finds it in the cache
@@ -273,7 +273,7 @@ def _summary(name: str, group: Sequence[Pair]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def check(judge: Judge, chosen: Sequence[Kernel]) -> int:
+def check(judge: DeviceJudge, chosen: Sequence[Kernel]) -> int:
     """Verify each variant at its task's small workload; how many are not right."""
     wrong = 0
     for number, kernel in enumerate(chosen, 1):
@@ -305,7 +305,7 @@ def main() -> int:
         emulated.close()
         return 0
     device: Device = CudaDevice() if arguments.command == "record" else EmulatedDevice()
-    judge = Judge(device)
+    judge = DeviceJudge(device)
     chosen = all_variants(arguments.only, arguments.folder)
     try:
         if arguments.command == "check":

@@ -35,7 +35,7 @@ from kernelblaster.devices.emulated import DEFAULT_GPU, EmulatedDevice
 from kernelblaster.devices.specs import GpuSpec, gpu_specs
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.compile import Binary
-from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.ptx.machine import NotEmulated
 from kernelblaster.records import Candidate, Task, Verification
 from kernelblaster.testing.admissible import scalars_of
@@ -115,7 +115,7 @@ def study(job: Job) -> list[Result]:
     return [_study(job, task, mutant, judge, truth) for mutant in mutants]
 
 
-def _study(job: Job, task: Task, mutant: Mutant, judge: Judge, truth: MutantTruth) -> Result:
+def _study(job: Job, task: Task, mutant: Mutant, judge: DeviceJudge, truth: MutantTruth) -> Result:
     start = time.perf_counter()
     binary = judge.compile(task, Candidate(source=mutant.source))
     wrong = unknown = hole = ""
@@ -166,8 +166,8 @@ def _chosen(job: Job, task: Task, source: str) -> list[Mutant]:
 
 
 @cache
-def _judge() -> Judge:
-    return Judge(EmulatedDevice(_stands_for["gpu"]))
+def _judge() -> DeviceJudge:
+    return DeviceJudge(EmulatedDevice(_stands_for["gpu"]))
 
 
 @cache
@@ -189,7 +189,7 @@ def _begin(gpu: GpuSpec) -> None:
 # --- the judge --------------------------------------------------------------------------------------
 
 
-def check(judge: Judge, task: Task, source: str) -> tuple[str, str]:
+def check(judge: DeviceJudge, task: Task, source: str) -> tuple[str, str]:
     """The judge's verdict on a source: its kind, and why."""
     try:
         outcome = judge.check(task, Candidate(source=source)).outcome
@@ -200,7 +200,7 @@ def check(judge: Judge, task: Task, source: str) -> tuple[str, str]:
     return outcome.kind, getattr(outcome, "reason", "")
 
 
-def judged(judge: Judge, filtered: bool) -> Callable[[Result], Result]:
+def judged(judge: DeviceJudge, filtered: bool) -> Callable[[Result], Result]:
     """What a judge on a GPU makes of a result that so far has the PTX machine's verdict only."""
     files = {file.stem: file for folder in FOLDERS for file in folder.glob("*.cu")}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from publish import publish
 
-from kernelblaster.api import Judge, open_device
+from kernelblaster.api import DeviceJudge, open_device
 from kernelblaster.settings import settings
 from kernelblaster.testing.corpus import ROOT, Corpus
 
@@ -24,7 +24,7 @@ def main() -> None:
     corpus = Corpus()
     good = corpus.read(GOOD)
     device = open_device("cuda")
-    judge = Judge(device)
+    judge = DeviceJudge(device)
 
     def timed(job) -> tuple[float, str]:  # type: ignore[no-untyped-def]
         start = time.perf_counter()

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from publish import publish
 
-from kernelblaster.api import Judge, open_device
+from kernelblaster.api import DeviceJudge, open_device
 from kernelblaster.devices.cuda import CudaDevice
 from kernelblaster.devices.device import Pointer
 from kernelblaster.devices.toolchain import toolchain
@@ -26,7 +26,7 @@ from kernelblaster.testing.corpus import ROOT, Corpus
 ROUNDS = 30
 
 
-def medians(device: CudaDevice, judge: Judge, task: Task, candidate: Candidate) -> tuple[float, float]:
+def medians(device: CudaDevice, judge: DeviceJudge, task: Task, candidate: Candidate) -> tuple[float, float]:
     """Microseconds replayed, and by the candidate's own host code."""
     prepared = judge._prepare(task)
     binary = judge.compile(task, candidate)
@@ -65,7 +65,7 @@ def main() -> None:
     device = open_device("cuda")
     assert isinstance(device, CudaDevice)
     ctypes.CDLL(toolchain().runtime, mode=ctypes.RTLD_GLOBAL)
-    judge = Judge(device)
+    judge = DeviceJudge(device)
     corpus = Corpus()
     lines = [
         f"# Replayed against run by its own host code, on {device.name}",

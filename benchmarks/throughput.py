@@ -17,7 +17,7 @@ import torch
 from publish import publish
 from torch.utils.cpp_extension import load_inline
 
-from kernelblaster.api import Judge, open_device
+from kernelblaster.api import DeviceJudge, open_device
 from kernelblaster.records import Candidate
 from kernelblaster.testing.corpus import CORRECT, ROOT, Corpus
 
@@ -72,7 +72,7 @@ def main() -> None:
     task = corpus.task("core/level1/softmax")
     example = Candidate(source=EXAMPLE.read_text())
     device = open_device("cuda")
-    judge = Judge(device)
+    judge = DeviceJudge(device)
     judge.evaluate(task, fresh(example, 0))
     ours = []
     for number in range(5):

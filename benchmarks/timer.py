@@ -8,7 +8,7 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
-from kernelblaster.api import Judge, open_device
+from kernelblaster.api import DeviceJudge, open_device
 from kernelblaster.records import Candidate
 from kernelblaster.testing.corpus import Corpus
 
@@ -20,7 +20,7 @@ def main() -> None:
     arguments = parser.parse_args()
     corpus = Corpus()
     device = open_device("cuda")
-    judge = Judge(device)
+    judge = DeviceJudge(device)
     lines = [
         f"# The timer on {device.name}",
         "",

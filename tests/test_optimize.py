@@ -30,8 +30,8 @@ from kernelblaster.records import (
     Workload,
 )
 from kernelblaster.records.outcome import Speedup
+from kernelblaster.session.settings import Search
 from kernelblaster.store.run import create_run, open_run
-from kernelblaster.strategies.search import Search
 
 # What each technique does to the time; `late` pays only once `early` was applied.
 GAINS = {"good": 1.6, "bad": 0.7, "early": 1.02, "late": 0.9, "useless": 1.0}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelblaster.api import Judge, open_judge
+from kernelblaster.api import DeviceJudge, open_judge
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.proof import Proof, prove, read_proof, repeat
 from kernelblaster.records import Candidate, Task, Verification
@@ -36,7 +36,7 @@ extern "C" void launch_gpu_implementation(float* out, const float* x, int64_t x_
 
 
 @pytest.fixture(scope="module")
-def judge(compiler: str) -> Iterator[Judge]:
+def judge(compiler: str) -> Iterator[DeviceJudge]:
     with open_judge("emulated", keep_samples=True) as opened:
         yield opened
 
@@ -49,7 +49,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 
 @pytest.fixture(scope="module")
-def proof(judge: Judge, task: Task) -> Proof:
+def proof(judge: DeviceJudge, task: Task) -> Proof:
     return prove(task, Candidate(source=RELU), judge)
 
 
@@ -72,7 +72,7 @@ def test_another_judge_repeats_it_to_the_bit(proof: Proof, tmp_path: Path) -> No
     assert [case.candidate for case in then.cases] == [case.candidate for case in now.cases]
 
 
-def test_another_candidate_does_not_repeat_it(proof: Proof, judge: Judge) -> None:
+def test_another_candidate_does_not_repeat_it(proof: Proof, judge: DeviceJudge) -> None:
     forged = proof.model_copy(update={"candidate_source": RELU.replace("< 0 ? 0", "< 0.1f ? 0")})
     assert not repeat(forged, judge).holds
 

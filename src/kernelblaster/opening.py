@@ -10,7 +10,7 @@ from kernelblaster.devices.device import Device
 from kernelblaster.devices.emulated import DEFAULT_GPU, EmulatedDevice
 from kernelblaster.devices.specs import gpu_named
 from kernelblaster.errors import DeviceLost, KernelBlasterError
-from kernelblaster.judge.judge import Judge, Options
+from kernelblaster.judge.judge import DeviceJudge, Options
 
 DeviceKind = Literal["auto", "cuda", "emulated"]
 
@@ -33,19 +33,21 @@ def open_device(kind: DeviceKind = "auto", gpu: str | None = None) -> Device:
 
 
 @contextmanager
-def open_judge(kind: DeviceKind = "auto", gpu: str | None = None, **options: object) -> Iterator[Judge]:
+def open_judge(kind: DeviceKind = "auto", gpu: str | None = None, **options: object) -> Iterator[DeviceJudge]:
     """A judge on a device of its own; options are those of `Options`. A GPU that is lost while it is in
     use raises DeviceLost."""
     with (
         _loss_told(),
         closing(open_device(kind, gpu)) as device,
-        closing(Judge(device, Options(**options))) as judge,  # type: ignore[arg-type]
+        closing(DeviceJudge(device, Options(**options))) as judge,  # type: ignore[arg-type]
     ):
         yield judge
 
 
 @contextmanager
-def open_searching(kind: DeviceKind = "auto", gpu: str | None = None, **options: object) -> Iterator[Judge]:
+def open_searching(
+    kind: DeviceKind = "auto", gpu: str | None = None, **options: object
+) -> Iterator[DeviceJudge]:
     """A judge for `optimize`: profiles come with the verdicts where they cost nothing, and are made where
     a search asks for them otherwise."""
     with open_judge(kind, gpu, **options) as judge:

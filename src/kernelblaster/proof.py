@@ -22,7 +22,7 @@ from kernelblaster import cache
 from kernelblaster.devices.toolchain import toolchain
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.cases import Case, Draw
-from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.records import Candidate, Evaluation, Task
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.records.record import Record
@@ -70,7 +70,7 @@ class Repeated(Record):
         return self.correct and self.speedup_holds is not False and not self.differences
 
 
-def prove(task: Task, candidate: Candidate, judge: Judge) -> Proof:
+def prove(task: Task, candidate: Candidate, judge: DeviceJudge) -> Proof:
     """Compile and judge afresh, and write down everything that is needed to do so again."""
     with cache.afresh("candidate"):
         evaluation = judge.evaluate(task, candidate)
@@ -108,7 +108,7 @@ def read_proof(path: Path) -> Proof:
         ) from error
 
 
-def repeat(proof: Proof, judge: Judge) -> Repeated:
+def repeat(proof: Proof, judge: DeviceJudge) -> Repeated:
     """Judge a proof's candidate again on the draws that the proof names."""
     seed = proof.evaluation.seed
     if seed is None:
@@ -178,7 +178,7 @@ def _software() -> dict[str, str]:
     return here | {"judge": source.hexdigest()[:16]}
 
 
-def _checked(evaluation: Evaluation, judge: Judge) -> tuple[str, ...]:
+def _checked(evaluation: Evaluation, judge: DeviceJudge) -> tuple[str, ...]:
     words = [
         "host code recorded without a GPU, three times for each call; launches replayed by the judge's own"
     ]

@@ -3,7 +3,7 @@
 from math import log
 
 from kernelblaster import cache
-from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.judge.timing import RESOLUTION
 from kernelblaster.records import Evaluation
 from kernelblaster.records.outcome import CORRECT, Speedup
@@ -29,7 +29,7 @@ class Verified(Record):
         return self.correct and self.speedup_holds is not False
 
 
-def verify(run: Run, judge: Judge) -> Verified:
+def verify(run: Run, judge: DeviceJudge) -> Verified:
     """Compiled anew, on values drawn anew, timed anew; what the run recorded is only compared with."""
     candidate, then = History(run).best_candidate()
     task = task_of(run)

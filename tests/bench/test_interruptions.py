@@ -8,19 +8,19 @@ import pytest
 
 from kernelblaster.bench import starting
 from kernelblaster.bench.bench import Bench
+from kernelblaster.bench.cached_judge import CachedJudge
 from kernelblaster.bench.jobs import Job, Setup, result_of
 from kernelblaster.bench.searching import search
 from kernelblaster.bench.starting import start_knowledge
 from kernelblaster.bench.suite import entries_of
-from kernelblaster.bench.verdicts import KeptVerdicts
 from kernelblaster.bench.working import WORKING
 from kernelblaster.errors import KernelBlasterError, NoDevice, Shortage
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.records import Candidate
+from kernelblaster.session.settings import Search
 from kernelblaster.store import events
 from kernelblaster.store.run import LOG
-from kernelblaster.strategies.search import Search
 from kernelblaster.tasks.catalog import load_task
 from kernelblaster.testing.made_bench import made_bench
 from tests.test_optimize import WorldJudge
@@ -80,7 +80,7 @@ def test_how_long_it_took_does_not_depend_on_the_time_of_day(
 
 def test_a_verdict_that_is_not_what_was_kept_is_judged_again(tmp_path: Path) -> None:
     judge = WorldJudge()
-    kept = KeptVerdicts(judge, tmp_path)  # type: ignore[arg-type]
+    kept = CachedJudge(judge, tmp_path)  # type: ignore[arg-type]
     task, candidate = load_task("core/level1/gelu"), Candidate(source="first")
     (first,) = kept.evaluate_many([(task, candidate)])
     assert list(kept.evaluate_many([(task, candidate)])) == [first] and len(judge.judged) == 1

@@ -9,7 +9,7 @@ from kernelblaster.bench.starting import start_knowledge
 from kernelblaster.bench.suite import entries_of
 from kernelblaster.judge.shared import JudgeServer
 from kernelblaster.opening import open_searching
-from kernelblaster.strategies.search import Search
+from kernelblaster.session.settings import Search
 
 TASK = """
 import torch, torch.nn as nn

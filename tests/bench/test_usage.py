@@ -9,7 +9,7 @@ from kernelblaster.records import Step
 
 
 def step(technique: str, result: float | str, parent: str, child: str, **more: object) -> Step:
-    fields = {"place": "0/0/0/0", "state": "latency", "predicted": 1.1, "taken": True} | more
+    fields = {"id": "0/0/0/0", "state": "latency", "predicted": 1.1, "taken": True} | more
     return Step.model_validate(
         fields | {"technique": technique, "result": result, "parent": parent, "child": child}
     )

@@ -8,22 +8,22 @@ from rich.console import Console
 
 from kernelblaster.cli import live
 from kernelblaster.cli.live import Redrawn, bar, left, watching
-from kernelblaster.optimize import Progress
-from kernelblaster.records import Step
+from kernelblaster.records import Failed, Gained, Step, StepId
+from kernelblaster.session.log import Progress
 
 
 def progress(**fields: Any) -> Progress:
     step = Step(
-        place="1/0/2/0",
+        id=StepId(1, 0, 2),
         state="latency",
         technique="loop_unrolling",
         predicted=1.3,
-        result=0.4,
+        result=Gained(0.4),
         taken=True,
     )
-    known: dict[str, Any] = {"phase": "stepped", "iteration": 1, "rollout": 0, "number": 2, "step": step}
+    known: dict[str, Any] = {"phase": "stepped", "iteration": 1, "id": step.id, "step": step}
     known |= {"evaluations": 7, "evaluations_left": 13, "seconds": 41.0, "state": "latency"}
-    known |= {"technique": "loop_unrolling", "predicted": 1.3, "measured": 1.49}
+    known |= {"technique": "loop_unrolling", "predicted": 1.3, "result": step.result}
     known |= {"first_us": 400.0, "best_us": 200.0, "baseline_us": 282.9, "floor_us": 100.0}
     return Progress(**known | fields)
 
@@ -52,7 +52,7 @@ def test_a_terminal_shows_the_whole_state_of_the_search(monkeypatch: pytest.Monk
     written = on_a_console(monkeypatch, terminal=True)
     with watching("run r: a task", quiet=False) as view:
         view(progress())
-        view(progress(phase="judging", technique="kernel_fusion", predicted=2.0, measured=None, step=None))
+        view(progress(phase="judging", technique="kernel_fusion", predicted=2.0, result=None, step=None))
         view.stage("verifying")
         view.say("the device was lost")
     text = written.getvalue()
@@ -65,7 +65,7 @@ def test_a_terminal_shows_the_whole_state_of_the_search(monkeypatch: pytest.Monk
 def test_only_the_last_steps_are_shown() -> None:
     view = Redrawn("run")
     for number in range(50):
-        view(progress(number=number))
+        view(progress(id=StepId(1, 0, number)))
     console = Console(file=io.StringIO(), width=120)
     console.print(view)
     text = console.file.getvalue()  # type: ignore[attr-defined]
@@ -77,7 +77,7 @@ def test_elsewhere_each_step_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     with watching("run r", quiet=False) as view:
         view(progress(phase="judging", step=None))
         view(progress())
-        view(progress(measured="Incorrect"))
+        view(progress(result=Failed("Incorrect")))
         view.stage("timing")
     lines = written.getvalue().splitlines()
     assert len(lines) == 3 and lines[0] == "run r"

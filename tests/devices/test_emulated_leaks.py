@@ -1,7 +1,7 @@
 """Scratch memory that a call keeps is named: which allocation of the call, and its size."""
 
 from kernelblaster.devices.emulated import EmulatedDevice
-from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.records import Candidate, Rejected, Verification
 from kernelblaster.testing.corpus import Corpus
 
@@ -25,7 +25,7 @@ extern "C" void launch_gpu_implementation(float* out, const float* x, int64_t x_
 
 def test_leaks_are_named(compiler: str) -> None:
     device = EmulatedDevice()
-    judge = Judge(device)
+    judge = DeviceJudge(device)
     task = Corpus().task("tests/exploits/tasks/relu.py")
     leaking = judge.check(task, Candidate(source=SOURCE.replace("FREE", "")))
     clean = judge.check(task, Candidate(source=SOURCE.replace("FREE", "cudaFreeAsync(second, stream);")))

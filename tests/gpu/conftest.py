@@ -31,8 +31,8 @@ def device():  # type: ignore[no-untyped-def]
 
 @pytest.fixture(scope="session")
 def judge(device):  # type: ignore[no-untyped-def]
-    from kernelblaster.judge.judge import Judge
+    from kernelblaster.judge.judge import DeviceJudge
 
-    opened = Judge(device)
+    opened = DeviceJudge(device)
     yield opened
     opened.close()

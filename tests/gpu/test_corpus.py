@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.testing.corpus import CORRECT, ROOT, Corpus, metadata
 
 EXPLOITS = sorted((ROOT / "tests" / "exploits").glob("*/*.cu"))
@@ -15,7 +15,7 @@ OPEN = (ROOT / "tests" / "exploits" / "open.txt").read_text().split()  # known t
 
 
 @pytest.mark.parametrize("file", EXPLOITS, ids=[f"{f.parent.name}/{f.stem}" for f in EXPLOITS])
-def test_exploit(judge: Judge, file: Path, request: pytest.FixtureRequest) -> None:
+def test_exploit(judge: DeviceJudge, file: Path, request: pytest.FixtureRequest) -> None:
     if file.stem in OPEN:
         request.applymarker(pytest.mark.xfail(reason="a hole that is known"))
     expected = [word.strip() for word in metadata(file.read_text())["expect"].split("|")]
@@ -24,7 +24,7 @@ def test_exploit(judge: Judge, file: Path, request: pytest.FixtureRequest) -> No
 
 
 @pytest.mark.parametrize("file", CANDIDATES, ids=[file.stem for file in CANDIDATES])
-def test_candidate_and_its_planted_error(judge: Judge, file: Path) -> None:
+def test_candidate_and_its_planted_error(judge: DeviceJudge, file: Path) -> None:
     task, candidate = CORPUS.read(file)
     assert judge.evaluate(task, candidate).outcome.kind in CORRECT
     planted = judge.evaluate(task, candidate.with_defines({"PLANTED_ERROR": 1}))

@@ -11,7 +11,7 @@ import torch
 from kernelblaster.export.cuda_file import cuda_file
 from kernelblaster.export.origin import Origin
 from kernelblaster.export.python_file import python_file
-from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.records import Candidate, Evaluation
 from kernelblaster.records.outcome import CORRECT
@@ -37,7 +37,7 @@ def get_init_inputs():
 
 
 @pytest.fixture(scope="module")
-def origin(judge: Judge, tmp_path_factory: pytest.TempPathFactory) -> Origin:
+def origin(judge: DeviceJudge, tmp_path_factory: pytest.TempPathFactory) -> Origin:
     folder = tmp_path_factory.mktemp("task")
     (folder / "task.py").write_text(TASK)
     task = load_file("norm", folder / "task.py")
@@ -130,7 +130,9 @@ def test_a_kernelbench_file_never_runs_the_original_on_a_gpu(exported) -> None: 
             new(inputs[0].double())
 
 
-def test_the_exported_cu_is_judged_as_the_candidate_was(origin: Origin, judge: Judge, tmp_path: Path) -> None:
+def test_the_exported_cu_is_judged_as_the_candidate_was(
+    origin: Origin, judge: DeviceJudge, tmp_path: Path
+) -> None:
     (tmp_path / "task.py").write_text(TASK)
     task = load_file("norm", tmp_path / "task.py")
     found: Evaluation = judge.evaluate(task, Candidate(source=cuda_file(task, origin)))

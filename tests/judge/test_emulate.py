@@ -6,7 +6,7 @@ import pytest
 
 from kernelblaster.devices.emulated import EmulatedDevice
 from kernelblaster.errors import BadTask, KernelBlasterError
-from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.records import Candidate, Incorrect, Rejected, RuntimeFailed, Unsupported, Verification
 from kernelblaster.testing.corpus import ROOT, Corpus
 
@@ -39,9 +39,9 @@ extern "C" void launch_gpu_implementation(float* out, const float* x, int64_t x_
 
 
 @pytest.fixture(scope="module")
-def judge(compiler: str) -> Iterator[Judge]:
+def judge(compiler: str) -> Iterator[DeviceJudge]:
     device = EmulatedDevice()
-    opened = Judge(device)
+    opened = DeviceJudge(device)
     yield opened
     opened.close()
     device.close()
@@ -52,7 +52,7 @@ def relu(body: str, arguments: str = "out, x, n") -> Candidate:
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_honest_controls_are_right_and_counted(judge: Judge, name: str) -> None:
+def test_honest_controls_are_right_and_counted(judge: DeviceJudge, name: str) -> None:
     found = judge.check(*CORPUS.read(HONEST / f"{name}.cu"))
     assert isinstance(found.outcome, Verification), found.outcome
     assert found.counters is not None and found.counters.tier == "emulated"
@@ -77,7 +77,7 @@ def test_honest_controls_are_right_and_counted(judge: Judge, name: str) -> None:
         (relu("if (i < n) out[i] = (x[i] < 0 ? 0 : x[i]); __trap();"), Rejected, "trap"),
     ],
 )
-def test_what_the_machine_finds(judge: Judge, candidate: Candidate, outcome: type, reason: str) -> None:
+def test_what_the_machine_finds(judge: DeviceJudge, candidate: Candidate, outcome: type, reason: str) -> None:
     task = CORPUS.task("tests/exploits/tasks/relu.py")
     found = judge.check(task, candidate)
     assert isinstance(found.outcome, outcome), found.outcome
@@ -86,13 +86,13 @@ def test_what_the_machine_finds(judge: Judge, candidate: Candidate, outcome: typ
         assert found.outcome.reason == reason
 
 
-def test_findings_name_the_source_line(judge: Judge) -> None:
+def test_findings_name_the_source_line(judge: DeviceJudge) -> None:
     task = CORPUS.task("tests/exploits/tasks/relu.py")
     outcome = judge.check(task, relu("out[i] = (x[i] < 0 ? 0 : x[i]);")).outcome
     assert isinstance(outcome, Rejected) and "line 4" in outcome.evidence
 
 
-def test_what_is_not_emulated_is_no_verdict(judge: Judge) -> None:
+def test_what_is_not_emulated_is_no_verdict(judge: DeviceJudge) -> None:
     task, relu = CORPUS.read(HONEST / "relu_naive.cu")
     adds = 'unsigned sum; asm volatile("vadd.u32.u32.u32.sat %0, 3, 4;" : "=r"(sum));'
     body = relu.source.index("{", relu.source.index("__global__")) + 1
@@ -101,7 +101,7 @@ def test_what_is_not_emulated_is_no_verdict(judge: Judge) -> None:
     assert isinstance(outcome, Unsupported) and "vadd" in outcome.reason, outcome
 
 
-def test_planted_errors_are_caught(judge: Judge) -> None:
+def test_planted_errors_are_caught(judge: DeviceJudge) -> None:
     for name in ("layer_norm", "two_outputs"):
         task, candidate = CORPUS.read(ROOT / "tests" / "candidates" / f"{name}.cu")
         assert isinstance(judge.check(task, candidate).outcome, Verification)
@@ -109,13 +109,13 @@ def test_planted_errors_are_caught(judge: Judge) -> None:
         assert isinstance(judge.check(task, planted).outcome, Incorrect)
 
 
-def test_results_remembered_by_address_are_caught(judge: Judge) -> None:
+def test_results_remembered_by_address_are_caught(judge: DeviceJudge) -> None:
     cheat = ROOT / "tests" / "exploits" / "cheats" / "04_pointer_keyed_cache.cu"
     outcome = judge.check(*CORPUS.read(cheat)).outcome
     assert isinstance(outcome, Rejected) and outcome.reason == "host-state"
 
 
-def test_a_task_without_a_small_workload_says_so(judge: Judge) -> None:
+def test_a_task_without_a_small_workload_says_so(judge: DeviceJudge) -> None:
     task = CORPUS.task("tests/exploits/tasks/relu.py")
     large = task.model_copy(update={"workloads": (task.primary,)})
     with pytest.raises(BadTask, match="give small ones with SMALL"):

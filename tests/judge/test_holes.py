@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kernelblaster.devices.emulated import EmulatedDevice
-from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.records import Candidate, Incorrect, Task, Verification
 from kernelblaster.tasks.catalog import load_task
 
@@ -97,9 +97,9 @@ WRONG = {
 
 
 @pytest.fixture(scope="module")
-def judge(compiler: str) -> Iterator[Judge]:
+def judge(compiler: str) -> Iterator[DeviceJudge]:
     device = EmulatedDevice()
-    opened = Judge(device)
+    opened = DeviceJudge(device)
     yield opened
     opened.close()
     device.close()
@@ -125,14 +125,14 @@ def candidate(name: str, body: str) -> Candidate:
 
 
 @pytest.mark.parametrize("name", HONEST)
-def test_honest_kernels_pass(judge: Judge, tasks: dict[str, Task], name: str) -> None:
+def test_honest_kernels_pass(judge: DeviceJudge, tasks: dict[str, Task], name: str) -> None:
     outcome = judge.check(tasks[name], candidate(name, HONEST[name])).outcome
     assert isinstance(outcome, Verification), outcome
 
 
 @pytest.mark.parametrize("hole", WRONG)
 def test_kernels_for_some_values_or_sizes_are_refused(
-    judge: Judge, tasks: dict[str, Task], hole: str
+    judge: DeviceJudge, tasks: dict[str, Task], hole: str
 ) -> None:
     """What a plan holds is drawn: one of three must do."""
     name, body = WRONG[hole]

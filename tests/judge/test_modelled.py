@@ -9,7 +9,7 @@ import torch
 from kernelblaster.devices.device import Pointer, ProfileJob
 from kernelblaster.devices.emulated import PAGE, REPEATED_BYTES, EmulatedDevice
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.judge.judge import Judge, Options
+from kernelblaster.judge.judge import DeviceJudge, Options
 from kernelblaster.judge.modelled import MODEL_ERROR, ModelledTimer, modelled_speedup, total_us
 from kernelblaster.judge.timing import conclude
 from kernelblaster.records import (
@@ -109,7 +109,7 @@ def test_only_what_the_model_can_tell_is_a_verdict(ratio: float, kind: type) -> 
 
 def test_a_module_gets_a_full_verdict(device: Numbered) -> None:
     task, candidate = relu()
-    judge = Judge(device, Options(profile=True, sanitize=True))
+    judge = DeviceJudge(device, Options(profile=True, sanitize=True))
     found = judge.evaluate(task, candidate)
     again = judge.evaluate(task, candidate)
     judge.close()
@@ -126,19 +126,19 @@ def test_a_module_gets_a_full_verdict(device: Numbered) -> None:
 def test_wrong_candidates_are_not_modelled(device: Numbered) -> None:
     task, candidate = relu()
     wrong = Candidate(source=candidate.source.replace("< 0", "< 1"))
-    found = Judge(device).evaluate(task, wrong)
+    found = DeviceJudge(device).evaluate(task, wrong)
     assert isinstance(found.outcome, Incorrect) and found.timing is None and device.jobs == []
 
 
 def test_a_cuda_task_is_compared_with_its_own_kernel(device: Numbered, scale_task: Task) -> None:
-    judge = Judge(device)
+    judge = DeviceJudge(device)
     other = Candidate(source=SCALE_TASK.replace("127", "63").replace("128", "64"))
     found = judge.evaluate(scale_task, other)
     own = device.jobs[-1].binary
     device.by_binary[own] = 200.0
     judge.close()
     assert isinstance(found.outcome, Inconclusive) and len(device.jobs) == 2
-    judge = Judge(device)
+    judge = DeviceJudge(device)
     faster = judge.evaluate(scale_task, other)
     wrong = judge.evaluate(scale_task, Candidate(source=SCALE_TASK.replace("% cols", "% 3")))
     judge.close()
@@ -148,7 +148,7 @@ def test_a_cuda_task_is_compared_with_its_own_kernel(device: Numbered, scale_tas
 
 
 def test_only_the_beginnings_of_the_primary_workload_are_filled(device: Numbered, scale_task: Task) -> None:
-    judge = Judge(device)
+    judge = DeviceJudge(device)
     judge.evaluate(scale_task, Candidate(source=SCALE_TASK))
     judge.close()
     job = device.jobs[0]
@@ -163,7 +163,7 @@ def test_only_the_beginnings_of_the_primary_workload_are_filled(device: Numbered
 
 def timed(device: Numbered, certain_bytes: int) -> Timing | Rejected | RuntimeFailed:
     task, _ = relu()
-    judge = Judge(device)
+    judge = DeviceJudge(device)
     timer = ModelledTimer(device, task, judge._baseline(task))
     profile = device.profile([ProfileJob(Path("x"), (), "primary")])[0]
     return timer.time(profile, Floor(bytes=certain_bytes, certain_bytes=certain_bytes, operations=0))
@@ -194,4 +194,4 @@ def test_kernels_add_up(device: Numbered) -> None:
 
 def test_compiled_baselines_are_not_modelled(device: Numbered) -> None:
     with pytest.raises(KernelBlasterError, match="only eager PyTorch is modelled"):
-        Judge(device, Options(baseline="compile"))
+        DeviceJudge(device, Options(baseline="compile"))

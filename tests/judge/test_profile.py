@@ -13,7 +13,7 @@ from kernelblaster.devices.device import Pointer, ProfileJob
 from kernelblaster.judge import profile
 from kernelblaster.judge.baseline import ModuleBaseline
 from kernelblaster.judge.compile import Binary
-from kernelblaster.judge.judge import Checked, Judge
+from kernelblaster.judge.judge import Checked, DeviceJudge
 from kernelblaster.judge.profile import Profiled, profile_candidates
 from kernelblaster.records import Accepted, Candidate, Profile, Task, Verification
 from kernelblaster.records.evaluation import Compilation
@@ -63,7 +63,7 @@ def test_tasks_are_profiled_side_by_side(
     assert all(torch.equal(seen, device.seen[0]) for seen in device.seen)
 
 
-class Counting(Judge):
+class Counting(DeviceJudge):
     """Accepts everything, and counts how often it looks whether a candidate is right."""
 
     checks = 0

@@ -11,14 +11,14 @@ import pytest
 from kernelblaster.api import load_task
 from kernelblaster.devices.specs import gpu_specs
 from kernelblaster.errors import BadTask
-from kernelblaster.judge.judge import Judge, Options
+from kernelblaster.judge.judge import DeviceJudge, Options
 from kernelblaster.judge.shared import JudgeServer, SharedJudge, _Job
 from kernelblaster.records import Candidate, Task
 
 context = multiprocessing.get_context("spawn")
 
 
-class Answering(Judge):
+class Answering(DeviceJudge):
     """Tells what it was asked, at once."""
 
     def compile(self, task: Task, candidate: Candidate) -> Any:

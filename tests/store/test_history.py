@@ -44,7 +44,7 @@ def judge(run: Run, source: str, speedup: float | None) -> Candidate:
 
 def step(run: Run, place: str, technique: str, result: float | str, knowledge: KnowledgeBase) -> None:
     made = Step(
-        place=place,
+        id=place,
         state="slow",
         technique=technique,
         predicted=1.5,

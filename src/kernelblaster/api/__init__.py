@@ -1,23 +1,26 @@
 """The public interface: what `import kernelblaster` offers, and what the commands call."""
 
-from kernelblaster.api.asking import Advice, AskTell, session
+from kernelblaster.api.asking import AskTell, session
 from kernelblaster.api.benching import BenchResult, bench
 from kernelblaster.api.judging import emulate, evaluate, profile
 from kernelblaster.api.optimizing import compile, load_run, optimize, resume
 from kernelblaster.api.result import OptimizeResult
 from kernelblaster.api.subjects import load_candidate, load_task
-from kernelblaster.judge.judge import Judge, Options
+from kernelblaster.judge.judge import DeviceJudge, Options
+from kernelblaster.judge.protocol import Judge
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.opening import DeviceKind, open_device, open_judge, open_searching
-from kernelblaster.optimize import Progress
 from kernelblaster.records import Candidate, Evaluation, Profile, Step, Task
-from kernelblaster.strategies.search import Search
+from kernelblaster.session.log import Progress
+from kernelblaster.session.session import Advice
+from kernelblaster.session.settings import Search
 
 __all__ = [
     "Advice",
     "AskTell",
     "BenchResult",
     "Candidate",
+    "DeviceJudge",
     "DeviceKind",
     "Evaluation",
     "Judge",

@@ -21,9 +21,9 @@ from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.opening import DeviceKind, kind_here
 from kernelblaster.quantities import kind_text
 from kernelblaster.records.signature import Dtype
+from kernelblaster.search.model_use import ModelUse
+from kernelblaster.session.settings import Search
 from kernelblaster.settings import settings
-from kernelblaster.strategies.search import Search
-from kernelblaster.strategies.taking import Taking
 
 BASELINES: tuple[BaselineName, ...] = ("eager", "compile", "max-autotune")
 
@@ -71,7 +71,7 @@ def bench(
     folder: str | Path | None = None,
     device: DeviceKind = "auto",
     gpu: str | None = None,
-    model: str | Taking | None = None,
+    model: str | ModelUse | None = None,
     budget: int | Search | None = None,
     knowledge: str = SEED,
     teach: bool = False,

@@ -17,12 +17,12 @@ from kernelblaster.api.searching import (
 from kernelblaster.api.subjects import Inputs, TaskLike, load_task
 from kernelblaster.knowledge.address import knowledge_at
 from kernelblaster.opening import DeviceKind
-from kernelblaster.optimize import Progress
 from kernelblaster.records import Task
 from kernelblaster.records.signature import Dtype
+from kernelblaster.search.model_use import ModelUse
+from kernelblaster.session.log import Progress
+from kernelblaster.session.settings import Search
 from kernelblaster.store.run import open_run
-from kernelblaster.strategies.search import Search
-from kernelblaster.strategies.taking import Taking
 
 if TYPE_CHECKING:
     import torch
@@ -53,7 +53,7 @@ def optimize(
     *,
     device: DeviceKind = "auto",
     gpu: str | None = None,
-    model: str | Taking | None = None,
+    model: str | ModelUse | None = None,
     budget: int | Search | None = None,
     knowledge: str | Path | None = None,
     runs: str | Path | None = None,

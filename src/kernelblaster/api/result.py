@@ -102,7 +102,7 @@ class OptimizeResult:
     @cached_property
     def trajectory(self) -> list[Step]:
         """Every step that was tried, in the order in which they were judged."""
-        return [Step.model_validate(step) for step in self._history.steps]
+        return self._history.steps
 
     @property
     def learned(self) -> dict[str, Any] | None:

@@ -11,31 +11,32 @@ from typing import Any, Protocol
 
 from kernelblaster import opening
 from kernelblaster.errors import DeviceLost, KernelBlasterError, KnowledgeError, NoDevice, StoreError
-from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.protocol import Judge
 from kernelblaster.knowledge.address import lacks_password, opened, shown
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.models.choice import Choice
-from kernelblaster.optimize import Optimized, Progress, expert_for
+from kernelblaster.optimize import Optimized, expert_for
 from kernelblaster.optimize import optimize as search_for
 from kernelblaster.records import Task
+from kernelblaster.search.frozen_knowledge import FrozenKnowledge
+from kernelblaster.search.model_use import (
+    ModelUse,
+    absolute_name,
+    check_models,
+    model_use_of,
+    open_strategy,
+    recorded_model_use,
+    retries_with,
+)
+from kernelblaster.search.strategy import StrategyMaker
+from kernelblaster.session.log import Progress
+from kernelblaster.session.settings import Search
 from kernelblaster.settings import settings
 from kernelblaster.store.files import write_whole
 from kernelblaster.store.results import leave_results
 from kernelblaster.store.run import Run, create_run, discard_unbegun
 from kernelblaster.store.subject import keep_task, task_of
-from kernelblaster.strategies.frozen_knowledge import FrozenKnowledge
-from kernelblaster.strategies.search import Search
-from kernelblaster.strategies.strategy import Arrange
-from kernelblaster.strategies.taking import (
-    Taking,
-    absolute_name,
-    arranged,
-    check_models,
-    retries_with,
-    taking,
-    taking_of,
-)
 
 NO_PASSWORD = "A run does not keep a password: give --kb URL again, or PGPASSWORD, or a line in ~/.pgpass."
 RESTARTS = 1  # of a device that was lost, in one call
@@ -62,7 +63,7 @@ class Wanted:
     device: opening.DeviceKind = "auto"
     gpu: str | None = None
     dtype: str | None = None
-    models: Taking | None = None
+    models: ModelUse | None = None
 
     @property
     def about(self) -> dict[str, Any]:
@@ -77,14 +78,14 @@ def runs_folder(given: str | Path | None) -> Path:
     return Path(given) if given else settings().data / "runs"
 
 
-def named_models(model: str | Taking | None) -> Taking | None:
+def named_models(model: str | ModelUse | None) -> ModelUse | None:
     """The model that takes part in all roles, from its name KIND:NAME."""
     if isinstance(model, str):
-        return taking(Choice(model=absolute_name(model)), (), "maic-rl")
+        return model_use_of(Choice(model=absolute_name(model)), (), "maic-rl")
     return model
 
 
-def search_of(budget: int | Search | None, models: Taking | None) -> Search:
+def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
     """The usual search with so many candidates to judge."""
     if isinstance(budget, Search):
         return budget
@@ -112,17 +113,17 @@ def begun(task: Task, wanted: Wanted, runs: Path) -> Iterator[Run]:
             raise cause if isinstance(cause, KernelBlasterError) else error from None
 
 
-def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> Taking | None:
+def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> ModelUse | None:
     """The models that take part in a run that was begun before, with another budget where one is given."""
     if not run.events:
         raise StoreError(f"{run.folder}: was stopped before it began; remove it, and start again.")
-    models = taking_of(run.events[0].data)
+    models = recorded_model_use(run.events[0].data)
     if models is not None:
         check_models(models)
     return models and models.allowing(usd, tokens)
 
 
-def search_run(run: Run, models: Taking | None, knowledge: str | None, watch: Watch) -> Optimized:
+def search_run(run: Run, models: ModelUse | None, knowledge: str | None, watch: Watch) -> Optimized:
     """Search, or go on searching, and leave the results in the run's folder. `knowledge` is the run's own,
     with the password that is not recorded. A device that is lost is started once more, and the run goes
     on where it was."""
@@ -138,16 +139,16 @@ def search_run(run: Run, models: Taking | None, knowledge: str | None, watch: Wa
         raise DeviceLost(f"the device was lost again after a restart: {error}") from error
 
 
-def _search_once(run: Run, models: Taking | None, where: str, watch: Watch) -> Optimized:
+def _search_once(run: Run, models: ModelUse | None, where: str, watch: Watch) -> Optimized:
     about = run.events[0].data
     search = Search.model_validate(about["search"])
     with (
         _knowledge(run, models, where) as knowledge,
         opening.open_searching(about["device"], about["gpu"], progress=watch.stage) as judge,
-        _arranged(run, models, judge, watch.say) as arrange,
+        _strategy(run, models, judge, watch.say) as make,
     ):
         _check_device(run, judge.device.name)
-        found = search_for(task_of(run), judge, knowledge, run, search, tell=watch, arrange=arrange)
+        found = search_for(task_of(run), judge, knowledge, run, search, watcher=watch, make=make)
         if found.stopped is None:
             leave_results(run, found.candidate, found.applied, knowledge)
         else:
@@ -155,7 +156,7 @@ def _search_once(run: Run, models: Taking | None, where: str, watch: Watch) -> O
     return found
 
 
-def _knowledge(run: Run, models: Taking | None, where: str) -> KnowledgeBase:
+def _knowledge(run: Run, models: ModelUse | None, where: str) -> KnowledgeBase:
     """The run's knowledge base; an empty one of its own where the strategy has no memory."""
     if models is not None and not models.remembers:
         return FrozenKnowledge(run.folder / "no-memory.db")
@@ -170,11 +171,11 @@ def _knowledge(run: Run, models: Taking | None, where: str) -> KnowledgeBase:
     return knowledge
 
 
-def _arranged(
-    run: Run, models: Taking | None, judge: Judge, say: Callable[[str], None]
-) -> AbstractContextManager[Arrange | None]:
+def _strategy(
+    run: Run, models: ModelUse | None, judge: Judge, say: Callable[[str], None]
+) -> AbstractContextManager[StrategyMaker | None]:
     """The strategy with the models that take part in it; None: the usual one, without any."""
-    return nullcontext() if models is None else arranged(models, run.folder, expert_for(judge), say)
+    return nullcontext() if models is None else open_strategy(models, run.folder, expert_for(judge), say)
 
 
 def _check_device(run: Run, name: str) -> None:

@@ -46,7 +46,7 @@ def refusal(entry: Entry, setup: Setup) -> LeftOut | None:
         problems = fitness_of(task).problems
         if problems:
             return LeftOut(name=entry.name, status="unfit", reason="; ".join(problems))
-        if setup.taking is None or not setup.taking.writes_first:
+        if setup.model_use is None or not setup.model_use.writes_first:
             ExpertPolicy().initial(task)
     except KernelBlasterError as error:
         return LeftOut(name=entry.name, status=status_of(error), reason=str(error))

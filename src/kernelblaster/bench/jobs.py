@@ -9,9 +9,9 @@ from kernelblaster.models.choice import Choice
 from kernelblaster.records.outcome import Speedup
 from kernelblaster.records.record import Record
 from kernelblaster.records.signature import Dtype
-from kernelblaster.strategies.names import REMEMBERS, StrategyName
-from kernelblaster.strategies.search import Search
-from kernelblaster.strategies.taking import Taking
+from kernelblaster.search.model_use import ModelUse
+from kernelblaster.search.names import REMEMBERS, StrategyName
+from kernelblaster.session.settings import Search
 
 PolicyName = Literal["expert", "llm"]
 INITIAL = "initial"  # the baseline that is the policy's first, naive candidate
@@ -39,17 +39,17 @@ class Setup(Record):
     alone: bool = False
 
     @property
-    def taking(self) -> Taking | None:
+    def model_use(self) -> ModelUse | None:
         """How a model takes part; None: it does not."""
         if self.policy == "expert":
             return None
-        return Taking(choice=self.models, roles=self.roles, strategy=self.strategy)
+        return ModelUse(choice=self.models, roles=self.roles, strategy=self.strategy)
 
-    def asking(self, taking: Taking | None) -> "Setup":
+    def asking(self, model_use: ModelUse | None) -> "Setup":
         """With a model that takes part, if one does."""
-        if taking is None:
+        if model_use is None:
             return self
-        asked = {"models": taking.choice, "roles": taking.roles, "strategy": taking.strategy}
+        asked = {"models": model_use.choice, "roles": model_use.roles, "strategy": model_use.strategy}
         return self.model_copy(update={"policy": "llm", **asked})
 
     @property
@@ -88,9 +88,9 @@ class Job(Record):
         return self.key.replace("/", "-").replace(":", "-")
 
     @property
-    def taking(self) -> Taking | None:
+    def model_use(self) -> ModelUse | None:
         """As in the setup; recordings are kept apart, in a folder for each job."""
-        found = self.setup.taking
+        found = self.setup.model_use
         if found is None:
             return None
         choice = found.choice

@@ -13,7 +13,7 @@ from kernelblaster.bench.jobs import INITIAL, Job, Measured, Result
 from kernelblaster.devices.device import Device
 from kernelblaster.errors import DeviceLost
 from kernelblaster.judge.baseline import BaselineName
-from kernelblaster.judge.judge import Judge, Options
+from kernelblaster.judge.judge import DeviceJudge, Options
 from kernelblaster.opening import open_device
 from kernelblaster.processes.crew import Line, work_off
 from kernelblaster.records import Candidate, Evaluation, Task
@@ -33,7 +33,7 @@ class Measuring:
         setup = job.setup
         self._device: Device = self._open.enter_context(closing(open_device(setup.device, setup.gpu)))
         self._judges = {
-            name: self._open.enter_context(closing(Judge(self._device, Options(baseline=name))))
+            name: self._open.enter_context(closing(DeviceJudge(self._device, Options(baseline=name))))
             for name in baselines
         }
 
@@ -68,7 +68,9 @@ class Measuring:
                 _forget_compiled()
         return found
 
-    def _beside(self, name: BaselineName, judge: Judge, task: Task, best: Candidate, job: str) -> Measured:
+    def _beside(
+        self, name: BaselineName, judge: DeviceJudge, task: Task, best: Candidate, job: str
+    ) -> Measured:
         """A compiled baseline that does not run is absent. Where eager PyTorch does not run any more,
         nothing is known of the candidate."""
         try:

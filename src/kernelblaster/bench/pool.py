@@ -10,16 +10,16 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from kernelblaster.bench.cached_judge import CachedJudge
 from kernelblaster.bench.jobs import Job
 from kernelblaster.bench.searching import News, Tell, begun_runs, search
-from kernelblaster.bench.verdicts import KeptVerdicts
 from kernelblaster.bench.working import taking_part
 from kernelblaster.errors import DeviceLost, KernelBlasterError
-from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.protocol import Judge
 from kernelblaster.judge.shared import JudgeServer, SharedJudge
 from kernelblaster.opening import open_searching
 from kernelblaster.processes.crew import Crew, Line
-from kernelblaster.strategies.taking import check_models
+from kernelblaster.search.model_use import check_models
 
 RESTARTS = 2  # of a device that was lost
 
@@ -49,9 +49,9 @@ def search_all(jobs: Sequence[Job], pool: Pool, tell: Tell) -> None:
     """Search them; each result is told. Jobs that could not be begun in time, or whose process died, are
     left out. All jobs must be for the same kind of device. Raises a `ModelError` where a model that takes
     part cannot be used."""
-    for taking in {job.setup.taking for job in jobs}:
-        if taking is not None:
-            check_models(taking)
+    for model_use in {job.setup.model_use for job in jobs}:
+        if model_use is not None:
+            check_models(model_use)
     left = {job.key: job for job in jobs}
     lost = 0
 
@@ -113,7 +113,7 @@ class Judges:
             judge = self._known[where] = self._open.enter_context(open_searching(*where))
         if self._given is None:
             judge.close()  # what it prepared for the task before
-        return KeptVerdicts(judge, self._pool.verdicts) if self._pool.verdicts else judge  # type: ignore[return-value]
+        return CachedJudge(judge, self._pool.verdicts) if self._pool.verdicts else judge  # type: ignore[return-value]
 
 
 def _ended(job: Job, judge: Judge, pool: Pool, begun: Mapping[str, str], tell: Tell) -> News:

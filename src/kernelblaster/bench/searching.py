@@ -24,20 +24,21 @@ from kernelblaster.errors import (
     Shortage,
     StoreError,
 )
-from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.protocol import Judge
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.models.failures import BadAnswer, BudgetSpent, ModelError
-from kernelblaster.optimize import Optimized, Progress, expert_for, optimize
+from kernelblaster.optimize import Optimized, expert_for, optimize
 from kernelblaster.records import Evaluation, Task
 from kernelblaster.records.outcome import CORRECT
+from kernelblaster.search.frozen_knowledge import FrozenKnowledge
+from kernelblaster.search.model_use import open_strategy
+from kernelblaster.search.strategy import StrategyMaker
+from kernelblaster.session.log import Progress
 from kernelblaster.shortage import shortage
 from kernelblaster.store.events import first_event
 from kernelblaster.store.results import leave_results
 from kernelblaster.store.run import LOG, Run, create_run, open_run, run_folders
 from kernelblaster.store.subject import keep_task, task_of
-from kernelblaster.strategies.frozen_knowledge import FrozenKnowledge
-from kernelblaster.strategies.strategy import Arrange
-from kernelblaster.strategies.taking import arranged
 
 BROKEN = (DeviceLost, NoDevice, NoCompiler, Shortage, KnowledgeError, StoreError)
 """Of which no task is to blame."""
@@ -121,8 +122,8 @@ def _searched(
     judged = sum(event.kind == "evaluation" for event in run.events)
     tell(News("began", job.key, evaluations=judged))
     keep_task(run, task)
-    with _arranged(job, run, judge, tell) as arrange:
-        found = optimize(task_of(run), judge, knowledge, run, plan, tell=watched, arrange=arrange)
+    with _strategy(job, run, judge, tell) as make:
+        found = optimize(task_of(run), judge, knowledge, run, plan, watcher=watched, make=make)
     leave_results(run, found.candidate, found.applied, knowledge)
     return found
 
@@ -132,20 +133,20 @@ def _run(job: Job, folder: Path, begun: str | None) -> Iterator[Run]:
     about: dict[str, Any] = {"job": job.key, "task": job.entry.name, "arm": job.arm}
     about |= {"device": job.setup.device, "gpu": job.setup.gpu, "dtype": job.setup.dtype}
     about |= {"search": job.setup.search.model_copy(update={"seed": job.seed}).model_dump()}
-    if job.taking is not None:
-        about["models"] = job.taking.model_dump(mode="json")
+    if job.model_use is not None:
+        about["models"] = job.model_use.model_dump(mode="json")
     runs = folder / "runs"
     with open_run(runs, begun, writing=True) if begun else create_run(runs, **about) as run:
         yield run
 
 
-def _arranged(job: Job, run: Run, judge: Judge, tell: Tell) -> AbstractContextManager[Arrange | None]:
+def _strategy(job: Job, run: Run, judge: Judge, tell: Tell) -> AbstractContextManager[StrategyMaker | None]:
     """With the models that take part; None: without any. A search that goes alone shares no answers."""
-    if job.taking is None:
+    if job.model_use is None:
         return nullcontext()
     answers = run.folder / "answers" if job.setup.alone else None
     say = partial(_say, tell, job)
-    return arranged(job.taking, run.folder, expert_for(judge), say, answers)
+    return open_strategy(job.model_use, run.folder, expert_for(judge), say, answers)
 
 
 def _say(tell: Tell, job: Job, words: str) -> None:

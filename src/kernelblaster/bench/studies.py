@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.strategies.names import StrategyName
+from kernelblaster.search.names import StrategyName
 
 Start = Literal["empty", "seed", "trained", "trained elsewhere"]
 Measure = Literal["best", "evaluations", "tokens"]

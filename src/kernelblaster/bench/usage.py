@@ -4,11 +4,10 @@ them, and which technique pays after which."""
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import exp
 from statistics import median
 from typing import Any
 
-from kernelblaster.records import Step
+from kernelblaster.records import Failed, Step, StepResult
 
 PAID = 0.01  # log speedup: less is within the judge's resolution
 START = "(start)"  # stands for what is applied before the first technique
@@ -24,12 +23,12 @@ class Uses:
     failures: Counter[str] = field(default_factory=Counter)
     speedups: list[float] = field(default_factory=list)
 
-    def add(self, result: float | str) -> None:
-        if isinstance(result, str):
-            self.failures[result] += 1
+    def add(self, result: StepResult) -> None:
+        if isinstance(result, Failed):
+            self.failures[result.kind] += 1
             return
-        self.speedups.append(exp(result))
-        if result > PAID:
+        self.speedups.append(result.speedup)
+        if result.log_speedup > PAID:
             self.paid += 1
         else:
             self.idle += 1
@@ -113,7 +112,7 @@ def usage_of(steps: Mapping[str, Iterable[Step]]) -> Usage:
         met = visited.setdefault(task, [])
         for step in its_steps:
             key = (step.parent, step.child, step.technique)
-            if step.result == "Unsupported" or key in seen:
+            if step.failure == "Unsupported" or key in seen:
                 continue
             seen.add(key)
             if step.state not in met:
@@ -137,7 +136,7 @@ def discovery_of(steps: Iterable[Step]) -> list[tuple[int, int]]:
     paid: set[tuple[str, str]] = set()
     found = []
     for number, step in enumerate(steps, 1):
-        if isinstance(step.result, float) and step.result > PAID:
+        if step.log_speedup is not None and step.log_speedup > PAID:
             paid.add((step.state, step.technique))
         found.append((number, len(paid)))
     return found

@@ -16,9 +16,9 @@ from kernelblaster.cli.progress import overseeing
 from kernelblaster.cli.show import out
 from kernelblaster.cli.with_model import ModelOptions, choice_of, print_estimates
 from kernelblaster.errors import BadTask, KernelBlasterError
+from kernelblaster.search.model_use import model_use_of, retries_with
+from kernelblaster.session.settings import Search
 from kernelblaster.settings import settings
-from kernelblaster.strategies.search import Search
-from kernelblaster.strategies.taking import retries_with, taking
 
 if TYPE_CHECKING:
     from kernelblaster.bench.ablation import Ablation
@@ -89,7 +89,7 @@ def ablate(
     if suites:
         kind = kind_here(device, gpu)
         choice = choice_of(model, usd, tokens, prices=prices, record=record, replay=replay)
-        models = taking(choice, role or [], "maic-rl")
+        models = model_use_of(choice, role or [], "maic-rl")
         search = Search(
             rollouts=rollouts,
             steps=steps,

@@ -17,9 +17,9 @@ from kernelblaster.cli.with_model import ModelOptions, choice_of, print_estimate
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.address import shown
 from kernelblaster.models.choice import Choice
-from kernelblaster.strategies.names import BY_ROLES, StrategyName
-from kernelblaster.strategies.search import Search
-from kernelblaster.strategies.taking import Taking, retries_with, taking
+from kernelblaster.search.model_use import ModelUse, model_use_of, retries_with
+from kernelblaster.search.names import BY_ROLES, StrategyName
+from kernelblaster.session.settings import Search
 
 if TYPE_CHECKING:
     from kernelblaster.api.benching import BenchResult
@@ -97,7 +97,7 @@ def bench(
     plan: Plan | None = None
     if suites:
         choice = choice_of(model, usd, tokens, prices=prices, record=record, replay=replay)
-        models = _taking(policy, choice, role or [], strategy)
+        models = _model_use(policy, choice, role or [], strategy)
         search = Search(
             iterations=iterations,
             rollouts=rollouts,
@@ -146,10 +146,12 @@ def bench(
         _show(found, learned, shown(start))
 
 
-def _taking(policy: str | None, choice: Choice, roles: list[str], strategy: StrategyName) -> Taking | None:
+def _model_use(
+    policy: str | None, choice: Choice, roles: list[str], strategy: StrategyName
+) -> ModelUse | None:
     """None: only the expert plays, who has a memory or none."""
     expert_can = policy != "llm" and strategy in BY_ROLES
-    found = taking(choice, roles, "maic-rl" if expert_can else strategy)
+    found = model_use_of(choice, roles, "maic-rl" if expert_can else strategy)
     if found is None and policy == "llm":
         raise KernelBlasterError("--policy llm: name the model, --model KIND:NAME (docs/models.md).")
     if found is not None and policy == "expert":

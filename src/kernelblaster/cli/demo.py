@@ -2,7 +2,6 @@
 
 import re
 from difflib import unified_diff
-from math import exp
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
@@ -17,9 +16,9 @@ from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.recipes import is_recipe
 from kernelblaster.records import Step, Verification
+from kernelblaster.session.settings import Search
 from kernelblaster.store.history import History
 from kernelblaster.store.run import open_run
-from kernelblaster.strategies.search import Search
 
 if TYPE_CHECKING:
     from kernelblaster.api import OptimizeResult
@@ -177,7 +176,7 @@ def _show_way(found: "OptimizeResult", folder: Path) -> None:
 
 
 def _gained(step: Step) -> str:
-    return step.result if isinstance(step.result, str) else f"{exp(step.result):.2f}x"
+    return step.failure or f"{step.speedup:.2f}x"
 
 
 def _described(content: Content, technique: str) -> str:

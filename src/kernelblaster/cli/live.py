@@ -15,9 +15,10 @@ from kernelblaster.building import telling
 from kernelblaster.cli.show import out
 from kernelblaster.cli.terminal import Terminal
 from kernelblaster.quantities import speedup_text, time_text
+from kernelblaster.records.step import Gained
 
 if TYPE_CHECKING:
-    from kernelblaster.optimize import Progress
+    from kernelblaster.session.log import Progress
 
 WIDTH = 40
 SHOWN = 6
@@ -52,7 +53,7 @@ class Lines:
     def __call__(self, progress: "Progress") -> None:
         if progress.phase == "stepped" and progress.step is not None:
             taken = "taken" if progress.step.taken else "not taken"
-            line = f"  {progress.step.place:10} {_tried(progress)}, got {_measured(progress):14} {taken:9}  "
+            line = f"  {progress.step.id!s:10} {_tried(progress)}, got {_measured(progress):14} {taken:9}  "
             out.print(f"{line} {_times(progress)}; {progress.state}", highlight=False, soft_wrap=True)
 
     def stage(self, stage: str) -> None:
@@ -102,7 +103,7 @@ class Redrawn:
             style = "green" if taken else "dim"
             predicted = f"predicted {step.predicted:.2f}x" if step.predicted else ""
             table.add_row(
-                f"  {_place(step)}", step.technique, predicted, _measured(step), step.state, style=style
+                f"  {_step_number(step)}", step.technique, predicted, _measured(step), step.state, style=style
             )
         return table
 
@@ -159,15 +160,16 @@ def _times(progress: "Progress") -> str:
     return ", ".join(parts)
 
 
-def _place(progress: "Progress") -> str:
-    numbers = (progress.iteration, progress.rollout, progress.number)
-    return "/".join(str(number) for number in numbers if number is not None)
+def _step_number(progress: "Progress") -> str:
+    if progress.id is None:
+        return str(progress.iteration)
+    return f"{progress.id.iteration}/{progress.id.rollout}/{progress.id.number}"
 
 
 def _now(progress: "Progress") -> str:
     if progress.phase == "learned":
         return f"learned from iteration {progress.iteration}"
-    return f"{_place(progress)} {_tried(progress)}  in {progress.state}"
+    return f"{_step_number(progress)} {_tried(progress)}  in {progress.state}"
 
 
 def _tried(progress: "Progress") -> str:
@@ -176,5 +178,7 @@ def _tried(progress: "Progress") -> str:
 
 
 def _measured(progress: "Progress") -> str:
-    measured = progress.measured
-    return speedup_text(measured, progress.modelled) if isinstance(measured, float) else measured or ""
+    result = progress.result
+    if result is None:
+        return ""
+    return speedup_text(result.speedup, progress.modelled) if isinstance(result, Gained) else result.kind

@@ -28,9 +28,9 @@ from kernelblaster.cli.with_model import (
 )
 from kernelblaster.quantities import speedup_text
 from kernelblaster.records.outcome import CORRECT, Outcome
+from kernelblaster.search.model_use import ModelUse, check_models, model_use_of, retries_with
+from kernelblaster.session.settings import Search
 from kernelblaster.store.run import Run, open_run
-from kernelblaster.strategies.search import Search
-from kernelblaster.strategies.taking import Taking, check_models, retries_with, taking
 from kernelblaster.tasks.cuda_prepare import inferred_lines
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def optimize(
     from kernelblaster.knowledge.address import knowledge_at
 
     choice = choice_of(model, usd, tokens, prices=prices, record=record, replay=replay)
-    models = taking(choice, role or [], strategy)
+    models = model_use_of(choice, role or [], strategy)
     search = Search(
         iterations=iterations,
         rollouts=rollouts,
@@ -152,7 +152,7 @@ def resume(
     raise typer.Exit(_exit_code(found.evaluation.outcome, fail_under))
 
 
-def _go(run: Run, models: Taking | None, kb: str | None, json_: bool) -> "Optimized":
+def _go(run: Run, models: ModelUse | None, kb: str | None, json_: bool) -> "Optimized":
     from kernelblaster.api.searching import search_run
     from kernelblaster.store.subject import task_of
 

@@ -2,7 +2,6 @@
 
 import json
 import time
-from math import exp
 from typing import Any
 
 import typer
@@ -110,8 +109,7 @@ def _print_learned(rows: list[dict[str, Any]]) -> None:
 def _step(step: dict[str, Any] | None, modelled: bool) -> tuple[str, str]:
     if step is None:
         return "", ""
-    result = step["result"]
-    measured = result if isinstance(result, str) else speedup_text(exp(result), modelled)
+    measured = step["result"] if step["speedup"] is None else speedup_text(step["speedup"], modelled)
     return step["technique"], measured + (" taken" if step["taken"] else "")
 
 

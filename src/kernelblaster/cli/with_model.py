@@ -15,11 +15,11 @@ from kernelblaster.models.estimate import Estimate, estimate
 from kernelblaster.models.ledger import Budget, Total
 from kernelblaster.models.prices import read_prices
 from kernelblaster.policies.llm.roles import ROLES
+from kernelblaster.search.expected_calls import expected_calls
+from kernelblaster.search.model_use import ModelUse, absolute_name
+from kernelblaster.search.names import StrategyName
+from kernelblaster.session.settings import Search
 from kernelblaster.store.run import Run
-from kernelblaster.strategies.expected_calls import expected_calls
-from kernelblaster.strategies.names import StrategyName
-from kernelblaster.strategies.search import Search
-from kernelblaster.strategies.taking import Taking, absolute_name
 
 if TYPE_CHECKING:
     from kernelblaster.bench.jobs import Job
@@ -53,7 +53,7 @@ class ModelOptions:
     Record = Annotated[Path | None, typer.Option(help="A folder to keep all answers in, for --replay.")]
     Replay = Annotated[Path | None, typer.Option(help="A folder with recorded answers; nothing is asked.")]
     Strategy = Annotated[
-        StrategyName, typer.Option("--strategy", help="How the search is arranged, see docs/llm.md.")
+        StrategyName, typer.Option("--strategy", help="How the search is done, see docs/llm.md.")
     ]
 
 
@@ -67,19 +67,21 @@ def choice_of(model: str | None, usd: float | None, tokens: int | None, **paths:
     return Choice(model=model and absolute_name(model), budget=Budget(usd=usd, tokens=tokens), **found)  # type: ignore[arg-type]
 
 
-def expected(taking: Taking, search: Search, searches: int = 1) -> list[Estimate]:
+def expected(model_use: ModelUse, search: Search, searches: int = 1) -> list[Estimate]:
     """Of so many searches, by role."""
-    prices = read_prices(Path(taking.choice.prices) if taking.choice.prices else None)
-    calls = expected_calls(search, taking.strategy, taking.cast)
+    prices = read_prices(Path(model_use.choice.prices) if model_use.choice.prices else None)
+    calls = expected_calls(search, model_use.strategy, model_use.cast)
     each = [replace(one, calls=searches * one.calls) for one in calls]
-    return estimate(each, taking.choice.table(ROLES), prices)
+    return estimate(each, model_use.choice.table(ROLES), prices)
 
 
 def print_estimates(jobs: "Sequence[Job]") -> None:
     """Of all searches together, if a model takes part in them."""
-    kinds = Counter((job.setup.taking, job.setup.search) for job in jobs if job.setup.taking)
+    kinds = Counter((job.setup.model_use, job.setup.search) for job in jobs if job.setup.model_use)
     if kinds:
-        rows = [expected(taking, search, count) for (taking, search), count in kinds.items() if taking]
+        rows = [
+            expected(model_use, search, count) for (model_use, search), count in kinds.items() if model_use
+        ]
         print_estimate([row for some in rows for row in some])
 
 
@@ -101,9 +103,9 @@ def print_estimate(rows: Sequence[Estimate]) -> None:
     )
 
 
-def bill(taking: Taking, run: Run) -> dict[str, Any]:
+def bill(model_use: ModelUse, run: Run) -> dict[str, Any]:
     """What models took in a run, and how often an answer was of no use, by role."""
-    ledger = taking.choice.ledger(run.folder) if (run.folder / LEDGER).exists() else None
+    ledger = model_use.choice.ledger(run.folder) if (run.folder / LEDGER).exists() else None
     failed = Counter(_failure(event.key, event.data) for event in run.events if event.kind == "answer")
     failed.pop("", None)
     reviews = [event.data for event in run.events if event.kind == "review"]

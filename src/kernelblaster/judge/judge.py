@@ -98,7 +98,7 @@ def compilers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=max(1, (os.cpu_count() or 1) - 1))
 
 
-class Judge:
+class DeviceJudge:
     """Evaluates candidates on one device. Not for use from several threads at once."""
 
     def __init__(self, device: Device, options: Options | None = None) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.compile import Binary
-from kernelblaster.judge.judge import Judge, Options, compilers
+from kernelblaster.judge.judge import DeviceJudge, Options, compilers
 from kernelblaster.records import Candidate, Evaluation, Fitness, Floor, Profile, Task
 from kernelblaster.records.outcome import Outcome
 from kernelblaster.records.profile import Depth
@@ -96,7 +96,7 @@ class JudgeServer:
     """Answers the questions of processes, those of each in their order. `busy` are the seconds that the
     device was held, by kind of question."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: DeviceJudge) -> None:
         self._judge = judge
         self._clients: list[Connection[Any, Any]] = []
         self._theirs: list[Connection[Any, Any]] = []

@@ -30,6 +30,7 @@ from kernelblaster.knowledge.evidence import Evidence
 from kernelblaster.knowledge.posterior import Prediction, predict
 from kernelblaster.records import Optimization, State
 from kernelblaster.records.record import Record
+from kernelblaster.records.step import parse_result
 
 
 class StateEntry(Record):
@@ -167,7 +168,8 @@ class Content:
                 fields = {"prior": log(change.predicted), "weight": change.weight}
             case Observed():
                 where = (provenance.architecture, provenance.family)
-                fields = {"evidence": entry.evidence.with_result(change.result, *where, change.before)}
+                result = parse_result(change.result)
+                fields = {"evidence": entry.evidence.with_result(result, *where, change.before)}
             case EvidenceAdded():
                 fields = {"evidence": entry.evidence.plus(change.evidence)}
             case Retired():

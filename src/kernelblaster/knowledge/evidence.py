@@ -8,6 +8,7 @@ from pydantic import Field
 from kernelblaster.knowledge.preparation import decisive
 from kernelblaster.knowledge.tally import NonNegative, Tally, total
 from kernelblaster.records.record import Record
+from kernelblaster.records.step import Failed, StepResult
 
 UNKNOWN = "unknown"
 
@@ -24,15 +25,15 @@ class Evidence(Record):
     failures: dict[str, NonNegative] = Field(default_factory=dict)
 
     def with_result(
-        self, result: float | str, architecture: str | None, family: str | None, before: tuple[str, ...]
+        self, result: StepResult, architecture: str | None, family: str | None, before: tuple[str, ...]
     ) -> "Evidence":
-        one = Tally(failed=1.0) if isinstance(result, str) else Tally(1.0, result)
+        one = Tally(failed=1.0) if isinstance(result, Failed) else Tally(1.0, result.log_speedup)
         architecture = architecture or UNKNOWN
         return self.plus(
             Evidence(
                 gains={architecture: {family or UNKNOWN: one}},
                 after={technique: {architecture: one} for technique in before},
-                failures={result: 1.0} if isinstance(result, str) else {},
+                failures={result.kind: 1.0} if isinstance(result, Failed) else {},
             )
         )
 

@@ -7,8 +7,9 @@ from typing import Any, Literal, Protocol
 
 from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.events import Change
-from kernelblaster.records import Candidate, Evaluation, Profile, State, Step, Task
+from kernelblaster.records import Candidate, Evaluation, Profile, Target, Task
 from kernelblaster.records.profile import Depth
+from kernelblaster.store.replay import Sample
 
 WORTH_SAYING = log(1.1)  # a smaller difference from what was expected is none
 
@@ -41,28 +42,6 @@ class Attempt:
     form: Any
     changed: frozenset[str] = frozenset()
     applied: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Target:
-    """A kernel of a candidate, as its source names it: its share of the call's time, its state, and
-    what kind of computation it is, where the policy knows."""
-
-    kernel: str
-    share: float
-    state: State
-    family: str | None = None
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A step of the replay buffer with the evaluations before and after it. `floor_bytes` is the least
-    that the task's call must move."""
-
-    step: Step
-    parent: Evaluation
-    child: Evaluation
-    floor_bytes: int
 
 
 @dataclass(frozen=True)
@@ -101,6 +80,12 @@ class Gap:
     cause: Cause
     sentence: str
     moved: Mapping[str, tuple[float, float]]
+
+    @property
+    def recorded(self) -> dict[str, object]:
+        """What a run keeps of it."""
+        about = {"state": self.discrepancy.state, "technique": self.discrepancy.technique}
+        return {**about, "cause": self.cause, "sentence": self.sentence, "moved": dict(self.moved)}
 
 
 class Policy(Protocol):

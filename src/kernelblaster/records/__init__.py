@@ -23,7 +23,8 @@ from kernelblaster.records.outcome import (
 from kernelblaster.records.profile import Advice, KernelProfile, Metric, Profile
 from kernelblaster.records.signature import Scalar, Signature, Size, Tensor
 from kernelblaster.records.state import Bottleneck, KernelState, Optimization, State
-from kernelblaster.records.step import Step
+from kernelblaster.records.step import Failed, Gained, Step, StepId, StepResult
+from kernelblaster.records.target import Target
 from kernelblaster.records.task import Fitness, Floor, Task
 from kernelblaster.records.workload import Workload
 
@@ -35,8 +36,10 @@ __all__ = [
     "Compilation",
     "CompileFailed",
     "Evaluation",
+    "Failed",
     "Fitness",
     "Floor",
+    "Gained",
     "Inconclusive",
     "Incorrect",
     "KernelProfile",
@@ -54,6 +57,9 @@ __all__ = [
     "Slower",
     "State",
     "Step",
+    "StepId",
+    "StepResult",
+    "Target",
     "Task",
     "Tensor",
     "TimedOut",

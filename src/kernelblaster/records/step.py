@@ -1,24 +1,113 @@
 """One technique applied to one candidate: what was expected, and what came of it."""
 
-from math import exp
+from dataclasses import dataclass, replace
+from functools import total_ordering
+from math import exp, log
+from typing import Annotated, Any
 
+from pydantic import AliasChoices, BeforeValidator, Field, PlainSerializer
+
+from kernelblaster.records.evaluation import Evaluation
+from kernelblaster.records.outcome import CORRECT
 from kernelblaster.records.record import Record
 
 
-class Step(Record):
-    """`place` tells iteration, rollout, step and choice, and after a point the retry: `0/1/3/0.1`.
+@total_ordering
+@dataclass(frozen=True)
+class StepId:
+    """Where in a search a step was made: the iteration, the rollout, how many steps that rollout had made
+    in this iteration, which of the techniques tried side by side, and which retry of it."""
 
-    `state` is that of `kernel`, which took `share` of the parent's time and is of `family`; `before` are
-    the techniques that led to the parent. `predicted` is a speedup, `result` the log speedup over the
-    parent or the kind of failure. `taken` says that the rollout went on from the child. `parent` and
-    `child` are the `code` of candidates.
+    iteration: int
+    rollout: int
+    number: int
+    choice: int = 0
+    retry: int = 0
+
+    @classmethod
+    def parse(cls, text: "str | StepId") -> "StepId":
+        """The inverse of `str`; ValueError for anything else."""
+        if isinstance(text, StepId):
+            return text
+        path, _, retry = text.partition(".")
+        iteration, rollout, number, choice = (int(part) for part in path.split("/"))
+        return cls(iteration, rollout, number, choice, int(retry or 0))
+
+    def __str__(self) -> str:
+        path = f"{self.iteration}/{self.rollout}/{self.number}/{self.choice}"
+        return f"{path}.{self.retry}" if self.retry else path
+
+    def __lt__(self, other: "StepId") -> bool:
+        return self._order < other._order
+
+    @property
+    def _order(self) -> tuple[int, ...]:
+        return self.iteration, self.rollout, self.number, self.choice, self.retry
+
+    def retried(self, retry: int) -> "StepId":
+        """The same step, tried again for the `retry`-th time."""
+        return replace(self, retry=retry)
+
+
+@dataclass(frozen=True)
+class Gained:
+    """The child is correct. `log_speedup` over the parent: negative where it is slower."""
+
+    log_speedup: float
+
+    @property
+    def speedup(self) -> float:
+        return exp(self.log_speedup)
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The child is not correct, or was not judged: `kind` is the name of its outcome."""
+
+    kind: str
+
+
+StepResult = Gained | Failed
+
+
+def parse_result(value: Any) -> StepResult:
+    """From what is stored: a number, or the kind of a failure."""
+    if isinstance(value, Gained | Failed):
+        return value
+    if isinstance(value, str):
+        return Failed(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return Gained(float(value))
+    raise ValueError(f"{value!r} is neither a log speedup nor the kind of a failure")
+
+
+def stored_result(result: StepResult) -> float | str:
+    """The inverse of `parse_result`."""
+    return result.log_speedup if isinstance(result, Gained) else result.kind
+
+
+def compare(child: Evaluation, parent: Evaluation) -> StepResult:
+    """What a step from a correct parent gained. Both were timed beside the same baseline, which cancels how
+    fast the device was at the time."""
+    if not isinstance(child.outcome, CORRECT):
+        return Failed(child.outcome.kind)
+    assert isinstance(parent.outcome, CORRECT)
+    return Gained(log(child.outcome.speedup.estimate / parent.outcome.speedup.estimate))
+
+
+class Step(Record):
+    """`state` is that of `kernel`, which took `share` of the parent's time and is of `family`; `before` are
+    the techniques that led to the parent. `predicted` is a speedup over the parent. `taken` says that the
+    rollout continued from the child. `parent` and `child` are the `code` of candidates.
     """
 
-    place: str
+    id: Annotated[StepId, BeforeValidator(StepId.parse), PlainSerializer(str)] = Field(
+        validation_alias=AliasChoices("id", "place")  # "place" in runs of version 1
+    )
     state: str
     technique: str
     predicted: float
-    result: float | str
+    result: Annotated[StepResult, BeforeValidator(parse_result), PlainSerializer(stored_result)]
     taken: bool
     kernel: str = ""
     share: float = 1.0
@@ -28,12 +117,16 @@ class Step(Record):
     child: str = ""
 
     @property
-    def at(self) -> tuple[int, int, int]:
-        """Iteration, rollout and step."""
-        iteration, rollout, number = self.place.split("/")[:3]
-        return int(iteration), int(rollout), int(number)
-
-    @property
     def speedup(self) -> float | None:
         """Over the parent; None where the step failed."""
-        return exp(self.result) if isinstance(self.result, float) else None
+        return self.result.speedup if isinstance(self.result, Gained) else None
+
+    @property
+    def log_speedup(self) -> float | None:
+        """As `speedup`, as a logarithm."""
+        return self.result.log_speedup if isinstance(self.result, Gained) else None
+
+    @property
+    def failure(self) -> str | None:
+        """The kind of outcome where the step failed; None for a correct child."""
+        return self.result.kind if isinstance(self.result, Failed) else None

@@ -14,9 +14,9 @@ from kernelblaster.bench.starting import SEED
 from kernelblaster.bench.suite import Entry
 from kernelblaster.errors import StoreError
 from kernelblaster.records.outcome import Speedup
+from kernelblaster.search.model_use import recorded_model_use
+from kernelblaster.session.settings import Search
 from kernelblaster.store.run import LOG, Run, open_run, run_folders
-from kernelblaster.strategies.search import Search
-from kernelblaster.strategies.taking import taking_of
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _job(run: Run) -> Job:
     search = Search.model_validate(about["search"]) if "search" in about else Search()
     setup = Setup(device=kind, gpu=about.get("gpu"), search=search, knowledge=str(about.get("kb", "")))
     entry = Entry(name=task, path="", group=group, number=0)
-    return Job(arm=run.name, entry=entry, seed=search.seed, setup=setup.asking(taking_of(about)))
+    return Job(arm=run.name, entry=entry, seed=search.seed, setup=setup.asking(recorded_model_use(about)))
 
 
 def _row(job: Job, run: Run) -> Row:

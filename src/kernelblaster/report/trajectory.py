@@ -101,8 +101,8 @@ def _kernel(kernel: dict[str, Any]) -> dict[str, Any]:
 
 
 def _step(step: Step, numbers: dict[str, int]) -> list[Any]:
-    result = step.result if isinstance(step.result, str) else _rounded(step.result)
-    named = [step.place, step.state, step.technique, _rounded(step.predicted), result, int(step.taken)]
+    result = step.failure if step.log_speedup is None else _rounded(step.log_speedup)
+    named = [str(step.id), step.state, step.technique, _rounded(step.predicted), result, int(step.taken)]
     return [*named, numbers.get(step.parent), numbers.get(step.child), step.kernel, _rounded(step.share)]
 
 

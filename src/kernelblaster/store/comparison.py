@@ -4,6 +4,7 @@ import difflib
 from itertools import zip_longest
 from typing import Any
 
+from kernelblaster.records import Step
 from kernelblaster.store.history import History
 
 
@@ -14,10 +15,14 @@ def compare(one: History, other: History) -> dict[str, Any]:
         "runs": [one.name, other.name],
         "settings": _settings(one.about, other.about),
         "best": [_best(one), _best(other)],
-        "trajectory": [list(pair) for pair in zip_longest(one.steps, other.steps)],
+        "trajectory": [list(pair) for pair in zip_longest(_told(one.steps), _told(other.steps))],
         "learned": _learned(one, other),
         "source": _source_difference(one, other),
     }
+
+
+def _told(steps: list[Step]) -> list[dict[str, Any]]:
+    return [step.model_dump(mode="json") | {"speedup": step.speedup} for step in steps]
 
 
 def _settings(one: dict[str, Any], other: dict[str, Any]) -> dict[str, list[Any]]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelblaster.errors import StoreError
-from kernelblaster.records import Candidate, Evaluation
+from kernelblaster.records import Candidate, Evaluation, Step
 from kernelblaster.store.run import Run
 
 
@@ -78,10 +78,10 @@ class History:
         return tuple(self._results["applied"]) if self._results else ()
 
     @property
-    def steps(self) -> list[dict[str, Any]]:
-        """In the order in which they were judged; the fields are those of `Step`."""
+    def steps(self) -> list[Step]:
+        """In the order in which they were judged."""
         recorded = (event.data["steps"] for event in self._run.events if event.kind == "steps")
-        return [step for steps in recorded for step in steps]
+        return [Step.model_validate(step) for steps in recorded for step in steps]
 
     @property
     def learned(self) -> dict[str, Any] | None:

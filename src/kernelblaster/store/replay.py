@@ -1,13 +1,24 @@
 """The replay buffer: the steps of runs, with the evaluations on both sides of each."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from kernelblaster.errors import StoreError
-from kernelblaster.policies.policy import Sample
 from kernelblaster.records import Evaluation, Step
 from kernelblaster.store.run import Run, open_run, run_folders
 
 REPLAYED = 5  # earlier runs that are looked at
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A step of the replay buffer with the evaluations before and after it. `floor_bytes` is the least
+    that the task's call must move."""
+
+    step: Step
+    parent: Evaluation
+    child: Evaluation
+    floor_bytes: int
 
 
 def samples(steps: Sequence[Step], evaluations: Mapping[str, Evaluation], floor_bytes: int) -> list[Sample]:

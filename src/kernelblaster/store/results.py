@@ -3,7 +3,6 @@ knowledge base learned; each as a file to read and as one to parse."""
 
 import json
 from collections.abc import Sequence
-from math import exp
 from typing import Any
 
 from kernelblaster.knowledge.differences import Changed, Score, difference
@@ -11,7 +10,7 @@ from kernelblaster.knowledge.events import Event
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.recipes import told
 from kernelblaster.plain_text import markdown
-from kernelblaster.records import Candidate
+from kernelblaster.records import Candidate, Step
 from kernelblaster.store.files import write_whole
 from kernelblaster.store.history import History
 from kernelblaster.store.run import Run
@@ -35,11 +34,10 @@ def leave_results(run: Run, best: Candidate, applied: Sequence[str], knowledge: 
     write_whole(run.folder / "learned.md", _learned_table(data["learned"]))
 
 
-def _step(step: dict[str, Any]) -> dict[str, Any]:
+def _step(step: Step) -> dict[str, Any]:
     """A step as a person counts: speedups, not their logarithms."""
-    result = step["result"]
-    told = {name: value for name, value in step.items() if name != "result"}
-    return told | ({"failure": result} if isinstance(result, str) else {"speedup": exp(result)})
+    told = step.model_dump(mode="json", exclude={"result"})
+    return told | ({"speedup": step.speedup} if step.failure is None else {"failure": step.failure})
 
 
 def _trajectory_table(way: dict[str, Any]) -> str:
@@ -52,7 +50,7 @@ def _trajectory_table(way: dict[str, Any]) -> str:
     for step in way["steps"]:
         measured = f"{step['speedup']:.2f}x" if "speedup" in step else step["failure"]
         lines.append(
-            f"| {step['place']} | {markdown(step['state'])} | {markdown(step['technique'])} "
+            f"| {step['id']} | {markdown(step['state'])} | {markdown(step['technique'])} "
             f"| {step['predicted']:.2f}x | {markdown(measured)} | {'taken' if step['taken'] else ''} |"
         )
     return "\n".join(lines) + "\n"

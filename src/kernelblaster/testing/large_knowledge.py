@@ -6,6 +6,7 @@ from kernelblaster.knowledge import KnowledgeBase, Provenance
 from kernelblaster.knowledge.events import Change, EvidenceAdded, OptimizationAdded, StateAdded
 from kernelblaster.knowledge.evidence import Evidence
 from kernelblaster.records import Optimization, State
+from kernelblaster.records.step import Gained
 
 A_STATE = 100
 ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90a")
@@ -37,5 +38,5 @@ def _evidence(random: Random, observations: int) -> Evidence:
     for architecture in ARCHITECTURES:
         for _ in range(observations):
             before = (f"technique_{random.randrange(4)}",)
-            evidence = evidence.with_result(random.gauss(0.1, 0.2), architecture, "rows", before)
+            evidence = evidence.with_result(Gained(random.gauss(0.1, 0.2)), architecture, "rows", before)
     return evidence

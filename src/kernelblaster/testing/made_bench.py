@@ -10,8 +10,8 @@ from kernelblaster.bench.jobs import INITIAL, Job, Measured, Result, Setup, Spen
 from kernelblaster.bench.suite import Entry
 from kernelblaster.records import Candidate
 from kernelblaster.records.outcome import Speedup
+from kernelblaster.session.settings import Search
 from kernelblaster.store.run import LOG, Run
-from kernelblaster.strategies.search import Search
 
 STATES = (
     "latency",
@@ -98,7 +98,7 @@ def _searched(folder: Path, job: Job, steps: int, random: Random) -> Result:
             taken = not failed and us < times[at]
             recorded.append(
                 {
-                    "place": f"0/0/{number}/0",
+                    "id": f"0/0/{number}/0",
                     "state": random.choice(STATES),
                     "technique": technique,
                     "predicted": 1.2,

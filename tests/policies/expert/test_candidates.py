@@ -3,7 +3,7 @@
 import pytest
 
 from kernelblaster.api import load_task
-from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.lower import initial_plan
@@ -41,14 +41,14 @@ def exhausted(plan: Plan, *techniques: str) -> Plan:
 
 
 @pytest.mark.parametrize("name", INITIAL)
-def test_initial_candidates_are_right(judge: Judge, name: str) -> None:
+def test_initial_candidates_are_right(judge: DeviceJudge, name: str) -> None:
     task = load_task(name)
     outcome = judge.check(task, Candidate(source=emit(initial_plan(capture(task))))).outcome
     assert isinstance(outcome, Verification), outcome
 
 
 @pytest.mark.parametrize("name", REWRITTEN)
-def test_rewritten_candidates_are_right(judge: Judge, name: str) -> None:
+def test_rewritten_candidates_are_right(judge: DeviceJudge, name: str) -> None:
     task = load_task(name)
     first = initial_plan(capture(task))
     plan = exhausted(first, "kernel_fusion", "vectorized_memory_access")
@@ -58,7 +58,7 @@ def test_rewritten_candidates_are_right(judge: Judge, name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_half_precisions_are_right(judge: Judge, dtype: str) -> None:
+def test_half_precisions_are_right(judge: DeviceJudge, dtype: str) -> None:
     task = load_task("core/level1/softmax", dtype)  # type: ignore[arg-type]
     outcome = judge.check(task, Candidate(source=emit(initial_plan(capture(task))))).outcome
     assert isinstance(outcome, Verification), outcome

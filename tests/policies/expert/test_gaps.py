@@ -8,7 +8,7 @@ import pytest
 from kernelblaster.judge.timing import conclude
 from kernelblaster.knowledge import Content, KnowledgeBase, Provenance
 from kernelblaster.policies.expert.learning import ExpertLearning
-from kernelblaster.policies.policy import Gap, Sample
+from kernelblaster.policies.policy import Gap
 from kernelblaster.records import (
     CompileFailed,
     Evaluation,
@@ -20,9 +20,11 @@ from kernelblaster.records import (
     RuntimeFailed,
     State,
     Step,
+    StepId,
     Timing,
 )
 from kernelblaster.records.outcome import Speedup
+from kernelblaster.store.replay import Sample
 
 FLOOR = 1 << 20
 
@@ -63,7 +65,7 @@ def sample(
     before: Evaluation, after: Evaluation, result: float | str, number: int = 0, **fields: Any
 ) -> Sample:
     step = Step(
-        place=f"0/0/{number}/0", state="s", technique="a", predicted=2.0, result=result, taken=False,
+        id=StepId(0, 0, number), state="s", technique="a", predicted=2.0, result=result, taken=False,
         kernel="k", parent="p", child=f"c{number}", **fields,
     )  # fmt: skip
     return Sample(step, before, after, FLOOR)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernelblaster.api import load_task
-from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.lower import initial_plan
@@ -32,7 +32,7 @@ def get_init_inputs():
 @pytest.mark.parametrize(
     "techniques", [(), ("kernel_fusion", "split_operand_tensor_cores"), ("register_tiling",)]
 )
-def test_names_do_not_clash(judge: Judge, tmp_path: Path, techniques: tuple[str, ...]) -> None:
+def test_names_do_not_clash(judge: DeviceJudge, tmp_path: Path, techniques: tuple[str, ...]) -> None:
     (tmp_path / "task.py").write_text(SOURCE)
     task = load_task(str(tmp_path / "task.py"))
     plan = initial_plan(capture(task))

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 from kernelblaster.api import load_task, open_device
-from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.lower import initial_plan
@@ -84,6 +84,6 @@ def test_random_modules_are_right_when_fused(compiler: str, tmp_path: Path) -> N
     first = initial_plan(simplify(capture(task)))
     plan = next(apply(first))
     assert len(plan.kernels) < len(first.kernels) / 2
-    with closing(open_device("emulated")) as device, closing(Judge(device)) as judge:
+    with closing(open_device("emulated")) as device, closing(DeviceJudge(device)) as judge:
         outcome = judge.check(task, Candidate(source=emit(plan))).outcome
     assert isinstance(outcome, Verification), outcome

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kernelblaster.api import load_task
-from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.families.across import blocks_per_processor
 from kernelblaster.policies.expert.flatten import flattened
@@ -74,7 +74,7 @@ def rewritten(plan: Plan, *techniques: str) -> Plan:
 
 
 @pytest.mark.parametrize("name", ALIGNED)
-def test_aligned_packs_are_right(judge: Judge, name: str, tmp_path: Path) -> None:
+def test_aligned_packs_are_right(judge: DeviceJudge, name: str, tmp_path: Path) -> None:
     odd, even, techniques = ALIGNED[name]
     source = (suites_folder() / "core" / "level1" / f"{name}.py").read_text()
     assert odd in source
@@ -88,7 +88,7 @@ def test_aligned_packs_are_right(judge: Judge, name: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_reductions_in_parts_are_right(judge: Judge, name: str) -> None:
+def test_reductions_in_parts_are_right(judge: DeviceJudge, name: str) -> None:
     task = load_task(f"core/level1/{name}")
     plan = rewritten(initial_plan(capture(task)), "warp_shuffle_reduction", "online_reduction")
     kernel = plan.kernels[0]
@@ -98,7 +98,7 @@ def test_reductions_in_parts_are_right(judge: Judge, name: str) -> None:
 
 
 @pytest.mark.parametrize("case", ACROSS, ids=str)
-def test_rows_across_blocks_are_right(judge: Judge, case: Across) -> None:
+def test_rows_across_blocks_are_right(judge: DeviceJudge, case: Across) -> None:
     task = load_task(f"core/level1/{case.name}")
     techniques = (
         "online_reduction" if case.online else "",
@@ -145,7 +145,7 @@ def test_what_is_the_same_for_a_row_is_found_once() -> None:
     assert source.count("inner.divide(j, member, first)") == 1  # for scale and shift only
 
 
-def test_rows_that_begin_anywhere_are_read_in_packs(judge: Judge) -> None:
+def test_rows_that_begin_anywhere_are_read_in_packs(judge: DeviceJudge) -> None:
     task = load_task("core/level1/log_softmax")
     source = emit(rewritten(initial_plan(capture(task)), *ROWS))
     assert "const int head = min(row_length, (32 - row_start % 32) % 32);" in source
@@ -154,7 +154,7 @@ def test_rows_that_begin_anywhere_are_read_in_packs(judge: Judge) -> None:
     assert isinstance(outcome, Verification), outcome
 
 
-def test_both_sides_of_a_boundary_are_read_in_packs(judge: Judge) -> None:
+def test_both_sides_of_a_boundary_are_read_in_packs(judge: DeviceJudge) -> None:
     task = load_task("core/level2/rmsnorm_rotary")
     plan = rewritten(initial_plan(capture(task)), *["kernel_fusion"] * 20, *ROWS)
     source = emit(plan)
@@ -164,7 +164,7 @@ def test_both_sides_of_a_boundary_are_read_in_packs(judge: Judge) -> None:
     assert isinstance(outcome, Verification), outcome
 
 
-def test_sizes_as_constants(judge: Judge, tmp_path: Path) -> None:
+def test_sizes_as_constants(judge: DeviceJudge, tmp_path: Path) -> None:
     """The sizes that all checks use are the constants here; others, and any number of rows, are right too."""
     source = (suites_folder() / "core" / "level2" / "rmsnorm_rotary.py").read_text()
     source = source.replace("length = 2048", "length = 9").replace("heads = 32", "heads = 3")
@@ -180,7 +180,7 @@ def test_sizes_as_constants(judge: Judge, tmp_path: Path) -> None:
     assert list(load_techniques()["index_simplification"](plan)) == []
 
 
-def test_rows_that_are_taken_together_are_added_in_double_once(judge: Judge) -> None:
+def test_rows_that_are_taken_together_are_added_in_double_once(judge: DeviceJudge) -> None:
     task = load_task("core/level1/sum_columns")
     plan = rewritten(initial_plan(capture(task)), "vectorized_memory_access", "unrolling")
     source = emit(plan)
@@ -190,7 +190,7 @@ def test_rows_that_are_taken_together_are_added_in_double_once(judge: Judge) -> 
     assert isinstance(outcome, Verification), outcome
 
 
-def test_short_rows_are_done_by_a_few_lanes_each(judge: Judge) -> None:
+def test_short_rows_are_done_by_a_few_lanes_each(judge: DeviceJudge) -> None:
     """54 small rows of 8 lanes: half of the last warp has none, and what remains may not wait for it."""
     task = load_task("core/level2/rmsnorm_rotary")
     plan = rewritten(initial_plan(capture(task)), *["kernel_fusion"] * 20, *ROWS, "thread_coarsening")
@@ -208,7 +208,7 @@ def test_short_rows_are_done_by_a_few_lanes_each(judge: Judge) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("order", [(*ROWS, "thread_coarsening"), (ROWS[0], "thread_coarsening", *ROWS[1:])])
 def test_few_lanes_take_all_of_a_row_that_begins_anywhere(
-    judge: Judge, tmp_path: Path, order: tuple[str, ...], dtype: Dtype
+    judge: DeviceJudge, tmp_path: Path, order: tuple[str, ...], dtype: Dtype
 ) -> None:
     """Rows of 51: three elements behind the packs of four, or seven around those of eight, for two lanes."""
     file = tmp_path / "short_softmax.py"
@@ -237,7 +237,7 @@ def test_a_row_that_a_warp_cannot_keep_is_kept_by_a_block() -> None:
     assert (kernel.schedule.workers, kernel.schedule.threads, kernel.schedule.kept) == ("block", 64, 16)
 
 
-def test_a_transposed_read_is_right(judge: Judge) -> None:
+def test_a_transposed_read_is_right(judge: DeviceJudge) -> None:
     task = load_task("core/level1/transpose_last")
     plan = rewritten(initial_plan(capture(task)), "transposed_staging")
     outcome = judge.check(task, Candidate(source=emit(plan))).outcome

@@ -4,7 +4,7 @@ import pytest
 
 from kernelblaster.api import load_task
 from kernelblaster.judge.compile import Binary, compile_candidate
-from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.lower import initial_plan
@@ -34,7 +34,7 @@ def moves(plan: Plan, technique: str) -> list[Plan]:
         ("core/level2/bmm_add_tanh", "bfloat16", HALF, 0),
     ],
 )
-def test_products_are_right(judge: Judge, name: str, dtype: str, technique: str, move: int) -> None:
+def test_products_are_right(judge: DeviceJudge, name: str, dtype: str, technique: str, move: int) -> None:
     task = load_task(name, dtype)
     source = emit(moves(plan_of(name, dtype), technique)[move])
     outcome = judge.check(task, Candidate(source=source)).outcome

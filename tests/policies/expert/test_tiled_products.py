@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernelblaster.api import load_task
-from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.lower import initial_plan
@@ -63,7 +63,7 @@ def tile_in(plan: Plan) -> Tile:
     return tile
 
 
-def assert_right(judge: Judge, task: Task, plan: Plan) -> None:
+def assert_right(judge: DeviceJudge, task: Task, plan: Plan) -> None:
     outcome = judge.check(task, Candidate(source=emit(plan))).outcome
     assert isinstance(outcome, Verification), outcome
 
@@ -80,7 +80,7 @@ def assert_right(judge: Judge, task: Task, plan: Plan) -> None:
     ],
 )
 def test_every_layout_and_kind_of_tile_is_right(
-    judge: Judge, tmp_path: Path, body: str, left: str, right: str, tile: Tile
+    judge: DeviceJudge, tmp_path: Path, body: str, left: str, right: str, tile: Tile
 ) -> None:
     task = written(tmp_path, body, left, right)
     plan = initial_plan(capture(task))
@@ -90,7 +90,9 @@ def test_every_layout_and_kind_of_tile_is_right(
     assert_right(judge, task, tiled)
 
 
-def test_pieces_of_a_sum_are_right_where_the_last_is_short_or_empty(judge: Judge, tmp_path: Path) -> None:
+def test_pieces_of_a_sum_are_right_where_the_last_is_short_or_empty(
+    judge: DeviceJudge, tmp_path: Path
+) -> None:
     task = written(tmp_path, "torch.relu(x @ w - 1)", "20, 700", "700, 24")
     plan = initial_plan(capture(task))
     tiled = retiled(plan, lambda product, old: Tile(16, 16, 16))
@@ -99,7 +101,7 @@ def test_pieces_of_a_sum_are_right_where_the_last_is_short_or_empty(judge: Judge
     assert_right(judge, task, split_sums(plan, product_in(plan), 5))
 
 
-def test_half_precisions_are_right_in_packs(judge: Judge) -> None:
+def test_half_precisions_are_right_in_packs(judge: DeviceJudge) -> None:
     plan = after(plan_of("core/level1/matmul_a_transposed", "float16"), REGISTERS)
     assert "Pack<__half, 4>" in emit(plan)
     assert_right(judge, load_task("core/level1/matmul_a_transposed", "float16"), plan)

@@ -21,9 +21,9 @@ from kernelblaster.records import Candidate, CompileFailed, Evaluation, State
 from tests.policies.llm.played import FUSED, NO_CHANGE
 from tests.policies.llm.scenes import (
     FLOOR_BYTES,
-    Around,
     Case,
     Scripted,
+    SessionInMemory,
     planted,
     relu,
     scene_of,
@@ -44,14 +44,14 @@ def questions(case: Case) -> dict[str, Request[Any]]:
     """By role; `mend`, `minimal` and `cycles-only` too."""
     evaluation = relu()[1].model_copy(update={"profile": case.profile})
     modelled = case.profile.tier == "modelled"
-    around = Around(modelled=modelled, evaluations={case.candidate.code: evaluation})
-    around.tried = [
+    session = SessionInMemory(modelled=modelled, evaluations={case.candidate.code: evaluation})
+    session.steps = [
         tried(case.candidate, "unrolling", speedup_of(1.02), kernel=case.target.kernel),
         tried(case.candidate, "block_shape", "CompileFailed", kernel=case.target.kernel, child="gone"),
     ]
-    around.evaluations["gone"] = evaluation.model_copy(update={"outcome": FAILED, "profile": None})
+    session.evaluations["gone"] = evaluation.model_copy(update={"outcome": FAILED, "profile": None})
     model = Scripted(lowerer=NO_CHANGE, state_matcher={"name": "", "reason": ""})
-    scene = scene_of(case, around, model)
+    scene = scene_of(case, session, model)
     lowering = Lowering(case.candidate, "thread_coarsening", case.target, case.profile, FLOOR_BYTES)
     lower(scene, lowering, "")
     mend_lowering(

@@ -1,4 +1,4 @@
-"""Recorded cases, and surroundings in memory, for tests of single roles."""
+"""Recorded cases, and a session in memory, for tests of single roles."""
 
 import json
 import tempfile
@@ -75,20 +75,26 @@ def planted() -> Content:
 
 
 @dataclass
-class Around:
-    """Implements `Surroundings` in memory. `judge` says what becomes of a candidate."""
+class SessionInMemory:
+    """What a policy needs of a `Session`, in memory. `verdict` says what becomes of a candidate."""
 
-    judge: Callable[[Candidate], Evaluation] | None = None
+    verdict: Callable[[Candidate], Evaluation] | None = None
     modelled: bool = True
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
-    tried: list[Step] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     events: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     content: Content = field(default_factory=lambda: planted().copy())
     offered: list[Optimization] = field(default_factory=list)
 
     @property
-    def spec(self) -> GpuSpec:
+    def gpu(self) -> GpuSpec:
         return gpu_specs()["h200"]
+
+    @property
+    def judging(self) -> "SessionInMemory":
+        return self
+
+    memory = log = judging
 
     def now(self) -> Content:
         return self.content
@@ -98,9 +104,9 @@ class Around:
             self.events[kind, key] = json.loads(json.dumps(compute()))
         return self.events[kind, key]
 
-    def first(self, candidate: Candidate) -> Evaluation:
-        assert self.judge is not None
-        return self.evaluations.setdefault(candidate.code, self.judge(candidate))
+    def judge(self, candidate: Candidate) -> Evaluation:
+        assert self.verdict is not None
+        return self.evaluations.setdefault(candidate.code, self.verdict(candidate))
 
     def offer(self, state: State, optimizations: Sequence[Optimization]) -> str:
         self.offered += optimizations
@@ -132,14 +138,14 @@ class Scripted:
         return self.requests[number].messages[-1].text
 
 
-def scene_of(case: Case, around: Around | None = None, model: Scripted | None = None) -> Scene:
-    around = around or Around()
-    return Scene(case.task, around, Asker(model or Scripted(), around.once, case.task.name))
+def scene_of(case: Case, session: SessionInMemory | None = None, model: Scripted | None = None) -> Scene:
+    session = session or SessionInMemory()
+    return Scene(case.task, session, Asker(model or Scripted(), session.once, case.task.name))
 
 
 def tried(parent: Candidate, technique: str, result: float | str, **fields: Any) -> Step:
     """A step from a candidate, for histories."""
-    about: dict[str, Any] = {"place": "0/0/0/0", "state": "latency", "predicted": 1.5, "taken": False}
+    about: dict[str, Any] = {"id": "0/0/0/0", "state": "latency", "predicted": 1.5, "taken": False}
     told = {**about, "technique": technique, "result": result, "parent": parent.code, **fields}
     return Step.model_validate(told)
 

@@ -19,7 +19,7 @@ from kernelblaster.policies.policy import Attempt, Sample, Target
 from kernelblaster.records import Candidate, CompileFailed, Evaluation, Incorrect
 from tests.policies.llm.played import ANSWERS, BROKEN, FUSED, NO_CHANGE, VECTOR, rewrite
 from tests.policies.llm.questions import discrepancies
-from tests.policies.llm.scenes import FLOOR_BYTES, Around, Scripted, planted, relu, speedup_of, tried
+from tests.policies.llm.scenes import FLOOR_BYTES, Scripted, SessionInMemory, planted, relu, speedup_of, tried
 
 BAD = Answer(text="no", stop="done", model="m", usage=None)
 USELESS = [Malformed("no JSON", BAD), Refused("no", BAD), Empty("", BAD), TooLong("", BAD)]
@@ -35,10 +35,12 @@ class Expert(ExpertPolicy):
         raise UncoveredOperators(["odd.default"])
 
 
-def policy_with(model: Scripted, cast: Cast | None = None, around: Around | None = None) -> MixedPolicy:
+def policy_with(
+    model: Scripted, cast: Cast | None = None, session: SessionInMemory | None = None
+) -> MixedPolicy:
     case, evaluation = relu()
-    around = around or Around(evaluations={case.candidate.code: evaluation})
-    policy = MixedPolicy(Expert(""), cast or cast_of([])[0], model, around)
+    session = session or SessionInMemory(evaluations={case.candidate.code: evaluation})
+    policy = MixedPolicy(Expert(""), cast or cast_of([])[0], model, session)
     policy.begin(case.task)
     return policy
 
@@ -116,16 +118,16 @@ def test_without_a_usable_answer_the_expert_takes_the_role(failure: Exception) -
 def test_a_first_candidate_that_the_model_does_not_write_is_the_experts() -> None:
     task = load_task("core/level1/relu")
     model = Scripted(initial_writer=USELESS[0])
-    covering = MixedPolicy(ExpertPolicy(""), ALL, model, Around())
+    covering = MixedPolicy(ExpertPolicy(""), ALL, model, SessionInMemory())
     assert covering.initial(task).candidate.origin == "expert: initial"
     assert sum(covering.scene.asker.failures.values()) == 1
     with pytest.raises(NoFirstCandidate):
-        MixedPolicy(Expert(""), ALL, model, Around()).initial(task)
+        MixedPolicy(Expert(""), ALL, model, SessionInMemory()).initial(task)
 
 
 @pytest.mark.parametrize("failure", USELESS, ids=lambda failure: type(failure).__name__)
 def test_a_technique_that_the_model_does_not_lower_is_lowered_by_the_expert(failure: Exception) -> None:
-    policy = MixedPolicy(ExpertPolicy(""), cast_of([])[0], Scripted(lowerer=failure), Around())
+    policy = MixedPolicy(ExpertPolicy(""), cast_of([])[0], Scripted(lowerer=failure), SessionInMemory())
     attempt = policy.initial(load_task("core/level1/relu"))
     policy._seen[attempt.candidate.code] = _Seen(relu()[0].profile, FLOOR_BYTES)
     target = Target(attempt.form.kernels[0].name, 1.0, relu()[0].target.state)
@@ -139,7 +141,7 @@ def test_a_spent_budget_is_no_answer_of_the_model() -> None:
     attempt, target = begun(policy)
     with pytest.raises(BudgetSpent):
         list(policy.moves(attempt, "unrolling", target))
-    assert {kind for kind, _ in policy._around.events} == {"question"}  # type: ignore[attr-defined]
+    assert {kind for kind, _ in policy._session.events} == {"question"}  # type: ignore[attr-defined]
 
 
 def test_a_failed_lowering_is_mended_by_what_was_said() -> None:
@@ -181,23 +183,23 @@ def test_the_proposer_adds_to_what_is_known_and_says_what_cannot_be() -> None:
     told = {**ANSWERS["proposer"](""), "inapplicable": ["double_buffering"]}
     told["proposals"] *= 2
     model = Scripted(proposer=told)
-    around = Around()
-    policy = policy_with(model, around=around)
+    session = SessionInMemory()
+    policy = policy_with(model, session=session)
     attempt, target = begun(policy)
     target = Target("relu_kernel", 1.0, target.state.model_copy(update={"name": "latency"}))
     names = policy.proposals(attempt, target)
     assert names[0] == "whole_call_fusion" and "double_buffering" not in names
-    assert [o.predicted for o in around.offered] == [2.5]
+    assert [o.predicted for o in session.offered] == [2.5]
     assert policy.proposals(attempt, target) == names and model.asked == ["proposer"]
 
 
 def test_a_state_that_is_known_to_pay_needs_no_proposer() -> None:
-    around = Around()
+    session = SessionInMemory()
     for technique in ("thread_coarsening", "block_shape", "unrolling"):
         seen = Observed(state="latency", technique=technique, result=0.4)
-        around.content.apply(seen, Provenance(architecture="sm_90a"))
+        session.content.apply(seen, Provenance(architecture="sm_90a"))
     model = Scripted()
-    policy = policy_with(model, around=around)
+    policy = policy_with(model, session=session)
     attempt, target = begun(policy)
     target = Target("relu_kernel", 1.0, target.state.model_copy(update={"name": "latency"}))
     assert {"thread_coarsening", "block_shape", "unrolling"} <= set(policy.proposals(attempt, target))
@@ -246,14 +248,14 @@ def judged(source: str) -> Evaluation:
 
 def test_the_first_candidate_is_mended_until_the_judge_has_no_complaint() -> None:
     model = Scripted(initial_writer=[{"summary": "", "source": BROKEN}, rewrite(source=FUSED)])
-    policy = policy_with(model, around=Around(judge=lambda candidate: judged(candidate.source)))
+    policy = policy_with(model, session=SessionInMemory(verdict=lambda candidate: judged(candidate.source)))
     attempt = policy.initial(relu()[0].task)
     assert attempt.candidate.source == FUSED and attempt.candidate.origin == "llm: initial"
     hopeless = [{"summary": "", "source": BROKEN}, *(rewrite(source=f"{BROKEN}//{n}\n") for n in range(9))]
-    around = Around(judge=lambda candidate: judged(BROKEN))
+    session = SessionInMemory(verdict=lambda candidate: judged(BROKEN))
     with pytest.raises(Exception, match="did not write a correct first candidate: It does not compile"):
-        policy_with(Scripted(initial_writer=hopeless), around=around).initial(relu()[0].task)
-    assert len(around.evaluations) == 4
+        policy_with(Scripted(initial_writer=hopeless), session=session).initial(relu()[0].task)
+    assert len(session.evaluations) == 4
 
 
 def test_a_cuda_task_begins_with_its_own_kernel() -> None:
@@ -280,10 +282,10 @@ def test_a_cuda_task_is_rewritten_by_the_model_and_by_the_expert() -> None:
 
 def test_what_was_tried_here_is_told() -> None:
     case, evaluation = relu()
-    around = Around(evaluations={case.candidate.code: evaluation})
-    around.tried = [tried(case.candidate, "unrolling", speedup_of(1.04), kernel="relu_kernel")]
+    session = SessionInMemory(evaluations={case.candidate.code: evaluation})
+    session.steps = [tried(case.candidate, "unrolling", speedup_of(1.04), kernel="relu_kernel")]
     model = Scripted(lowerer=NO_CHANGE)
-    policy = policy_with(model, around=around)
+    policy = policy_with(model, session=session)
     attempt, target = begun(policy)
     list(policy.moves(attempt, "block_shape", target))
     assert "- unrolling, on this source: 1.04x (expected 1.50x)" in model.prompt()
@@ -292,16 +294,16 @@ def test_what_was_tried_here_is_told() -> None:
 def test_what_was_done_is_told_to_those_who_come_after() -> None:
     """By the next lowerer, on which candidate it was; and by the gap analyst."""
     case, evaluation = relu()
-    around = Around(evaluations={case.candidate.code: evaluation})
+    session = SessionInMemory(evaluations={case.candidate.code: evaluation})
     fused = rewrite(source=FUSED, summary="One pass over memory.", also_changed=["unrolling"])
     explained = ANSWERS["gap-analyst"]("")
     model = Scripted(lowerer=[fused, NO_CHANGE], gap_analyst=explained)
-    policy = policy_with(model, around=around)
+    policy = policy_with(model, session=session)
     attempt, target = begun(policy)
     (move,) = policy.moves(attempt, "kernel_fusion", target)
     step = tried(case.candidate, "kernel_fusion", speedup_of(2.0), kernel="relu_kernel", taken=True)
     step = step.model_copy(update={"child": move.candidate.code})
-    around.tried = [step]
+    session.steps = [step]
     done = "One pass over memory. (also: unrolling)"
     policy._seen[move.candidate.code] = policy._seen[attempt.candidate.code]
     for place, where in ((attempt, "on this source"), (move, "on the way to this source")):
@@ -315,15 +317,15 @@ def test_what_was_done_is_told_to_those_who_come_after() -> None:
 def test_a_question_stays_as_it_was_asked_first() -> None:
     """So that what was answered meanwhile is found, whatever others taught the knowledge base."""
     case, evaluation = relu()
-    around = Around(evaluations={case.candidate.code: evaluation})
+    session = SessionInMemory(evaluations={case.candidate.code: evaluation})
     digests = []
     for _ in range(2):
         model = Scripted(lowerer=BudgetSpent("all gone"))
-        policy = policy_with(model, around=around)
+        policy = policy_with(model, session=session)
         attempt, target = begun(policy)
         with pytest.raises(BudgetSpent):
             list(policy.moves(attempt, "thread_coarsening", target))
         digests.append(model.requests[0].digest)
         learned = Observed(state="latency", technique="thread_coarsening", result=0.4)
-        around.content.apply(learned, Provenance(architecture="sm_90a"))
+        session.content.apply(learned, Provenance(architecture="sm_90a"))
     assert digests[0] == digests[1]

@@ -20,7 +20,7 @@ from kernelblaster.policies.llm.reference_words import computation, module_rules
 from kernelblaster.policies.llm.rewriting import Rewrite
 from kernelblaster.records import Metric, Task
 from tests.policies.llm.played import FUSED, VECTOR
-from tests.policies.llm.scenes import FLOOR_BYTES, Around, case, relu, scene_of
+from tests.policies.llm.scenes import FLOOR_BYTES, SessionInMemory, case, relu, scene_of
 
 
 def task_with(forward: str, above: str = "", constructed: str = "[]") -> Task:
@@ -34,7 +34,7 @@ def task_with(forward: str, above: str = "", constructed: str = "[]") -> Task:
 
 
 def test_the_emulated_device_says_what_it_cannot_run() -> None:
-    spec = Around().spec
+    spec = SessionInMemory().gpu
     emulated, real = (gpu(spec, modelled=modelled) for modelled in (True, False))
     can, cannot = emulated.split("but not")
     for words in ("mbarrier", "cp.async.bulk", "clusters", "cooperative launches", "within 1.5x"):

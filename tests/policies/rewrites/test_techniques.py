@@ -14,8 +14,8 @@ from kernelblaster.policies.policy import Target
 from kernelblaster.policies.rewrites.own_source import OwnSource
 from kernelblaster.policies.rewrites.techniques import load_rewrites
 from kernelblaster.records.outcome import CORRECT
+from kernelblaster.session.settings import Search
 from kernelblaster.store.run import create_run
-from kernelblaster.strategies.search import Search
 from kernelblaster.tasks.catalog import load_task
 
 OWN = Path(__file__).parents[3] / "benchmarks" / "own_cu"

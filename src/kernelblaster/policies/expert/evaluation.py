@@ -8,8 +8,9 @@ from statistics import fmean
 from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.preparation import NOISE, NOISE_WEIGHT
 from kernelblaster.knowledge.recipes import is_recipe
-from kernelblaster.policies.policy import Discrepancy, Sample
+from kernelblaster.policies.policy import Discrepancy
 from kernelblaster.records import Step
+from kernelblaster.store.replay import Sample
 
 
 def evaluate_policy(
@@ -20,7 +21,7 @@ def evaluate_policy(
     tried = {_key(sample.step) for sample in fresh}
     groups: dict[tuple[str, str], dict[tuple[str, str], Sample]] = {}
     for sample in (*earlier, *fresh):
-        if _key(sample.step) in tried and sample.step.result != "Unsupported":
+        if _key(sample.step) in tried and sample.step.failure != "Unsupported":
             walked = (sample.step.parent, sample.step.child)
             groups.setdefault(_key(sample.step), {})[walked] = sample
     return [_discrepancy(list(found.values()), theta, architecture) for found in groups.values()]
@@ -28,14 +29,14 @@ def evaluate_policy(
 
 def _discrepancy(samples: list[Sample], theta: Content, architecture: str) -> Discrepancy:
     steps = [sample.step for sample in samples]
-    gains = [step.result for step in steps if isinstance(step.result, float)]
+    gains = [step.log_speedup for step in steps if step.log_speedup is not None]
     return Discrepancy(
         state=steps[0].state,
         technique=steps[0].technique,
         expected=fmean(_expected(step, theta, architecture) for step in steps),
         measured=fmean(gains) if gains else None,
         interval=_interval(gains) if gains else None,
-        failures=Counter(step.result for step in steps if isinstance(step.result, str)),
+        failures=Counter(step.failure for step in steps if step.failure is not None),
         samples=tuple(samples),
     )
 

@@ -11,9 +11,10 @@ from math import exp
 
 from kernelblaster.knowledge.content import Content
 from kernelblaster.policies.expert.states import extract_states
-from kernelblaster.policies.policy import Cause, Discrepancy, Gap, Sample
+from kernelblaster.policies.policy import Cause, Discrepancy, Gap
 from kernelblaster.records import Evaluation, KernelState
 from kernelblaster.records.state import HEADROOM
+from kernelblaster.store.replay import Sample
 
 MOVED = 0.1  # a metric, all between 0 and 1, that changed by less has not moved
 SMALL_SHARE = 0.5  # of the call's time: no technique on such a kernel can make the call twice as fast
@@ -84,7 +85,7 @@ def explain_gap(discrepancy: Discrepancy, now: Content) -> Gap:
     if sum(discrepancy.failures.values()) * 2 > discrepancy.count:
         return _failed(discrepancy)
     assert discrepancy.measured is not None
-    samples = [s for s in discrepancy.samples if isinstance(s.step.result, float)]
+    samples = [s for s in discrepancy.samples if s.step.failure is None]
     sample = max(samples, key=lambda s: abs(_gain(s) - discrepancy.expected))
     contrast = contrast_of(sample)
     preparation = _preparation(discrepancy, now)
@@ -127,7 +128,7 @@ def _cause(discrepancy: Discrepancy, contrast: Contrast) -> Cause:
 
 def _failed(discrepancy: Discrepancy) -> Gap:
     kind = Counter(discrepancy.failures).most_common(1)[0][0]
-    said = next(_said(s.child) for s in discrepancy.samples if s.step.result == kind)
+    said = next(_said(s.child) for s in discrepancy.samples if s.step.failure == kind)
     exceeded = any(words in said.lower() for words in RESOURCES)
     cause = "resources-exceeded" if exceeded else FAILURES.get(kind, "unexplained")
     return _gap(discrepancy, cause, f": {said}" if said else "", None)
@@ -192,5 +193,5 @@ def _said(evaluation: Evaluation) -> str:
 
 
 def _gain(sample: Sample) -> float:
-    assert isinstance(sample.step.result, float)
-    return sample.step.result
+    assert sample.step.log_speedup is not None
+    return sample.step.log_speedup

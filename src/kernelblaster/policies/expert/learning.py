@@ -10,8 +10,9 @@ from kernelblaster.knowledge.preparation import variance
 from kernelblaster.knowledge.tally import Tally
 from kernelblaster.policies.expert.evaluation import evaluate_policy
 from kernelblaster.policies.expert.gaps import REASONS, explain_gap
-from kernelblaster.policies.policy import WORTH_SAYING, Discrepancy, Gap, Sample
+from kernelblaster.policies.policy import WORTH_SAYING, Discrepancy, Gap
 from kernelblaster.records.profile import Depth
+from kernelblaster.store.replay import Sample
 
 CONTRADICTED_Z = 3.0  # standard errors between a prior and the evidence from which it is replaced
 AT_ONCE = 20  # priors that one update replaces; the others wait for the next

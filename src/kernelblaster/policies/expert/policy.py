@@ -15,12 +15,13 @@ from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.states import extract_states, possible_gain
 from kernelblaster.policies.expert.techniques import Technique, load_techniques
 from kernelblaster.policies.expert.turns import in_turn
-from kernelblaster.policies.policy import Attempt, Target
+from kernelblaster.policies.policy import Attempt
 from kernelblaster.policies.rewrites.own_source import OwnSource
 from kernelblaster.policies.rewrites.techniques import Technique as Rewriting
 from kernelblaster.policies.rewrites.techniques import load_rewrites
 from kernelblaster.records import Candidate, Evaluation, Profile, Task
 from kernelblaster.records.kernel_name import source_name
+from kernelblaster.records.target import Target
 
 ALWAYS = ("algebraic_simplification", "kernel_fusion")  # in a recipe, whether it says so or not
 TRUNCATED = 3  # plans of a recipe, the whole one included

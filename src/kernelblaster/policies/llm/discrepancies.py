@@ -8,7 +8,8 @@ from kernelblaster.policies.llm.data import one_line
 from kernelblaster.policies.llm.feedback import outcome_feedback
 from kernelblaster.policies.llm.figures import change
 from kernelblaster.policies.llm.prompt import NEEDED, Piece
-from kernelblaster.policies.policy import Discrepancy, Sample
+from kernelblaster.policies.policy import Discrepancy
+from kernelblaster.store.replay import Sample
 
 MOVED = 4  # metrics that are told of one
 ALWAYS = ("issue", "occupancy", "registers")  # these are told whether they moved or not
@@ -39,7 +40,7 @@ def _text(number: int, found: Discrepancy, summaries: Mapping[str, str] | None) 
 
 def _evidence(found: Discrepancy, summaries: Mapping[str, str]) -> list[str]:
     """Of the sample that differs most: what was done, and what the profiles show or how it failed."""
-    valid = [s for s in found.samples if isinstance(s.step.result, float)]
+    valid = [s for s in found.samples if s.step.failure is None]
     if not valid:
         failed = found.samples[0]
         said = one_line(outcome_feedback(failed.child.outcome, ""), LETTERS)
@@ -74,5 +75,5 @@ def _changes(contrast: Contrast) -> list[str]:
 
 
 def _gain(sample: Sample) -> float:
-    assert isinstance(sample.step.result, float)
-    return sample.step.result
+    assert sample.step.log_speedup is not None
+    return sample.step.log_speedup

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp
 
 from kernelblaster.policies.llm.data import one_line
 from kernelblaster.policies.llm.feedback import outcome_feedback
@@ -60,8 +59,8 @@ def _line(tried: Tried, step: Step, where: str, kernel: str) -> str:
 
 
 def _ended(step: Step, evaluation: Evaluation | None) -> str:
-    if isinstance(step.result, float):
-        return f"{exp(step.result):.2f}x (expected {step.predicted:.2f}x)"
+    if step.failure is None:
+        return f"{step.speedup:.2f}x (expected {step.predicted:.2f}x)"
     if evaluation is None or isinstance(evaluation.outcome, CORRECT):
-        return step.result
+        return step.failure
     return one_line(outcome_feedback(evaluation.outcome, ""), 160)

@@ -59,7 +59,7 @@ def write_initial(scene: Scene) -> Candidate:
         if source is None:
             break
         candidate = Candidate(source=source, origin=ORIGIN)
-        evaluation = scene.surroundings.first(candidate)
+        evaluation = scene.session.judging.judge(candidate)
         if isinstance(evaluation.outcome, CORRECT):
             return candidate
         said = feedback(evaluation, source)

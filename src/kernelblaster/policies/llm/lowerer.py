@@ -10,8 +10,8 @@ from kernelblaster.policies.llm.prompt import Piece
 from kernelblaster.policies.llm.reference_words import computation
 from kernelblaster.policies.llm.rewriting import REFERENCE, Rewritten, Work, mend, rewrite
 from kernelblaster.policies.llm.scene import Scene
-from kernelblaster.policies.policy import Target
 from kernelblaster.records import Candidate, Profile
+from kernelblaster.records.target import Target
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def lower(scene: Scene, lowering: Lowering, described: str) -> Rewritten:
 
 
 def sections(scene: Scene, lowering: Lowering, described: str) -> dict[str, str | list[Piece]]:
-    target, content = lowering.target, scene.surroundings.now()
+    target, content = lowering.target, scene.session.memory.now()
     name = known_state(content, target.state) or target.state.name
     technique = technique_words(content, name, lowering.technique, scene.architecture, described)
     if scene.modelled and lowering.technique in only_on_hardware():

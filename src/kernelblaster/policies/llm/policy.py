@@ -28,11 +28,13 @@ from kernelblaster.policies.llm.soft_verifier import Review, review_by_model, re
 from kernelblaster.policies.llm.source import ENTRY, kernel_names
 from kernelblaster.policies.llm.state_extractor import states_by_model
 from kernelblaster.policies.llm.state_matcher import match_by_model
-from kernelblaster.policies.llm.surroundings import Surroundings
-from kernelblaster.policies.policy import Attempt, Discrepancy, Gap, Sample, Target
+from kernelblaster.policies.policy import Attempt, Discrepancy, Gap
 from kernelblaster.policies.rewrites.own_source import OwnSource
 from kernelblaster.records import Candidate, Evaluation, Profile, State, Task
 from kernelblaster.records.profile import Depth
+from kernelblaster.records.target import Target
+from kernelblaster.session.session import Session
+from kernelblaster.store.replay import Sample
 
 PROVEN = 3  # techniques that are known to pay in a state, from which on the model is not asked for more
 DECLINED = 3  # techniques that the model may find impossible on a kernel before it is left alone with it
@@ -69,14 +71,14 @@ class MixedPolicy:
         expert: ExpertPolicy,
         cast: Cast,
         model: Model,
-        surroundings: Surroundings,
+        session: Session,
         *,
         whole_profiles: bool = False,
     ) -> None:
         self._expert = expert
         self._cast = cast
         self._model = model
-        self._around = surroundings
+        self._session = session
         self._whole_profiles = whole_profiles
         self._scene: Scene | None = None
         self._seen: dict[str, _Seen] = {}
@@ -91,8 +93,8 @@ class MixedPolicy:
 
     def begin(self, task: Task) -> Scene:
         """Turn to a task."""
-        asker = Asker(self._model, self._around.once, task.name)
-        self._scene = Scene(task, self._around, asker, self._whole_profiles)
+        asker = Asker(self._model, self._session.log.once, task.name)
+        self._scene = Scene(task, self._session, asker, self._whole_profiles)
         return self._scene
 
     # Writing
@@ -185,17 +187,17 @@ class MixedPolicy:
         lowered = self._cast.llm("lowerer")
         new = [one for one in proposed.new if lowered or one.technique in can]
         if new:
-            self._around.offer(target.state, new)
+            self._session.memory.offer(target.state, new)
         if not lowered:
             return can
-        content = self._around.now()
+        content = self._session.memory.now()
         name = known_state(content, target.state) or target.state.name
         known = [t for t, _ in techniques(content, name, self.scene.architecture, KNOWN_OFFERED)]
         names = dict.fromkeys((*(one.technique for one in new), *can, *known))
         return [name for name in names if name in can or name not in proposed.inapplicable]
 
     def _proposed(self, attempt: Attempt, target: Target) -> Proposed:
-        content = self._around.now()
+        content = self._session.memory.now()
         name = known_state(content, target.state)
         enough = name is not None and proven(content, name, self.scene.architecture) >= PROVEN
         if enough or not self._cast.llm("proposer"):

@@ -14,8 +14,8 @@ from kernelblaster.policies.llm.reference_words import reference
 from kernelblaster.policies.llm.rewriting import REFERENCE
 from kernelblaster.policies.llm.scene import Scene
 from kernelblaster.policies.llm.source_view import view
-from kernelblaster.policies.policy import Target
 from kernelblaster.records import Candidate, Optimization, Profile
+from kernelblaster.records.target import Target
 
 MOST = 3  # new techniques in one answer
 KNOWN = 10  # that are told
@@ -59,7 +59,7 @@ def propose(
 def proposer_question(
     scene: Scene, candidate: Candidate, target: Target, profile: Profile, floor_bytes: int
 ) -> Question[Proposals]:
-    content = scene.surroundings.now()
+    content = scene.session.memory.now()
     name = known_state(content, target.state) or target.state.name
     known = techniques(content, name, scene.architecture, KNOWN)
     beyond = only_on_hardware() & {technique for technique, _ in known} if scene.modelled else ()

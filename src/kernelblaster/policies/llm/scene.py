@@ -10,9 +10,9 @@ from kernelblaster.policies.llm.facts import change_contract, contract, times
 from kernelblaster.policies.llm.gpu_words import gpu
 from kernelblaster.policies.llm.history import Tried, history
 from kernelblaster.policies.llm.prompt import Piece
-from kernelblaster.policies.llm.surroundings import Surroundings
 from kernelblaster.records import Profile, Task
 from kernelblaster.records.outcome import CORRECT
+from kernelblaster.session.session import Session
 
 UNLIMITED = 100_000  # tokens of a prompt that is not kept short
 
@@ -24,7 +24,7 @@ class Scene:
     of the candidates that they gave."""
 
     task: Task
-    surroundings: Surroundings
+    session: Session
     asker: Asker
     whole_profiles: bool = False
     summaries: dict[str, str] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Scene:
 
     @cached_property
     def gpu(self) -> str:
-        return gpu(self.surroundings.spec, modelled=self.modelled)
+        return gpu(self.session.gpu, modelled=self.modelled)
 
     @property
     def prompt_tokens(self) -> int | None:
@@ -55,15 +55,15 @@ class Scene:
     @property
     def modelled(self) -> bool:
         """Whether the device only emulates."""
-        return self.surroundings.modelled
+        return self.session.modelled
 
     @property
     def architecture(self) -> str:
-        return self.surroundings.spec.architecture
+        return self.session.gpu.architecture
 
     def times(self, code: str) -> str:
         """What is known of a candidate's time, and the best one where that is another's."""
-        evaluations = self.surroundings.evaluations
+        evaluations = self.session.judging.evaluations
         timing = evaluations[code].timing if code in evaluations else None
         correct = [e.timing for e in evaluations.values() if e.timing and isinstance(e.outcome, CORRECT)]
         best_us = min((one.candidate_us for one in correct), default=None)
@@ -71,5 +71,5 @@ class Scene:
 
     def history(self, code: str, state: str, kernel: str) -> list[Piece]:
         """What was tried from a candidate, on the way to it, and in the state of its kernel."""
-        around = self.surroundings
-        return history(Tried(around.tried, around.evaluations, self.summaries), code, state, kernel)
+        tried = Tried(self.session.log.steps, self.session.judging.evaluations, self.summaries)
+        return history(tried, code, state, kernel)

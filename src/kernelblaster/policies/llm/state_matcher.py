@@ -22,7 +22,7 @@ class Matched(BaseModel):
 def match_by_model(scene: Scene, state: State) -> State:
     """The state under the name of the known one that it is; as it is where it is none of them, where it
     is known by its own name, and where there is no usable answer (then the nearest is found by distance)."""
-    content = scene.surroundings.now()
+    content = scene.session.memory.now()
     if state.name in content.states or not content.living:
         return state
     near = _nearest(state, content)

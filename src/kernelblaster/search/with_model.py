@@ -8,15 +8,15 @@ from kernelblaster.models.request import Model
 from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.llm.policy import MixedPolicy
 from kernelblaster.policies.llm.roles import LEARNING, Cast
-from kernelblaster.strategies.maic_rl import MaicRl
-from kernelblaster.strategies.names import REMEMBERS, StrategyName
-from kernelblaster.strategies.plain_rewrites import PlainRewrites
-from kernelblaster.strategies.reviewed import Reviewed
-from kernelblaster.strategies.search import Search
-from kernelblaster.strategies.strategy import Arrange, Strategy, Workplace
-from kernelblaster.strategies.zero_shot import ZeroShot
+from kernelblaster.search.loop import MaicRl
+from kernelblaster.search.names import REMEMBERS, StrategyName
+from kernelblaster.search.plain_rewrites import PlainRewrites
+from kernelblaster.search.reviewed import Reviewed
+from kernelblaster.search.strategy import Strategy, StrategyMaker
+from kernelblaster.search.zero_shot import ZeroShot
+from kernelblaster.session.session import Session
 
-Make = Callable[[MixedPolicy, Workplace, Search], Strategy]
+Make = Callable[[MixedPolicy, Session], Strategy]
 _MAKERS: dict[StrategyName, Make] = {
     "maic-rl": MaicRl,
     "no-memory": MaicRl,
@@ -35,15 +35,15 @@ class Players:
     cast: Cast
 
 
-def arrangement(name: StrategyName, players: Players) -> Arrange:
+def strategy_named(name: StrategyName, players: Players) -> StrategyMaker:
     """A strategy by its name, its result softly verified. Without a memory nothing is asked about what was
     learned, and profiles are told whole."""
 
     memory = name in REMEMBERS
     cast = players.cast if memory else players.cast.without(LEARNING)
 
-    def arrange(session: Workplace, search: Search) -> Strategy:
+    def make(session: Session) -> Strategy:
         policy = MixedPolicy(players.expert, cast, players.model, session, whole_profiles=not memory)
-        return Reviewed(_MAKERS[name](policy, session, search), policy, session)
+        return Reviewed(_MAKERS[name](policy, session), policy, session)
 
-    return arrange
+    return make

@@ -18,7 +18,7 @@ from kernelblaster.knowledge import KnowledgeBase
 from kernelblaster.knowledge.recipes import parts
 from kernelblaster.optimize import Optimized, optimize
 from kernelblaster.policies.expert.learning import ExpertLearning
-from kernelblaster.policies.policy import Attempt, Target
+from kernelblaster.policies.policy import Attempt
 from kernelblaster.records import (
     Candidate,
     CompileFailed,
@@ -34,8 +34,9 @@ from kernelblaster.records import (
     Workload,
 )
 from kernelblaster.records.outcome import Speedup
+from kernelblaster.records.target import Target
+from kernelblaster.session.settings import Search
 from kernelblaster.store.run import create_run
-from kernelblaster.strategies.search import Search
 
 # True speedups by state. `tensor` pays only after `tile`, which by itself gains nothing.
 GAINS = {
@@ -61,7 +62,6 @@ class World(ExpertLearning):
     device_seconds: float = 0.0
     batches: list[int] = field(default_factory=list)
     judged: list[tuple[str, ...]] = field(default_factory=list)
-    options: Any = field(default_factory=lambda: SimpleNamespace(profile=True))
     device: Any = field(default_factory=lambda: SimpleNamespace(spec=gpu_specs()["h200"], modelled=True))
 
     # As a policy
@@ -94,6 +94,9 @@ class World(ExpertLearning):
 
     def prepare(self, task: Task) -> tuple[None, Floor]:
         return None, Floor(bytes=1, certain_bytes=1, operations=0)
+
+    def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        return evaluation
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
         self.batches.append(len(jobs))

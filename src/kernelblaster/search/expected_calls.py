@@ -2,8 +2,8 @@
 
 from kernelblaster.models.estimate import Expected
 from kernelblaster.policies.llm.roles import LEARNING, TOKENS, Cast, Role
-from kernelblaster.strategies.names import BY_ROLES, REMEMBERS, StrategyName
-from kernelblaster.strategies.search import Search
+from kernelblaster.search.names import BY_ROLES, REMEMBERS, StrategyName
+from kernelblaster.session.settings import Search
 
 FAILING = 0.4  # of the candidates of a model, the share that is corrected once
 STATES_A_STEP = 0.5  # new pairs of kernel and state that a step meets

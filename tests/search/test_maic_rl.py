@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from kernelblaster.knowledge import Content, KnowledgeBase
-from kernelblaster.optimize import Progress, optimize
-from kernelblaster.policies.policy import Attempt, Discrepancy, Sample, Target
-from kernelblaster.records import Candidate, Evaluation, Task, Unsupported
+from kernelblaster.optimize import optimize
+from kernelblaster.policies.policy import Attempt, Discrepancy
+from kernelblaster.records import Candidate, Evaluation, StepId, Target, Task, Unsupported
+from kernelblaster.session.log import Progress
+from kernelblaster.session.settings import Search
+from kernelblaster.store.replay import Sample
 from kernelblaster.store.run import create_run, open_run
-from kernelblaster.strategies.search import Search
-from tests.strategies.world import World, attempt_of, solve, task_named
+from tests.search.world import World, attempt_of, solve, task_named
 
 
 def test_the_candidates_of_a_step_go_to_the_judge_together(tmp_path: Path) -> None:
@@ -126,7 +128,7 @@ def test_a_failure_is_retried_with_what_was_said_about_it(tmp_path: Path, retrie
     found = solve(KnowledgeBase("sqlite://"), tmp_path, world, retries=retries)
     assert world.told == ["CompileFailed"] * retries
     assert (found.applied == ("fuse",)) is works
-    assert [step.place for step in found.steps[: retries + 1]] == ["0/0/0/0", "0/0/0/0.1", "0/0/0/0.2"][
+    assert [str(step.id) for step in found.steps[: retries + 1]] == ["0/0/0/0", "0/0/0/0.1", "0/0/0/0.2"][
         : retries + 1
     ]
 
@@ -194,9 +196,8 @@ def test_progress_tells_everything_that_a_view_needs(tmp_path: Path) -> None:
     assert last.gpu_seconds_left == pytest.approx(54) and 0 < (last.seconds_left or 0) <= 600
     assert {p.phase for p in seen} == {"judging", "stepped", "learned"}
     judging = next(p for p in seen if p.phase == "judging")
-    assert (
-        judging.technique and judging.state == "plain" and judging.measured is None and judging.rollout == 0
-    )
+    assert judging.technique and judging.state == "plain"
+    assert judging.result is None and judging.id == StepId(0, 0, 0)
 
 
 def test_earlier_runs_that_taught_the_same_knowledge_base_are_replayed(tmp_path: Path) -> None:

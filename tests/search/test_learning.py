@@ -12,7 +12,7 @@ import pytest
 from kernelblaster.knowledge import KnowledgeBase, Prediction
 from kernelblaster.knowledge.recipes import is_recipe, parts
 from kernelblaster.records import Optimization
-from tests.strategies.world import BEST, FRAGILE, GAINS, STATES, World, evaluations_until, form_of, solve
+from tests.search.world import BEST, FRAGILE, GAINS, STATES, World, evaluations_until, form_of, solve
 
 TASKS = 12
 
@@ -62,7 +62,7 @@ def test_selection_concentrates_on_what_pays(tmp_path: Path) -> None:
         kb = KnowledgeBase("sqlite://")
         for number in range(TASKS):
             found = solve(kb, tmp_path, World(number), seed)
-            opening = next(s.technique for s in found.steps if s.place == "0/0/0/0")
+            opening = next(s.technique for s in found.steps if str(s.id) == "0/0/0/0")
             (first if number == 0 else last if number >= TASKS // 2 else Counter()).update(parts(opening))
     assert len(first) > 1, "nothing is preferred before anything is known"
     assert last["fuse"] > 0.8 * 3 * TASKS / 2

@@ -1,7 +1,7 @@
 """What a search may spend: reserved before a batch starts, so that no batch overshoots."""
 
 from kernelblaster.records import Evaluation
-from kernelblaster.strategies.search import Search
+from kernelblaster.session.settings import Search
 
 
 class Budget:

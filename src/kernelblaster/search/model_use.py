@@ -13,9 +13,9 @@ from kernelblaster.models.names import FOLDERS
 from kernelblaster.models.prices import read_prices
 from kernelblaster.policies.llm.roles import ROLES, Cast, cast_of
 from kernelblaster.records.record import Record
-from kernelblaster.strategies.names import REMEMBERS, StrategyName
-from kernelblaster.strategies.search import Search
-from kernelblaster.strategies.strategy import Arrange
+from kernelblaster.search.names import REMEMBERS, StrategyName
+from kernelblaster.search.strategy import StrategyMaker
+from kernelblaster.session.settings import Search
 
 if TYPE_CHECKING:
     from kernelblaster.policies.expert.policy import ExpertPolicy
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 RETRIES_OF_A_MODEL = 2  # of a candidate that fails; a model can use what is said of it
 
 
-class Taking(Record):
+class ModelUse(Record):
     """How a model takes part in a run, as the run records it. `roles` as they were given."""
 
     choice: Choice
@@ -48,21 +48,21 @@ class Taking(Record):
         """Whether a model writes the first candidate where the expert has no kernels for a task."""
         return self.choice.table(ROLES).of("initial-writer") is not None
 
-    def allowing(self, usd: float | None, tokens: int | None) -> "Taking":
+    def allowing(self, usd: float | None, tokens: int | None) -> "ModelUse":
         """With another budget, where one is given."""
         given = {name: value for name, value in (("usd", usd), ("tokens", tokens)) if value is not None}
         budget = self.choice.budget.model_copy(update=given)
         return self.model_copy(update={"choice": self.choice.model_copy(update={"budget": budget})})
 
 
-def taking(choice: Choice, roles: Sequence[str], strategy: StrategyName) -> Taking | None:
+def model_use_of(choice: Choice, roles: Sequence[str], strategy: StrategyName) -> ModelUse | None:
     """None where no model takes part. Raises where what was asked for makes no sense."""
     if choice.model is None and choice.replay is None and not any("=" in role for role in roles):
         given = strategy != "maic-rl" or choice != Choice() or roles
         if given:
             raise KernelBlasterError("a language model is needed for this: give --model KIND:NAME.")
         return None
-    found = Taking(choice=choice, roles=tuple(roles), strategy=strategy)
+    found = ModelUse(choice=choice, roles=tuple(roles), strategy=strategy)
     cast, named = found._cast
     split = (text.partition("=") for text in named)
     models = tuple(f"{role}={absolute_name(name)}" for role, _, name in split)
@@ -74,15 +74,15 @@ def taking(choice: Choice, roles: Sequence[str], strategy: StrategyName) -> Taki
     return found
 
 
-def retries_with(taking: Taking | None) -> int:
+def retries_with(model_use: ModelUse | None) -> int:
     """How often a failed candidate is tried again."""
-    return Search().retries if taking is None else RETRIES_OF_A_MODEL
+    return Search().retries if model_use is None else RETRIES_OF_A_MODEL
 
 
-def taking_of(about: dict[str, Any]) -> Taking | None:
+def recorded_model_use(about: dict[str, Any]) -> ModelUse | None:
     """How a model takes part in a run, from the run's first event."""
     kept = about.get("models")
-    return Taking.model_validate_json(json.dumps(kept)) if kept else None
+    return ModelUse.model_validate_json(json.dumps(kept)) if kept else None
 
 
 def absolute_name(model: str) -> str:
@@ -91,28 +91,28 @@ def absolute_name(model: str) -> str:
     return f"{kind}:{Path(rest).absolute()}" if kind in FOLDERS and rest else model
 
 
-def check_models(taking: Taking) -> None:
+def check_models(model_use: ModelUse) -> None:
     """Raises a `ModelError` where a key is missing or a price is not known; nothing is asked."""
-    choice = taking.choice
+    choice = model_use.choice
     prices = read_prices(Path(choice.prices) if choice.prices else None)
     choice.open(ROLES, Ledger(prices, choice.budget), lambda text: None)
 
 
 @contextmanager
-def arranged(
-    taking: Taking,
+def open_strategy(
+    model_use: ModelUse,
     folder: Path,
     expert: "ExpertPolicy",
     say: Callable[[str], None],
     answers: Path | None = None,
-) -> Iterator[Arrange]:
+) -> Iterator[StrategyMaker]:
     """The strategy of a run in this folder with the models that take part in it. `say` hears where a
     hand-off waits; `answers` are kept for all runs unless a folder is given."""
-    from kernelblaster.strategies.with_model import Players, arrangement
+    from kernelblaster.search.with_model import Players, strategy_named
 
-    ledger = taking.choice.ledger(folder)
+    ledger = model_use.choice.ledger(folder)
     try:
-        models = taking.choice.open(ROLES, ledger, say, answers)
-        yield arrangement(taking.strategy, Players(expert, models, taking.cast))
+        models = model_use.choice.open(ROLES, ledger, say, answers)
+        yield strategy_named(model_use.strategy, Players(expert, models, model_use.cast))
     finally:
         ledger.close()

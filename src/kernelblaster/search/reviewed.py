@@ -3,9 +3,9 @@
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.policies.llm.policy import MixedPolicy
 from kernelblaster.policies.llm.soft_verifier import Review
-from kernelblaster.policies.policy import Attempt
 from kernelblaster.records import Candidate, Step, Task
-from kernelblaster.strategies.strategy import Found, Reached, Strategy, Workplace, way_to
+from kernelblaster.search.strategy import Best, Strategy, path_to
+from kernelblaster.session.session import Session
 
 REVIEWED = 3  # candidates of a model that are looked at; those that it did not write need no review
 
@@ -14,7 +14,7 @@ class Reviewed:
     """Runs another strategy. Where the soft verifier rejects what it found, the next fastest candidate
     takes its place. What is flagged is given out, and told."""
 
-    def __init__(self, strategy: Strategy, policy: MixedPolicy, session: Workplace) -> None:
+    def __init__(self, strategy: Strategy, policy: MixedPolicy, session: Session) -> None:
         self._strategy = strategy
         self._policy = policy
         self._session = session
@@ -23,17 +23,17 @@ class Reviewed:
     def steps(self) -> list[Step]:
         return self._strategy.steps
 
-    def run(self, task: Task) -> Found:
+    def run(self, task: Task) -> Best:
         best = self._strategy.run(task)
-        if self._passes(best.attempt.candidate):
+        if self._passes(best.candidate):
             return best
         left = REVIEWED - 1
-        for candidate, evaluation in self._session.ranked():
-            if candidate.code == best.attempt.candidate.code or (_by_model(candidate) and left == 0):
+        for candidate, evaluation in self._session.judging.ranked():
+            if candidate.code == best.candidate.code or (_by_model(candidate) and left == 0):
                 continue
             left -= _by_model(candidate)
             if self._passes(candidate):
-                return Reached(Attempt(candidate, None), evaluation, way_to(candidate.code, self.steps))
+                return Best(candidate, evaluation, path_to(candidate.code, self.steps))
         raise KernelBlasterError(
             f"{task.name}: every candidate that was looked at was rejected in review; see the run's "
             "`review` events."
@@ -42,7 +42,7 @@ class Reviewed:
     def _passes(self, candidate: Candidate) -> bool:
         if not _by_model(candidate):
             return True
-        kept = self._session.once("review", candidate.code, lambda: _told(self._policy.review(candidate)))
+        kept = self._session.log.once("review", candidate.code, lambda: _told(self._policy.review(candidate)))
         return bool(kept["verdict"] != "rejected")
 
 

@@ -8,10 +8,10 @@ from kernelblaster.knowledge.events import Noted, Observed
 from kernelblaster.knowledge.knowledge_base import NOBODY
 from kernelblaster.policies.llm.roles import cast_of
 from kernelblaster.records import Candidate, Optimization, State
-from kernelblaster.strategies.expected_calls import expected_calls
-from kernelblaster.strategies.frozen_knowledge import FrozenKnowledge
-from kernelblaster.strategies.search import Search
-from kernelblaster.strategies.strategy import way_to
+from kernelblaster.search.expected_calls import expected_calls
+from kernelblaster.search.frozen_knowledge import FrozenKnowledge
+from kernelblaster.search.strategy import path_to
+from kernelblaster.session.settings import Search
 from tests.policies.llm.scenes import tried
 
 
@@ -50,4 +50,4 @@ def test_an_estimate_names_the_roles_that_a_model_plays() -> None:
 @pytest.mark.parametrize(("result", "way"), [(0.4, ("fuse", "unroll")), ("CompileFailed", ())])
 def test_the_way_to_a_candidate(result: float | str, way: tuple[str, ...]) -> None:
     step = tried(Candidate(source="x"), "unroll", result, before=("fuse",), child="c")
-    assert way_to("c", [step]) == way and way_to("d", [step]) == ()
+    assert path_to("c", [step]) == way and path_to("d", [step]) == ()

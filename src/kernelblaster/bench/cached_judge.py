@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kernelblaster.judge.judge import Judge
-from kernelblaster.judge.shared import SharedJudge
+from kernelblaster.judge.protocol import Judge
 from kernelblaster.records import Candidate, Evaluation, Fitness, Floor, Profile, Task
 from kernelblaster.records.outcome import Outcome
 from kernelblaster.records.profile import Depth
@@ -15,15 +14,15 @@ from kernelblaster.store.files import write_whole
 _WRITTEN = re.compile(r'\{"sum":"([0-9a-f]{16})","evaluation":(\{.*\})\}\n')
 
 
-class KeptVerdicts:
+class CachedJudge:
     """A judge that keeps its evaluations in a folder, by device and task, and gives them again for the
     same code. For studies, where many searches of one task are compared: all of them see the same verdict
     on the same candidate."""
 
-    def __init__(self, judge: Judge | SharedJudge, folder: Path) -> None:
+    def __init__(self, judge: Judge, folder: Path) -> None:
         self._judge = judge
         self._folder = folder
-        self.options, self.device = judge.options, judge.device
+        self.device = judge.device
 
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
         return self._judge.prepare(task)

@@ -1,0 +1,1 @@
+"""How a search is done: MAIC-RL, and what it is compared with."""

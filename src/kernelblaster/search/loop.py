@@ -1,0 +1,464 @@
+"""MAIC-RL, the whole loop: evaluate, profile, extract, match, retrieve, choose, lower, judge, learn.
+
+    for each iteration:
+        theta = the knowledge base, frozen
+        for each step, until every rollout has ended:
+            profile   the candidates at which the rollouts stand
+            extract   the performance states of their kernels                   (policy)
+            match     each to a known state                                     (session.ask)
+            retrieve  what theta expects of techniques there                    (session.ask)
+            choose    techniques at random, in proportion to what they promise
+            lower     each to a candidate                                       (policy)
+            judge     all candidates of all rollouts together                   (session.tell)
+            learn     what each technique gained in its state                   (session.learn)
+        learn from the iteration: policy evaluation, gap analysis, parameter update
+
+A rollout walks from candidate to candidate. Several walk side by side and share one batch for the judge.
+Everything random follows from the seed, and everything that was chosen or judged is recorded, so that a
+search which was killed ends as if it had not been.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import exp, log
+from random import Random
+
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.knowledge.content import Scored
+from kernelblaster.knowledge.recipes import parts, recipe_of
+from kernelblaster.knowledge.select import thompson, weighted_choice
+from kernelblaster.policies.policy import WORTH_SAYING, Attempt, Policy
+from kernelblaster.records import (
+    Candidate,
+    CompileFailed,
+    Evaluation,
+    Gained,
+    Incorrect,
+    Profile,
+    Rejected,
+    RuntimeFailed,
+    Step,
+    StepId,
+    Target,
+    Task,
+    Unsupported,
+)
+from kernelblaster.records.outcome import CORRECT
+from kernelblaster.records.step import compare
+from kernelblaster.search.strategy import Best
+from kernelblaster.session.log import Trial
+from kernelblaster.session.session import Advice, Session
+from kernelblaster.store.replay import Sample
+
+WORTH_TAKING = 0.01  # log speedup: less is within the judge's resolution
+SIDEWAYS = 0.03  # log slowdown that a rollout accepts where nothing pays: it may prepare what does
+WORTH_TRYING = 0.25  # of the largest promise in a batch: what promises less waits for its turn
+BY_CHANCE = 0.1  # of the choices: their first technique is tried whatever it promises
+FIRST_MOVE = 0.7  # chance of a technique's most promising move; else of the next, and so on
+RETRIED = (CompileFailed, Incorrect, RuntimeFailed, Rejected)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A correct candidate in the search tree, and the branches that led to it from the first. `payoff` is
+    the log speedup that the last technique is worth for what it prepares."""
+
+    attempt: Attempt
+    evaluation: Evaluation
+    path: "tuple[Branch, ...]" = ()
+    payoff: float = 0.0
+
+    @property
+    def code(self) -> str:
+        return self.attempt.candidate.code
+
+    @property
+    def speedup(self) -> float:
+        """Over the baseline."""
+        assert isinstance(self.evaluation.outcome, CORRECT)
+        return self.evaluation.outcome.speedup.estimate
+
+    @property
+    def applied(self) -> tuple[str, ...]:
+        """The techniques on the path."""
+        return tuple(technique for branch in self.path for technique in branch.applied)
+
+    @property
+    def worth(self) -> float:
+        """The speedup, with what the last technique prepares."""
+        return self.speedup * exp(self.payoff)
+
+
+@dataclass
+class Rollout:
+    """One walk through the tree, at present at `node`. `fruitless` counts steps since the last gain."""
+
+    number: int
+    node: Node
+    fruitless: int = 0
+    ended: bool = False
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A technique tried at a rollout's node. `promise` is the log speedup that it is expected to bring,
+    failures and uncertainty included; `payoff` the part of it that only what it prepares will bring;
+    `by_chance`: it is tried whatever it promises. `evaluation` is None until it is judged."""
+
+    rollout: Rollout
+    target: Target
+    attempt: Attempt
+    trial: Trial
+    promise: float
+    payoff: float
+    by_chance: bool
+    evaluation: Evaluation | None = None
+
+    @property
+    def applied(self) -> tuple[str, ...]:
+        return self.attempt.applied or (self.trial.technique,)
+
+
+class MaicRl:
+    """One search for one task. `steps` are those made so far."""
+
+    def __init__(self, policy: Policy, session: Session) -> None:
+        self._policy = policy
+        self._session = session
+        self._search = session.search
+        self._seed = str(session.search.seed)
+        self._nodes: dict[str, Node] = {}
+        self._candidates: dict[str, Candidate] = {}
+        self._profiles: dict[str, Profile | None] = {}
+        self._tried: set[str] = set()
+        self._exhausted: set[str] = set()
+        self._unsupported: set[str] = set()
+        self._spent = False
+        self.steps: list[Step] = []
+
+    def run(self, task: Task) -> Best:
+        """The fastest candidate that was found."""
+        self._seed = f"{self._search.seed}/{task.name}"
+        self._evaluate_first(task)
+        for iteration in range(self._search.iterations):
+            self._session.begin_iteration(iteration)
+            before = len(self.steps)
+            self._walk(iteration)
+            self._learn(iteration, before)
+            self._remember_recipe(iteration)
+            if self._done or not self._open:
+                break
+        best = self._best
+        return Best(best.attempt.candidate, best.evaluation, best.applied)
+
+    @property
+    def _best(self) -> Node:
+        return max(self._nodes.values(), key=lambda node: node.speedup)
+
+    @property
+    def _open(self) -> list[Node]:
+        """Nodes at which something may be left to try."""
+        return [node for node in self._nodes.values() if node.code not in self._exhausted]
+
+    @property
+    def _done(self) -> bool:
+        return self._spent or self._session.judging.near_floor(self._best.evaluation)
+
+    # Evaluate
+
+    def _evaluate_first(self, task: Task) -> None:
+        attempt = self._policy.initial(task)
+        evaluation = self._session.judging.judge(attempt.candidate)
+        if not isinstance(evaluation.outcome, CORRECT):
+            reason = getattr(evaluation.outcome, "reason", "")
+            raise KernelBlasterError(
+                f"{task.name}: the first candidate is not correct ({evaluation.outcome.kind}: {reason})."
+            )
+        self._first = node = Node(attempt, evaluation)
+        self._nodes[node.code] = node
+        self._tried.add(node.code)
+
+    # Walk
+
+    def _walk(self, iteration: int) -> None:
+        """All rollouts make a step, then all the next one, until they have ended."""
+        rollouts = [Rollout(n, self._origin(iteration, n)) for n in range(self._search.rollouts)]
+        for number in range(self._search.steps):
+            walking = [rollout for rollout in rollouts if not rollout.ended]
+            if not walking or self._done:
+                break
+            self._step(walking, iteration, number)
+
+    def _origin(self, iteration: int, rollout: int) -> Node:
+        """Where a rollout begins: the first at the best node at which something is left to try, the others
+        at any, the faster the likelier."""
+        if rollout == 0:
+            return max(self._open, key=lambda node: node.speedup)
+        random = Random(f"{self._seed}/{iteration}/{rollout}")
+        return random.choices(self._open, [node.speedup for node in self._open])[0]
+
+    def _step(self, rollouts: Sequence[Rollout], iteration: int, number: int) -> None:
+        self._profile([rollout.node.attempt.candidate for rollout in rollouts])
+        branches = [b for r in rollouts for b in self._branches(r, StepId(iteration, r.number, number))]
+        key = f"{iteration}/{number}"
+        judged = self._judge(key, self._worthwhile(branches))
+        again = judged
+        for retry in range(1, self._search.retries + 1):
+            again = self._judge(f"{key}.{retry}", [r for one in again for r in self._retried(one, retry)])
+            judged += again
+        steps = [step for rollout in rollouts for step in self._advance(rollout, judged)]
+        if steps:
+            self._session.learn(key, steps)
+        self.steps += steps
+
+    # Profile
+
+    def _profile(self, candidates: Sequence[Candidate]) -> None:
+        new = {c.code: c for c in candidates if c.code not in self._profiles}
+        profiles = self._session.judging.profile(list(new.values()), self._policy.depth) if new else []
+        self._profiles |= dict(zip(new, profiles, strict=True))
+
+    # Extract
+
+    def _targets(self, rollout: Rollout) -> list[Target]:
+        """The node's kernels with their states, the most worthwhile first; after each step without a gain,
+        the next."""
+        profile = self._profiles[rollout.node.code]
+        if profile is None:
+            return []
+        floor_bytes = self._session.judging.floor_bytes
+        targets = list(self._policy.targets(rollout.node.attempt, profile, floor_bytes))
+        turn = rollout.fruitless % len(targets) if targets else 0
+        return targets[turn:] + targets[:turn]
+
+    # Match, retrieve, choose
+
+    def _branches(self, rollout: Rollout, at: StepId) -> Iterator[Branch]:
+        """The techniques to try at a rollout's node. What was chosen is recorded; it is lowered from the
+        record, the first time too."""
+        node, key = rollout.node, f"{at.iteration}/{at.rollout}/{at.number}"
+        targets = self._targets(rollout)
+        chosen = self._session.log.once("choice", key, lambda: self._choose(node, targets, key))
+        for choice, option in enumerate(chosen["options"]):
+            target = targets[chosen["target"]]
+            attempt = self._lowered(node, option["technique"], target, option["move"], key)
+            self._tried.add(attempt.candidate.code)
+            trial = Trial(
+                replace(at, choice=choice),
+                chosen["state"],
+                option["technique"],
+                option["predicted"],
+                attempt.candidate,
+            )
+            by_chance = chosen["by_chance"] and choice == 0
+            yield Branch(rollout, target, attempt, trial, option["promise"], option["payoff"], by_chance)
+        if not chosen["options"]:
+            rollout.ended = True
+            self._exhausted.add(node.code)
+
+    def _choose(self, node: Node, targets: Sequence[Target], key: str) -> dict[str, object]:
+        """At the first target with something left to try: the state, and techniques with their moves. Those
+        that lead to the same candidate are one choice, and all learn from it."""
+        random = Random(f"{self._seed}/{key}")
+        by_chance = random.random() < BY_CHANCE
+        for number, target in enumerate(targets):
+            techniques = self._proposals(node, target, f"{key}/{number}")
+            advice = self._session.ask(target, techniques, node.applied, node.attempt.candidate)
+            options: list[dict[str, object]] = []
+            codes: set[str] = set()
+            for scored in self._ordered(advice, random, by_chance):
+                technique = scored.optimization.technique
+                move = self._new_move(node, technique, target, random)
+                if move is not None:
+                    at, attempt = move
+                    codes.add(attempt.candidate.code)
+                    options.append(
+                        {
+                            "technique": technique,
+                            "move": at,
+                            "predicted": exp(scored.prediction.mean),
+                            "promise": scored.promise,
+                            "payoff": scored.payoff,
+                        }
+                    )
+                if len(codes) == self._search.choices:
+                    break
+            if options:
+                about = {"state": advice.state, "target": number, "by_chance": by_chance}
+                return {**about, "options": options}
+        return {"state": "", "options": []}
+
+    def _proposals(self, node: Node, target: Target, key: str) -> list[str]:
+        """Techniques that the policy offers. They are recorded before anything is done with them: what is
+        new goes to the knowledge base, and a policy that looks there would offer something else after a
+        crash."""
+        proposals = list(self._policy.proposals(node.attempt, target))
+        return list(self._session.log.once("proposals", key, lambda: {"techniques": proposals})["techniques"])
+
+    def _ordered(self, advice: Advice, random: Random, by_chance: bool) -> list[Scored]:
+        """All options in the order in which they are to be tried: now and then by chance alone, so that
+        what is underestimated gets its turn."""
+        known = [o for o in advice.options if self._unsupported.isdisjoint(parts(o.optimization.technique))]
+        if by_chance:
+            return random.sample(known, len(known))
+        if self._search.selection == "thompson":
+            return thompson(known, len(known), random)
+        return weighted_choice(known, len(known), random, self._search.sharpness)
+
+    def _worthwhile(self, branches: Sequence[Branch]) -> list[Branch]:
+        """Those worth an evaluation beside the most promising one of all rollouts, that one first; the
+        others may be chosen again."""
+        least = WORTH_TRYING * max((one.promise for one in branches), default=0.0)
+        kept = [one for one in branches if one.by_chance or one.promise >= least]
+        self._tried -= {one.attempt.candidate.code for one in branches}
+        self._tried |= {one.attempt.candidate.code for one in kept}
+        return sorted(kept, key=lambda one: -one.promise)
+
+    # Lower
+
+    def _new_move(
+        self, node: Node, technique: str, target: Target, random: Random
+    ) -> tuple[int, Attempt] | None:
+        """A move to a candidate that was not tried yet, with its number; None where all were."""
+        first = None
+        for number, attempt in enumerate(self._policy.moves(node.attempt, technique, target)):
+            if attempt.candidate.code not in self._tried:
+                first = first or (number, attempt)
+                if random.random() < FIRST_MOVE:
+                    return number, attempt
+        return first
+
+    def _lowered(self, node: Node, technique: str, target: Target, move: int, key: str) -> Attempt:
+        moves = self._policy.moves(node.attempt, technique, target)
+        attempt = next((attempt for number, attempt in enumerate(moves) if number == move), None)
+        if attempt is None:
+            raise KernelBlasterError(
+                f"the policy does not write what this run recorded at {key}: it has changed since. "
+                "Start the run anew."
+            )
+        return attempt
+
+    def _retried(self, failed: Branch, retry: int) -> Iterator[Branch]:
+        """The same technique once more, where it failed in a way that another try may mend."""
+        assert failed.evaluation is not None
+        if not isinstance(failed.evaluation.outcome, RETRIED):
+            return
+        parent, technique = failed.rollout.node.attempt, failed.trial.technique
+        attempt = self._policy.retry(parent, technique, failed.attempt, failed.evaluation)
+        if attempt is None or attempt.candidate.code in self._tried:
+            return
+        self._tried.add(attempt.candidate.code)
+        trial = replace(failed.trial, id=failed.trial.id.retried(retry), candidate=attempt.candidate)
+        yield replace(failed, attempt=attempt, trial=trial, evaluation=None)
+
+    # Judge
+
+    def _judge(self, key: str, branches: Sequence[Branch]) -> list[Branch]:
+        """Those of the branches that the budget allows, with their evaluations. A technique that the device
+        cannot judge is not tried again."""
+        evaluations = self._session.tell(key, [one.trial for one in branches]) if branches else []
+        self._spent = self._spent or None in evaluations or self._session.judging.budget.evaluations_left == 0
+        self._candidates |= {one.trial.candidate.code: one.trial.candidate for one in branches}
+        pairs = list(zip(branches, evaluations, strict=True))
+        for one, evaluation in pairs:
+            if evaluation is not None and isinstance(evaluation.outcome, Unsupported):
+                self._unsupported.add(one.trial.technique)
+        return [replace(one, evaluation=e) for one, e in pairs if e is not None]
+
+    def _advance(self, rollout: Rollout, judged: Sequence[Branch]) -> list[Step]:
+        """Move a rollout to the best of its branches, if that pays, prepares what does, or costs little."""
+        mine = sorted((one for one in judged if one.rollout is rollout), key=lambda one: one.trial.id)
+        if not mine:
+            return []
+        parent = rollout.node
+        reached = [node for one in mine if (node := _node_behind(one, parent)) is not None]
+        best = max(reached, key=lambda node: node.worth, default=parent)
+        gained = log(best.worth / parent.speedup)
+        rollout.fruitless = 0 if gained > WORTH_TAKING else rollout.fruitless + 1
+        if gained > -SIDEWAYS:
+            rollout.node = best
+        for node in reached:
+            if node is rollout.node or node.speedup > parent.speedup * exp(WORTH_TAKING):
+                self._nodes.setdefault(node.code, node)
+        near = self._session.judging.near_floor(rollout.node.evaluation)
+        rollout.ended = rollout.ended or near or rollout.fruitless >= self._search.patience
+        return [_step_of(one, parent, rollout.node) for one in mine]
+
+    # Learn
+
+    def _learn(self, iteration: int, before: int) -> None:
+        """From the steps since `before`. What surprised most is profiled first, so that there is something
+        to explain it by."""
+        self._profile(self._surprising(self.steps[before:]))
+        memory, log = self._session.memory, self._session.log
+        fresh = memory.replay(self.steps[before:])
+        if not fresh:
+            return
+        earlier = [*memory.earlier, *memory.replay(self.steps[:before])]
+        update = log.once("update", str(iteration), lambda: self._lessons(fresh, earlier), lasting=True)
+        memory.apply(iteration, update["changes"])
+        log.learned()
+
+    def _lessons(self, fresh: Sequence[Sample], earlier: Sequence[Sample]) -> dict[str, object]:
+        """Policy evaluation, gap analysis and parameter update, to be recorded: why results differ from
+        what was expected, and how the knowledge base should change."""
+        memory = self._session.memory
+        now = memory.now()
+        discrepancies = self._policy.evaluate(fresh, earlier, memory.theta, memory.architecture)
+        gaps = self._policy.explain(discrepancies, now)
+        changes = [*self._policy.update(gaps, now), *memory.tidying(now)]
+        return {
+            "gaps": [gap.recorded for gap in gaps],
+            "changes": [change.model_dump(mode="json") for change in changes],
+        }
+
+    def _remember_recipe(self, iteration: int) -> None:
+        """The path to the best node as one recipe, without the steps that gained and prepared nothing."""
+        best, gains = self._best, []
+        speedup = first = self._first.speedup
+        for branch in best.path:
+            assert branch.evaluation is not None and isinstance(branch.evaluation.outcome, CORRECT)
+            now = branch.evaluation.outcome.speedup.estimate
+            if log(now / speedup) > WORTH_TAKING or branch.payoff > 0:
+                gains += [(technique, log(now / speedup)) for technique in branch.applied]
+            speedup = now
+        recipe = recipe_of(gains)
+        if recipe is None or best.path[-1].trial.technique == recipe:
+            return
+        step = _step_of(best.path[0], self._first, best)
+        gained = Gained(log(best.speedup / first))
+        about = {"technique": recipe, "result": gained, "child": best.code, "taken": True}
+        self._session.memory.remember_recipe(str(iteration), step.model_copy(update=about))
+
+    def _surprising(self, steps: Sequence[Step]) -> list[Candidate]:
+        """The correct results of steps that differ most from what was predicted."""
+        off = {s.child: abs(s.log_speedup - log(s.predicted)) for s in steps if s.log_speedup is not None}
+        most = sorted((child for child in off if off[child] > WORTH_SAYING), key=lambda child: -off[child])
+        return [self._candidates[child] for child in most[: self._search.explained]]
+
+
+def _node_behind(branch: Branch, parent: Node) -> Node | None:
+    """Where a branch leads; None where its candidate failed."""
+    assert branch.evaluation is not None
+    if not isinstance(branch.evaluation.outcome, CORRECT):
+        return None
+    return Node(branch.attempt, branch.evaluation, (*parent.path, branch), branch.payoff)
+
+
+def _step_of(branch: Branch, parent: Node, next_node: Node) -> Step:
+    trial, target = branch.trial, branch.target
+    assert branch.evaluation is not None
+    return Step(
+        id=trial.id,
+        state=trial.state,
+        technique=trial.technique,
+        predicted=trial.predicted,
+        result=compare(branch.evaluation, parent.evaluation),
+        taken=branch.attempt is next_node.attempt,
+        kernel=target.kernel,
+        share=target.share,
+        family=target.family,
+        before=parent.applied,
+        parent=parent.code,
+        child=branch.attempt.candidate.code,
+    )

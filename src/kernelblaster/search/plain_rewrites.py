@@ -1,0 +1,109 @@
+"""Minimal and cycles-only: the model rewrites the whole source again and again, without roles, states or
+memory. It is told the profile in full, or nothing but the time."""
+
+from dataclasses import dataclass
+
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.policies.llm.feedback import feedback
+from kernelblaster.policies.llm.plain_rewriter import Draft, rewrite_plainly
+from kernelblaster.policies.llm.policy import MixedPolicy
+from kernelblaster.records import Candidate, Evaluation, Profile, Step, StepId, Task
+from kernelblaster.records.outcome import CORRECT
+from kernelblaster.records.step import Gained, compare
+from kernelblaster.search.strategy import Best
+from kernelblaster.session.log import Trial
+from kernelblaster.session.session import Session
+
+TECHNIQUE = "plain_rewrite"
+
+
+@dataclass
+class _Rollout:
+    """The candidate it has come to, and for how many steps it has gained nothing."""
+
+    number: int
+    best: Best
+    fruitless: int = 0
+
+
+class PlainRewrites:
+    """Each step of a rollout is one rewrite of its candidate, corrected a few times if it fails; the rollout
+    continues from what is faster. Each iteration begins at the fastest."""
+
+    def __init__(self, policy: MixedPolicy, session: Session, *, profiled: bool) -> None:
+        self._policy = policy
+        self._session = session
+        self._search = session.search
+        self._profiled = profiled
+        self._spent = False
+        self.steps: list[Step] = []
+
+    def run(self, task: Task) -> Best:
+        candidate = self._policy.initial(task).candidate
+        best = Best(candidate, self._session.judging.judge(candidate))
+        if not isinstance(best.evaluation.outcome, CORRECT):
+            raise KernelBlasterError(f"{task.name}: the first candidate is not correct.")
+        for iteration in range(self._search.iterations):
+            self._session.begin_iteration(iteration)
+            rollouts = [_Rollout(n, best) for n in range(self._search.rollouts)]
+            for number in range(self._search.steps):
+                for rollout in rollouts:
+                    if rollout.fruitless < self._search.patience and not self._done(best):
+                        self._step(rollout, StepId(iteration, rollout.number, number))
+                        best = max(best, rollout.best, key=_speedup)
+            if self._done(best):
+                break
+        return best
+
+    def _done(self, best: Best) -> bool:
+        return self._spent or self._session.judging.near_floor(best.evaluation)
+
+    def _step(self, rollout: _Rollout, at: StepId) -> None:
+        """One rewrite, and as many corrections of it as a search allows retries."""
+        parent, said, tried = rollout.best, "", rollout.best.candidate
+        rollout.fruitless += 1
+        for retry in range(self._search.retries + 1):
+            step = at.retried(retry)
+            profile = None if said else self._profile(parent)
+            draft = Draft(str(step), tried, profile, said, seed=rollout.number + rollout.fruitless)
+            source = rewrite_plainly(self._policy.scene, draft)
+            if source is None or source == parent.candidate.source:
+                return
+            tried = Candidate(source=source, origin=f"llm: {TECHNIQUE}", parent=parent.candidate.digest)
+            judged = self._session.tell(str(step), [Trial(step, "", TECHNIQUE, 1.0, tried)])[0]
+            if judged is None:
+                self._spent = True
+                return
+            self._learn(rollout, step, tried, judged)
+            if isinstance(judged.outcome, CORRECT):
+                return
+            said = feedback(judged, source)
+
+    def _learn(self, rollout: _Rollout, at: StepId, tried: Candidate, judged: Evaluation) -> None:
+        parent = rollout.best
+        result = compare(judged, parent.evaluation)
+        taken = isinstance(result, Gained) and result.log_speedup > 0
+        if taken:
+            rollout.best = Best(tried, judged, (*parent.applied, TECHNIQUE))
+            rollout.fruitless = 0
+        step = Step(
+            id=at,
+            state="",
+            technique=TECHNIQUE,
+            predicted=1.0,
+            result=result,
+            taken=taken,
+            before=parent.applied,
+            parent=parent.candidate.code,
+            child=tried.code,
+        )
+        self._session.learn(str(at), [step])
+        self.steps.append(step)
+
+    def _profile(self, best: Best) -> Profile | None:
+        return self._session.judging.profile([best.candidate])[0] if self._profiled else None
+
+
+def _speedup(best: Best) -> float:
+    assert isinstance(best.evaluation.outcome, CORRECT)
+    return best.evaluation.outcome.speedup.estimate

@@ -1,0 +1,39 @@
+"""What a strategy is: one way to search for a faster candidate."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kernelblaster.records import Candidate, Evaluation, Step, Task
+from kernelblaster.session.session import Session
+
+
+@dataclass(frozen=True)
+class Best:
+    """The correct candidate that a search ends with, and the techniques that led to it."""
+
+    candidate: Candidate
+    evaluation: Evaluation
+    applied: tuple[str, ...] = ()
+
+
+class Strategy(Protocol):
+    """One search. `steps` are those made so far, also while it runs and after it was stopped."""
+
+    @property
+    def steps(self) -> list[Step]: ...
+
+    def run(self, task: Task) -> Best:
+        """Search until the budget is spent or nothing is left to try. KernelBlasterError where there is no
+        correct candidate."""
+        ...
+
+
+StrategyMaker = Callable[[Session], Strategy]
+"""Makes a strategy for a session, with whoever plays its roles."""
+
+
+def path_to(code: str, steps: Sequence[Step]) -> tuple[str, ...]:
+    """The techniques that led to a candidate; none for one that no step led to."""
+    step = next((step for step in steps if step.child == code and step.failure is None), None)
+    return (*step.before, step.technique) if step else ()

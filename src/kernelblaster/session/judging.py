@@ -1,0 +1,131 @@
+"""Verdicts and profiles of one run: each is made once, recorded, and counted against the budget."""
+
+import json
+import time
+from collections.abc import Sequence
+from functools import cached_property
+
+from kernelblaster.judge.protocol import Judge
+from kernelblaster.records import Candidate, Evaluation, Profile, Task, Timing
+from kernelblaster.records.outcome import CORRECT
+from kernelblaster.records.profile import Depth
+from kernelblaster.session.budget import Budget
+from kernelblaster.session.settings import Search
+from kernelblaster.store.run import Run
+
+
+class Judging:
+    """`evaluations` are those so far, by the `code` of candidates, in the order in which they were judged.
+    Continuing a run, what it recorded is not judged again."""
+
+    def __init__(self, task: Task, judge: Judge, run: Run, search: Search) -> None:
+        self._task = task
+        self._judge = judge
+        self._run = run
+        self._near_floor = search.near_floor
+        self.budget = Budget(search)
+        self.evaluations: dict[str, Evaluation] = {}
+        self._candidates: dict[str, Candidate] = {}
+        self._recorded = {event.key: event.data for event in run.events if event.kind == "evaluation"}
+        self._profiled = {event.key: event.data for event in run.events if event.kind == "profile"}
+        before = [event.data["seconds"] for event in run.events if event.kind == "batch"]
+        self._begun = time.monotonic() - max(before, default=0.0)
+
+    @cached_property
+    def floor_bytes(self) -> int:
+        """The least that a call of the task must move."""
+        return self._judge.prepare(self._task)[1].bytes
+
+    @property
+    def seconds(self) -> float:
+        """Since the search began, without pauses between processes that continued it."""
+        return time.monotonic() - self._begun
+
+    @property
+    def timings(self) -> list[Timing]:
+        """Of the candidates that were timed, in the order in which they were."""
+        return [e.timing for e in self.evaluations.values() if e.timing is not None]
+
+    def judge(self, candidate: Candidate) -> Evaluation:
+        """The verdict on one candidate, whatever the budget says."""
+        if candidate.code not in self.evaluations:
+            self._judge_all([candidate])
+        return self.evaluations[candidate.code]
+
+    def judge_within_budget(self, key: str, candidates: Sequence[Candidate]) -> list[Evaluation | None]:
+        """Verdicts in the order of the candidates; None for those that the budget does not allow. `key`
+        names the batch in the run's record."""
+        wanted = {c.code: c for c in candidates if c.code not in self.evaluations}
+        if wanted:
+            seconds = self.seconds
+            granted = self._run.once(
+                "batch",
+                key,
+                lambda: {"granted": self.budget.afford(len(wanted), seconds), "seconds": seconds},
+                lasting=False,
+            )
+            self._judge_all(list(wanted.values())[: granted["granted"]])
+        return [self._named(candidate) for candidate in candidates]
+
+    def profile(self, candidates: Sequence[Candidate], depth: Depth = "usual") -> list[Profile | None]:
+        """Profiles of candidates that were found correct, made together; None where profiling failed. What
+        was profiled once is not profiled again, at whatever depth."""
+        wanted = [c for c in candidates if self.evaluations[c.code].profile is None]
+        new = [c for c in wanted if c.code not in self._profiled]
+        profiles = self._judge.profile(self._task, new, depth=depth) if new else []
+        for candidate, profile in zip(new, profiles, strict=True):
+            data = {"profile": profile.model_dump(mode="json") if isinstance(profile, Profile) else None}
+            self._profiled[candidate.code] = self._run.once("profile", candidate.code, lambda d=data: d)  # type: ignore[misc]
+        for candidate in wanted:
+            kept = self._profiled[candidate.code]["profile"]
+            known = {"profile": kept and Profile.model_validate(kept)}
+            self.evaluations[candidate.code] = self.evaluations[candidate.code].model_copy(update=known)
+        return [self.evaluations[c.code].profile for c in candidates]
+
+    def near_floor(self, evaluation: Evaluation) -> bool:
+        """Whether a candidate is so near its floor that nothing is left to gain."""
+        timing = evaluation.timing
+        return timing is not None and timing.candidate_us <= self._near_floor * timing.floor_us
+
+    @property
+    def first_correct(self) -> Evaluation:
+        return next(e for e in self.evaluations.values() if isinstance(e.outcome, CORRECT))
+
+    def ranked(self) -> list[tuple[Candidate, Evaluation]]:
+        """Every correct candidate so far, the fastest first."""
+        correct = [
+            (self._candidates[code], evaluation, evaluation.outcome.speedup.estimate)
+            for code, evaluation in self.evaluations.items()
+            if isinstance(evaluation.outcome, CORRECT)
+        ]
+        return [(c, e) for c, e, _ in sorted(correct, key=lambda one: -one[2])]
+
+    def _judge_all(self, candidates: Sequence[Candidate]) -> None:
+        """Verdicts are recorded as they come, and count in the order of the candidates."""
+        new = {c.digest: c for c in candidates if c.code not in self._recorded}
+        for judged in self._judge.evaluate_many([(self._task, candidate) for candidate in new.values()]):
+            candidate = new[judged.candidate]
+            evaluation = self._confirm_best(candidate, judged)
+            source = self._run.files.put(candidate.source)
+            data = {"source": source, "evaluation": json.loads(evaluation.model_dump_json())}
+            self._recorded[candidate.code] = self._run.once("evaluation", candidate.code, lambda d=data: d)  # type: ignore[misc]
+        for candidate in candidates:
+            self._candidates[candidate.code] = candidate
+            evaluation = Evaluation.model_validate(self._recorded[candidate.code]["evaluation"])
+            self.evaluations[candidate.code] = evaluation
+            self.budget.spend(evaluation)
+
+    def _confirm_best(self, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        """A new best of the run is checked for races on the PTX machine too: a GPU may hide one for long."""
+        if evaluation.timing is None or evaluation.timing.modelled:
+            return evaluation
+        known = (Evaluation.model_validate(data["evaluation"]) for data in self._recorded.values())
+        times = [e.timing.candidate_us for e in known if e.timing and isinstance(e.outcome, CORRECT)]
+        if evaluation.timing.candidate_us >= min(times, default=float("inf")):
+            return evaluation
+        return self._judge.confirmed(self._task, candidate, evaluation)
+
+    def _named(self, candidate: Candidate) -> Evaluation | None:
+        """The evaluation of this code, whoever wrote it first."""
+        known = self.evaluations.get(candidate.code)
+        return known and known.model_copy(update={"candidate": candidate.digest})

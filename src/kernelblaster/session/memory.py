@@ -1,0 +1,194 @@
+"""The knowledge base as one run reads and teaches it. What a run taught once, it does not teach again."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from hashlib import sha256
+from math import exp
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.knowledge.consolidate import Limits, consolidation
+from kernelblaster.knowledge.content import Content, OptimizationEntry, Scored
+from kernelblaster.knowledge.events import Change, Observed, OptimizationAdded, Provenance
+from kernelblaster.knowledge.guess import GUESS_WEIGHT, guesses
+from kernelblaster.knowledge.knowledge_base import KnowledgeBase
+from kernelblaster.knowledge.payoff import payoffs
+from kernelblaster.knowledge.recipes import UNKNOWN_REACH, is_recipe, reach, recipes_for
+from kernelblaster.records import Evaluation, Optimization, State, Step, Target, Task, Timing
+from kernelblaster.records.step import Gained, stored_result
+from kernelblaster.session.judging import Judging
+from kernelblaster.store.replay import Sample, earlier_samples, samples
+from kernelblaster.store.run import Run
+
+CONSOLIDATED = 500  # the knowledge base is tidied each time that its version passes a multiple of this
+_changes: TypeAdapter[list[Change]] = TypeAdapter(list[Change])
+
+
+class Memory:
+    """`theta` is the knowledge base as it was when the iteration began: rollouts side by side choose by it,
+    so that none depends on who was first."""
+
+    def __init__(
+        self, task: Task, gpu: GpuSpec, knowledge: KnowledgeBase, run: Run, judging: Judging, seed: int
+    ) -> None:
+        self._task = task
+        self._gpu = gpu
+        self._knowledge = knowledge
+        self._run = run
+        self._judging = judging
+        self._seed = seed
+        self.theta = Content()
+
+    @property
+    def architecture(self) -> str:
+        return self._gpu.architecture
+
+    # Reading
+
+    def freeze(self, iteration: int) -> Content:
+        """Begin an iteration: the knowledge base as it is now becomes `theta`."""
+        version = self._run.once("theta", str(iteration), self._about)["version"]
+        self.theta = self._knowledge.at(version)
+        return self.theta
+
+    def now(self) -> Content:
+        """The knowledge base as it is, with what other runs have taught meanwhile."""
+        return self._knowledge.content()
+
+    def match(self, state: State) -> str:
+        """The name of the known state that this one is; it is added where there is none."""
+        return self._knowledge.match(state, self._provenance())
+
+    def retrieve(
+        self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Evaluation
+    ) -> tuple[str, list[Scored]]:
+        """The state of a target, and what theta expects there of these techniques and of the recipes that
+        it knows for such a target: log speedups over the parent, after the techniques in `applied`. What is
+        not known yet is added, with a prior that says little."""
+        state = self.match(target.state)
+        techniques = [
+            *techniques,
+            *recipes_for(self.theta, state, self.architecture, applied, target.family),
+        ]
+        now = self.now().entries.get(state, {})
+        if not set(techniques) <= now.keys():
+            now = self._add(state, target, [t for t in techniques if t not in now])
+        known = self.theta.entries.get(state, {})
+        about = (self.architecture, applied, target.family)
+        entries = [known.get(t) or now[t].untried() for t in techniques if now[t].retired is None]
+        prepared = payoffs(known, *about)
+        scored = [
+            replace(entry.scored(*about), payoff=prepared.get(entry.technique, 0.0)) for entry in entries
+        ]
+        return state, [_from(parent.timing, one) for one in scored]
+
+    @cached_property
+    def earlier(self) -> list[Sample]:
+        """The replay buffer: steps of earlier runs that taught the same knowledge base."""
+        return earlier_samples(self._run, self._knowledge.name, self.architecture)
+
+    def replay(self, steps: Sequence[Step]) -> list[Sample]:
+        """Steps of this run with the evaluations on both sides."""
+        return samples(steps, self._judging.evaluations, self._judging.floor_bytes)
+
+    # Teaching
+
+    def offer(self, state: State, optimizations: Sequence[Optimization]) -> str:
+        """Add techniques that may help in a state; known ones stay as they are. What their proposer promises
+        weighs as much as a guess. Returns the name of the state."""
+        name = self.match(state)
+        for optimization in optimizations:
+            self._knowledge.add_optimization(name, optimization, GUESS_WEIGHT, self._provenance())
+        return name
+
+    def observe(self, key: str, steps: Sequence[Step]) -> None:
+        """Credit to the states before the steps; failures are evidence too."""
+        self._run.once("steps", key, lambda: self._observe(steps))
+
+    def remember_recipe(self, key: str, step: Step) -> None:
+        """A recipe that led from the first candidate to the best so far, as one step."""
+
+        def record() -> dict[str, Any]:
+            now = self.now()
+            if step.technique not in now.entries.get(now.resolve(step.state), {}):
+                added = _guessed(step.state, step.technique, UNKNOWN_REACH)
+                self._knowledge.record([added], self._provenance(step))
+            return self._observe([step])
+
+        self._run.once("recipe", key, record)
+
+    def apply(self, iteration: int, changes: Sequence[dict[str, Any]]) -> None:
+        """Make the changes that were recorded after an iteration."""
+        self._knowledge.take_over(
+            [
+                (change, self._provenance(), f"{self._run.id}/update/{iteration}/{number}")
+                for number, change in enumerate(_changes.validate_python(changes))
+            ]
+        )
+
+    def tidying(self, now: Content) -> list[Change]:
+        """What keeps the knowledge base small; nothing as long as little was added since the iteration
+        began."""
+        if self.theta.version // CONSOLIDATED == now.version // CONSOLIDATED:
+            return []
+        return consolidation(now, self._seed, Limits())
+
+    def _about(self) -> dict[str, Any]:
+        about = {"version": self._knowledge.version, "knowledge": self._knowledge.name}
+        return about | {"architecture": self.architecture, "floor_bytes": self._judging.floor_bytes}
+
+    def _add(self, state: str, target: Target, techniques: Sequence[str]) -> dict[str, OptimizationEntry]:
+        expected = guesses(self.theta, target.state, techniques, self.architecture, target.family)
+        added = [_guessed(state, technique, mean) for technique, mean in expected.items()]
+        self._knowledge.record(added, self._provenance())
+        return self.now().entries[state]
+
+    def _observe(self, steps: Sequence[Step]) -> dict[str, Any]:
+        """Evidence; the same step of the same run is evidence once, however often it is recorded."""
+        seen = []
+        for step in steps:
+            if step.failure != "Unsupported":
+                uid = f"{self._run.id}/{step.parent}/{step.child}/{step.technique}"
+                observed = self._observed(step)
+                seen.append((observed, self._provenance(step), sha256(uid.encode()).hexdigest()))
+        self._knowledge.take_over(seen)
+        return {"steps": [step.model_dump(mode="json") for step in steps]}
+
+    def _observed(self, step: Step) -> Observed:
+        """Of a technique is kept what it gained, of a recipe where it ended."""
+        timing = self._judging.evaluations[step.child].timing
+        result, before = step.result, step.before
+        if is_recipe(step.technique) and timing is not None:
+            result, before = Gained(reach(timing)), ()
+        about = {"state": step.state, "technique": step.technique, "before": before}
+        return Observed.model_validate({**about, "result": stored_result(result)})
+
+    def _provenance(self, step: Step | None = None) -> Provenance:
+        return Provenance(
+            run=self._run.name,
+            step=step.id.number if step else None,
+            candidate=step.child if step else None,
+            gpu=self._gpu.name,
+            architecture=self.architecture,
+            task=self._task.name,
+            family=step.family if step else None,
+        )
+
+
+def _from(timing: Timing | None, scored: Scored) -> Scored:
+    """Of a recipe is known where it leads: what it gains from a candidate with this timing. A technique's
+    score is returned as it is."""
+    if timing is None or not is_recipe(scored.optimization.technique):
+        return scored
+    mean = scored.prediction.mean - reach(timing)
+    optimization = scored.optimization.model_copy(update={"predicted": exp(mean)})
+    return replace(scored, optimization=optimization, prediction=replace(scored.prediction, mean=mean))
+
+
+def _guessed(state: str, technique: str, mean: float) -> OptimizationAdded:
+    title = technique.replace("_", " ")
+    guess = Optimization(technique=technique, title=title, description="", predicted=exp(mean))
+    return OptimizationAdded(state=state, optimization=guess, weight=GUESS_WEIGHT)

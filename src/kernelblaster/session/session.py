@@ -1,0 +1,90 @@
+"""One search in one run: what a loop asks, and what it tells.
+
+session = Session(task, judge, knowledge, run, Search())
+session.judging.judge(first)
+session.begin_iteration(0)
+advice = session.ask(target, techniques, applied=(), parent=first)
+evaluations = session.tell("0/0", [Trial(StepId(0, 0, 0), advice.state, technique, 1.2, candidate)])
+session.learn("0/0", [step])
+
+Everything that it returns was recorded, so that a loop which is begun again takes the same way.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelblaster.judge.protocol import Judge
+from kernelblaster.knowledge.content import Scored
+from kernelblaster.knowledge.knowledge_base import KnowledgeBase
+from kernelblaster.records import Candidate, Evaluation, Step, Target, Task
+from kernelblaster.session.judging import Judging
+from kernelblaster.session.log import Log, Trial, Watcher, unwatched
+from kernelblaster.session.memory import Memory
+from kernelblaster.session.settings import Search
+from kernelblaster.store.run import Run
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What the knowledge base expects of techniques for one kernel of a candidate, which is in the known
+    state `state`. Each option has an `optimization` (technique, title, description), a `prediction`
+    (speedup, interval, valid_chance) and notes."""
+
+    target: Target
+    state: str
+    options: tuple[Scored, ...]
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.target.kernel} ({self.target.share:.0%} of the time) is in the state {self.state}",
+            *(f"  {o.optimization.technique}: {o.prediction.speedup:.2f}x expected" for o in self.options),
+        ]
+        return "\n".join(lines)
+
+
+class Session:
+    """`judging` has the verdicts, `memory` the knowledge base, `log` the record and the watcher."""
+
+    def __init__(
+        self,
+        task: Task,
+        judge: Judge,
+        knowledge: KnowledgeBase,
+        run: Run,
+        search: Search,
+        watcher: Watcher = unwatched,
+    ) -> None:
+        self.task = task
+        self.search = search
+        self.gpu = judge.device.spec
+        self.modelled = judge.device.modelled
+        self.judging = Judging(task, judge, run, search)
+        self.memory = Memory(task, self.gpu, knowledge, run, self.judging, search.seed)
+        self.log = Log(run, self.judging, watcher, modelled=self.modelled)
+
+    def begin_iteration(self, iteration: int) -> None:
+        """From now on, `ask` answers by what the knowledge base holds now."""
+        self.log.iteration = iteration
+        self.memory.freeze(iteration)
+
+    def ask(
+        self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Candidate
+    ) -> Advice:
+        """What to expect of these techniques, and of known recipes, on a kernel of a judged candidate that
+        the techniques in `applied` led to."""
+        evaluation = self.judging.evaluations[parent.code]
+        state, options = self.memory.retrieve(target, techniques, applied, evaluation)
+        return Advice(target, state, tuple(options))
+
+    def tell(self, key: str, trials: Sequence[Trial]) -> list[Evaluation | None]:
+        """Have candidates judged together: their evaluations, in the order of the trials; None for those
+        that the budget does not allow. `key` names the batch."""
+        for trial in trials:
+            self.log.judging(trial)
+        return self.judging.judge_within_budget(key, [trial.candidate for trial in trials])
+
+    def learn(self, key: str, steps: Sequence[Step]) -> None:
+        """Credit what steps gained to the states before them. `key` names them in the record."""
+        self.memory.observe(key, steps)
+        for step in steps:
+            self.log.stepped(step)
