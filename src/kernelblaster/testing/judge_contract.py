@@ -1,0 +1,82 @@
+"""What every judge must do for a search, as a test class to inherit from.
+
+A subclass provides a fixture `judge` for the emulated device. What is not asserted here, a search must not
+rely on.
+"""
+
+from kernelblaster.errors import BadTask
+from kernelblaster.judge.protocol import Judge
+from kernelblaster.records import Candidate, Incorrect, Profile, Task
+from kernelblaster.records.outcome import CORRECT
+from kernelblaster.tasks.catalog import load_task
+
+SOURCE = """
+__global__ void relu(float* out, const float* x, int64_t n) {
+  int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+  if (i < n) out[i] = RESULT;
+}
+extern "C" void launch_gpu_implementation(PARAMETERS, cudaStream_t stream) {
+  int64_t n = (int64_t)COUNT;
+  relu<<<(unsigned)((n + 255) / 256), 256, 0, stream>>>(out, x, n);
+}
+"""
+
+
+def task() -> Task:
+    """The task that candidates of this suite are for."""
+    return load_task("core/level1/relu")
+
+
+def candidate(result: str) -> Candidate:
+    """A candidate whose elements are `result`, in terms of `x[i]`."""
+    signature = task().signature
+    parameters = ", ".join(
+        [f"float* {signature.outputs[0].name}", f"const float* {signature.inputs[0].name}"]
+        + [f"int64_t {size.name}" for size in signature.sizes]
+    )
+    count = " * ".join(size.name for size in signature.sizes)
+    source = SOURCE.replace("RESULT", result).replace("PARAMETERS", parameters).replace("COUNT", count)
+    return Candidate(source=source)
+
+
+RIGHT = candidate("x[i] < 0.0f ? 0.0f : x[i]")  # NaN stays NaN, as in PyTorch
+WRONG = candidate("x[i]")
+BROKEN = candidate("x[i")
+
+
+class JudgeContract:
+    def test_verdicts_come_in_the_order_of_the_jobs(self, judge: Judge) -> None:
+        jobs = [(task(), one) for one in (WRONG, RIGHT, BROKEN, WRONG)]
+        evaluations = list(judge.evaluate_many(jobs))
+        assert [e.candidate for e in evaluations] == [one.digest for _, one in jobs]
+        kinds = [e.outcome.kind for e in evaluations]
+        assert kinds[0] == kinds[3] == "Incorrect" and kinds[2] == "CompileFailed"
+        assert isinstance(evaluations[1].outcome, CORRECT) and evaluations[1].timing is not None
+        assert evaluations[1].device == judge.device.name
+
+    def test_only_what_is_right_is_profiled(self, judge: Judge) -> None:
+        profile, outcome = judge.profile(task(), [RIGHT, WRONG], depth="quick")
+        assert isinstance(profile, Profile) and "relu" in profile.kernels[0].name
+        assert isinstance(outcome, Incorrect)
+
+    def test_a_confirmation_leaves_a_note_and_no_second_one(self, judge: Judge) -> None:
+        [evaluation] = judge.evaluate_many([(task(), RIGHT)])
+        confirmed = judge.confirmed(task(), RIGHT, evaluation)
+        assert confirmed.outcome == evaluation.outcome and confirmed.verification is not None
+        assert sum("memory order" in note for note in confirmed.verification.notes) == 1
+        assert judge.confirmed(task(), RIGHT, confirmed) == confirmed
+
+    def test_what_failed_is_not_confirmed(self, judge: Judge) -> None:
+        [evaluation] = judge.evaluate_many([(task(), WRONG)])
+        assert judge.confirmed(task(), WRONG, evaluation) == evaluation
+
+    def test_the_floor_is_known_and_an_unfit_task_refused(self, judge: Judge) -> None:
+        assert judge.prepare(task())[1].bytes == task().primary.total_bytes(task().signature)
+        constant = task().source.replace("torch.relu(x)", "torch.relu(x) * 0")
+        unfit = task().model_copy(update={"source": constant, "name": "constant"})
+        try:
+            judge.prepare(unfit)
+        except BadTask as error:
+            assert "constant" in str(error)
+        else:
+            raise AssertionError("a task whose output is constant was taken")
