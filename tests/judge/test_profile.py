@@ -13,7 +13,7 @@ from kernelblaster.devices.device import Pointer, ProfileJob
 from kernelblaster.judge import profile
 from kernelblaster.judge.baseline import ModuleBaseline
 from kernelblaster.judge.compile import Binary
-from kernelblaster.judge.judge import Checked, DeviceJudge
+from kernelblaster.judge.judge import Checked, DeviceJudge, Judged
 from kernelblaster.judge.profile import Profiled, profile_candidates
 from kernelblaster.records import Accepted, Candidate, Profile, Task, Verification
 from kernelblaster.records.evaluation import Compilation
@@ -77,20 +77,25 @@ class Counting(DeviceJudge):
     def _prepare(self, task: Task) -> Any:
         return SimpleNamespace(task=task)
 
-    def _run(self, prepared: Any, binary: Binary, draw: Any) -> dict[str, object]:
-        return {"outcome": Accepted(speedup=Speedup(estimate=2, low=2, high=2, confidence=0.99))}
+    def _judge(self, prepared: Any, binary: Binary, draw: Any) -> Judged:
+        return Judged(Accepted(speedup=Speedup(estimate=2, low=2, high=2, confidence=0.99)))
 
     def _check(self, prepared: Any, binary: Binary) -> Checked:
         self.checks += 1
         return Checked(Verification(cases=(), calls=1, deterministic=True, seconds=0))
 
-    def _profiles(self, wanted: Any, *, depth: str = "detailed") -> list[list[Profile]]:
+
+class Profiling:
+    """A clock that makes empty profiles."""
+
+    def profiles(self, wanted: Any, *, depth: str) -> list[list[Profile]]:
         one = Profile(device="fake", tier="activity", workload="primary", kernels=())
         return [[one for _ in binaries] for _, binaries in wanted]
 
 
 def test_code_that_was_found_correct_is_not_verified_again_whoever_wrote_it(task: Task) -> None:
     judge = Counting(FakeDevice(task.signature))
+    judge._clock = Profiling()  # type: ignore[assignment]
     judge.evaluate(task, Candidate(source="a", origin="one technique"))
     found = judge.profile(task, [Candidate(source=s, origin="another") for s in ("a", "b")])
     assert [type(one) for one in found] == [Profile, Profile] and judge.checks == 1

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -21,15 +21,15 @@ from kernelblaster.devices.device import (
 from kernelblaster.errors import BadTask, KernelBlasterError
 from kernelblaster.judge.baseline import Baseline, BaselineName, KernelBaseline, ModuleBaseline
 from kernelblaster.judge.cases import Case, CasePlanner, Draw
+from kernelblaster.judge.clock import Prepared, VerifiedCandidate, clock_of
 from kernelblaster.judge.compile import Binary, compile_candidate
-from kernelblaster.judge.emulate import LARGEST_BYTES, counters, small_workload
+from kernelblaster.judge.emulate import counters, small_workload
 from kernelblaster.judge.layout import slot_bytes, spare_bytes
-from kernelblaster.judge.modelled import ModelledTimer
 from kernelblaster.judge.order_check import OrderCheck, with_note
-from kernelblaster.judge.profile import Profiled, filled_layout, profile_candidates
+from kernelblaster.judge.profile import filled_layout
 from kernelblaster.judge.stop import failure
 from kernelblaster.judge.sweep import variants
-from kernelblaster.judge.timing import Timer, conclude
+from kernelblaster.judge.timing import conclude
 from kernelblaster.judge.verify import Verifier
 from kernelblaster.ptx.machine import NotEmulated
 from kernelblaster.records import (
@@ -71,18 +71,15 @@ class Options:
     progress: Progress = silent
 
 
-@dataclass
-class _Prepared:
-    """What is computed once for a task."""
+@dataclass(frozen=True)
+class Judged:
+    """What came of a compiled candidate; the fields are those of `Evaluation`."""
 
-    task: Task
-    baseline: Baseline
-    fitness: Fitness
-    floor: Floor
-    planner: CasePlanner
-    slots: list[int]
-    spare: int
-    modelled: ModelledTimer | None
+    outcome: Outcome
+    verification: Verification | None = None
+    timing: Timing | None = None
+    counters: Profile | None = None
+    profile: Profile | None = None
 
 
 @dataclass(frozen=True)
@@ -104,9 +101,10 @@ class DeviceJudge:
     def __init__(self, device: Device, options: Options | None = None) -> None:
         self.device = device
         self.options = options or Options()
-        self._prepared: dict[str, _Prepared] = {}
+        self._prepared: dict[str, Prepared] = {}
         self._verified: set[tuple[str, str]] = set()
         self._filter: OrderCheck | None = None
+        self._clock = clock_of(device, keep_samples=self.options.keep_samples)
         if device.modelled and self.options.baseline != "eager":
             raise KernelBlasterError(
                 f"--baseline {self.options.baseline} needs a GPU: only eager PyTorch is modelled."
@@ -175,7 +173,7 @@ class DeviceJudge:
         """As `profile`, of several tasks together."""
         checked = [self._checked(task, candidates) for task, candidates in wanted]
         self.options.progress("profiling")
-        profiled = self._profiles([(p, binaries) for p, binaries, _ in checked], depth=depth)
+        profiled = self._clock.profiles([(p, binaries) for p, binaries, _ in checked], depth=depth)
         for (_, _, results), profiles in zip(checked, profiled, strict=True):
             found = iter(profiles)
             results[:] = [next(found).shortened() if result is None else result for result in results]
@@ -183,7 +181,7 @@ class DeviceJudge:
 
     def _checked(
         self, task: Task, candidates: Sequence[Candidate]
-    ) -> tuple[_Prepared, list[Binary], list[Profile | Outcome | None]]:
+    ) -> tuple[Prepared, list[Binary], list[Profile | Outcome | None]]:
         """The binaries of the correct candidates, and the outcomes of the others; None for a correct one."""
         prepared = self._prepare(task)
         binaries: list[Binary] = []
@@ -223,19 +221,18 @@ class DeviceJudge:
         """Screened and compiled; several threads may do this while another uses the device."""
         return compile_candidate(task, candidate, self.device.spec.architecture)
 
-    def _prepare(self, task: Task) -> _Prepared:
+    def _prepare(self, task: Task) -> Prepared:
         if task.digest in self._prepared:
             return self._prepared[task.digest]
         self.options.progress("preparing the reference")
         fitness = fitness_of(task, self.device.torch_device)
         if not fitness.fit:
             raise BadTask(f"{task.name}: unfit to be scored: {'; '.join(fitness.problems)}")
-        modelled = self.device.modelled
-        if modelled:
+        if self._small:
             small_workload(task)  # or BadTask
         baseline = self._baseline(task)
-        planner = CasePlanner(task, baseline, small=modelled, most_bytes=LARGEST_BYTES if modelled else None)
-        prepared = _Prepared(
+        planner = CasePlanner(task, baseline, small=self._small, most_bytes=self._clock.largest_bytes)
+        prepared = Prepared(
             task=task,
             baseline=baseline,
             fitness=fitness,
@@ -243,14 +240,18 @@ class DeviceJudge:
             planner=planner,
             slots=slot_bytes(task.signature, planner.workloads),
             spare=spare_bytes(task.signature, planner.workloads),
-            modelled=ModelledTimer(self.device, task, baseline) if modelled else None,
         )
         self._prepared[task.digest] = prepared
         return prepared
 
+    @property
+    def _small(self) -> bool:
+        """Whether candidates are run at small workloads only."""
+        return self._clock.largest_bytes is not None
+
     def _baseline(self, task: Task) -> Baseline:
         if task.kind == "module":
-            return ModuleBaseline(task, self.device, self.options.baseline, small=self.device.modelled)
+            return ModuleBaseline(task, self.device, self.options.baseline, small=self._small)
         binary = self.compile(task, Candidate(source=task.source))
         if not isinstance(binary, Binary):
             detail = getattr(binary, "reason", "")
@@ -268,29 +269,42 @@ class DeviceJudge:
         """The evaluation of what `compile` gave; its seconds count from `started`, or from now."""
         started = time.perf_counter() if started is None else started
         draw = draw or Draw(secrets.randbits(60))
-        fields: dict[str, object] = {"outcome": binary}
         if isinstance(binary, Binary):
-            try:
-                prepared = self._prepare(task)
-                held = time.perf_counter()
-                fields = {"compilation": binary.compilation, **self._run(prepared, binary, draw)}
-                fields["seed"] = draw.seed
-                fields["device_seconds"] = time.perf_counter() - held
-                if isinstance(fields["outcome"], CORRECT):
-                    self._verified.add((task.digest, candidate.code))
-            except torch.cuda.OutOfMemoryError as error:
-                raise _does_not_fit(task) from error
+            judged, held_s = self._judge_held(task, candidate, binary, draw)
+        else:
+            judged, held_s = Judged(binary), 0.0
         return Evaluation(
             task=task.name,
             candidate=candidate.digest,
             device=self.device.name,
+            outcome=judged.outcome,
             defines=candidate.defines,
+            compilation=binary.compilation if isinstance(binary, Binary) else None,
+            verification=judged.verification,
+            timing=judged.timing,
+            counters=judged.counters,
+            profile=judged.profile,
             seconds=time.perf_counter() - started,
-            **fields,  # type: ignore[arg-type]
+            device_seconds=held_s,
+            seed=draw.seed if isinstance(binary, Binary) else None,
         )
 
+    def _judge_held(
+        self, task: Task, candidate: Candidate, binary: Binary, draw: Draw
+    ) -> tuple[Judged, float]:
+        """With the seconds that the device was held for it."""
+        try:
+            prepared = self._prepare(task)
+            start = time.perf_counter()
+            judged = self._judge(prepared, binary, draw)
+        except torch.cuda.OutOfMemoryError as error:
+            raise _does_not_fit(task) from error
+        if isinstance(judged.outcome, CORRECT):
+            self._verified.add((task.digest, candidate.code))
+        return judged, time.perf_counter() - start
+
     @contextmanager
-    def _loaded(self, prepared: _Prepared, binary: Binary, draw: Draw) -> Iterator[Runner | Outcome]:
+    def _loaded(self, prepared: Prepared, binary: Binary, draw: Draw) -> Iterator[Runner | Outcome]:
         """The candidate in a process of its own, with the task's memory in place; an outcome
         where loading it already failed."""
         baseline = prepared.baseline
@@ -313,7 +327,7 @@ class DeviceJudge:
                 runner.close()
             baseline.close()
 
-    def _check(self, prepared: _Prepared, binary: Binary, draw: Draw | None = None) -> Checked:
+    def _check(self, prepared: Prepared, binary: Binary, draw: Draw | None = None) -> Checked:
         draw = draw or Draw(secrets.randbits(60))
         try:
             with self._loaded(prepared, binary, draw) as runner:
@@ -323,78 +337,63 @@ class DeviceJudge:
         except NotEmulated as error:
             return Checked(Unsupported(reason=str(error)))
 
-    def _verifier(self, prepared: _Prepared, runner: Runner, draw: Draw) -> Verifier:
+    def _verifier(self, prepared: Prepared, runner: Runner, draw: Draw) -> Verifier:
         plan, values, _ = draw.seeds
         cases = list(draw.cases) if draw.cases else prepared.planner.draw(plan)
         return Verifier(self.device, prepared.task, prepared.baseline, runner, values, cases)
 
     def _verify(self, verifier: Verifier) -> Checked:
         self.options.progress("verifying")
-        with _one_thread(self.device.modelled):
+        with _one_thread(self._small):
             outcome = verifier.verify()
         return Checked(outcome, counters(self.device.name, "small", verifier.work[:MOST_KERNELS]))
 
-    def _run(self, prepared: _Prepared, binary: Binary, draw: Draw) -> dict[str, object]:
-        """Verify, time, sanitize and profile a compiled candidate: the fields that this yields."""
-        if prepared.modelled is not None:
-            return self._model(prepared, prepared.modelled, binary, draw)
-        first = self._filtered(prepared.task, binary) if self.options.filter else None
-        if isinstance(first, Rejected):
-            return {"outcome": first}
-        fields = self._judge(prepared, binary, draw)
-        if isinstance(fields["outcome"], Accepted):
-            # What is faster may be so because it does not wait: that hardly ever shows on a GPU.
-            note = first or self._filtered(prepared.task, binary)
+    def _judge(self, prepared: Prepared, binary: Binary, draw: Draw) -> Judged:
+        """Verify, time, check for races, sanitize and profile a compiled candidate."""
+        note = self._look(prepared.task, binary) if self.options.filter else None
+        if isinstance(note, Rejected):
+            return Judged(note)
+        judged = self._verify_and_time(prepared, binary, draw)
+        if isinstance(judged.outcome, Accepted):
+            # What is faster may be so because it does not wait: that hardly ever shows.
+            note = note or self._look(prepared.task, binary)
             if isinstance(note, Rejected):
-                return fields | {"outcome": note, "timing": None}
-            verification = fields["verification"]
-            assert isinstance(verification, Verification)
-            fields["verification"] = with_note(verification, note)
-        if not isinstance(fields["outcome"], CORRECT):
-            return fields
+                return replace(judged, outcome=note, timing=None)
+            assert judged.verification is not None
+            judged = replace(judged, verification=with_note(judged.verification, note))
+        if not isinstance(judged.outcome, CORRECT):
+            return judged
         if self.options.sanitize:
             self.options.progress("sanitizing")
             findings = self._sanitize(prepared, binary)
             if findings:
-                return fields | {"outcome": Rejected(reason="sanitizer", evidence="\n".join(findings))}
-        if self.options.profile:
+                return replace(judged, outcome=Rejected(reason="sanitizer", evidence="\n".join(findings)))
+        if self.options.profile and judged.profile is None:
             self.options.progress("profiling")
-            fields["profile"] = self._profiles([(prepared, [binary])])[0][0].shortened()
-        return fields
+            [[profile]] = self._clock.profiles([(prepared, [binary])], depth="detailed")
+            judged = replace(judged, profile=profile.shortened())
+        return judged
 
-    def _profiles(
-        self, wanted: Sequence[tuple[_Prepared, Sequence[Binary]]], *, depth: Depth = "detailed"
-    ) -> list[list[Profile]]:
-        if self.device.modelled:
-            return [p.modelled.profiles(binaries) if p.modelled else [] for p, binaries in wanted]
-        jobs = [Profiled(p.task, p.baseline, binaries) for p, binaries in wanted]
-        found = profile_candidates(self.device, [job for job in jobs if job.binaries], depth=depth)
-        return [next(found) if job.binaries else [] for job in jobs]
-
-    def _model(
-        self, prepared: _Prepared, timer: ModelledTimer, binary: Binary, draw: Draw
-    ) -> dict[str, object]:
-        """Verify, then model: every access was checked on the way, so there is nothing to sanitize."""
-        checked = self._check(prepared, binary, draw)
-        fields: dict[str, object] = {"outcome": checked.outcome, "counters": checked.counters}
-        if not isinstance(checked.outcome, Verification):
-            return fields
-        fields["verification"] = checked.outcome
-        self.options.progress("modelling time")
+    def _verify_and_time(self, prepared: Prepared, binary: Binary, draw: Draw) -> Judged:
         try:
-            profile = timer.profiles([binary])[0]
-        except (CandidateDied, CandidateHung) as error:
-            return fields | {"outcome": failure(error, "time", "primary workload")}
+            with self._loaded(prepared, binary, draw) as runner:
+                if not isinstance(runner, Runner):
+                    return Judged(runner)
+                verifier = self._verifier(prepared, runner, draw)
+                checked = self._verify(verifier)
+                if not isinstance(checked.outcome, Verification):
+                    return Judged(checked.outcome, counters=checked.counters)
+                self.options.progress(self._clock.stage)
+                timed = self._clock.time(VerifiedCandidate(prepared, binary, runner, verifier, draw))
         except NotEmulated as error:
-            return fields | {"outcome": Unsupported(reason=str(error))}
-        timing = timer.time(profile, prepared.floor)
-        if self.options.profile:
-            fields["profile"] = profile.shortened()
-        if not isinstance(timing, Timing):
-            return fields | {"outcome": timing}
-        return fields | {"outcome": conclude(timing.speedup), "timing": timing}
+            return Judged(Unsupported(reason=str(error)))
+        timing = timed.result if isinstance(timed.result, Timing) else None
+        outcome = conclude(timing.speedup) if timing else timed.result
+        assert not isinstance(outcome, Timing)
+        profile = timed.profile.shortened() if timed.profile and self.options.profile else None
+        return Judged(outcome, checked.outcome, timing, checked.counters, profile)
 
-    def _filtered(self, task: Task, binary: Binary) -> Rejected | str:
+    def _look(self, task: Task, binary: Binary) -> Rejected | str:
         """What the emulator holds against a candidate; else a note on what it checked."""
         self.options.progress("checking on the PTX machine")
         return self._order_check.look(task, binary)
@@ -405,31 +404,7 @@ class DeviceJudge:
             self._filter = OrderCheck(self.device.spec, self.device.facts)
         return self._filter
 
-    def _judge(self, prepared: _Prepared, binary: Binary, draw: Draw) -> dict[str, object]:
-        with self._loaded(prepared, binary, draw) as runner:
-            if not isinstance(runner, Runner):
-                return {"outcome": runner}
-            verifier = self._verifier(prepared, runner, draw)
-            verification = self._verify(verifier).outcome
-            if not isinstance(verification, Verification):
-                return {"outcome": verification}
-            self.options.progress("timing")
-            timer = Timer(
-                self.device,
-                prepared.task,
-                prepared.baseline,
-                runner,
-                draw.seeds[2],
-                verifier.primary_errors(),
-                keep_samples=self.options.keep_samples,
-            )
-            timing = timer.time(prepared.floor)
-            if not isinstance(timing, Timing):
-                return {"outcome": timing, "verification": verification}
-            outcome = conclude(timing.speedup)
-            return {"outcome": outcome, "verification": verification, "timing": timing}
-
-    def _sanitize(self, prepared: _Prepared, binary: Binary) -> list[str]:
+    def _sanitize(self, prepared: Prepared, binary: Binary) -> list[str]:
         task = prepared.task
         workload = task.smallest
         layout = filled_layout(self.device, task, prepared.baseline, workload)

@@ -1,0 +1,140 @@
+"""How long candidates take: by the device's clock, or by a model of the GPU where there is none."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kernelblaster.devices.device import CandidateDied, CandidateHung, Device, Runner
+from kernelblaster.judge.baseline import Baseline
+from kernelblaster.judge.cases import CasePlanner, Draw
+from kernelblaster.judge.compile import Binary
+from kernelblaster.judge.emulate import LARGEST_BYTES
+from kernelblaster.judge.modelled import ModelledTimer
+from kernelblaster.judge.profile import Profiled, profile_candidates
+from kernelblaster.judge.stop import failure
+from kernelblaster.judge.timing import Timer
+from kernelblaster.judge.verify import Verifier
+from kernelblaster.ptx.machine import NotEmulated
+from kernelblaster.records import Fitness, Floor, Outcome, Profile, Task, Timing, Unsupported
+from kernelblaster.records.profile import Depth
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is computed once for a task. `slots` and `spare` are the bytes of device memory that its
+    workloads need."""
+
+    task: Task
+    baseline: Baseline
+    fitness: Fitness
+    floor: Floor
+    planner: CasePlanner
+    slots: list[int]
+    spare: int
+
+
+@dataclass(frozen=True)
+class VerifiedCandidate:
+    """A candidate that was found correct and is still loaded."""
+
+    prepared: Prepared
+    binary: Binary
+    runner: Runner
+    verifier: Verifier
+    draw: Draw
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A timing, or the outcome that ended it; and the profile where one was made on the way."""
+
+    result: Timing | Outcome
+    profile: Profile | None = None
+
+
+class Clock(Protocol):
+    """`stage` says what it does, for people. `largest_bytes` is what the tensors of a workload may take at
+    which candidates are run; None where they run at the primary one."""
+
+    stage: str
+    largest_bytes: int | None
+
+    def time(self, verified: VerifiedCandidate) -> Timed:
+        """Time a candidate beside the baseline at the primary workload."""
+        ...
+
+    def profiles(
+        self, wanted: Sequence[tuple[Prepared, Sequence[Binary]]], *, depth: Depth
+    ) -> list[list[Profile]]:
+        """Profiles at the primary workload, of candidates that were found correct."""
+        ...
+
+
+class MeasuredClock:
+    """The clock of a GPU."""
+
+    stage = "timing"
+    largest_bytes: int | None = None
+
+    def __init__(self, device: Device, *, keep_samples: bool) -> None:
+        self._device = device
+        self._keep_samples = keep_samples
+
+    def time(self, verified: VerifiedCandidate) -> Timed:
+        prepared = verified.prepared
+        timer = Timer(
+            self._device,
+            prepared.task,
+            prepared.baseline,
+            verified.runner,
+            verified.draw.seeds[2],
+            verified.verifier.primary_errors(),
+            keep_samples=self._keep_samples,
+        )
+        return Timed(timer.time(prepared.floor))
+
+    def profiles(
+        self, wanted: Sequence[tuple[Prepared, Sequence[Binary]]], *, depth: Depth
+    ) -> list[list[Profile]]:
+        jobs = [Profiled(p.task, p.baseline, binaries) for p, binaries in wanted]
+        profiles = profile_candidates(self._device, [job for job in jobs if job.binaries], depth=depth)
+        return [next(profiles) if job.binaries else [] for job in jobs]
+
+
+class ModelledClock:
+    """For a device that executes every instruction: candidates run at small workloads, and how long the
+    primary one would take is modelled from what was counted."""
+
+    stage = "modelling time"
+    largest_bytes: int | None = LARGEST_BYTES
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._timers: dict[str, ModelledTimer] = {}
+
+    def time(self, verified: VerifiedCandidate) -> Timed:
+        timer = self._timer(verified.prepared)
+        try:
+            profile = timer.profiles([verified.binary])[0]
+        except (CandidateDied, CandidateHung) as error:
+            return Timed(failure(error, "time", "primary workload"))
+        except NotEmulated as error:
+            return Timed(Unsupported(reason=str(error)))
+        return Timed(timer.time(profile, verified.prepared.floor), profile)
+
+    def profiles(
+        self, wanted: Sequence[tuple[Prepared, Sequence[Binary]]], *, depth: Depth
+    ) -> list[list[Profile]]:
+        """As deep as the model is, whatever `depth` says."""
+        return [self._timer(prepared).profiles(binaries) for prepared, binaries in wanted]
+
+    def _timer(self, prepared: Prepared) -> ModelledTimer:
+        digest = prepared.task.digest
+        if digest not in self._timers:
+            self._timers[digest] = ModelledTimer(self._device, prepared.task, prepared.baseline)
+        return self._timers[digest]
+
+
+def clock_of(device: Device, *, keep_samples: bool) -> Clock:
+    """The clock that a device has."""
+    return ModelledClock(device) if device.modelled else MeasuredClock(device, keep_samples=keep_samples)
