@@ -22,7 +22,7 @@ from interpreter import Interpreter
 
 from kernelblaster.judge.precision import MEASURES, ROUNDING, bound, compare, pooled
 from kernelblaster.judge.terms import LongestSum
-from kernelblaster.judge.verify import scattered
+from kernelblaster.judge.truth import scattered
 from kernelblaster.records import Task, Workload
 from kernelblaster.records.evaluation import Errors
 from kernelblaster.tasks.catalog import find, load_file

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelblaster.judge.precision import FEWEST, MOST, NARROW, bound, compare, exceeded, roundings
-from kernelblaster.judge.verify import scattered
+from kernelblaster.judge.truth import scattered
 from kernelblaster.records import Tensor, Workload
 from kernelblaster.tasks.values import Distribution, fill, pool_of
 

@@ -1,12 +1,15 @@
 """What the judge must notice, rule by rule, on the fake device."""
 
+import re
+
 import pytest
 import torch
 
 from kernelblaster.devices.device import CandidateDied, CandidateHung
 from kernelblaster.judge import stop
 from kernelblaster.judge.precision import OWN, Comparison
-from kernelblaster.judge.verify import Stop, _Sample, doubtful
+from kernelblaster.judge.samples import Sample, doubtful
+from kernelblaster.judge.stop import Stop
 from kernelblaster.records import Incorrect, Rejected, RuntimeFailed, Task, TimedOut, Verification
 from kernelblaster.records.evaluation import Errors
 from kernelblaster.testing.fake_device import Call
@@ -65,7 +68,9 @@ def test_part_not_written(bench) -> None:  # type: ignore[no-untyped-def]
 
     outcome = bench.verify(body)
     assert isinstance(outcome, Incorrect)
-    assert "out[2, " in outcome.evidence or "out[" in outcome.evidence
+    sizes = [int(size) for size in re.findall(r": (\d+)", outcome.evidence.partition("}")[0])]
+    worst = re.search(r"worst at out\[(\d+), (\d+)\]", outcome.evidence)
+    assert worst is not None and [int(worst[1]) + 1, int(worst[2]) + 1] == sizes
 
 
 def test_zeros_and_constants(bench) -> None:  # type: ignore[no-untyped-def]
@@ -225,13 +230,13 @@ def test_ties_are_resolved_as_the_reference_does(argmax_bench) -> None:  # type:
     assert isinstance(argmax_bench.verify(last), Incorrect)
 
 
-def sample(task: Task, used: float, count: int = 3) -> _Sample:
+def sample(task: Task, used: float, count: int = 3) -> Sample:
     """Three numbers, on which a candidate uses up so much of what is allowed."""
     own = Errors(rms=1e-6, worst=1e-6, tile=1e-6, relative=1e-6, lost=0)
     errors = own.model_copy(update={"rms": used * OWN * own.rms})
     found = Comparison(errors, 0, 1.0, 1.0 + used * OWN * own.rms)
     output = task.signature.outputs[0]
-    return _Sample(output, (found,), torch.tensor([found.got]), own, None, count, excused=False)
+    return Sample(output, (found,), torch.tensor([found.got]), own, None, count, excused=False)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +299,7 @@ def test_many_numbers_must_be_right_in_every_draw(bench, monkeypatch: pytest.Mon
     verifier = bench.verifier()
     many = iter([0.4, 0.4, 1.5, *[0.4] * 18])
 
-    def drawn(case: object, runs: int, layout: object) -> list[_Sample]:
+    def drawn(case: object, runs: int, layout: object) -> list[Sample]:
         return [sample(bench.task, 0.9), sample(bench.task, next(many), count=1 << 20)]
 
     monkeypatch.setattr(verifier, "_draw", drawn)

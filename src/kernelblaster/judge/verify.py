@@ -4,8 +4,7 @@ outputs poisoned, guard zones watched, inputs checked, runs repeated."""
 import random
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -21,26 +20,22 @@ from kernelblaster.devices.device import (
 )
 from kernelblaster.judge.baseline import Baseline
 from kernelblaster.judge.cases import FEW_TERMS, Case
-from kernelblaster.judge.layout import Layout, float64_views, lay_out
+from kernelblaster.judge.layout import Layout, lay_out
 from kernelblaster.judge.memory_check import MemoryCheck
-from kernelblaster.judge.nonfinite import Demand, demanded, depends
+from kernelblaster.judge.nonfinite import demanded
 from kernelblaster.judge.precision import (
     FAINT,
     FAINT_ALONE,
-    FEW,
-    MEASURES,
-    PIECE,
     ROUNDING,
     Comparison,
     all_finite,
-    bound,
     compare,
     exceeded,
     pooled,
-    share_of,
 )
+from kernelblaster.judge.samples import FAR, Sample, allowed, doubtful, share, worst
 from kernelblaster.judge.stop import Failure, Leash, Stop, failure, stop_on_report
-from kernelblaster.judge.terms import LongestSum
+from kernelblaster.judge.truth import Truth
 from kernelblaster.records import (
     Incorrect,
     Task,
@@ -48,82 +43,13 @@ from kernelblaster.records import (
     Verification,
 )
 from kernelblaster.records.evaluation import CaseResult, Errors
-from kernelblaster.tasks.arrangements import LANDMARKS, SAFE, Distribution
-from kernelblaster.tasks.plain_attention import plain_attention
-from kernelblaster.tasks.values import equalize, fill, perturb, shuffle
+from kernelblaster.tasks.arrangements import SAFE
 
 OUTPUT_POISONS = (0xFF, 0x7F, 0xC1)
 SMALL_OUTPUT = 1 << 16  # elements, of which PyTorch may have all right by luck
 NEAR = 0.5  # of what is allowed: from there on, the effect of a rounding of the inputs is found out
-FOCUS_STRENGTH = 4.0
-ALIKE = 4  # numbers of one draw that luck treats alike: more of them say no more
-FAR = 4.0  # times what is allowed: one draw is enough
 MORE_DRAWS, MOST_DRAWS = 5, 21
 USELESS, USELESS_ROUNDINGS = 0.01, 32.0  # PyTorch's own rms error, from which on its result says nothing
-TIED: tuple[Distribution, ...] = ("written", "spiky")  # equal values are part of what is asked there
-
-
-@dataclass(frozen=True)
-class _Sample:
-    """One output on one draw of values: how far each run of the candidate was from the truth, `own` how far
-    PyTorch was, and `moved` how far one rounding of the inputs leads. `at_worst` is the candidate's own
-    number where it was furthest off. `excused`: PyTorch's own result is of no use there. `lenience` is a
-    factor on what is allowed; `terms` are those of the longest sum."""
-
-    tensor: Tensor
-    found: tuple[Comparison, ...]
-    at_worst: torch.Tensor
-    own: Errors | None
-    moved: Errors | None
-    count: int
-    excused: bool
-    lenience: float = 1.0
-    terms: int = 1
-
-    @property
-    def errors(self) -> Errors | None:
-        """The largest of all runs, by measure; None where one is not finite."""
-        known = [one.errors for one in self.found if one.errors is not None]
-        if len(known) < len(self.found):
-            return None
-        return Errors(**{m: max(getattr(e, m) for e in known) for m in MEASURES})
-
-    @property
-    def few(self) -> bool:
-        """Whether one draw of so few floating numbers may be lucky."""
-        return self.tensor.floating and self.own is not None and self.count <= FEW
-
-
-def _worst(found: Sequence[Comparison]) -> Comparison:
-    return max(found, key=lambda one: one.errors.rms if one.errors else float("inf"))
-
-
-def _share(samples: Sequence[_Sample]) -> float:
-    """How much of what is allowed all draws together use up; where one is not finite, that is infinite."""
-    errors = [one.errors for one in samples if one.errors is not None]
-    return share_of(pooled(errors), _allowed(samples)) if len(errors) == len(samples) else float("inf")
-
-
-def doubtful(samples: Sequence[_Sample]) -> bool:
-    """Whether luck may decide: few numbers, whose errors in all draws together are near what is allowed. The
-    more is drawn, the nearer is near: from 0.2 to 4 times for one number, from 0.5 to 4 for four, from 0.8 to
-    1.6 for sixteen."""
-    samples = [one for one in samples if not one.excused]
-    if not samples or not samples[0].few:
-        return False
-    numbers = len(samples) * min(samples[0].count, ALIKE)
-    near = numbers / (numbers + ALIKE)
-    return near < _share(samples) < min(FAR, near**-2)
-
-
-def _allowed(samples: Sequence[_Sample]) -> Errors:
-    own = [one.own for one in samples if one.own is not None]
-    moved = [one.moved for one in samples if one.moved is not None]
-    dtype = getattr(torch, samples[0].tensor.dtype)
-    condition = pooled(moved) if moved else None
-    first = samples[0]
-    found = bound(pooled(own) if own else None, condition, dtype, first.count, first.terms)
-    return Errors(**{m: getattr(found, m) * first.lenience for m in MEASURES})
 
 
 class Verifier:
@@ -147,6 +73,7 @@ class Verifier:
         self._place = self._rng.getrandbits(48)
         self._cases = cases
         self._arena = device.arena()
+        self._truth = Truth(task, baseline, self._arena, self._rng)
         self._key = self._rng.getrandbits(62)
         self._layouts: dict[int, Layout] = {}
         self._calls = 0
@@ -220,19 +147,18 @@ class Verifier:
             self._notes.append(f"{case.workload.name}/{case.title}: PyTorch needs too much memory there")
 
     def _check(self, case: Case, layout: Layout) -> None:
-        """On values that are drawn once. Of a few numbers, PyTorch's error and the candidate's own are what
-        luck makes them: where these are neither plainly apart nor plainly near, more are drawn until they
-        are, and all draws together decide; but none may be plainly wrong. Outputs of many numbers must be
-        right in every draw."""
+        """Outputs of many numbers must be within bounds in every draw of values. Outputs of up to FEW
+        numbers: near the bound, redraw MORE_DRAWS at a time, at most MOST_DRAWS, and decide on the pooled
+        errors; but no draw may exceed FAR times the bound."""
         fresh = [self._draw(case, case.runs, layout)]
-        drawn: list[list[_Sample]] = [[] for _ in fresh[0]]
+        drawn: list[list[Sample]] = [[] for _ in fresh[0]]
         undecided = set(range(len(drawn)))
         while True:
             for position, samples in enumerate(drawn):
                 new = [one[position] for one in fresh]
                 samples.extend(new)
                 for one in new:
-                    if not one.few or _share([one]) >= FAR:
+                    if not one.few or share([one]) >= FAR:
                         self._judge(case, [one])
                 if position in undecided and (len(samples) >= MOST_DRAWS or not doubtful(samples)):
                     undecided.remove(position)
@@ -242,13 +168,13 @@ class Verifier:
                 return
             fresh = [self._draw(case, 1, self._lay_out(case)) for _ in range(MORE_DRAWS)]
 
-    def _draw(self, case: Case, runs: int, layout: Layout) -> "list[_Sample]":
+    def _draw(self, case: Case, runs: int, layout: Layout) -> list[Sample]:
         """Fresh values, and what the candidate and PyTorch make of them, for each output."""
         signature = self._task.signature
         seed = self._rng.getrandbits(48)
         inputs = [layout.view(t) for t in signature.input_tensors]
         parameters = [layout.view(t) for t in signature.parameters]
-        self._fill(case, seed, inputs, parameters)
+        self._truth.fill(case, seed, inputs, parameters)
         check = MemoryCheck(layout, signature, self._key, protected=self._device.protects_inputs)
         baseline = self._baseline.at(case.workload)
         right = self._stash(baseline.outputs(layout))
@@ -257,35 +183,6 @@ class Verifier:
             if not all(_same_bits(a, b) for a, b in zip(outputs[0], repeated, strict=True)):
                 self._deterministic = False
         return self._compare(case, seed, right, outputs)
-
-    def _fill(
-        self,
-        case: Case,
-        seed: int,
-        inputs: list[torch.Tensor],
-        parameters: list[torch.Tensor],
-        instead: Distribution | None = None,
-    ) -> None:
-        """The case's values; `instead` takes the place of what is planted."""
-        signature = self._task.signature
-        baseline = self._baseline.at(case.workload)
-        for position in range(len(signature.input_tensors)):
-            distribution = case.arrangement(position)
-            if instead is not None and distribution != "written":
-                distribution = instead
-            fill(inputs[position], baseline.pools[position], distribution, case.workload, seed + position)
-        if case.twins:
-            equalize(inputs)
-        for position, tensor in enumerate(signature.parameters):
-            original, target = baseline.parameters[position], parameters[position]
-            if tensor.name in case.shuffled:
-                shuffle(target, original, seed + 1000 + position)
-            elif tensor.name == case.focus:
-                perturb(target, original, seed + 1000 + position, FOCUS_STRENGTH)
-            elif case.moved:
-                perturb(target, original, seed + 1000 + position)
-            else:
-                target.copy_(original)
 
     def _run(self, case: Case, layout: Layout, check: MemoryCheck, repeat: int) -> list[torch.Tensor]:
         signature = self._task.signature
@@ -315,10 +212,14 @@ class Verifier:
         seed: int,
         right: list[torch.Tensor],
         outputs: list[list[torch.Tensor]],
-    ) -> "list[_Sample]":
-        truth, seen = self._truth(case, seed)
+    ) -> list[Sample]:
+        truth, seen = self._truth.outputs(case, seed)
+        if truth is None:
+            self._notes.append("no float64 reference: compared with the baseline's own output")
         demands = (
-            self._demands(case, seed, truth, right, seen) if case.planted and truth is not None else None
+            self._truth.demands(case, seed, truth, right, seen)
+            if case.planted and truth is not None
+            else None
         )
         faint = FAINT_ALONE if seen.pointwise else FAINT
         lenience = 1.0 if case.distribution in FEW_TERMS and seen.few else case.lenience
@@ -332,24 +233,26 @@ class Verifier:
             own = compare(theirs, exact, faint=faint).errors if truth is not None else None
             known = theirs if truth is not None else None
             found = [compare(output, exact, known, faint=faint) for output in mine]
-            worst = _worst(found)
-            output = outputs[found.index(worst)][position].reshape(-1)
-            at_worst = output[worst.index : worst.index + 1].clone()  # a view would keep the whole output
+            furthest = worst(found)
+            output = outputs[found.index(furthest)][position].reshape(-1)
+            at_worst = output[
+                furthest.index : furthest.index + 1
+            ].clone()  # a view would keep the whole output
             excuse = self._excuse(case, tensor, exact, own if truth is not None else "no truth")
             if excuse is not None:
                 self._notes.append(f"{case.workload.name}/{case.title}: {excuse}")
             about = (own, None, exact.numel(), excuse is not None, lenience, seen.terms)
-            samples.append(_Sample(tensor, tuple(found), at_worst, *about))
+            samples.append(Sample(tensor, tuple(found), at_worst, *about))
         return samples if truth is None else self._conditioned(case, seed, truth, samples)
 
     def _conditioned(
-        self, case: Case, seed: int, truth: list[torch.Tensor], samples: "list[_Sample]"
-    ) -> "list[_Sample]":
+        self, case: Case, seed: int, truth: list[torch.Tensor], samples: list[Sample]
+    ) -> list[Sample]:
         """With the effect of one rounding of the inputs, where that may matter: a second float64 run."""
-        clear = [one.excused or (one.count > SMALL_OUTPUT and _share([one]) < NEAR) for one in samples]
+        clear = [one.excused or (one.count > SMALL_OUTPUT and share([one]) < NEAR) for one in samples]
         if case.planted or all(clear):
             return samples
-        moved = self._wide(case, seed, shake=True) or truth
+        moved = self._truth.rounded(case, seed) or truth
         errors = [compare(m, t).errors for m, t in zip(moved, truth, strict=True)]
         return [replace(one, moved=e) for one, e in zip(samples, errors, strict=True)]
 
@@ -374,73 +277,7 @@ class Verifier:
             return f"PyTorch itself is off by {own.rms:.2g} there"
         return None
 
-    def _truth(self, case: Case, seed: int) -> tuple[list[torch.Tensor] | None, LongestSum]:
-        """The float64 outputs (None without such a reference), and what was seen of the operators."""
-        seen = LongestSum(weighed=case.distribution in FEW_TERMS)
-        truth = self._wide(case, seed, seen=seen)
-        if truth is None:
-            self._notes.append("no float64 reference: compared with the baseline's own output")
-        return truth, seen
-
-    def _demands(
-        self, case: Case, seed: int, truth: list[torch.Tensor], right: list[torch.Tensor], seen: LongestSum
-    ) -> list[Demand] | None:
-        """For each output, what is asked of it where inputs are not finite."""
-        high = self._wide(case, seed, instead="planted-high")
-        low = self._wide(case, seed, instead="planted-low")
-        with plain_attention():
-            other = self._wide(case, seed)
-        if high is None or low is None or other is None:
-            return None
-        moving = [depends(one, another) for one, another in zip(high, low, strict=True)]
-        infinite = case.distribution == "infinite"
-        return [
-            Demand(*found, infinite=infinite, made=seen.converts)
-            for found in zip(truth, other, moving, right, strict=True)
-        ]
-
-    def _wide(
-        self,
-        case: Case,
-        seed: int,
-        *,
-        shake: bool = False,
-        instead: Distribution | None = None,
-        seen: LongestSum | None = None,
-    ) -> list[torch.Tensor] | None:
-        """The float64 outputs on the case's values, in memory of their own; None where there are none. `seen`
-        looks on while they are computed."""
-        tensors = list(self._task.signature.read_tensors)
-        count = len(self._task.signature.input_tensors)
-        views = float64_views(self._arena, tensors, case.workload)
-        self._fill(case, seed, views[:count], views[count:], instead)
-        if shake:
-            self._shake(tensors, views, case.distribution)
-        with seen or nullcontext():
-            found = self._baseline.at(case.workload).wide(views[:count], views[count:])
-        if found is None:
-            return None
-        return [t.clone() if t.data_ptr() in {v.data_ptr() for v in views} else t for t in found]
-
-    def _shake(self, tensors: list[Tensor], views: list[torch.Tensor], distribution: Distribution) -> None:
-        """Move every value by up to one rounding. Where there are ties, and for whole-number outputs, equal
-        values move alike: a tie is a property of the inputs, which no rounding excuses from being resolved as
-        the reference does. Neither does one excuse from what happens at a landmark."""
-        seed = self._rng.getrandbits(40)
-        tied = distribution in TIED or not all(t.floating for t in self._task.signature.outputs)
-        for tensor, view in zip(tensors, views, strict=True):
-            if tensor.floating:
-                unit = ROUNDING[getattr(torch, tensor.dtype)]
-                flat = view.view(-1)
-                for start in range(0, flat.numel(), PIECE):
-                    piece = flat[start : start + PIECE]
-                    factors = 1.0 + unit * scattered(piece, seed, tied=tied)
-                    if distribution == "landmarks":
-                        marks = torch.tensor(LANDMARKS, dtype=piece.dtype, device=piece.device)
-                        factors[torch.isin(piece, marks)] = 1.0
-                    piece.mul_(factors)
-
-    def _judge(self, case: Case, samples: "Sequence[_Sample]") -> None:
+    def _judge(self, case: Case, samples: Sequence[Sample]) -> None:
         """By all draws of one output together."""
         samples = [one for one in samples if not one.excused]
         if not samples:
@@ -448,9 +285,9 @@ class Verifier:
         own = [one.own for one in samples if one.own is not None]
         found = [one.errors for one in samples]
         baseline = pooled(own) if own else None
-        allowed = _allowed(samples)
+        bounds = allowed(samples)
         errors = pooled([one for one in found if one is not None]) if None not in found else None
-        too_large = exceeded(errors, allowed) if errors is not None else "not finite"
+        too_large = exceeded(errors, bounds) if errors is not None else "not finite"
         tensor = samples[0].tensor
         result = CaseResult(
             workload=case.workload.name,
@@ -458,7 +295,7 @@ class Verifier:
             output=tensor.name,
             candidate=errors,
             baseline=baseline,
-            bound=allowed,
+            bound=bounds,
             passed=too_large is None,
         )
         self.results.append(result)
@@ -466,7 +303,7 @@ class Verifier:
             return
         shown = next((one for one in samples if one.errors is None), samples[0])
         too_large += f" over {len(samples)} draws" if len(samples) > 1 else ""
-        evidence = _evidence(case, tensor, _worst(shown.found), too_large)
+        evidence = _evidence(case, tensor, worst(shown.found), too_large)
         raise Stop(Incorrect(reason=_reason(shown.at_worst), evidence=evidence))
 
     def _stash(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -476,17 +313,6 @@ class Verifier:
         free = torch.cuda.mem_get_info()[0]
         size = sum(t.numel() * t.element_size() for t in tensors)
         return tensors if free > 8 * size + (1 << 30) else [_on_host(t) for t in tensors]
-
-
-def scattered(values: torch.Tensor, seed: int, *, tied: bool = True) -> torch.Tensor:
-    """For each float64 value a number in [-1, 1) that depends on nothing but the value and the seed; where
-    it is not `tied`, also on its place."""
-    bits = values.view(torch.int64) ^ seed
-    if not tied:
-        bits = bits ^ torch.arange(1, 1 + bits.numel(), device=bits.device) * 0x9E3779B97F4A7C1
-    for shift in (29, 32):
-        bits = (bits ^ (bits >> shift)) * -0x61C8864680B583EB
-    return (bits >> 11).double() * 2.0**-52
 
 
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,139 @@
+"""The truth that outputs are compared with: a case's values, and what the reference makes of them in
+float64."""
+
+import random
+from contextlib import nullcontext
+
+import torch
+
+from kernelblaster.devices.device import Arena
+from kernelblaster.judge.baseline import Baseline
+from kernelblaster.judge.cases import FEW_TERMS, Case
+from kernelblaster.judge.layout import float64_views
+from kernelblaster.judge.nonfinite import Demand, depends
+from kernelblaster.judge.precision import PIECE, ROUNDING
+from kernelblaster.judge.terms import LongestSum
+from kernelblaster.records import Task, Tensor
+from kernelblaster.tasks.arrangements import LANDMARKS, Distribution
+from kernelblaster.tasks.plain_attention import plain_attention
+from kernelblaster.tasks.values import equalize, fill, perturb, shuffle
+
+FOCUS_STRENGTH = 4.0  # of how far a parameter in focus is moved, against any other
+TIED: tuple[Distribution, ...] = ("written", "spiky")  # equal values are part of what is asked there
+
+
+class Truth:
+    """Of one task. `rng` decides how values are rounded where the effect of a rounding is found out."""
+
+    def __init__(self, task: Task, baseline: Baseline, arena: Arena, rng: random.Random) -> None:
+        self._task = task
+        self._baseline = baseline
+        self._arena = arena
+        self._rng = rng
+
+    def fill(
+        self,
+        case: Case,
+        seed: int,
+        inputs: list[torch.Tensor],
+        parameters: list[torch.Tensor],
+        instead: Distribution | None = None,
+    ) -> None:
+        """Write a case's values; `instead` is the distribution that takes the place of what is planted."""
+        signature = self._task.signature
+        baseline = self._baseline.at(case.workload)
+        for position in range(len(signature.input_tensors)):
+            distribution = case.arrangement(position)
+            if instead is not None and distribution != "written":
+                distribution = instead
+            fill(inputs[position], baseline.pools[position], distribution, case.workload, seed + position)
+        if case.twins:
+            equalize(inputs)
+        for position, tensor in enumerate(signature.parameters):
+            original, target = baseline.parameters[position], parameters[position]
+            if tensor.name in case.shuffled:
+                shuffle(target, original, seed + 1000 + position)
+            elif tensor.name == case.focus:
+                perturb(target, original, seed + 1000 + position, FOCUS_STRENGTH)
+            elif case.moved:
+                perturb(target, original, seed + 1000 + position)
+            else:
+                target.copy_(original)
+
+    def outputs(self, case: Case, seed: int) -> tuple[list[torch.Tensor] | None, LongestSum]:
+        """The float64 outputs (None without such a reference), and what was seen of the operators."""
+        seen = LongestSum(weighed=case.distribution in FEW_TERMS)
+        return self._wide(case, seed, seen=seen), seen
+
+    def rounded(self, case: Case, seed: int) -> list[torch.Tensor] | None:
+        """As `outputs`, with every input moved by up to one rounding of its type."""
+        return self._wide(case, seed, shake=True)
+
+    def demands(
+        self, case: Case, seed: int, truth: list[torch.Tensor], right: list[torch.Tensor], seen: LongestSum
+    ) -> list[Demand] | None:
+        """For each output, what is asked of it where inputs are not finite."""
+        high = self._wide(case, seed, instead="planted-high")
+        low = self._wide(case, seed, instead="planted-low")
+        with plain_attention():
+            other = self._wide(case, seed)
+        if high is None or low is None or other is None:
+            return None
+        moving = [depends(one, another) for one, another in zip(high, low, strict=True)]
+        infinite = case.distribution == "infinite"
+        return [
+            Demand(*found, infinite=infinite, made=seen.converts)
+            for found in zip(truth, other, moving, right, strict=True)
+        ]
+
+    def _wide(
+        self,
+        case: Case,
+        seed: int,
+        *,
+        shake: bool = False,
+        instead: Distribution | None = None,
+        seen: LongestSum | None = None,
+    ) -> list[torch.Tensor] | None:
+        """The float64 outputs on the case's values, in memory of their own; None where there are none. `seen`
+        looks on while they are computed."""
+        tensors = list(self._task.signature.read_tensors)
+        count = len(self._task.signature.input_tensors)
+        views = float64_views(self._arena, tensors, case.workload)
+        self.fill(case, seed, views[:count], views[count:], instead)
+        if shake:
+            self._shake(tensors, views, case.distribution)
+        with seen or nullcontext():
+            found = self._baseline.at(case.workload).wide(views[:count], views[count:])
+        if found is None:
+            return None
+        return [t.clone() if t.data_ptr() in {v.data_ptr() for v in views} else t for t in found]
+
+    def _shake(self, tensors: list[Tensor], views: list[torch.Tensor], distribution: Distribution) -> None:
+        """Move every value by up to one rounding. Where there are ties, and for whole-number outputs, equal
+        values move alike: a tie is a property of the inputs, which no rounding excuses from being resolved as
+        the reference does. Neither does one excuse from what happens at a landmark."""
+        seed = self._rng.getrandbits(40)
+        tied = distribution in TIED or not all(t.floating for t in self._task.signature.outputs)
+        for tensor, view in zip(tensors, views, strict=True):
+            if tensor.floating:
+                unit = ROUNDING[getattr(torch, tensor.dtype)]
+                flat = view.view(-1)
+                for start in range(0, flat.numel(), PIECE):
+                    piece = flat[start : start + PIECE]
+                    factors = 1.0 + unit * scattered(piece, seed, tied=tied)
+                    if distribution == "landmarks":
+                        marks = torch.tensor(LANDMARKS, dtype=piece.dtype, device=piece.device)
+                        factors[torch.isin(piece, marks)] = 1.0
+                    piece.mul_(factors)
+
+
+def scattered(values: torch.Tensor, seed: int, *, tied: bool = True) -> torch.Tensor:
+    """For each float64 value a number in [-1, 1) that depends on nothing but the value and the seed; where
+    it is not `tied`, also on its place."""
+    bits = values.view(torch.int64) ^ seed
+    if not tied:
+        bits = bits ^ torch.arange(1, 1 + bits.numel(), device=bits.device) * 0x9E3779B97F4A7C1
+    for shift in (29, 32):
+        bits = (bits ^ (bits >> shift)) * -0x61C8864680B583EB
+    return (bits >> 11).double() * 2.0**-52
