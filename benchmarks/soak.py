@@ -3,8 +3,8 @@
 python benchmarks/soak.py [--minutes 60] [--seed 0] [--log FILE] [--out FILE]
 
 Three kinds of work take turns: a search inside this process, which lives through the whole hour; a command
-that may end; and a command that is killed (SIGKILL of its first process) at a random moment. Each minute, when
-no command is at work, one line of figures is logged. Runs are results and are removed when they have ended;
+that may end; and a command that is killed (SIGKILL of its first process) at a random moment. Each minute,
+when no command is at work, one line of figures is logged. Runs are results and are removed when they end;
 whatever else stays behind counts.
 """
 
@@ -103,7 +103,7 @@ class Soak:
         cached = [path for path in self._place.cache.rglob("*") if path.is_file()]
         return {
             "rss_kb": int(known["VmRSS"].split()[0]),
-            "descriptors": len(os.listdir("/proc/self/fd")),
+            "descriptors": len(list(Path("/proc/self/fd").iterdir())),
             "threads": int(known["Threads"]),
             "processes": len(adopted()),
             "temporary": sum(1 for _ in self._place.temporary.rglob("*")),
@@ -154,7 +154,7 @@ def soak(minutes: float, seed: int, log: Path | None) -> list[str]:
         left = one.figures()["processes"]
     told = (
         f"{minutes:g} minutes, {number} searches inside the process, {one.done} commands, {one.tally.kills} "
-        f"of them killed; {one.tally.orphans} processes lived longer than 5 s after a kill, {left} at the end; "
+        f"of them killed; {one.tally.orphans} processes lived on for 5 s after a kill, {left} at the end; "
         f"{len(one.failed)} commands failed, {output.count('Traceback')} tracebacks."
     )
     return [told, "", *table(rows)]
