@@ -4,7 +4,9 @@ Each has a pipe of its own and there is no lock between them, so that none can w
 was killed: an end of a pipe that closes is heard at once at the other.
 """
 
+import errno
 import multiprocessing
+import os
 import pickle
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -179,4 +181,9 @@ def _enter(packed: _Packed) -> None:
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     work, connection, *arguments = packed.opened()
-    work(Line(connection), *arguments)
+    try:
+        work(Line(connection), *arguments)
+    except OSError as error:
+        if error.errno != errno.EBADF:
+            raise
+        os._exit(1)  # foreign code has closed what this process talks through; its end is heard
