@@ -35,8 +35,9 @@ class Costs:
 
 @dataclass(frozen=True)
 class Contents:
-    """`main` is the baseline that headlines speak of. `overall` is the geometric mean against it over
-    the valid tasks, `gained` that over the first candidates; `light` are quartiles of floor over time."""
+    """`main` is the baseline that headlines speak of; `summaries` are of the tasks that have ended. `overall`
+    is the geometric mean against it over the valid tasks, `gained` that over the first candidates; `light`
+    are quartiles of floor over time."""
 
     subject: Subject
     main: str
@@ -62,6 +63,7 @@ class Contents:
 
 def contents_of(subject: Subject) -> Contents:
     rows = subject.rows
+    ended = [row for row in rows if row.result.status != "unfinished"]
     main = BEST if len(subject.plan.baselines) > 1 else subject.plan.baselines[0]
     details = {row.result.job: detail_of(run) for row, run in opened_runs(subject)}
     usage = usage_of({job: detail.steps for job, detail in details.items()})
@@ -76,7 +78,7 @@ def contents_of(subject: Subject) -> Contents:
     return Contents(
         subject=subject,
         main=main,
-        summaries=summaries(subject.plan, rows),
+        summaries=summaries(subject.plan, ended or rows),
         overall=_interval(rows, main),
         gained=_interval(rows, INITIAL),
         light=quartiles(shares),

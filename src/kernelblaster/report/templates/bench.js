@@ -402,7 +402,7 @@
 
   const fill = (subject, place) => {
     const host = (what) => document.getElementById(`s${place}-${what}`);
-    host("summary").append(summaryTable(subject));
+    host("summary")?.append(summaryTable(subject));
     taskTable(subject, place, host("tasks"));
     usedTables(subject, host("used"));
     if (subject.learned.length) host("learned").append(learnedTable(subject));
@@ -425,21 +425,5 @@
     if (!filled.has(place)) { filled.add(place); fill(data.subjects[place], place); }
   };
   document.querySelectorAll("nav [data-subject]").forEach((one) => one.addEventListener("click", () => show(+one.dataset.subject)));
-  if (data.subjects) show(0);
-
-  // Tips: by mouse, and by touch.
-  const tip = h("div", { class: "tip", hidden: true });
-  document.body.append(tip);
-  const follow = (event) => {
-    const target = event.target.closest?.("[data-tip]");
-    tip.hidden = !target;
-    if (!target) return;
-    tip.textContent = target.dataset.tip;
-    const wide = tip.offsetWidth, high = tip.offsetHeight;
-    tip.style.left = Math.max(6, Math.min(event.clientX + 12, innerWidth - wide - 6)) + "px";
-    tip.style.top = (event.clientY + high + 24 > innerHeight ? event.clientY - high - 10 : event.clientY + 14) + "px";
-  };
-  document.addEventListener("pointermove", follow);
-  document.addEventListener("pointerdown", follow);
-  document.documentElement.dataset.ready = "yes";
+  show(0);
 })();
