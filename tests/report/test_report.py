@@ -159,3 +159,22 @@ def test_a_run_whose_first_candidate_failed_begins_with_the_first_correct_one(tm
     row = told(contents)["rows"][0]
     assert row["against"] == {"eager": 2.5, "initial": 1.25}
     assert bench_page([contents])
+
+
+def test_a_bench_that_has_not_ended_does_not_count_what_is_missing(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        made_bench(tmp_path / "b", tasks=6, steps=2).close()
+    log = tmp_path / "b" / LOG
+    lines = log.read_text().splitlines(keepends=True)
+    for kept, expected in (
+        (1, "0 of 6 searches have ended."),
+        (8, "1 of 6 searches have ended; all figures"),
+    ):
+        log.write_text("".join(lines[:kept]))
+        contents = read([str(tmp_path / "b")], tmp_path, tmp_path)[0]
+        page = bench_page([contents])
+        assert "Unfinished." in page and expected in page
+        assert "valid: 0 of" not in page and "<b>0%</b><span>valid" not in page
+        assert markdown_of(contents).splitlines()[2].startswith("Unfinished: ")
+    assert "<b>100%</b><span>valid: 1 of 1 tasks</span>" in page

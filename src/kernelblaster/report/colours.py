@@ -87,12 +87,12 @@ GRAMMARS = {"cuda": CUDA, "python": PYTHON}
 def coloured(text: str, language: Language) -> list[Markup]:
     """The lines of a text as HTML, escaped; tokens are `<i class=...>`. Control characters, and those that
     turn the direction of a line, are shown as escapes."""
-    lines = [Markup()]
+    lines: list[list[str]] = [[]]
     for kind, part in tokens(printable(text), language):
         first, *others = part.split("\n")
-        lines[-1] += _marked(kind, first)
-        lines += [_marked(kind, other) for other in others]
-    return lines
+        lines[-1].append(_marked(kind, first))
+        lines += [[_marked(kind, other)] for other in others]
+    return [Markup("".join(parts)) for parts in lines]
 
 
 def tokens(text: str, language: Language) -> Iterator[tuple[str, str]]:
@@ -114,7 +114,8 @@ def tokens(text: str, language: Language) -> Iterator[tuple[str, str]]:
         yield "", text[place:]
 
 
-def _marked(kind: str, text: str) -> Markup:
+def _marked(kind: str, text: str) -> str:
+    """HTML; the text is escaped."""
     if not kind or not text:
         return escape(text)
-    return Markup("<i class={}>{}</i>").format(kind, text)
+    return f"<i class={kind}>{escape(text)}</i>"

@@ -140,7 +140,8 @@ def _lead(content: Content, events: Sequence[Event]) -> str:
     runs = {event.provenance.run for event in events if event.provenance.run}
     gpus = sorted({event.provenance.gpu for event in events if event.provenance.gpu})
     where = f" on {', '.join(gpus)}" if gpus else ""
-    return f"Version {content.version}: what {len(runs)} runs{where} taught."
+    many = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+    return f"Version {content.version}: what {many}{where} taught."
 
 
 def _tiles(content: Content) -> list[tuple[str, str]]:

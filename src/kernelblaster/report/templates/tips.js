@@ -33,7 +33,7 @@
       box.hinted = document.createElement("span");
       box.hinted.className = "beyond";
       box.hinted.textContent = "more to the right →";
-      box.after(box.hinted);
+      box.before(box.hinted);
     }
     box.addEventListener("scroll", () => hint(box), { passive: true });
     sizes.observe(box);
