@@ -108,6 +108,7 @@ def test_a_step_says_why_and_what_changed(tmp_path: Path) -> None:
     assert "scale took 50% of the time; its state was latency (nothing is saturated" in found
     assert "In that state these apply: unrolling, fast_math." in found
     assert "unrolling was drawn among them with a chance that grows with the gain that is expected" in found
+    assert "Expected: 1.20x, a guess from other states: it was new in this one." in found
     assert "Why it went otherwise than expected it was bound by memory" in found
     assert "time in kernels: from 125 us to 25 us (-80%)" in found.replace("\N{NO-BREAK SPACE}", " ")
     assert "use of device memory's bandwidth: from 16% to 80%" in found

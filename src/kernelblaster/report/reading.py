@@ -35,7 +35,7 @@ class Subject:
 
     @property
     def modelled(self) -> bool:
-        return any(row.result.modelled for row in self.rows)
+        return self.plan.setup.device == "emulated" or any(row.result.modelled for row in self.rows)
 
     @property
     def only_run(self) -> Path | None:

@@ -82,14 +82,17 @@ class Reasons:
         return [listed, f"{step.technique} was {how}."]
 
     def _expected(self, step: Step) -> str:
-        before = self._before.get((step.state, step.technique))
         told = f"Expected: {step.predicted:.2f}x"
-        if before is None:
+        key = (step.state, step.technique)
+        if key not in self._before:
             return f"{told}."
-        attempts = before["attempts"]
-        if not attempts:
-            return f"{told}, a guess: nothing was known of it in this state."
-        return f"{told}, from {attempts:g} attempt{'s' if attempts != 1 else ''} in this state."
+        before = self._before[key]
+        if before is None:
+            return f"{told}, a guess from other states: it was new in this one."
+        if not before["attempts"]:
+            return f"{told}, as a new knowledge base has it: nobody had tried it in this state."
+        many = "1 attempt" if before["attempts"] == 1 else f"{before['attempts']:g} attempts"
+        return f"{told}, from {many} in this state."
 
 
 def _option(choice: dict[str, Any] | None, step: Step) -> dict[str, Any] | None:
