@@ -7,13 +7,16 @@ READY := $(VENV)/.ready
 NVCC := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 EXTRAS := $(if $(NVCC),dev,dev,nvcc)
 
-.PHONY: run test check test-gpu format clean
+.PHONY: run test quick check test-gpu format clean
 
 run: $(READY)
 	$(BIN)/kernelblaster demo --folder .runs/demo
 
 test: $(READY)
 	$(BIN)/python -m pytest -n auto -m "not gpu"
+
+quick: $(READY)
+	$(BIN)/python -m pytest -n auto -m "not gpu" --quick
 
 check: $(READY)
 	$(BIN)/ruff format --check .

@@ -6,14 +6,15 @@ python benchmarks/faults.py flips [--flips 500] [--seed 0] [--out FILE]
 Kills: an `optimize`, a `bench` of many tasks and an `ablate`, each killed (SIGKILL of its first process) and
 resumed several times before it may end; half of the resumes follow at once. This process adopts whatever is
 left of a killed tree, so that nothing is overlooked. What each comes to must be what it came to undisturbed.
-Flips: one bit at a time in a knowledge base, a run's events and a cached candidate. Each must be named, be
-mended, or have no effect.
+Flips: one bit at a time in a knowledge base, in the log that a killed process leaves beside one, in a run's
+events and in a cached candidate. Each must be named, be mended, or have no effect.
 """
 
 import argparse
 import ctypes
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -297,6 +298,37 @@ def knowledge_target(root: Path) -> Target:
     return Target("knowledge base", [path], read)
 
 
+LEAVE_A_LOG = """
+import os, sys
+from kernelblaster.knowledge import KnowledgeBase, Provenance, plant
+kb = KnowledgeBase(sys.argv[1])
+plant(kb)
+state, entries = next(iter(kb.content().entries.items()))
+for technique in entries:
+    kb.observe(state, technique, 0.1, Provenance(run="r", architecture="sm_90a"))
+os._exit(0)
+"""
+
+
+def log_target(root: Path) -> Target:
+    """A knowledge base as a killed process leaves it: what was written last is in SQLite's log alone. It is
+    read from a copy, since reading ends the log."""
+    folder = root / "left"
+    folder.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-c", LEAVE_A_LOG, str(folder / "kb.db")]
+    subprocess.run(command, check=True, env=environment, timeout=300)
+
+    def read() -> Any:
+        with tempfile.TemporaryDirectory(dir=root) as made:
+            copy = Path(shutil.copytree(folder, Path(made) / "copy"))
+            (copy / "kb.db-shm").unlink(missing_ok=True)  # as after a restart of the machine
+            with KnowledgeBase(copy / "kb.db", create=False) as kb:
+                return kb.content(), kb.log()
+
+    return Target("its log", [folder / "kb.db-wal"], read)
+
+
 def events_target(root: Path) -> Target:
     with create_run(root / "runs", task="t") as run:
         for number in range(20):
@@ -335,7 +367,7 @@ def flips(count: int, seed: int) -> list[str]:
     lines = ["| stored | flips | named | mended | without effect | silently wrong | tracebacks |"]
     lines += ["|---|---|---|---|---|---|---|"]
     with tempfile.TemporaryDirectory() as made:
-        for make in (knowledge_target, events_target, cache_target):
+        for make in (knowledge_target, log_target, events_target, cache_target):
             target = make(Path(made))
             share = count // 2 if make is knowledge_target else count // 4
             found = flipped(target, rng, share)

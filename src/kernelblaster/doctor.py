@@ -66,9 +66,11 @@ def _sandbox() -> Finding:
         return Finding("sandbox", "missing", str(error), needed=True)
     finally:
         recorder.close()
+    if gaps and settings().unsafe:
+        return Finding("sandbox", "limited", f"{gaps}.", "Candidates are run all the same, as your own code.")
     if gaps:
-        advice = "Candidates are not run without it: see docs/threat-model.md."
-        return Finding("sandbox", "missing", gaps, advice, needed=True)
+        advice = "Candidates are not run without it, unless you trust them: kernelblaster --unsafe COMMAND."
+        return Finding("sandbox", "missing", f"{gaps}.", advice, needed=True)
     return Finding("sandbox", "ok", "host code of candidates has no files, programs, threads, network or GPU")
 
 

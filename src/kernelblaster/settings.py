@@ -23,6 +23,7 @@ FOR_COMPILERS = (
     *("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"),
 )
 LONGEST = 1e6
+UNSAFE = "KERNELBLASTER_UNSAFE"
 KEEPER = "KERNELBLASTER_KEEPER"  # set for the processes of a command whose keys are kept apart
 
 
@@ -32,7 +33,8 @@ class Settings:
 
     Each can be set by an environment variable: KERNELBLASTER_CACHE (what can be made again),
     KERNELBLASTER_CACHE_GB (how much of that is kept), KERNELBLASTER_DATA (runs and the knowledge base),
-    KERNELBLASTER_NVCC, KERNELBLASTER_CALL_LIMIT, KERNELBLASTER_COMPILE_LIMIT.
+    KERNELBLASTER_NVCC, KERNELBLASTER_CALL_LIMIT, KERNELBLASTER_COMPILE_LIMIT, KERNELBLASTER_UNSAFE (run host
+    code of candidates also where it cannot be confined).
     """
 
     cache: Path
@@ -43,6 +45,7 @@ class Settings:
     sanitizer: str | None
     call_limit_s: float
     compile_limit_s: float
+    unsafe: bool
 
 
 def settings() -> Settings:
@@ -59,7 +62,13 @@ def settings() -> Settings:
         sanitizer=_tool("compute-sanitizer"),
         call_limit_s=_number("KERNELBLASTER_CALL_LIMIT", 10.0),
         compile_limit_s=_number("KERNELBLASTER_COMPILE_LIMIT", 120.0),
+        unsafe=bool(os.environ.get(UNSAFE)),
     )
+
+
+def allow_unsafe() -> None:
+    """For this process and those that it starts."""
+    os.environ[UNSAFE] = "1"
 
 
 def _number(name: str, otherwise: float) -> float:
@@ -87,6 +96,12 @@ def compiler_environment() -> dict[str, str]:
     """What a compiler of foreign sources gets of the environment: where its parts are, and nothing else. A
     source can read its compiler's environment, and show it in an error."""
     return {name: os.environ[name] for name in FOR_COMPILERS if name in os.environ}
+
+
+def building_environment(scratch: Path) -> dict[str, str]:
+    """The environment for building parts of this program, with `scratch` for the compiler's own files: the
+    system's folder for those may be full or read-only."""
+    return {**os.environ, "TMPDIR": str(scratch)}
 
 
 def keeper_address() -> str:

@@ -13,6 +13,7 @@ WORDS = {
     errno.ENOMEM: "there is not enough memory. Allow this process more (ulimit -v), or use fewer --workers.",
     errno.EAGAIN: "too many processes. Allow this user more (ulimit -u), or use fewer --workers.",
 }
+NO_SCRATCH = "no temporary folder can be written. Name one that can (TMPDIR)."
 _MEMORY = ("cannot allocate memory", "not enough memory", "failed to map segment", "bad_alloc")
 
 
@@ -20,6 +21,8 @@ def shortage(error: BaseException) -> str | None:
     """In one sentence what is short, and what to do; None where the error is about something else."""
     if isinstance(error, MemoryError):
         return WORDS[errno.ENOMEM]
+    if isinstance(error, FileNotFoundError) and "No usable temporary directory" in str(error):
+        return NO_SCRATCH
     if isinstance(error, OSError) and error.errno in WORDS:
         words = WORDS[error.errno]
         return f"{error.filename}: {words}" if error.filename else words

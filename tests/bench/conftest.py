@@ -1,4 +1,4 @@
-"""A KernelBench checkout with tasks that are good, broken, unfit and uncovered."""
+"""A KernelBench checkout with tasks that are good, broken, unfit and uncovered; a folder of a user's own."""
 
 from pathlib import Path
 
@@ -14,6 +14,33 @@ BODIES = {
     "level2/1_scaled_sum": "        return (x * 3.0).sum(dim=1)",
     "level2/2_uncovered": "        return torch.cumsum(x, dim=1)",
 }
+
+
+OWN = {
+    "scale.cu": """__global__ void scale(float* y, const float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 3.0f * x[i];
+}
+void launch(float* y, const float* x, int n) { scale<<<(n + 127) / 128, 128>>>(y, x, n); }
+""",
+    "scale.py": "import torch\nclass Scale(torch.nn.Module):\n    pass\n",
+    "program.cu": "__global__ void one(float* y) { *y = 1; }\nint main() { one<<<1, 1>>>(nullptr); }\n",
+    "blocks/net.py": "from torch import nn\nclass Net(nn.Module):\n    pass\n",
+    "notes.py": "width = 3\n",
+    "header.cuh": "__global__ void k();\n",
+    ".hidden/net.py": "class Model: pass\n",
+    "env/pyvenv.cfg": "",
+    "env/lib/net.py": "class Model: pass\n",
+}
+
+
+@pytest.fixture(scope="session")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("own") / "mine"
+    for name, text in OWN.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
 
 
 @pytest.fixture(scope="session")

@@ -19,18 +19,18 @@ from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.session.settings import Search
 
 
-def plan_of(checkout: Path, **changed: object) -> Plan:
+def plan_of(checkout: Path, own: Path, **changed: object) -> Plan:
     setup = Setup(device="emulated", gpu="h200", search=Search(evaluations=3), knowledge="")
-    entries = tuple(entries_of([f"kernelbench:{checkout}"]))
-    plan = Plan(suites=("kernelbench",), entries=entries, setup=setup)
+    entries = entries_of([f"kernelbench:{checkout}", str(own / "program.cu")])
+    plan = Plan(suites=("kernelbench", "own"), entries=tuple(entries), setup=setup)
     return plan.model_copy(update=changed)
 
 
 @pytest.fixture(scope="module")
-def folder(compiler: str, checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(compiler: str, checkout: Path, own: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bench that was stopped before it began, and then gone on with."""
     where = tmp_path_factory.mktemp("bench") / "bench"
-    with Bench.open(where, plan_of(checkout)) as bench:
+    with Bench.open(where, plan_of(checkout, own)) as bench:
         bench.run(workers=1, seconds=0)
         assert {row.result.status for row in bench.rows()} == {"unfinished"}
         assert summaries(bench.plan, bench.rows())[-1].summary.valid_rate == 0.0
@@ -41,7 +41,8 @@ def folder(compiler: str, checkout: Path, tmp_path_factory: pytest.TempPathFacto
 
 def test_every_file_is_accounted_for(folder: Path) -> None:
     with Bench(folder, writing=False) as bench:
-        rows = {row.result.task.removeprefix("kernelbench:"): row.result for row in bench.rows()}
+        rows = {"/".join(Path(row.result.task).parts[-2:]): row.result for row in bench.rows()}
+    rows = {task.removeprefix("kernelbench:"): result for task, result in rows.items()}
     assert {task: result.status for task, result in rows.items()} == {
         "level1/1_relu": "valid",
         "level1/2_broken": "broken",
@@ -50,7 +51,9 @@ def test_every_file_is_accounted_for(folder: Path) -> None:
         "level2/1_scaled_sum": "valid",
         "level2/2_uncovered": "uncovered",
         "level2/3_not_a_task": "broken",
+        "mine/program.cu": "broken",
     }
+    assert "has a main(); keep the kernels" in rows["mine/program.cu"].reason
     assert "constant" in rows["level1/3_constant"].reason and "random" in rows["level1/4_random"].reason
     assert "cumsum" in rows["level2/2_uncovered"].reason and rows["level1/2_broken"].reason
 
@@ -60,7 +63,7 @@ def test_nothing_is_dropped_from_the_denominators(folder: Path) -> None:
         rows = bench.rows()
         found = {(s.group, s.baseline): s.summary for s in summaries(bench.plan, rows)}
     everything = found["all", "eager"]
-    assert (everything.tasks, everything.valid) == (7, 2)
+    assert (everything.tasks, everything.valid) == (8, 2)
     assert found["level1", "eager"].valid_rate == 1 / 4
     initial = found["all", "initial"]
     assert initial.minimum is not None and initial.minimum >= 1.0
@@ -102,9 +105,9 @@ def test_without_a_memory_nothing_is_learned(compiler: str, checkout: Path, tmp_
         assert any(one.description for one in entries) == knows  # the seed's, and none
 
 
-def test_another_plan_is_refused(folder: Path, checkout: Path) -> None:
+def test_another_plan_is_refused(folder: Path, checkout: Path, own: Path) -> None:
     with pytest.raises(KernelBlasterError, match="another seeds"):
-        Bench.open(folder, plan_of(checkout, seeds=(0, 1)))
+        Bench.open(folder, plan_of(checkout, own, seeds=(0, 1)))
     with pytest.raises(KernelBlasterError, match="no bench to go on with"):
         Bench.open(folder.parent / "nowhere")
 
@@ -113,15 +116,15 @@ def test_the_command_says_how_it_went_and_reports(folder: Path, tmp_path: Path) 
     told = CliRunner().invoke(app, ["bench", "--folder", str(folder), "--json"])
     assert told.exit_code == 0, told.output
     data = json.loads(told.stdout)
-    assert len(data["tasks"]) == 7 and data["device"] == "PTX machine (NVIDIA H200)"
+    assert len(data["tasks"]) == 8 and data["device"] == "PTX machine (NVIDIA H200)"
     page = tmp_path / "page.html"
     words = ["report", str(folder), "--out", str(page), "--also", "markdown,csv,svg"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     with (tmp_path / "page.csv").open() as file:
-        assert len(list(csv.DictReader(file))) == 7
+        assert len(list(csv.DictReader(file))) == 8
     text = (tmp_path / "page.md").read_text()
-    assert "2 of 7" in text and "level2/2_uncovered" in text
+    assert "2 of 8" in text and "level2/2_uncovered" in text
     assert "roofline.svg" in text and (tmp_path / "page-figures" / "roofline.svg").is_file()
 
 

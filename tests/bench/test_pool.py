@@ -39,7 +39,7 @@ def test_one_process_owns_the_device_and_others_search(compiler: str, tmp_path: 
     pool = Pool(tmp_path / "bench", workers=1)
     with open_searching("emulated", "h200") as judge:
         server = JudgeServer(judge)
-        side_by_side(jobs, pool, {}, heard.append, server.serve, server.connect)
+        side_by_side(jobs, 1, pool, heard.append, server.serve, server.connect)
     results = {news.job: news.result for news in heard if news.result}
     assert {job.key for job in jobs} == set(results)
     assert [result.status for result in results.values()] == ["valid", "valid"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelblaster.bench.suite import entries_of, ranges
+from kernelblaster.bench.suite import entries_of, load_entry, ranges
 from kernelblaster.errors import BadTask
 
 
@@ -38,6 +38,16 @@ def test_a_subset_is_drawn_from_each_level_and_stays_the_same(checkout: Path) ->
 def test_files_of_a_folder_are_named_by_their_way_from_it(checkout: Path) -> None:
     found = entries_of([str(checkout / "KernelBench" / "level1")])
     assert found[0].name == "level1/1_task" and Path(found[0].path).is_file()
+
+
+def test_a_folder_of_own_files_needs_no_marks(own: Path) -> None:
+    """Also those that will be refused: the bench says why. A kernel and a module may be named alike."""
+    found = {entry.name: entry for entry in entries_of([str(own)])}
+    assert list(found) == ["mine/program", "mine/scale.cu", "mine/scale.py", "mine/blocks/net"]
+    task = load_entry(found["mine/scale.cu"], None)
+    assert task.kind == "cuda" and "launch_gpu_implementation" in task.source
+    with pytest.raises(BadTask, match="keep the kernels and the function that launches them alone"):
+        load_entry(found["mine/program"], None)
 
 
 def test_core_has_its_levels() -> None:

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from kernelblaster.cli import start
 from kernelblaster.shortage import shortage
 
 
@@ -29,6 +30,14 @@ def test_a_limit_that_is_too_low_is_one_sentence(limits: str, message: str) -> N
     assert "Traceback" not in done.stderr and done.stderr.count("\n") == 1
 
 
+def test_a_machine_on_which_nothing_can_be_written_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(start.tempfile, "gettempdir", nowhere)
+    start.prepare()
+
+
 def test_the_command_starts_without_torch() -> None:
     words = "import sys, kernelblaster.cli.main; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", words], check=False).returncode == 0
@@ -39,5 +48,7 @@ def test_what_is_short_is_named() -> None:
     assert "ulimit -n" in str(shortage(OSError(errno.EMFILE, "Too many open files")))
     assert "ulimit -v" in str(shortage(MemoryError()))
     assert "ulimit -v" in str(shortage(RuntimeError("unable to mmap 5 bytes: Cannot allocate memory (12)")))
+    nowhere = FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+    assert "TMPDIR" in str(shortage(nowhere))
     assert shortage(RuntimeError("anything else")) is None
     assert shortage(OSError(errno.ENOENT, "No such file")) is None

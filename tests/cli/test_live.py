@@ -99,3 +99,28 @@ def test_what_is_modelled_is_marked(terminal: bool, monkeypatch: pytest.MonkeyPa
     with watching("run r", quiet=False) as view:
         view(progress(modelled=True))
     assert "1.49x modelled" in written.getvalue() and "best 200.0 us modelled" in written.getvalue()
+
+
+def test_on_80_columns_techniques_are_whole_and_no_line_wraps() -> None:
+    state = "instruction-issue/integer-pipe+intermediate-traffic"
+    view = Redrawn("run r: a task")
+    for technique in ("vectorized_memory_access", "kernel_fusion + rows_in_registers + shared_memory_tiling"):
+        view(progress(technique=technique, modelled=True, state=state))
+    console = Console(file=io.StringIO(), width=80)
+    console.print(view)
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert len(lines) == 9 and all(line.startswith("  ") for line in lines[1:])
+    rows = [line for line in lines if "1.49x modelled" in line]
+    assert "vectorized_memory_access " in rows[0] and "kernel_fusion + rows" in rows[1]
+
+
+def test_a_stage_that_takes_long_says_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [10.0]
+    monkeypatch.setattr("kernelblaster.cli.live.time.monotonic", lambda: now[0])
+    view = Redrawn("run")
+    console = Console(file=io.StringIO(), width=80)
+    console.print(view)
+    now[0] += 7
+    console.print(view)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert text.splitlines()[1].strip() == "starting" and "starting, 7 s" in text

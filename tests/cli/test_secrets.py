@@ -81,7 +81,9 @@ def test_only_the_owner_looks_into_a_run_and_exports_are_for_others(tmp_path: Pa
     assert (tmp_path / "kernel.cu").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
-def test_a_compiler_is_told_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_is_told_no_secrets(
+    compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
     monkeypatch.setenv("SOMETHING_ELSE", "private")
     given: list[dict[str, str]] = []

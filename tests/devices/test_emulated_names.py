@@ -30,7 +30,7 @@ extern "C" void launch_gpu_implementation(float* out, const float* x, int64_t n,
 """
 
 
-def test_a_kernel_in_an_anonymous_namespace_is_found(tmp_path: Path) -> None:
+def test_a_kernel_in_an_anonymous_namespace_is_found(compiler: str, tmp_path: Path) -> None:
     (tmp_path / "task.py").write_text(TASK)
     with open_judge("emulated") as judge:
         evaluation = judge.evaluate(load_task(str(tmp_path / "task.py")), Candidate(source=SOURCE))

@@ -1,6 +1,7 @@
 """Whatever becomes of a knowledge base's file is named, or has no effect; what can be made again is."""
 
 import random
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -8,10 +9,11 @@ import pytest
 from sqlalchemy.exc import OperationalError
 from typer.testing import CliRunner
 
+from kernelblaster.bench.starting import start_knowledge
 from kernelblaster.cli.main import app
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge import Content, Event, KnowledgeBase, Provenance, plant
-from kernelblaster.knowledge.check import problems
+from kernelblaster.knowledge.check import problems, repair
 from kernelblaster.knowledge.drivers import sentence
 
 Known = tuple[Content, list[Event]]
@@ -123,3 +125,45 @@ def test_what_a_database_says_is_understood(words: str, code: str, message: str)
     cause = sqlite3.OperationalError(words)
     cause.sqlite_errorname = code
     assert message in sentence(OperationalError("select", {}, cause), "read")
+
+
+@pytest.fixture
+def left(path: Path, tmp_path: Path) -> Path:
+    """As a process that was killed leaves it: what was written last is in SQLite's log alone."""
+    with KnowledgeBase(path) as kb:
+        for number in range(3):
+            kb.note(next(iter(kb.content().states)), f"note {number}")
+        (tmp_path / "left").mkdir()
+        for kind in ("", "-wal", "-head"):
+            shutil.copy(f"{path}{kind}", tmp_path / "left" / f"kb.db{kind}")
+    return tmp_path / "left" / "kb.db"
+
+
+def test_what_sqlite_drops_of_a_damaged_log_is_missed(left: Path, tmp_path: Path) -> None:
+    log = Path(f"{left}-wal")
+    good, rng = log.read_bytes(), random.Random(7)
+    for number in range(15):
+        data = bytearray(good)
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        log.write_bytes(data)
+        copy = Path(shutil.copytree(left.parent, tmp_path / str(number))) / "kb.db"
+        with pytest.raises(KnowledgeError, match=r"had come to version \d+, and ends with \d+: its log"):
+            known(copy)
+        with pytest.raises(KnowledgeError, match="had come to version"):
+            start_knowledge(str(copy), tmp_path / f"{number}.db")
+    assert problems(copy) and repair(copy) is not None
+    assert problems(copy) == [] and len(known(copy)[1]) > 0
+
+
+def test_a_log_that_is_whole_is_read_and_nothing_stays_beside(left: Path) -> None:
+    head = Path(f"{left}-head")
+    head.write_bytes(head.read_bytes().replace(b"0", b"1", 1))  # not what was written: it says nothing
+    assert known(left)[0].states and not head.exists() and not Path(f"{left}-wal").exists()
+
+
+def test_a_new_one_in_the_place_of_another_is_not_blamed(left: Path) -> None:
+    left.unlink()
+    Path(f"{left}-wal").unlink()
+    with KnowledgeBase(left) as kb:
+        plant(kb)
+    assert problems(left) == []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelblaster.processes.crew import Crew, Line, work_off
+from kernelblaster.processes.crew import Crew, Fallen, Line, tried_twice, work_off
 from kernelblaster.processes.leashed import run_leashed
 
 ROOT = """
@@ -40,7 +40,7 @@ if os.environ.setdefault("FIRST", str(os.getpid())) != str(os.getpid()):
 LEASHED = """
 import sys
 from kernelblaster.processes.leashed import run_leashed
-run_leashed(["sh", "-c", "sleep 600 & echo $! >$0; mv $0 $0.pid; wait", sys.argv[1] + "/sleep"])
+run_leashed(["sh", "-c", "sleep 600 & echo $! >$0; mv $0 $0.pid; wait", sys.argv[1] + "/sleep"], limit_s=600)
 """
 
 
@@ -56,7 +56,24 @@ def double(line: Line) -> None:
     for job in line.jobs():
         if job == "die":
             os.kill(os.getpid(), signal.SIGKILL)
+        if job == "exit":
+            os._exit(0)
         line.tell(2 * job)
+
+
+def die_once(line: Line, mark: Path) -> None:
+    for job in line.jobs():
+        if not mark.exists():
+            mark.touch()
+            os._exit(0)
+        line.tell(job)
+
+
+def let_go(line: Line) -> None:
+    for _ in line.jobs():
+        line.let_go()
+        line.tell("the disk is full")
+        return
 
 
 def pids(folder: Path, count: int) -> list[int]:
@@ -126,9 +143,9 @@ def test_what_a_compiler_started_ends_at_its_time_limit(tmp_path: Path, gone: li
 
 
 def test_the_code_and_the_output_of_a_command() -> None:
-    assert run_leashed(["sh", "-c", "echo out; echo err >&2; exit 3"]) == (3, "out\nerr\n")
-    assert run_leashed(["sh", "-c", "kill -9 $$"])[0] == 128 + 9
-    code, _ = run_leashed([sys.executable, "-c", "bytearray(1 << 30)"], memory_bytes=1 << 29)
+    assert run_leashed(["sh", "-c", "echo out; echo err >&2; exit 3"], limit_s=60) == (3, "out\nerr\n")
+    assert run_leashed(["sh", "-c", "kill -9 $$"], limit_s=60)[0] == 128 + 9
+    code, _ = run_leashed([sys.executable, "-c", "bytearray(1 << 30)"], limit_s=60, memory_bytes=1 << 29)
     assert code == 1
 
 
@@ -140,5 +157,19 @@ def test_a_process_that_is_killed_takes_no_other_with_it() -> None:
     crew = Crew(double, [()] * 2)
     assert sorted(crew.heard(["die", *range(500)])) == [2 * n for n in range(500)]
     assert crew.failures == [-signal.SIGKILL]
-    with pytest.raises(ChildProcessError, match="-9"):
-        list(work_off(double, (), ["die"], workers=1))
+    assert crew.fallen == [Fallen("die", -signal.SIGKILL)]
+    for end, code in (("die", "-9"), ("exit", "0")):
+        with pytest.raises(ChildProcessError, match=f"code {code}"):
+            list(work_off(double, (), [end], workers=1))
+
+
+def test_a_job_that_ends_its_process_is_told_and_the_others_go_on() -> None:
+    """However it does: the first one leaves with 0, as if all were well."""
+    found = list(tried_twice(double, (), iter(["exit", *range(5), "die", 5]), workers=1))
+    assert sorted(one for one in found if isinstance(one, int)) == [0, 2, 4, 6, 8, 10]
+    assert found[-2:] == [Fallen("exit", 0), Fallen("die", -signal.SIGKILL)]
+
+
+def test_a_job_is_blamed_only_if_it_ends_another_process_by_itself(tmp_path: Path) -> None:
+    assert list(tried_twice(die_once, (tmp_path / "mark",), ["job"], workers=1)) == ["job"]
+    assert list(tried_twice(let_go, (), ["job"], workers=1)) == ["the disk is full"]

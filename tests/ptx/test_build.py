@@ -26,7 +26,7 @@ def test_an_interrupted_build_goes_on_where_it_was(
     compiled: list[str] = []
     broken = {"b"}
 
-    def run_leashed(command: list[str]) -> tuple[int, str]:
+    def run_leashed(command: list[str], **limits: object) -> tuple[int, str]:
         name = Path(command[-3]).stem
         compiled.append(name)
         if name in broken:
@@ -49,7 +49,7 @@ def test_an_interrupted_build_goes_on_where_it_was(
 
 
 def test_a_file_that_does_not_compile_is_said(sources: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "run_leashed", lambda command: (1, "no such thing"))
+    monkeypatch.setattr(build, "run_leashed", lambda command, **limits: (1, "no such thing"))
     with pytest.raises(KernelBlasterError, match="could not be built: no such thing"):
         build.compiled("g++", sources, "about", lambda text: None)
 

@@ -9,9 +9,11 @@ import pytest
 
 from kernelblaster.knowledge import KnowledgeBase, plant
 from kernelblaster.report.knowledge_page import knowledge_page
+from kernelblaster.report.run.page import run_page
 from kernelblaster.report.writing import read, write
 from kernelblaster.testing.made_bench import made_bench
 from tests.report.browser import LAPTOP, PHONE, Browser, installed
+from tests.report.made_run import made_run
 
 program = installed()
 pytestmark = pytest.mark.skipif(program is None, reason="no Chromium is installed")
@@ -151,3 +153,28 @@ def test_a_knowledge_base_opens_too(browser: Browser, tmp_path: Path) -> None:
     assert browser.run("document.querySelectorAll('.spark').length") > 10
     assert browser.run("document.documentElement.scrollWidth") <= PHONE[0]
     assert browser.errors == []
+
+
+def test_a_run_opens_copies_and_fits_a_phone(browser: Browser, tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "r", [("Slower", 125.0), ("Inconclusive", 90.0), ("Accepted", 25.0)])
+    (tmp_path / "run.html").write_text(run_page(folder, tmp_path))
+    browser.look(PHONE)
+    browser.errors.clear()
+    browser.open(tmp_path / "run.html")
+    opened = "document.querySelectorAll('details.candidate[open]').length"
+    assert browser.run(opened) == 1, "the best"
+    browser.click("[data-unfold]")
+    assert browser.run(opened) == 3
+    assert browser.run("document.querySelectorAll('.difference .added').length") == 4
+    assert browser.run("document.documentElement.scrollWidth") <= PHONE[0]
+    browser.click("[data-copy=best]")
+    browser.wait("document.querySelector('[data-copy=best]').textContent === 'copied'")
+    assert browser.errors == []
+
+
+def test_a_table_that_is_cut_says_so_until_its_end_is_seen(opened: Browser) -> None:
+    hints = "[...document.querySelectorAll('#s0 .beyond')].filter(hint => !hint.hidden).length"
+    opened.look(PHONE)
+    opened.wait(f"{hints} > 0")
+    opened.run("document.querySelectorAll('#s0 .scroll').forEach(box => { box.scrollLeft = 9999; })")
+    opened.wait(f"{hints} === 0")

@@ -11,10 +11,10 @@ import pytest
 
 from kernelblaster.bench.tables import times
 from kernelblaster.knowledge import KnowledgeBase, Provenance, plant
+from kernelblaster.report.bench_page import bench_page
 from kernelblaster.report.chart import Axis, Bar, Bars, Line, Lines, shown
 from kernelblaster.report.contents import Contents, told
 from kernelblaster.report.knowledge_page import knowledge_page
-from kernelblaster.report.page import page_of
 from kernelblaster.report.svg import drawn
 from kernelblaster.report.tables import csv_of, markdown_of
 from kernelblaster.report.writing import read, write
@@ -43,7 +43,7 @@ def test_the_numbers_are_those_of_the_rows(contents: Contents) -> None:
 
 
 def test_the_page_needs_nothing_from_elsewhere(contents: Contents) -> None:
-    page = page_of([contents])
+    page = bench_page([contents])
     outside = re.findall(r"(?:src|href)\s*=\s*[\"']?(?!#|data:)[^\"'\s>]+", page)
     assert outside == []
     assert set(re.findall(r"https?://[\w./]+", page)) <= {"http://www.w3.org/2000/svg"}
@@ -55,7 +55,7 @@ def test_names_from_outside_cannot_break_the_page(contents: Contents) -> None:
     result = rows[0].result.model_copy(update={"task": "</script><script>alert(1)</script>"})
     rows.append(type(rows[0])(result, rows[0].measured))
     try:
-        page = page_of([contents])
+        page = bench_page([contents])
     finally:
         rows.pop()
     assert "<script>alert" not in page
@@ -158,4 +158,23 @@ def test_a_run_whose_first_candidate_failed_begins_with_the_first_correct_one(tm
     contents = read([str(run)], tmp_path, tmp_path)[0]
     row = told(contents)["rows"][0]
     assert row["against"] == {"eager": 2.5, "initial": 1.25}
-    assert page_of([contents])
+    assert bench_page([contents])
+
+
+def test_a_bench_that_has_not_ended_does_not_count_what_is_missing(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        made_bench(tmp_path / "b", tasks=6, steps=2).close()
+    log = tmp_path / "b" / LOG
+    lines = log.read_text().splitlines(keepends=True)
+    for kept, expected in (
+        (1, "0 of 6 searches have ended."),
+        (8, "1 of 6 searches have ended; all figures"),
+    ):
+        log.write_text("".join(lines[:kept]))
+        contents = read([str(tmp_path / "b")], tmp_path, tmp_path)[0]
+        page = bench_page([contents])
+        assert "Unfinished." in page and expected in page
+        assert "valid: 0 of" not in page and "<b>0%</b><span>valid" not in page
+        assert markdown_of(contents).splitlines()[2].startswith("Unfinished: ")
+    assert "<b>100%</b><span>valid: 1 of 1 tasks</span>" in page

@@ -13,6 +13,7 @@ from kernelblaster.tasks.size_draws import (
     SizeDraws,
 )
 
+UNHURRIED_S = 600.0  # a busy machine draws the same
 FILE = """
 import torch, torch.nn as nn
 rows = 4096
@@ -42,8 +43,19 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     return load_task(str(path))
 
 
-def test_draws_lie_below_beside_and_above(task: Task) -> None:
-    draws = SizeDraws(task, rng=Random(3))
+@pytest.fixture(scope="module")
+def copying(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    path: Path = tmp_path_factory.mktemp("task") / "copy.cu"
+    path.write_text(CUDA)
+    return load_task(str(path))
+
+
+@pytest.fixture(scope="module")
+def draws(task: Task) -> SizeDraws:
+    return SizeDraws(task, limit_s=UNHURRIED_S, rng=Random(3))
+
+
+def test_draws_lie_below_beside_and_above(task: Task, draws: SizeDraws) -> None:
     assert POOL // 2 <= len(draws.draws) <= POOL + MOST_OCTAVES
     base = task.primary.sizes
     names = {draw.workload.name for draw in draws.draws}
@@ -58,15 +70,14 @@ def test_draws_lie_below_beside_and_above(task: Task) -> None:
     assert any(min(w.sizes["x_0"], w.sizes["x_1"]) <= 3 for w in draws.of("edge"))
 
 
-def test_draws_are_what_the_module_takes(task: Task) -> None:
+def test_draws_are_what_the_module_takes(draws: SizeDraws) -> None:
     """Columns come in pairs, and the derived size follows."""
-    for draw in SizeDraws(task, rng=Random(4)).draws:
+    for draw in draws.draws:
         sizes = draw.workload.sizes
         assert sizes["x_1"] % 2 == 0 and sizes["out_1"] == sizes["x_1"] // 2
 
 
-def test_draws_fit_into_memory(task: Task) -> None:
-    draws = SizeDraws(task, rng=Random(5))
+def test_draws_fit_into_memory(task: Task, draws: SizeDraws) -> None:
     most = task.primary.total_bytes(task.signature) * LARGEST_SHARE + LARGEST_EXTRA_BYTES
     assert all(draw.workload.total_bytes(task.signature) <= most for draw in draws.draws)
     for tensor in task.signature.tensors:
@@ -74,20 +85,18 @@ def test_draws_fit_into_memory(task: Task) -> None:
         assert draws.largest_bytes(tensor) >= task.primary.bytes(tensor)
 
 
-def test_nobody_can_foretell_them(task: Task) -> None:
-    one, other = SizeDraws(task), SizeDraws(task)
+def test_nobody_can_foretell_them(copying: Task) -> None:
+    one, other = SizeDraws(copying), SizeDraws(copying)
     assert [d.workload.sizes for d in one.draws] != [d.workload.sizes for d in other.draws]
 
 
 def test_small_draws_belong_to_the_small_construction(task: Task) -> None:
-    draws = SizeDraws(task, small=True, most_bytes=1 << 20, rng=Random(6)).draws
+    draws = SizeDraws(task, small=True, most_bytes=1 << 20, limit_s=UNHURRIED_S, rng=Random(6)).draws
     assert draws and all(draw.workload.module == "small" for draw in draws)
     assert max(draw.workload.sizes["x_1"] for draw in draws) > 70
 
 
-def test_cuda_tasks_draw_their_free_sizes(tmp_path: Path) -> None:
-    path = tmp_path / "copy.cu"
-    path.write_text(CUDA)
-    draws = SizeDraws(load_task(str(path)), rng=Random(7)).draws
+def test_cuda_tasks_draw_their_free_sizes(copying: Task) -> None:
+    draws = SizeDraws(copying, rng=Random(7)).draws
     assert {draw.workload.sizes["cols"] for draw in draws} == {4096}
     assert any(draw.workload.sizes["rows"] > 8192 for draw in draws)

@@ -27,7 +27,7 @@ def task() -> Task:
 
 
 @pytest.fixture(scope="module")
-def device() -> Iterator[EmulatedDevice]:
+def device(compiler: str) -> Iterator[EmulatedDevice]:
     opened = EmulatedDevice()
     yield opened
     opened.close()

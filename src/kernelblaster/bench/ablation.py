@@ -85,10 +85,18 @@ class Ablation(Kept):
         """Everything that is to be searched; training first."""
         return [*self._training(), *(job for study in self.studies for job in self._of(study))]
 
-    def run(self, workers: int, seconds: float | None = None, tell: Tell = lambda news: None) -> None:
-        """Train, then search what was not searched yet; nothing new is begun after so many seconds."""
+    def run(
+        self,
+        workers: int,
+        seconds: float | None = None,
+        tell: Tell = lambda news: None,
+        *,
+        apart: bool = False,
+    ) -> None:
+        """Train, then search what was not searched yet; nothing new is begun after so many seconds. `apart`
+        as of a bench."""
         until = None if seconds is None else time.monotonic() + seconds
-        pool = Pool(self.folder, workers, until, self.folder / "verdicts")
+        pool = Pool(self.folder, workers, until, self.folder / "verdicts", apart)
         start_knowledge(EMPTY, self._known("empty"))
         start_knowledge(SEED, self._known("seed"))
         for jobs in (self._training(), [job for study in self.studies for job in self._of(study)]):

@@ -10,14 +10,14 @@ the knowledge base that they share.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelblaster.bench.jobs import INITIAL, Job, Measured, Result, Setup, result_of
+from kernelblaster.bench.jobs import DIED, INITIAL, Job, Measured, Result, Setup, result_of
 from kernelblaster.bench.kept import Kept, begin, holds
-from kernelblaster.bench.measuring import Measuring, warm
+from kernelblaster.bench.measuring import measured, warm
 from kernelblaster.bench.metrics import against_best
 from kernelblaster.bench.pool import Pool, search_all
 from kernelblaster.bench.searching import News, Tell
@@ -84,6 +84,11 @@ class Row:
         return self.result.status == "valid" and one is not None and one.outcome == "Accepted"
 
     @property
+    def died(self) -> bool:
+        """Whether its code ended the process in which it ran."""
+        return self.result.status == "died" or any(one.outcome == DIED for one in self.measured.values())
+
+    @property
     def beside_best(self) -> Measured | None:
         """The measurement beside the fastest baseline."""
         known = [one for name, one in self.measured.items() if name != INITIAL and one.speedup]
@@ -146,10 +151,13 @@ class Bench(Kept):
         workers: int,
         seconds: float | None = None,
         tell: Tell = lambda news: None,
-        measured: Callable[[Measured], None] = lambda one: None,
+        tell_measured: Callable[[Measured], None] = lambda one: None,
+        *,
+        apart: bool = False,
     ) -> None:
         """Search what was not searched yet, then measure what was not measured yet. Nothing new is begun
-        after so many seconds."""
+        after so many seconds. `apart`: code of tasks, which can end the process it runs in, is not run in
+        this one, even with a single worker."""
         until = None if seconds is None else time.monotonic() + seconds
         start_knowledge(self.plan.start, self.folder / KNOWLEDGE)
         done = self._results()
@@ -159,35 +167,44 @@ class Bench(Kept):
             start = time.monotonic()
             busy: Counter[str] = Counter()
             try:
-                search_all(jobs, Pool(self.folder, workers, until), self._recording(_adding(busy, tell)))
+                pool = Pool(self.folder, workers, until, apart=apart)
+                search_all(jobs, pool, self._recording(_adding(busy, tell)))
             finally:
                 self._run.append("pace", seconds=time.monotonic() - start, busy=dict(busy))
-        self._measure(workers, until, measured)
+        self._measure(workers, until, tell_measured, apart)
 
     def _placed(self, job: Job) -> Job:
         """With this bench's own knowledge base, wherever its folder is now."""
         setup = job.setup.model_copy(update={"knowledge": str(self.folder / KNOWLEDGE)})
         return job.model_copy(update={"setup": setup})
 
-    def _measure(self, workers: int, until: float | None, tell: Callable[[Measured], None]) -> None:
+    def _measure(
+        self, workers: int, until: float | None, tell: Callable[[Measured], None], apart: bool
+    ) -> None:
         known = self._measurements()
         waiting = [r for r in self._results().values() if r.status == "valid" and r.job not in known]
         if not waiting or (until is not None and time.monotonic() > until):
             return
         warm([(self.folder / "runs", r.run) for r in waiting if r.run], self.plan.baselines, workers)
-        lost = 0
-        while waiting:
+        left = {result.job: result for result in waiting}
+
+        def in_time() -> Iterator[Result]:
+            for result in list(left.values()):
+                if until is not None and time.monotonic() > until:
+                    return
+                yield result
+
+        for last in (False, True):
             try:
-                with Measuring(self.plan.jobs[0], self.plan.baselines) as measuring:
-                    while waiting and (until is None or time.monotonic() < until):
-                        for one in measuring.measure(self.folder, waiting[0]):
-                            self._run.once("measured", f"{one.job} {one.baseline}", _dumped(one))
-                            tell(one)
-                        waiting.pop(0)
+                about = (self.plan.jobs[0], self.plan.baselines, self.folder)
+                for found in measured(*about, in_time(), apart=apart):
+                    for one in found:
+                        self._run.once("measured", f"{one.job} {one.baseline}", _dumped(one))
+                        tell(one)
+                    left.pop(found[0].job)
                 return
             except DeviceLost:
-                lost += 1
-                if lost > 1:
+                if last:
                     raise
 
     # Reading

@@ -2,20 +2,21 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from kernelblaster.bench.deaths import death
 from kernelblaster.bench.jobs import Setup, Status
 from kernelblaster.bench.suite import Entry, load_entry
 from kernelblaster.errors import BadTask, KernelBlasterError
 from kernelblaster.policies.expert.graph import UncoveredOperators
 from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.expert.unify import NotUniform
-from kernelblaster.processes.crew import Line, work_off
+from kernelblaster.processes.crew import Fallen, Line, tried_twice
 from kernelblaster.records.record import Record
 from kernelblaster.tasks.fitness import fitness_of
 
 
 class LeftOut(Record):
-    """A task that is not searched. `status` is what a bench would say of it: broken, unfit, uncovered, or
-    failed where this program fails at it."""
+    """A task that is not searched. `status` is what a bench would say of it: broken, unfit, uncovered, died,
+    or failed where this program fails at it."""
 
     name: str
     status: Status
@@ -23,11 +24,17 @@ class LeftOut(Record):
 
 
 def covered(
-    entries: Sequence[Entry], setup: Setup, workers: int, tell: Callable[[int], None] = lambda done: None
+    entries: Sequence[Entry],
+    setup: Setup,
+    workers: int,
+    tell: Callable[[int], None] = lambda done: None,
+    *,
+    apart: bool = False,
 ) -> tuple[list[Entry], list[LeftOut]]:
-    """The tasks that can be searched so, and the others. `tell` hears how many were looked at."""
+    """The tasks that can be searched so, and the others. `tell` hears how many were looked at; `apart`: not
+    in this process, which a task could end."""
     refused: dict[int, LeftOut | None] = {}
-    for number, found in _refusals(entries, setup, workers):
+    for number, found in _refusals(entries, setup, workers, apart):
         refused[number] = found
         tell(len(refused))
     kept = [entry for number, entry in enumerate(entries) if refused[number] is None]
@@ -62,17 +69,19 @@ def status_of(error: KernelBlasterError) -> Status:
     return "unfit" if isinstance(error, BadTask) else "failed"
 
 
-def _refusals(entries: Sequence[Entry], setup: Setup, workers: int) -> Iterator[tuple[int, LeftOut | None]]:
+def _refusals(
+    entries: Sequence[Entry], setup: Setup, workers: int, apart: bool
+) -> Iterator[tuple[int, LeftOut | None]]:
     """By the number of the entry, in any order."""
-    if workers == 1:
+    if workers == 1 and not apart:
         yield from ((number, refusal(entry, setup)) for number, entry in enumerate(entries))
         return
-    try:
-        yield from work_off(_look, (setup,), list(enumerate(entries)), workers)
-    except ChildProcessError as error:
-        raise KernelBlasterError(
-            "a process that looked at the tasks was killed; where memory is short, use fewer --workers."
-        ) from error
+    for news in tried_twice(_look, (setup,), enumerate(entries), min(workers, len(entries))):
+        if isinstance(news, Fallen):
+            number, entry = news.job
+            yield number, LeftOut(name=entry.name, status="died", reason=death(news.code))
+        else:
+            yield news
 
 
 def _look(line: Line, setup: Setup) -> None:

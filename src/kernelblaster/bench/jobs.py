@@ -14,12 +14,14 @@ from kernelblaster.search.names import REMEMBERS, StrategyName
 from kernelblaster.session.settings import Search
 
 PolicyName = Literal["expert", "llm"]
+DIED = "Died"  # of a measurement whose process ended
 INITIAL = "initial"  # the baseline that is the policy's first, naive candidate
 
-Status = Literal["valid", "invalid", "failed", "uncovered", "unfit", "broken", "unfinished"]
+Status = Literal["valid", "invalid", "failed", "uncovered", "unfit", "broken", "died", "unfinished"]
 """`valid`: correct, when judged afresh too. `invalid`: found by the search, but not correct afresh.
 `failed`: the search ended without a candidate. `uncovered`: the policy has no kernels for its operators.
-`unfit`: the reference cannot be scored. `broken`: the file is no task. `unfinished`: not searched yet."""
+`unfit`: the reference cannot be scored. `broken`: the file is no task. `died`: its code ended the process in
+which it ran, twice. `unfinished`: not searched yet."""
 
 
 class Setup(Record):

@@ -5,17 +5,18 @@ follow each other. The first, naive candidate is no module that the judge could 
 judged beside eager PyTorch too, and the quotient of the two speedups is what was gained over it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
-from kernelblaster.bench.jobs import INITIAL, Job, Measured, Result
+from kernelblaster.bench.deaths import death
+from kernelblaster.bench.jobs import DIED, INITIAL, Job, Measured, Result
 from kernelblaster.devices.device import Device
-from kernelblaster.errors import DeviceLost
+from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.baseline import BaselineName
 from kernelblaster.judge.judge import DeviceJudge, Options
 from kernelblaster.opening import open_device
-from kernelblaster.processes.crew import Line, work_off
+from kernelblaster.processes.crew import Fallen, Line, tried_twice, work_off
 from kernelblaster.records import Candidate, Evaluation, Task
 from kernelblaster.records.outcome import CORRECT, Speedup
 from kernelblaster.store.history import History
@@ -106,6 +107,36 @@ class Measuring:
                 "outcome": beside.outcome,
             }
         )
+
+
+def measured(
+    job: Job, baselines: tuple[BaselineName, ...], folder: Path, results: Iterable[Result], *, apart: bool
+) -> Iterator[list[Measured]]:
+    """What `Measuring` finds of each result, on the device of `job`. `apart`: in a process of its own, which
+    the code of a task may end; what it ended twice was found too."""
+    if not apart:
+        with Measuring(job, baselines) as measuring:
+            for result in results:
+                yield measuring.measure(folder, result)
+        return
+    for news in tried_twice(_measure, (job, baselines, folder), results, workers=1):
+        if isinstance(news, KernelBlasterError):
+            raise news
+        if isinstance(news, Fallen):
+            died = Measured(job=news.job.job, baseline=INITIAL, outcome=DIED, reason=death(news.code))
+            yield [died.model_copy(update={"baseline": name}) for name in (*baselines, INITIAL)]
+        else:
+            yield news
+
+
+def _measure(line: Line, job: Job, baselines: tuple[BaselineName, ...], folder: Path) -> None:
+    try:
+        with Measuring(job, baselines) as measuring:
+            for result in line.jobs():
+                line.tell(measuring.measure(folder, result))
+    except KernelBlasterError as error:
+        line.let_go()
+        line.tell(error)
 
 
 def quotient(one: Speedup, other: Speedup) -> Speedup:

@@ -3,22 +3,26 @@ have their candidates compiled, ask it; the emulated device is cheap, so each pr
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 from kernelblaster.bench.cached_judge import CachedJudge
-from kernelblaster.bench.jobs import Job
-from kernelblaster.bench.searching import News, Tell, begun_runs, search
+from kernelblaster.bench.deaths import death
+from kernelblaster.bench.jobs import Job, result_of
+from kernelblaster.bench.searching import BROKEN, News, Tell, begun_runs, search
 from kernelblaster.bench.working import taking_part
 from kernelblaster.errors import DeviceLost, KernelBlasterError
+from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.judge.protocol import Judge
 from kernelblaster.judge.shared import JudgeServer, SharedJudge
+from kernelblaster.models.failures import ModelError
 from kernelblaster.opening import open_searching
-from kernelblaster.processes.crew import Crew, Line
+from kernelblaster.processes.crew import Crew, Fallen, Line, tried_twice
 from kernelblaster.search.model_use import check_models
 
 RESTARTS = 2  # of a device that was lost
@@ -27,12 +31,14 @@ RESTARTS = 2  # of a device that was lost
 @dataclass(frozen=True)
 class Pool:
     """`workers` processes that search; nothing new is started after `until` (by `time.monotonic`). Where
-    `verdicts` are kept in a folder, what several searches ask for is judged once."""
+    `verdicts` are kept in a folder, what several searches ask for is judged once. A single worker is this
+    process, unless it is to be kept `apart` from the code of tasks, which can end the process it runs in."""
 
     folder: Path
     workers: int
     until: float | None = None
     verdicts: Path | None = None
+    apart: bool = False
 
     @property
     def over(self) -> bool:
@@ -46,9 +52,9 @@ def default_workers(device: str) -> int:
 
 
 def search_all(jobs: Sequence[Job], pool: Pool, tell: Tell) -> None:
-    """Search them; each result is told. Jobs that could not be begun in time, or whose process died, are
-    left out. All jobs must be for the same kind of device. Raises a `ModelError` where a model that takes
-    part cannot be used."""
+    """Search them; each result is told. Jobs that could not be begun in time are left out. All jobs must be
+    for the same kind of device. Raises what keeps a process from working when the others have ended, and a
+    `ModelError` where a model that takes part cannot be used."""
     for model_use in {job.setup.model_use for job in jobs}:
         if model_use is not None:
             check_models(model_use)
@@ -74,21 +80,63 @@ def search_all(jobs: Sequence[Job], pool: Pool, tell: Tell) -> None:
 
 
 def _round(jobs: Sequence[Job], pool: Pool, tell: Tell) -> None:
-    begun = begun_runs(pool.folder)
-    if pool.workers == 1:
+    if pool.workers == 1 and not pool.apart:
+        begun = begun_runs(pool.folder)
         with Judges(pool) as judges:
             for job in jobs:
                 if not pool.over:
                     tell(_ended(job, judges.of(job), pool, begun, tell))
     elif jobs[0].setup.device == "cuda":
         with open_searching("cuda") as judge:
-            server = JudgeServer(judge)
-            try:
-                side_by_side(jobs, pool, begun, tell, server.serve, server.connect)
-            finally:
-                tell(News("busy", "", busy=dict(server.busy)))
+            _sharing(judge, jobs, pool, tell)
     else:
-        side_by_side(jobs, pool, begun, tell, lambda: None, lambda: None)
+        hearing = _Hearing(tell)
+        workers = min(pool.workers, len(jobs))
+        for news in tried_twice(_work, (None, pool), _in_time(jobs, pool), workers):
+            hearing(news)
+        hearing.raise_what_broke()
+
+
+class _Hearing:
+    """What processes tell, passed on. An error that kept one of them from working is raised at the end."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._broke: list[KernelBlasterError] = []
+
+    def __call__(self, news: News | Fallen | KernelBlasterError) -> None:
+        if isinstance(news, KernelBlasterError):
+            self._broke.append(news)
+            self._tell(News("lost", "", words=str(news)))
+        elif isinstance(news, Fallen):
+            result = result_of(news.job, "died", death(news.code))
+            self._tell(News("ended", news.job.key, result=result))
+        else:
+            self._tell(news)
+
+    def raise_what_broke(self) -> None:
+        if self._broke:
+            raise self._broke[0]
+
+
+def _sharing(judge: DeviceJudge, jobs: Sequence[Job], pool: Pool, tell: Tell) -> None:
+    """Processes that share this one's device; as `tried_twice` for the rest."""
+
+    def shared(some: Iterable[Job], workers: int) -> list[Fallen]:
+        server = JudgeServer(judge)
+        try:
+            return side_by_side(some, workers, pool, tell, server.serve, server.connect)
+        finally:
+            tell(News("busy", "", busy=dict(server.busy)))
+
+    waiting = _in_time(jobs, pool)
+    doubtful: list[Fallen] = []
+    while (first := next(waiting, None)) is not None:
+        doubtful += shared(chain([first], waiting), min(pool.workers, len(jobs)))
+    hearing = _Hearing(tell)
+    for one in doubtful:
+        for fallen in shared([one.job], 1):
+            hearing(fallen)
 
 
 class Judges:
@@ -121,23 +169,23 @@ def _ended(job: Job, judge: Judge, pool: Pool, begun: Mapping[str, str], tell: T
 
 
 def side_by_side(
-    jobs: Sequence[Job],
+    jobs: Iterable[Job],
+    workers: int,
     pool: Pool,
-    begun: Mapping[str, str],
     tell: Tell,
     serve: Callable[[], None],
-    connect: Callable[[], SharedJudge | None],
-) -> None:
-    """Start the processes and listen to them while `serve` goes on; `connect` gives each its judge, or
-    nothing where each opens its own."""
-    arguments = [(connect(), pool, dict(begun)) for _ in range(min(pool.workers, len(jobs)))]
-    crew = Crew(_work, arguments)
+    connect: Callable[[], SharedJudge],
+) -> list[Fallen]:
+    """Start the processes and listen to them while `serve` goes on; `connect` gives each its judge. The jobs
+    whose processes ended before they did."""
+    crew = Crew(_work, [(connect(), pool) for _ in range(workers)])
     wrong: list[BaseException] = []
+    hearing = _Hearing(tell)
 
     def listen() -> None:
         try:
-            for news in crew.heard(_in_time(jobs, pool)):
-                tell(news)
+            for news in crew.heard(jobs):
+                hearing(news)
         except BaseException as error:  # a full disk, for example: told by the first thread, below
             wrong.append(error)
             crew.kill()
@@ -152,9 +200,8 @@ def side_by_side(
         raise
     if wrong:
         raise wrong[0]
-    if crew.failures:
-        codes = ", ".join(map(str, crew.failures))
-        tell(News("lost", "", words=f"searching processes ended with code {codes}"))
+    hearing.raise_what_broke()
+    return crew.fallen
 
 
 def _in_time(jobs: Sequence[Job], pool: Pool) -> Iterator[Job]:
@@ -165,14 +212,23 @@ def _in_time(jobs: Sequence[Job], pool: Pool) -> Iterator[Job]:
         yield job
 
 
-def _work(line: Line, given: SharedJudge | None, pool: Pool, begun: Mapping[str, str]) -> None:
+def _work(line: Line, given: SharedJudge | None, pool: Pool) -> None:
     """One process: a job after another."""
     try:
         with taking_part(pool.folder), Judges(pool, given) as judges:
+            begun = begun_runs(pool.folder)
             for job in line.jobs():
                 line.tell(_ended(job, judges.of(job), pool, begun, line.tell))
     except KernelBlasterError as error:
-        line.tell(News("lost", "", words=str(error)))
+        line.let_go()
+        line.tell(_sendable(error))
     finally:
         if given is not None:
             given.close()
+
+
+def _sendable(error: KernelBlasterError) -> KernelBlasterError:
+    """The same words, as an error that needs nothing else."""
+    if isinstance(error, BROKEN):
+        return error
+    return ModelError(str(error)) if isinstance(error, ModelError) else KernelBlasterError(str(error))

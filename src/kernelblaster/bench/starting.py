@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge.address import is_url, opened
+from kernelblaster.knowledge.head import BESIDE
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.lasting import become
@@ -34,6 +35,7 @@ def copy_knowledge(source: str | Path, target: Path) -> None:
     """A copy of a knowledge base in a file, made while others may be writing to it."""
     if not Path(source).is_file():
         raise KnowledgeError(f"{source}: there is no such knowledge base.")
+    KnowledgeBase(source, create=False).close()  # whole, or an error that says what is wrong
     try:
         with (
             _appearing(target) as scratch,
@@ -52,7 +54,7 @@ def _appearing(target: Path) -> Iterator[Path]:
     scratch = target.with_suffix(".new")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        for left in (scratch, *(Path(f"{scratch}-{kind}") for kind in ("wal", "shm", "journal"))):
+        for left in (scratch, *(Path(f"{scratch}{kind}") for kind in BESIDE)):
             left.unlink(missing_ok=True)
         yield scratch
         become(scratch, target)

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -83,13 +84,17 @@ def ranges(text: str) -> set[int]:
 
 
 def _named(suite: str) -> list[tuple[str, Path]]:
-    """(name, file); files of a folder are named by their way from it."""
+    """(name, file); files of a folder are named by their way from it, with the suffix where two differ in
+    nothing else."""
     folder = Path(suite)
     found = find(suite)
     if suite.startswith(KERNELBENCH) or not folder.is_dir():
         return found
     root = folder.resolve()
-    return [(f"{root.name}/{file.resolve().relative_to(root).with_suffix('')}", file) for _, file in found]
+    ways = [file.resolve().relative_to(root) for _, file in found]
+    bare = Counter(way.with_suffix("") for way in ways)
+    names = [way if bare[way.with_suffix("")] > 1 else way.with_suffix("") for way in ways]
+    return [(f"{root.name}/{name}", file) for name, (_, file) in zip(names, found, strict=True)]
 
 
 def _numbered(found: Iterable[tuple[str, Path]]) -> list[Entry]:

@@ -31,6 +31,7 @@ DEFAULTS = Search()
 
 
 def ablate(
+    context: typer.Context,
     suites: Annotated[
         list[str] | None, typer.Argument(help="Suites or tasks; none to go on with --folder.")
     ] = None,
@@ -108,7 +109,8 @@ def ablate(
         ).asking(models)
         named = [name.strip() for name in studies.split(",") if name.strip()]
         chosen = studies_for(named, setup, elsewhere)
-        entries, left_out = _studied(suites, subset, setup, workers or default_workers(kind), json_)
+        apart = context.obj is not None
+        entries, left_out = _studied(suites, subset, setup, workers or default_workers(kind), json_, apart)
         plan = AblationPlan(
             studies=tuple(study.name for study in chosen),
             suites=tuple(suites),
@@ -130,12 +132,15 @@ def ablate(
             going_on(f"ablate --folder {where}"),
             overseeing(f"ablation {where}", list(jobs), json_, opened.results) as view,
         ):
-            opened.run(workers or default_workers(opened.plan.setup.device), seconds, view)
+            side_by_side = workers or default_workers(opened.plan.setup.device)
+            opened.run(side_by_side, seconds, view, apart=context.obj is not None)
         _leave(opened, json_)
+        if any(result.status == "died" for result in opened.results.values()):
+            raise typer.Exit(1)
 
 
 def _studied(
-    suites: list[str], subset: int | None, setup: "Setup", workers: int, quiet: bool
+    suites: list[str], subset: int | None, setup: "Setup", workers: int, quiet: bool, apart: bool
 ) -> "tuple[list[Entry], list[LeftOut]]":
     """The tasks to search, drawn from those that are covered; and those that are not."""
     from kernelblaster.bench.coverage import covered
@@ -145,9 +150,11 @@ def _studied(
     if not quiet and not out.is_terminal:
         out.print(f"looking which of {len(found)} tasks are covered", highlight=False)
     with working(quiet) as tell:
-        kept, left_out = covered(
-            found, setup, workers, lambda done: tell(f"covered? {done} of {len(found)} tasks")
-        )
+
+        def looked_at(done: int) -> None:
+            tell(f"covered? {done} of {len(found)} tasks")
+
+        kept, left_out = covered(found, setup, workers, looked_at, apart=apart)
     if not kept:
         first = left_out[0]
         raise BadTask(f"no task is covered; {first.name} is {first.status}: {first.reason}")

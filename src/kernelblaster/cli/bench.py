@@ -29,6 +29,7 @@ DEFAULTS = Search()
 
 
 def bench(
+    context: typer.Context,
     suites: Annotated[
         list[str] | None,
         typer.Argument(help="`core`, a folder, `kernelbench:PATH`; none to go on with --folder."),
@@ -86,6 +87,9 @@ def bench(
     kept: a bench that was interrupted goes on with `bench --folder FOLDER`. `kernelblaster report FOLDER`
     makes a page of it. The bench works on a copy of the knowledge base that --kb names, so that its result
     can be repeated; with --teach, what it learned goes back there at the end.
+
+    Exit codes: 0 every task that was begun has a result, 1 the code of a task ended the process in which it
+    ran (its result says so, and the others went on), 2 the bench could not be done.
     """
     from kernelblaster.api import benching
     from kernelblaster.bench.bench import Plan
@@ -137,13 +141,16 @@ def bench(
             going_on(f"bench --folder {where}"),
             overseeing(f"bench {where}", [job.key for job in opened.plan.jobs], json_, opened.done) as view,
         ):
-            opened.run(workers or default_workers(opened.plan.setup.device), seconds, view, view.measured)
+            side_by_side = workers or default_workers(opened.plan.setup.device)
+            opened.run(side_by_side, seconds, view, view.measured, apart=context.obj is not None)
         found = benching.bench_result(opened, where)
     learned = benching.teach_from(where, start) if teach else None
     if json_:
         print(json.dumps(_told(found, learned), indent=1))
     else:
         _show(found, learned, shown(start))
+    if any(row.died for row in found.rows):
+        raise typer.Exit(1)
 
 
 def _model_use(

@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from kernelblaster.cli.options import JsonOption
-from kernelblaster.cli.terminal import Terminal, plain
+from kernelblaster.cli.terminal import Terminal, hanging, plain
 from kernelblaster.doctor import examine
 from kernelblaster.records.finding import Finding
 
 out = Terminal()
+BESIDE = 20  # columns in front of what is said
 MARKS = {
     "ok": "[green]ok[/green]     ",
     "missing": "[red]missing[/red]",
@@ -35,10 +36,12 @@ def doctor(
         print(json.dumps([asdict(f) for f in findings], indent=1))
     else:
         for finding in findings:
-            line = f"{MARKS[finding.state]}  {finding.subject:10} {plain(finding.detail)}"
+            detail = hanging(out, finding.detail, BESIDE)
+            line = f"{MARKS[finding.state]}  {finding.subject:10} {plain(detail)}"
             out.print(line, markup=True, highlight=False, soft_wrap=True)
             if finding.advice:
-                out.print(f"{'':20}{finding.advice}", style="dim", highlight=False, soft_wrap=True)
+                advice = hanging(out, finding.advice, BESIDE)
+                out.print(f"{'':{BESIDE}}{advice}", style="dim", highlight=False, soft_wrap=True)
     if any(f.needed and f.state == "missing" for f in findings):
         raise typer.Exit(1)
 

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import JustifyMethod
 from rich.table import Table
 
 from kernelblaster.cli import kb_check
 from kernelblaster.cli.options import JsonOption
-from kernelblaster.cli.terminal import Terminal, plain
+from kernelblaster.cli.terminal import Terminal, hanging, in_parts, plain
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge import (
     Content,
@@ -34,6 +35,9 @@ from kernelblaster.strict_json import Unreadable, read_bounded
 app = typer.Typer(help="Look into a knowledge base, and look after it.", no_args_is_help=True)
 app.command("check")(kb_check.check)
 out = Terminal()
+ROOM_FOR_NOTES = 100  # columns of a terminal
+WIDEST = 27  # columns of a technique's name, where it is no recipe
+BESIDE_STATE = 60  # columns of a list of states that are not the state's
 
 KbOption = Annotated[
     str | None, typer.Option("--kb", help="A file, or postgresql://... for a server; else your own.")
@@ -64,10 +68,10 @@ def show(
     for note in known.notes:
         out.print(f"note: {note}", markup=False, highlight=False)
     recipes = [item for item in scored if is_recipe(item.optimization.technique)]
-    out.print(_table([item for item in scored if item not in recipes]))
+    _show_scored([item for item in scored if item not in recipes])
     if recipes:
         out.print("recipes, by how near to the floor they lead", style="dim")
-        out.print(_table(sorted(recipes, key=lambda item: -item.prediction.mean)))
+        _show_scored(sorted(recipes, key=lambda item: -item.prediction.mean), "of floor's speed")
 
 
 @app.command("search")
@@ -267,17 +271,19 @@ def _show_states(content: Content, json_: bool) -> None:
     if json_:
         print(json.dumps([entry.model_dump(mode="json") for entry in content.living], indent=1))
         return
-    table = Table(box=None, header_style="dim")
-    for title in ("state", "optimizations", "attempts", "best"):
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for title in ("state", "known", "attempts", "best", "expected"):
         table.add_column(title, justify="left" if title in ("state", "best") else "right", overflow="fold")
     for entry in content.living:
         name = entry.state.name
         rows = content.entries.get(name, {}).values()
         best = content.optimizations(name)[:1]
-        text = f"{best[0].optimization.technique} {best[0].prediction.speedup:.2f}x" if best else ""
+        technique = best[0].optimization.technique if best else ""
+        expected = told(technique, best[0].prediction.speedup) if best else ""
         attempts = sum(row.evidence.total.attempts for row in rows)
-        table.add_row(name, str(len(rows)), f"{attempts:g}", text)
-    out.print(table)
+        shown_name = in_parts(out, name, out.width - BESIDE_STATE)
+        table.add_row(shown_name, str(len(rows)), f"{attempts:g}", technique, expected)
+    out.show(table)
 
 
 def _scored(item: Scored) -> dict[str, object]:
@@ -294,17 +300,25 @@ def _scored(item: Scored) -> dict[str, object]:
     }
 
 
-def _table(scored: list[Scored]) -> Table:
-    table = Table(box=None, header_style="dim")
-    for title in ("technique", "expected", "likely range", "valid", "weight", "note"):
-        table.add_column(title, justify="left" if title in ("technique", "note") else "right")
+def _show_scored(scored: list[Scored], expected: str = "expected") -> None:
+    """A line each, with the last note beside it where there is room, else below the table."""
+    beside = not out.is_terminal or out.width >= ROOM_FOR_NOTES
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for title in ("technique", expected, "likely range", "valid", "weight", *(["note"] if beside else [])):
+        side: JustifyMethod = "left" if title in ("technique", "note") else "right"
+        table.add_column(title, justify=side, min_width=WIDEST if title == "technique" else None)
     for item in scored:
         p = item.prediction
         low, high = p.interval
         technique = item.optimization.technique
-        row = (technique, told(technique, p.speedup), f"{low:.2f} to {high:.2f}")
-        table.add_row(*row, f"{p.valid_chance:.0%}", f"{p.weight:.1f}", item.notes[-1] if item.notes else "")
-    return table
+        speed = f"{p.speedup:.2f}" + ("" if is_recipe(technique) else "x")
+        row = [technique, speed, f"{low:.2f} to {high:.2f}", f"{p.valid_chance:.0%}"]
+        table.add_row(*row, f"{p.weight:.1f}", *([item.notes[-1] if item.notes else ""] if beside else []))
+    out.show(table)
+    for item in scored if not beside else ():
+        if item.notes:
+            note = f"{item.optimization.technique}: {item.notes[-1]}"
+            out.print(hanging(out, note, 2), highlight=False)
 
 
 def _line(event: Event) -> str:

@@ -1,5 +1,6 @@
 """What a person sees while a search runs: a view that is redrawn on a terminal, lines elsewhere."""
 
+import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 WIDTH = 40
 SHOWN = 6
+LONGEST_TECHNIQUE = 34  # columns; a recipe may have more
+QUIET_SECONDS = 2  # after which a stage says how long it takes
 
 
 class View(Protocol):
@@ -69,6 +72,7 @@ class Redrawn:
     def __init__(self, title: str) -> None:
         self._title = title
         self._stage = "starting"
+        self._since = time.monotonic()
         self._progress: Progress | None = None
         self._steps: deque[Progress] = deque(maxlen=SHOWN)
         self._news: list[str] = []
@@ -80,6 +84,7 @@ class Redrawn:
 
     def stage(self, stage: str) -> None:
         self._stage = stage
+        self._since = time.monotonic()
 
     def say(self, text: str) -> None:
         self._news.append(text)
@@ -90,20 +95,31 @@ class Redrawn:
         if progress is not None:
             parts += [Text(f"  {_times(progress)}"), Text(f"  {bar(progress, WIDTH)}")]
             parts.append(Text(f"  left  {left(progress)}"))
-            parts.append(self._last_steps())
-            parts.append(Text(f"  now   {_now(progress)}"))
-        parts.append(Text(f"        {self._stage}", style="dim"))
+            parts += [self._last_steps()] if self._steps else []
+            parts.append(Text(f"  now   {_now(progress)}", no_wrap=True, overflow="ellipsis"))
+        parts.append(Text(f"        {self._stage}{self._seconds()}", style="dim"))
         parts += [Text(f"  {text}", style="yellow") for text in self._news]
         return Group(*parts)
 
+    def _seconds(self) -> str:
+        """How long the stage goes on: that something moves says that nothing hangs."""
+        seconds = time.monotonic() - self._since
+        return f", {seconds:.0f} s" if seconds >= QUIET_SECONDS else ""
+
     def _last_steps(self) -> Table:
-        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+        """The state is what is cut where there is no room for all."""
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        for title in ("  step", "technique", "predicted", "got"):
+            table.add_column(title, no_wrap=True)
+        table.add_column("in state")
         for step in self._steps:
-            taken = step.step is not None and step.step.taken
-            style = "green" if taken else "dim"
-            predicted = f"predicted {step.predicted:.2f}x" if step.predicted else ""
+            style = "green" if step.step is not None and step.step.taken else "dim"
+            technique = Text(step.technique or "")
+            technique.truncate(LONGEST_TECHNIQUE, overflow="ellipsis")
+            predicted = f"{step.predicted:.2f}x" if step.predicted else ""
+            state = Text(step.state or "", no_wrap=True, overflow="ellipsis")
             table.add_row(
-                f"  {_step_number(step)}", step.technique, predicted, _measured(step), step.state, style=style
+                f"  {_step_number(step)}", technique, predicted, _measured(step), state, style=style
             )
         return table
 
@@ -134,7 +150,7 @@ def bar(progress: "Progress", width: int) -> str:
     cells = ["█" if place < round(done * width) else "░" for place in range(width)]
     if progress.baseline_us:
         cells[min(width - 1, round(_part(progress.baseline_us, first, floor) * width))] = "|"
-    return "".join(cells) + f" {done:.0%} of the way from the first candidate to the floor"
+    return "".join(cells) + f" {done:.0%} of the way to the floor"
 
 
 def left(progress: "Progress") -> str:
@@ -169,7 +185,8 @@ def _step_number(progress: "Progress") -> str:
 def _now(progress: "Progress") -> str:
     if progress.phase == "learned":
         return f"learned from iteration {progress.iteration}"
-    return f"{_step_number(progress)} {_tried(progress)}  in {progress.state}"
+    predicted = f", predicted {progress.predicted:.2f}x" if progress.predicted else ""
+    return f"{_step_number(progress)} {progress.technique}{predicted}, in {progress.state}"
 
 
 def _tried(progress: "Progress") -> str:

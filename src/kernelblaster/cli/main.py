@@ -12,10 +12,12 @@ from typer.core import TyperGroup
 import kernelblaster
 from kernelblaster.cli.start import prepare
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.settings import allow_unsafe
 from kernelblaster.shortage import shortage
 
 UsageError: Any = typer.BadParameter.__mro__[2]  # click's own, which some versions of typer contain
 STOPPED = 130
+OWN = "own process"  # the context of commands that have the process to themselves
 
 
 class Verb(NamedTuple):
@@ -120,8 +122,16 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
     ] = False,
+    unsafe: Annotated[
+        bool,
+        typer.Option(
+            "--unsafe", help="Run candidates' host code also where it cannot be confined (docs/security.md)."
+        ),
+    ] = False,
 ) -> None:
     """Make CUDA kernels faster, and judge them: correct or not, faster or not, and why."""
+    if unsafe:
+        allow_unsafe()
 
 
 def main() -> None:
@@ -129,7 +139,7 @@ def main() -> None:
     also an object with an `error` on standard output."""
     try:
         prepare()
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, obj=OWN)
     except UsageError as error:
         _print_json(error.format_message())
         error.show()

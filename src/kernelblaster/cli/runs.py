@@ -9,12 +9,14 @@ from rich.table import Table
 
 from kernelblaster.cli.options import JsonOption, RunArgument, RunsOption, runs_folder
 from kernelblaster.cli.show import out
+from kernelblaster.cli.terminal import hanging, in_parts
 from kernelblaster.errors import StoreError
 from kernelblaster.quantities import speedup_text, time_text
 from kernelblaster.store.comparison import compare
 from kernelblaster.store.history import History
 from kernelblaster.store.run import open_run, run_folders
 
+BESIDE_TASK = 60  # columns of a list of runs that are not the task's
 app = typer.Typer(help="Runs of `optimize`: what they did.", no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -26,11 +28,17 @@ def list_(runs: RunsOption = None, json_: JsonOption = False) -> None:
     if json_:
         print(json.dumps(rows, indent=1))
         return
-    table = Table("run", "task", "evaluations", "speedup", "", box=None, pad_edge=False)
+    if not rows:
+        out.print(f"no runs in {root}", highlight=False)
+        return
+    table = Table(box=None, pad_edge=False)
+    for title in ("run", "task", "judged", "speedup", ""):
+        table.add_column(title, no_wrap=title != "task", overflow="fold")
     for row in rows:
         speedup = speedup_text(row["speedup"], row["modelled"])
-        table.add_row(row["run"], row["task"], str(row["evaluations"]), speedup, row["state"])
-    out.print(table if rows else f"no runs in {root}", highlight=False)
+        task = in_parts(out, row["task"], out.width - BESIDE_TASK)
+        table.add_row(row["run"], task, str(row["evaluations"]), speedup, row["state"])
+    out.show(table)
 
 
 @app.command()
@@ -43,7 +51,8 @@ def show(run: RunArgument, runs: RunsOption = None, json_: JsonOption = False) -
         return
     for event in events:
         when = time.strftime("%H:%M:%S", time.localtime(event.at))
-        line = f"{when}  {event.kind:11} {event.key:18} {_told(event.kind, event.data)}"
+        lead = f"{when}  {event.kind:11} {event.key:18} "
+        line = lead + hanging(out, _told(event.kind, event.data), len(lead))
         out.print(line, highlight=False, soft_wrap=True)
 
 

@@ -1,5 +1,6 @@
 """What every command does first: sweep up after processes that were killed, see that files can be opened."""
 
+import contextlib
 import resource
 import tempfile
 from pathlib import Path
@@ -15,7 +16,8 @@ MEMORY_BYTES = 1_900_000_000  # of address space; importing PyTorch takes most o
 def prepare() -> None:
     _allow(resource.RLIMIT_NOFILE, FILES, "open {most} files at once", f"ulimit -n {FILES}")
     _allow(resource.RLIMIT_AS, MEMORY_BYTES, "use {most} bytes of memory", f"ulimit -v {MEMORY_BYTES >> 10}")
-    sweep(Path(tempfile.gettempdir()))
+    with contextlib.suppress(FileNotFoundError):  # no such folder can be written: then nothing is left in one
+        sweep(Path(tempfile.gettempdir()))
     sweep_cache()
 
 

@@ -1,13 +1,19 @@
 """Where commands print: what others have written, a model or a task, stays text."""
 
+import re
 from collections.abc import Iterable
+from textwrap import wrap
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.segment import Segment
+from rich.table import Table
 
 from kernelblaster.plain_text import printable
+
+NARROWEST = 20  # columns in which a text is still broken at words
+PIPED = 200  # columns of a table that does not go to a terminal: nothing of it is cut
 
 
 class Terminal(Console):
@@ -21,7 +27,39 @@ class Terminal(Console):
             text, style, control = segment
             yield segment if control else Segment(printable(text), style)
 
+    def show(self, table: Table) -> None:
+        """Print a table. Where it does not go to a terminal, nothing of it is cut or wrapped."""
+        kept = self._width
+        if not self.is_terminal:
+            self.width = PIPED
+        try:
+            self.print(table, highlight=False)
+        finally:
+            self._width = kept
+
 
 def plain(text: Any) -> str:
     """A text within markup."""
     return escape(str(text))
+
+
+def hanging(console: Console, text: str, at: int) -> str:
+    """A text that is printed behind the first `at` columns of a line: on a terminal it is broken at words,
+    and its further lines begin there too; elsewhere it stays as it is."""
+    if not console.is_terminal or console.width < at + NARROWEST:
+        return text
+    lines = wrap(text, console.width - at, break_long_words=False, break_on_hyphens=False)
+    return f"\n{'':{at}}".join(lines)
+
+
+def in_parts(console: Console, name: str, most: int) -> str:
+    """A name such as `core/level1/softmax` for a column of a table, broken behind a `/` or a `+` where it is
+    longer than `most` columns and goes to a terminal."""
+    if not console.is_terminal:
+        return name
+    lines = [""]
+    for part in re.split(r"(?<=[/+])", name):
+        if lines[-1] and len(lines[-1]) + len(part) > most:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)

@@ -82,7 +82,7 @@ class CudaDevice:
 
     @property
     def name(self) -> str:
-        return str(self._properties.name)
+        return f"{self._properties.name}{self._recorder.remark}"
 
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
         wanted = [rounded(size) for size in sizes]

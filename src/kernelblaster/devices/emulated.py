@@ -69,7 +69,7 @@ class EmulatedDevice:
 
     @property
     def name(self) -> str:
-        return f"PTX machine ({self.spec.title})"
+        return f"PTX machine ({self.spec.title}){self._recorder.remark}"
 
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
         """As large as asked for, no larger: a new, sparse file costs nothing, and the one before stays

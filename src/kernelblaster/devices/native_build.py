@@ -11,9 +11,11 @@ from kernelblaster.devices.toolchain import toolchain
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.processes.leashed import run_leashed
 from kernelblaster.ptx.build import machine_library
+from kernelblaster.settings import building_environment
 
 NATIVE = Path(__file__).parent / "native"
 TITLES = {"emulated": "the emulator's player"}
+LIMIT_S = 900.0  # of building one of them
 HEADERS = ("launcher.h", "operations.h", "protocol.h", "recording.h")
 
 
@@ -55,7 +57,9 @@ def _built(name: str, sources: Sequence[str], options: Sequence[str]) -> Path:
         command = [tools.nvcc, "-O2", "-std=c++17"]
         command += [str(NATIVE / source) for source in sources]
         command += [*options, "-o", str(folder / name)]
-        code, log = run_leashed(command)
+        code, log = run_leashed(command, limit_s=LIMIT_S, environment=building_environment(folder))
+        if code is None:
+            raise KernelBlasterError(f"{tools.nvcc} did not build the {name} in {LIMIT_S:g} s.")
         if code != 0:
             raise KernelBlasterError(f"the {name} could not be built with {tools.nvcc}: {log[-800:]}")
     return executable

@@ -20,6 +20,7 @@ from kernelblaster.devices.launch_list import LaunchList, Unreadable, parse
 from kernelblaster.devices.native_build import recorder_executable
 from kernelblaster.devices.player_process import ended
 from kernelblaster.errors import DeviceLost, NoDevice
+from kernelblaster.settings import settings
 
 HOST_MEMORY_BYTES = 4 << 30
 START_LIMIT_S = 30.0
@@ -90,15 +91,21 @@ class Recorder:
         self._started()
         return self._gaps
 
+    @property
+    def remark(self) -> str:
+        """Behind the name of a device on which host code is run unconfined; empty on all others."""
+        return ", host code not confined" if settings().unsafe and self.gaps() else ""
+
     def record(
         self, candidate: Recordable, calls: Sequence[Call], limit_s: float
     ) -> "list[LaunchList | CandidateDied | CandidateHung]":
         """For each call its launch list, or how its process ended. Once one has not ended well, the others
         may be skipped: then the first is told again for them."""
         process = self._started()
-        if self._gaps:
+        if self._gaps and not settings().unsafe:
             raise NoDevice(
-                f"candidates cannot be confined on this system: {self._gaps}. Their host code is not run."
+                f"candidates cannot be confined on this system: {self._gaps}. Their host code is not run; "
+                "where you trust it, `kernelblaster --unsafe COMMAND` runs it as your own."
             )
         body = "\n".join([candidate.text, "jobs", *(call.text for call in calls)]) + "\n"
         data = body.encode()
@@ -135,7 +142,7 @@ class Recorder:
             return self._process
         self.close()
         self._process = subprocess.Popen(
-            [str(recorder_executable())],
+            [str(recorder_executable()), *(["unsafe"] if settings().unsafe else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -3,14 +3,16 @@
 import os
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from kernelblaster.errors import NoCompiler
+from kernelblaster.processes.leashed import run_leashed
 from kernelblaster.settings import settings
+
+LIMIT_S = 60.0  # in which a compiler tells its version
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,12 @@ def toolchain() -> Toolchain:
     host = shutil.which("g++")
     if host is None:
         raise NoCompiler("g++ was not found; nvcc needs it. On Debian: apt-get install g++")
-    report = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=False)
-    match = re.search(r"release [\d.]+, V([\d.]+)", report.stdout)
+    code, report = run_leashed([nvcc, "--version"], limit_s=LIMIT_S)
+    if code is None:
+        raise NoCompiler(f"{nvcc} --version did not answer in {LIMIT_S:g} s; see KERNELBLASTER_NVCC.")
+    match = re.search(r"release [\d.]+, V([\d.]+)", report)
     if not match:
-        raise NoCompiler(f"{nvcc} --version failed: {(report.stderr or report.stdout).strip()[:300]}")
+        raise NoCompiler(f"{nvcc} --version failed: {report.strip()[:300]}")
     return Toolchain(nvcc, match[1], host, _runtime(nvcc, int(match[1].split(".")[0])))
 
 

@@ -241,7 +241,7 @@ def native_architecture(device: torch.device | None = None) -> str:
     return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
 
 
-def _compile(nvcc: str, source: str, architecture: str, library: Path) -> str | None:
+def _compile(nvcc: str, source: str, architecture: str, library: Path, limit_s: float = 600.0) -> str | None:
     """Write the library, whole or not at all; what went wrong, in words."""
     number = architecture.removeprefix("sm_")
     library.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -249,9 +249,17 @@ def _compile(nvcc: str, source: str, architecture: str, library: Path) -> str | 
         Path(folder, "kernel.cu").write_text(source)
         command = [nvcc, "-O3", "-std=c++17", "-shared", "-Xcompiler", "-fPIC"]
         command += [f"-gencode=arch=compute_{number},code=sm_{number}", "kernel.cu", "-o", "kernel.so"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        log = Path(folder, "log")
+        with log.open("w") as output:
+            try:
+                environment = {**os.environ, "TMPDIR": folder}
+                done = subprocess.run(
+                    command, cwd=folder, env=environment, stdout=output, stderr=output, timeout=limit_s
+                )
+            except subprocess.TimeoutExpired:
+                return f"nvcc did not finish in {limit_s:g} s"
         if done.returncode != 0:
-            lines = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
+            lines = log.read_text(errors="replace").strip().splitlines() or ["no message"]
             return "nvcc failed: " + next((line for line in lines if "error" in line), lines[-1])
         Path(folder, "kernel.so").replace(library)
     return None

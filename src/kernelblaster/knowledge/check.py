@@ -8,6 +8,7 @@ from sqlalchemy.exc import DBAPIError
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge import tables
 from kernelblaster.knowledge.database import Database
+from kernelblaster.knowledge.head import BESIDE
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.rows import READERS, DamagedRow, Values
 from kernelblaster.lasting import become
@@ -92,7 +93,7 @@ def _made_again(path: Path, events: list[Values]) -> Path:
         scratch.unlink(missing_ok=True)
         with KnowledgeBase(scratch) as knowledge:
             knowledge.refill(events)
-        for rest in ("-wal", "-shm"):
+        for rest in BESIDE:
             Path(f"{path}{rest}").unlink(missing_ok=True)  # all of it was read
         path.replace(damaged)
         become(scratch, path)

@@ -12,6 +12,7 @@ from sqlalchemy.pool import StaticPool
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge.address import shown
 from kernelblaster.knowledge.drivers import RESTORE, prepare_postgres, prepare_sqlite, sentence
+from kernelblaster.knowledge.head import Head
 from kernelblaster.knowledge.migration import migrate
 from kernelblaster.knowledge.rows import DamagedRow, summed
 from kernelblaster.knowledge.tables import FORMAT, LOCK, about, metadata
@@ -21,7 +22,7 @@ class Database:
     """One database, opened. `name` is what messages call it, without a password."""
 
     def __init__(self, where: str | Path, create: bool, trusting: bool = False) -> None:
-        """`trusting`: without looking whether the file is whole."""
+        """`trusting`: without looking whether the file is whole, and ends where it had come to."""
         url = str(where) if "://" in str(where) else f"sqlite:///{where}"
         try:
             parsed = make_url(url)
@@ -33,8 +34,14 @@ class Database:
         in_memory = self.sqlite and not parsed.database
         self.name = shown(str(where))
         self.file = Path(parsed.database or "") if self.sqlite and not in_memory else None
+        self._head: Head | None = None
+        reached = 0
         if self.file is not None:
+            self._head = Head(self.file)
+            if not self.file.exists():
+                self._head.drop()
             _check_file(self.file, create)
+            reached = 0 if trusting else self._head.read()  # before what it is compared with
         try:
             self.engine = (
                 create_engine(parsed, poolclass=StaticPool, connect_args={"check_same_thread": False})
@@ -49,6 +56,7 @@ class Database:
             raise KnowledgeError(f"{self.name}: is not a database that can be used: {error}") from error
         prepare_sqlite(self.engine) if self.sqlite else prepare_postgres(self.engine)
         with self.reading() as connection:
+            self._check_end(connection, reached)
             format = self._format(connection, create)
             if self.file is not None and not trusting:
                 self._check_whole(connection)
@@ -79,8 +87,15 @@ class Database:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
             yield connection
 
+    def reached(self, version: int) -> None:
+        """This version has been written, and is told to have been."""
+        if self._head is not None:
+            self._head.reach(version)
+
     def close(self) -> None:
         self.engine.dispose()
+        if self._head is not None:
+            self._head.forget()
 
     def _format(self, connection: Connection, create: bool) -> int | None:
         """The format of the tables that are there; None where they are to be created."""
@@ -101,6 +116,18 @@ class Database:
         if not create:
             raise KnowledgeError(f"{self.name}: holds no knowledge base.")
         return None
+
+    def _check_end(self, connection: Connection, reached: int) -> None:
+        """Whether all is there that was written."""
+        if not reached:
+            return
+        known = inspect(connection).has_table(about.name)
+        found = connection.execute(text("SELECT max(version) FROM kb_events")).scalar() if known else 0
+        if int(found or 0) < reached:
+            raise self.damaged(
+                f"it had come to version {reached}, and ends with {found or 0}: its log ({self.name}-wal) is "
+                "damaged, and SQLite leaves out the rest"
+            )
 
     def _check_whole(self, connection: Connection) -> None:
         """SQLite's own look at its file, but for indices: what they lead to is counted and checked."""

@@ -229,7 +229,7 @@ class KnowledgeBase:
                 connection.execute(tables.events.insert(), list(events))
             content = content_of(self._events(connection))
             self._rewrite(connection, content)
-        self._content = content
+        self._keep(content)
 
     def rebuilt(self) -> Content:
         """The latest content as it follows from the events."""
@@ -251,8 +251,7 @@ class KnowledgeBase:
             if recorded:
                 connection.execute(tables.events.insert(), recorded)
                 _save(connection, content, touched, rebuilt)
-        self._content = content
-        return content.version
+        return self._keep(content)
 
     def _select_events(self, change: RolledBack | Reverted) -> int:
         with self._database.writing() as connection:
@@ -269,7 +268,12 @@ class KnowledgeBase:
                     f"taken out alone; roll back to version {change.version - 1} instead."
                 ) from error
             self._rewrite(connection, content)
+        return self._keep(content)
+
+    def _keep(self, content: Content) -> int:
+        """What has been written."""
         self._content = content
+        self._database.reached(content.version)
         return content.version
 
     def _uncounted(self, connection: Connection, known: Sequence[Fresh]) -> list[Fresh]:

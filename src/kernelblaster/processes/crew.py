@@ -4,10 +4,14 @@ Each has a pipe of its own and there is no lock between them, so that none can w
 was killed: an end of a pipe that closes is heard at once at the other.
 """
 
+import errno
 import multiprocessing
+import os
 import pickle
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -17,6 +21,16 @@ from kernelblaster.processes.parent import die_with_parent
 _context = multiprocessing.get_context("spawn")
 _WANTS = "a job, please"
 _NO_MORE = "there is no more"
+_LETS_GO = "not by me"
+ENDING_S = 5.0  # that a process may live on when its pipe is closed
+
+
+@dataclass(frozen=True)
+class Fallen:
+    """A job whose process ended while it was under way; the exit code, negative: a signal."""
+
+    job: Any
+    code: int
 
 
 class Line:
@@ -40,11 +54,17 @@ class Line:
     def tell(self, news: object) -> None:
         self._connection.send((news,))
 
+    def let_go(self) -> None:
+        """The present job is not to blame for what follows."""
+        self._connection.send(_LETS_GO)
+
 
 class Crew:
-    """One process for each of `arguments`, which calls `work(line, *arguments)`. They end with this one."""
+    """One process for each of `arguments`, which calls `work(line, *arguments)`. They end with this one.
+    `fallen` are the jobs during which a process ended, by whatever means."""
 
     def __init__(self, work: Callable[..., None], arguments: Sequence[tuple[Any, ...]]) -> None:
+        self.fallen: list[Fallen] = []
         self._lines: list[Connection[Any, Any]] = []
         self._processes = []
         for own in arguments:
@@ -55,24 +75,42 @@ class Crew:
             there.close()
             self._lines.append(here)
             self._processes.append(process)
+        self._of = dict(zip(self._lines, self._processes, strict=True))
 
     def heard(self, jobs: Iterable[Any]) -> Iterator[Any]:
         """Hand out the jobs, and give what is told, until the last process has ended."""
         waiting = iter(jobs)
+        held: dict[Connection[Any, Any], Any] = {}
         while self._lines:
             for line in wait(self._lines):
                 assert isinstance(line, Connection)
                 try:
                     news = line.recv()
+                    if news in (_WANTS, _LETS_GO):
+                        held.pop(line, None)
                     if news == _WANTS:
-                        line.send(next(waiting, _NO_MORE))
-                        continue
+                        job = next(waiting, _NO_MORE)
+                        if job != _NO_MORE:
+                            held[line] = job
+                        line.send(job)
                 except (EOFError, OSError):
                     self._lines.remove(line)
+                    code = self._ended(line)
+                    if line in held:
+                        self.fallen.append(Fallen(held.pop(line), code))
                     continue
-                yield news[0]
-        for process in self._processes:
+                if news not in (_WANTS, _LETS_GO):
+                    yield news[0]
+
+    def _ended(self, line: "Connection[Any, Any]") -> int:
+        """The exit code of a process whose pipe is closed."""
+        process = self._of[line]
+        process.join(ENDING_S)
+        if process.exitcode is None:
+            process.kill()
             process.join()
+        assert process.exitcode is not None
+        return process.exitcode
 
     def kill(self) -> None:
         for process in self._processes:
@@ -89,15 +127,37 @@ class Crew:
 def work_off(
     work: Callable[..., None], arguments: tuple[Any, ...], jobs: Sequence[Any], workers: int
 ) -> Iterator[Any]:
-    """What processes tell of these jobs, as it comes; ChildProcessError where one of them was killed."""
+    """What processes tell of these jobs, as it comes; ChildProcessError where one of them ended early."""
     crew = Crew(work, [arguments] * min(workers, len(jobs)))
+    yield from _heard(crew, jobs)
+    codes = crew.failures + [one.code for one in crew.fallen]
+    if codes:
+        raise ChildProcessError(f"a process ended with code {codes[0]}")
+
+
+def tried_twice(
+    work: Callable[..., None], arguments: tuple[Any, ...], jobs: Iterable[Any], workers: int
+) -> Iterator[Any]:
+    """What processes tell of these jobs, as it comes. A job whose process ends is tried once more, by itself:
+    another one may have used up the memory. Where that process ends too, the job is told as `Fallen`."""
+    waiting = iter(jobs)
+    doubtful: list[Fallen] = []
+    while (first := next(waiting, None)) is not None:
+        crew = Crew(work, [arguments] * workers)
+        yield from _heard(crew, chain([first], waiting))
+        doubtful += crew.fallen
+    for one in doubtful:
+        crew = Crew(work, [arguments])
+        yield from _heard(crew, [one.job])
+        yield from crew.fallen
+
+
+def _heard(crew: Crew, jobs: Iterable[Any]) -> Iterator[Any]:
     try:
         yield from crew.heard(jobs)
     except BaseException:
         crew.kill()
         raise
-    if crew.failures:
-        raise ChildProcessError(f"a process ended with code {crew.failures[0]}")
 
 
 class _Packed:
@@ -121,4 +181,9 @@ def _enter(packed: _Packed) -> None:
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     work, connection, *arguments = packed.opened()
-    work(Line(connection), *arguments)
+    try:
+        work(Line(connection), *arguments)
+    except OSError as error:
+        if error.errno != errno.EBADF:
+            raise
+        os._exit(1)  # foreign code has closed what this process talks through; its end is heard

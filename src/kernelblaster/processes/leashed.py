@@ -14,9 +14,9 @@ LEASH = Path(__file__).parent / "leash.py"
 def run_leashed(
     command: Sequence[str],
     *,
+    limit_s: float,
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
-    limit_s: float | None = None,
     memory_bytes: int = 0,
 ) -> tuple[int | None, str]:
     """Exit code (None past the limit) and output. `memory_bytes` is for each process; 0: no limit."""

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -13,11 +12,14 @@ from kernelblaster.building import building
 from kernelblaster.cache.contents import is_whole
 from kernelblaster.errors import KernelBlasterError, NoCompiler
 from kernelblaster.processes.leashed import run_leashed
+from kernelblaster.settings import building_environment
 
 NATIVE = Path(__file__).parent / "native"
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-fno-fast-math", "-fPIC", "-pthread")
 OBJECT = "object.o"
 TOLD_EVERY_S = 1.0
+VERSION_LIMIT_S = 60.0
+LIMIT_S = 1800.0  # of compiling one file, on a machine that is busy
 
 
 def machine_library() -> Path:
@@ -27,7 +29,9 @@ def machine_library() -> Path:
         raise NoCompiler(
             "g++ was not found; the PTX machine is built with it. On Debian: apt-get install g++"
         )
-    version = subprocess.run([compiler, "-v"], capture_output=True, text=True, check=False).stderr
+    code, version = run_leashed([compiler, "-v"], limit_s=VERSION_LIMIT_S)
+    if code is None:
+        raise NoCompiler(f"{compiler} -v did not answer in {VERSION_LIMIT_S:g} s.")
     about = " ".join(FLAGS) + version + _cpu()
     target = cache.entry("ptx", _digest(about, sorted(NATIVE.iterdir())))
     library = target / "machine.so"
@@ -37,7 +41,7 @@ def machine_library() -> Path:
                 with building("the emulator", "about a minute") as tell:
                     objects = compiled(compiler, sorted(NATIVE.glob("*.cpp")), about, tell)
                     with cache.filling(target) as folder:
-                        _run([compiler, "-shared", "-pthread", *objects, "-o", str(folder / "machine.so")])
+                        _run([compiler, "-shared", "-pthread", *objects], folder / "machine.so")
     return library
 
 
@@ -64,11 +68,14 @@ def compiled(compiler: str, sources: Sequence[Path], about: str, tell: Callable[
 
 def _compile(compiler: str, source: Path, target: Path) -> None:
     with cache.filling(target) as folder:
-        _run([compiler, *FLAGS, "-c", str(source), "-o", str(folder / OBJECT)])
+        _run([compiler, *FLAGS, "-c", str(source)], folder / OBJECT)
 
 
-def _run(command: list[str]) -> None:
-    code, log = run_leashed(command)
+def _run(command: list[str], target: Path) -> None:
+    environment = building_environment(target.parent)
+    code, log = run_leashed([*command, "-o", str(target)], limit_s=LIMIT_S, environment=environment)
+    if code is None:
+        raise KernelBlasterError(f"{command[0]} did not build the PTX machine in {LIMIT_S:g} s.")
     if code != 0:
         raise KernelBlasterError(f"the PTX machine could not be built: {log[-800:]}")
 

@@ -1,14 +1,12 @@
 """An ablation as a page and as Markdown: curves, numbers, and a sentence on each claim."""
 
-from collections.abc import Sequence
-from html import escape
+from typing import Any
 
 from kernelblaster.bench.ablation import Ablation
 from kernelblaster.bench.findings import ArmFound, Found, found_by
 from kernelblaster.bench.metrics import Interval
 from kernelblaster.report.chart import TONES, Axis, Bar, Bars, Chart, Line, Lines
-from kernelblaster.report.page import framed
-from kernelblaster.report.svg import drawn
+from kernelblaster.report.rendering import rendered
 from kernelblaster.report.tables import table
 
 COLUMNS = (
@@ -44,14 +42,16 @@ def ablation_markdown(ablation: Ablation) -> str:
 
 
 def ablation_page(ablation: Ablation, made: str = "") -> str:
-    studies = found_in(ablation)
-    nav = "".join(f'<a href="#{f.study.name}">{escape(f.study.name)}</a>' for f in studies)
-    body = "".join(_section(found) for found in studies)
-    if ablation.plan.left_out:
-        nav += f'<a href="#left-out">{NOT_STUDIED.lower()}</a>'
-        body += _not_studied_section(ablation)
-    title = "Learning studies"
-    return framed(title, escape(_about(ablation)), nav, body, {}, (), made)
+    return rendered(
+        "ablation.html",
+        title="Learning studies",
+        made=made,
+        lead=_about(ablation),
+        studies=[_shown(found) for found in found_in(ablation)],
+        not_studied=_not_studied(ablation),
+        not_studied_title=NOT_STUDIED,
+        not_studied_columns=NOT_STUDIED_COLUMNS,
+    )
 
 
 def charts_of(found: Found) -> list[Chart]:
@@ -113,40 +113,22 @@ def _cells(arm: ArmFound) -> list[str]:
     ]
 
 
-def _section(found: Found) -> str:
-    figures = "".join(
-        f'<figure class="card"><h3>{escape(chart.title)}</h3>{drawn(chart)}'
-        f"<figcaption>{escape(chart.caption)}</figcaption></figure>"
-        for chart in charts_of(found)
-    )
-    numbers = _table(*arms_table(found))
-    answers = "".join(
-        f'<li><span class="tag {TAGS[a.verdict]}">{a.verdict}</span> {escape(a.sentence)}</li>'
-        for a in found.answers
-    )
-    left = f"<p class=note>Left out: {escape(_left_out(found))}.</p>" if found.left_out else ""
-    return (
-        f'<section id="{found.study.name}"><h2>{escape(found.study.title)}</h2>'
-        f'<p class=note>{escape(_scope(found))}</p>{numbers}<ul class="answers">{answers}</ul>'
-        f'<div class="figures">{figures}</div>{left}</section>'
-    )
-
-
-def _not_studied_section(ablation: Ablation) -> str:
-    rows = _table(NOT_STUDIED_COLUMNS, _not_studied(ablation))
-    return f'<section id="left-out"><h2>{NOT_STUDIED}</h2>{rows}</section>'
+def _shown(found: Found) -> dict[str, Any]:
+    columns, rows = arms_table(found)
+    return {
+        "name": found.study.name,
+        "title": found.study.title,
+        "scope": _scope(found),
+        "columns": columns,
+        "rows": rows,
+        "answers": [(TAGS[answer.verdict], answer.verdict, answer.sentence) for answer in found.answers],
+        "charts": charts_of(found),
+        "left_out": _left_out(found),
+    }
 
 
 def _not_studied(ablation: Ablation) -> list[list[str]]:
     return [[one.name, one.status, one.reason] for one in ablation.plan.left_out]
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th>{escape(title)}</th>" for title in columns)
-    body = "".join("<tr>" + "".join(f"<td>{escape(value)}</td>" for value in row) + "</tr>" for row in rows)
-    return (
-        f'<div class="card scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-    )
 
 
 def _about(ablation: Ablation) -> str:

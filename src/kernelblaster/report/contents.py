@@ -1,6 +1,6 @@
 """Everything that a report says of a subject, computed once; the page, the Markdown and the CSV show it."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,9 @@ class Costs:
 
 @dataclass(frozen=True)
 class Contents:
-    """`main` is the baseline that headlines speak of. `overall` is the geometric mean against it over
-    the valid tasks, `gained` that over the first candidates; `light` are quartiles of floor over time."""
+    """`main` is the baseline that headlines speak of; `summaries` and `charts` are of the tasks that have
+    ended. `overall` is the geometric mean against it over the valid tasks, `gained` that over the first
+    candidates; `light` are quartiles of floor over time."""
 
     subject: Subject
     main: str
@@ -62,6 +63,8 @@ class Contents:
 
 def contents_of(subject: Subject) -> Contents:
     rows = subject.rows
+    ended = [row for row in rows if row.result.status != "unfinished"]
+    counted = replace(subject, rows=ended or rows)
     main = BEST if len(subject.plan.baselines) > 1 else subject.plan.baselines[0]
     details = {row.result.job: detail_of(run) for row, run in opened_runs(subject)}
     usage = usage_of({job: detail.steps for job, detail in details.items()})
@@ -76,14 +79,14 @@ def contents_of(subject: Subject) -> Contents:
     return Contents(
         subject=subject,
         main=main,
-        summaries=summaries(subject.plan, rows),
+        summaries=summaries(subject.plan, counted.rows),
         overall=_interval(rows, main),
         gained=_interval(rows, INITIAL),
         light=quartiles(shares),
         costs=[_costs(group, in_group(rows, group)) for group in groups_of(rows)],
         usage=usage,
         learned=learned_by([d.learned for d in details.values() if d.learned]),
-        charts=figures_of(subject, paths, usage, steps),
+        charts=figures_of(counted, paths, usage, steps),
         details=details,
     )
 

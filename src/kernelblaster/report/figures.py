@@ -129,7 +129,7 @@ def roofline_chart(
     subject: Subject, paths: Mapping[str, Sequence[PathPoint]], tones: Mapping[str, Tone]
 ) -> Chart | None:
     rows = {row.result.job: row for row in subject.rows}
-    known = [(rows[job], path) for job, path in paths.items() if path]
+    known = [(rows[job], path) for job, path in paths.items() if path and job in rows]
     if not known:
         return None
     shown = sorted(known, key=lambda pair: -len(pair[1]))[:PATHS_SHOWN]

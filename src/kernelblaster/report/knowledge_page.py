@@ -1,7 +1,7 @@
 """A knowledge base as a page that a person can read: what was seen in which state, and how sure it is."""
 
 from collections.abc import Sequence
-from html import escape
+from dataclasses import dataclass
 from math import exp, log, sqrt, tau
 from pathlib import Path
 
@@ -13,44 +13,75 @@ from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.recipes import is_recipe, told
 from kernelblaster.knowledge.summary import summarize
 from kernelblaster.knowledge.tally import total
+from kernelblaster.report.anchors import anchor
 from kernelblaster.report.chart import TONES, Axis, Chart, Line, Lines, Stack
-from kernelblaster.report.page import framed
-from kernelblaster.report.svg import drawn
+from kernelblaster.report.rendering import rendered
 
 NOTES_SHOWN = 3
 LOW, HIGH = log(0.4), log(6.0)  # of the small plots, in log speedup
-COLUMNS = (
-    ("technique", ""),
-    ("expected", "number"),
-    ("", ""),
-    ("valid", "number"),
-    ("attempts", "number"),
-    ("where", ""),
-    ("what was noted", ""),
-)
 POINTS = 250  # of the curves over time
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The belief about a speedup as paths of a small figure: as it is `now`, `before` the first attempt, and
+    where `one` is."""
+
+    now: str
+    before: str
+    one: str
+    tone: str
+    tip: str
+
+
+@dataclass(frozen=True)
+class TechniqueRow:
+    """A technique in a state, as it is shown; `name` in parts, between which it may be broken."""
+
+    anchor: str
+    name: list[str]
+    description: str
+    retired: str
+    expected: str
+    tone: str
+    curve: Curve | None
+    valid: float
+    attempts: str
+    where: str
+    prepared: str
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True)
+class StateCard:
+    """A state with its techniques; those that nobody tried are folded where others were tried."""
+
+    anchor: str
+    name: str
+    tags: Sequence[str]
+    discovered: bool
+    description: str
+    metrics: str
+    notes: Sequence[str]
+    tried: list[TechniqueRow]
+    untried: list[TechniqueRow]
 
 
 def knowledge_page(knowledge: KnowledgeBase, made: str = "") -> str:
     """The page of a knowledge base as it is now."""
     content, events = knowledge.content(), effective(knowledge.log())
     states = sorted(content.living, key=lambda entry: (-_attempts(content, entry), entry.state.name))
-    visited = [_state(content, entry) for entry in states if _attempts(content, entry)]
-    others = [_state(content, entry) for entry in states if not _attempts(content, entry)]
-    charts = [chart for chart in (growth_chart(events), used_chart(content)) if chart is not None]
-    figures = "".join(
-        f'<figure class="card"><h3>{escape(chart.title)}</h3>{drawn(chart)}'
-        f"<figcaption>{escape(chart.caption)}</figcaption></figure>"
-        for chart in charts
+    return rendered(
+        "knowledge.html",
+        title=Path(knowledge.name).stem,
+        made=made,
+        lead=_lead(content, events),
+        tiles=_tiles(content),
+        charts=[chart for chart in (growth_chart(events), used_chart(content)) if chart is not None],
+        payoffs=summarize(content, payoffs=12).payoffs,
+        visited=[_state(content, entry) for entry in states if _attempts(content, entry)],
+        others=[_state(content, entry) for entry in states if not _attempts(content, entry)],
     )
-    nav = '<a href="#growth">Growth</a><a href="#payoffs">What prepares what</a><a href="#states">States</a>'
-    body = (
-        f'{_tiles(content)}<section id="growth"><h2>Growth</h2><div class="figures">{figures}</div></section>'
-        f'<section id="payoffs"><h2>What prepares what</h2>{_payoffs(content)}</section>'
-        f'<section id="states"><h2>States</h2>{_legend()}{"".join(visited)}'
-        f"{_folded(f'{len(others)} states that no kernel was in yet', ''.join(others))}</section>"
-    )
-    return framed(Path(knowledge.name).stem, _lead(content, events), nav, body, {}, (), made)
 
 
 def growth_chart(events: Sequence[Event]) -> Chart | None:
@@ -109,99 +140,65 @@ def _lead(content: Content, events: Sequence[Event]) -> str:
     runs = {event.provenance.run for event in events if event.provenance.run}
     gpus = sorted({event.provenance.gpu for event in events if event.provenance.gpu})
     where = f" on {', '.join(gpus)}" if gpus else ""
-    return escape(f"Version {content.version}: what {len(runs)} runs{where} taught.")
+    many = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+    return f"Version {content.version}: what {many}{where} taught."
 
 
-def _tiles(content: Content) -> str:
+def _tiles(content: Content) -> list[tuple[str, str]]:
     found = summarize(content)
     failed = sum(found.failures.values())
-    tiles = [
+    return [
         (f"{found.states}", f"states, {found.discovered} of them discovered"),
         (f"{found.optimizations}", f"techniques in states, {found.untried} untried, {found.retired} retired"),
         (f"{found.attempts:,.0f}", "attempts" + _listed(found.evidence)),
         (percent(failed / found.attempts) if found.attempts else "0%", "failed" + _listed(found.failures)),
     ]
-    shown = "".join(
-        f'<div class="card tile"><b>{escape(number)}</b><span>{escape(words)}</span></div>'
-        for number, words in tiles
-    )
-    return f'<div class="tiles">{shown}</div>'
 
 
-def _payoffs(content: Content) -> str:
-    found = summarize(content, payoffs=12).payoffs
-    if not found:
-        return "<p class=note>No technique was tried often enough after another.</p>"
-    rows = "".join(
-        f"<tr><td>{escape(p.after)}</td><td>{escape(p.technique)}</td>"
-        f"<td class=number><b>{times(p.speedup)}</b></td>"
-        f"<td class=number>{times(p.speedup_without) or 'never tried'}</td>"
-        f"<td class=number>{p.count:g}</td><td>{escape(p.state)}</td></tr>"
-        for p in found
-    )
-    head = "<th>after</th><th>technique</th><th class=number>speedup</th><th class=number>without</th>"
-    head += "<th class=number>seen</th><th>in state</th>"
-    return (
-        f'<div class="card scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
-    )
-
-
-def _state(content: Content, entry: StateEntry) -> str:
+def _state(content: Content, entry: StateEntry) -> StateCard:
     state = entry.state
     entries = content.entries.get(state.name, {}).values()
     order = sorted(
         entries, key=lambda e: (-e.evidence.total.attempts, e.retired is not None, -e.prediction(None).gain)
     )
     tried = sum(one.evidence.total.attempts > 0 for one in order)
-    rows = [_technique(one) for one in order]
+    rows = [_technique(state.name, one) for one in order]
     shown = tried or len(rows)
-    body = _table(rows[:shown]) + _folded(f"{len(rows) - shown} untried", _table(rows[shown:]))
-    tags = "".join(f'<span class="tag">{escape(tag)}</span>' for tag in (state.primary, *state.secondary))
-    found = '<span class="tag idle">discovered</span>' if entry.discovered else ""
-    metrics = ", ".join(f"{escape(name)} {value:.3g}" for name, value in sorted(state.metrics.items()))
-    described = f"<p class=note>{escape(state.description)}</p>" if state.description else ""
-    recognized = f"<p class=note>recognized by {metrics}</p>" if metrics else ""
-    return (
-        f'<div class="card state" id="{_anchor(entry)}"><header><h3>{escape(state.name)}</h3>{tags}{found}'
-        f"</header>{described}{recognized}{_notes(entry.notes)}{body}</div>"
+    return StateCard(
+        anchor=anchor(state.name),
+        name=state.name,
+        tags=(state.primary, *state.secondary),
+        discovered=entry.discovered,
+        description=state.description,
+        metrics=", ".join(f"{name} {value:.3g}" for name, value in sorted(state.metrics.items())),
+        notes=entry.notes,
+        tried=rows[:shown],
+        untried=rows[shown:],
     )
 
 
-def _folded(title: str, inside: str) -> str:
-    """What a reader may want to see, but not at once."""
-    if title.startswith("0 "):
-        return ""
-    return f"<details><summary class=note>{escape(title)}</summary>{inside}</details>"
-
-
-def _table(rows: Sequence[str]) -> str:
-    if not rows:
-        return "<p class=note>No technique is known here.</p>"
-    head = "".join(f'<th class="{kind}">{title}</th>' for title, kind in COLUMNS)
-    inside = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
-    return f'<div class="scroll"><table>{inside}</table></div>'
-
-
-def _technique(entry: OptimizationEntry) -> str:
+def _technique(state: str, entry: OptimizationEntry) -> TechniqueRow:
     found = score(entry)
     recipe = is_recipe(entry.technique)
     slower = "" if recipe else "slower"
-    tone = "faster" if found.speedup > 1.005 else slower if found.speedup < 0.995 else ""
-    value = told(entry.technique, found.speedup) if recipe else times(found.speedup)
-    name = escape(entry.technique).replace("_", "_<wbr>")
-    tip = f' data-tip="{escape(entry.description, quote=True)}"' if entry.description else ""
-    retired = f'<br><span class="tag bad">retired: {escape(entry.retired)}</span>' if entry.retired else ""
     where = ", ".join(
         f"{architecture} {times(exp(tally.mean)) if tally.seen else 'failed'}"
         for architecture, tally in sorted(entry.evidence.by_architecture.items())
     )
     failures = "".join(f", {kind} {count:g}" for kind, count in sorted(entry.evidence.failures.items()))
-    return (
-        f'<tr><td class="name"><span{tip}>{name}</span>{retired}</td>'
-        f'<td class="number"><b class="{tone}">{value}</b></td><td>{"" if recipe else _posterior(entry)}</td>'
-        f'<td class="number">{percent(found.valid_chance)}</td><td class="number">{found.attempts:g}</td>'
-        f'<td class="techniques">{escape(where + failures)}{_prepared(entry)}</td>'
-        f'<td class="wide">{_notes(entry.notes[-NOTES_SHOWN:])}</td></tr>'
+    return TechniqueRow(
+        anchor=anchor(state, entry.technique),
+        name=entry.technique.split("_"),
+        description=entry.description,
+        retired=entry.retired or "",
+        expected=told(entry.technique, found.speedup) if recipe else times(found.speedup),
+        tone="faster" if found.speedup > 1.005 else slower if found.speedup < 0.995 else "",
+        curve=None if recipe else _posterior(entry),
+        valid=found.valid_chance,
+        attempts=f"{found.attempts:g}",
+        where=where + failures,
+        prepared=_prepared(entry),
+        notes=entry.notes[-NOTES_SHOWN:],
     )
 
 
@@ -212,23 +209,21 @@ def _prepared(entry: OptimizationEntry) -> str:
         return ""
     with_, without = (total(side.by_architecture.values()) for side in entry.evidence.sides[::-1])
     after, alone = (times(exp(t.mean)) if t.seen else "never valid" for t in (with_, without))
-    return f"<br>after {escape(preparation)} {after}, without {alone}"
+    return f"after {preparation} {after}, without {alone}"
 
 
-def _posterior(entry: OptimizationEntry) -> str:
-    """The belief about the speedup as a small curve; the prior is the thin one, and 1x the upright line."""
+def _posterior(entry: OptimizationEntry) -> Curve:
     prediction = entry.prediction(None)
     before = entry.untried().prediction(None)
-    tone = "good" if prediction.mean > 0 else "bad"
-    parts = [f'<path class="grid" d="M{_x(0.0):.1f} 2V25"/>']
-    if entry.evidence.total.attempts:
-        parts.append(f'<path class="mark" d="{_bell(before.mean, before.spread)}"/>')
-    curve = _bell(prediction.mean, prediction.spread)
-    parts.append(f'<path class="band f-{tone}" d="{curve}V25H0Z"/>')
-    parts.append(f'<path class="line s-{tone}" d="{curve}"/>')
     low, high = prediction.interval
-    tip = f"{times(prediction.speedup)}, likely {times(low)} to {times(high)}; before {times(before.speedup)}"
-    return f'<svg class="spark" viewBox="0 0 130 26" data-tip="{tip}">{"".join(parts)}</svg>'
+    return Curve(
+        now=_bell(prediction.mean, prediction.spread),
+        before=_bell(before.mean, before.spread) if entry.evidence.total.attempts else "",
+        one=f"M{_x(0.0):.1f} 2V25",
+        tone="good" if prediction.mean > 0 else "bad",
+        tip=f"{times(prediction.speedup)}, likely {times(low)} to {times(high)}; "
+        f"before {times(before.speedup)}",
+    )
 
 
 def _bell(mean: float, spread: float) -> str:
@@ -247,20 +242,6 @@ def _x(value: float) -> float:
     return 130 * (min(HIGH, max(LOW, value)) - LOW) / (HIGH - LOW)
 
 
-def _legend() -> str:
-    return (
-        '<p class="note">The curves are beliefs about the speedup from 0.4x to 6x: the filled one as it is, '
-        "the dashed one before the first attempt; the upright line is 1x. Expected and valid are over all "
-        "architectures; searches shrink towards the one at hand.</p>"
-    )
-
-
-def _notes(notes: Sequence[str]) -> str:
-    if not notes:
-        return ""
-    return '<ul class="notes">' + "".join(f"<li>{escape(note)}</li>" for note in notes) + "</ul>"
-
-
 def _listed(counts: dict[str, float]) -> str:
     most = sorted(counts.items(), key=lambda pair: -pair[1])[:3]
     return f" ({', '.join(f'{name} {count:g}' for name, count in most)})" if most else ""
@@ -269,7 +250,3 @@ def _listed(counts: dict[str, float]) -> str:
 def _attempts(content: Content, entry: StateEntry) -> float:
     rows = content.entries.get(entry.state.name, {}).values()
     return sum(row.evidence.total.attempts for row in rows)
-
-
-def _anchor(entry: StateEntry) -> str:
-    return "state-" + escape(entry.state.name, quote=True).replace(" ", "-")

@@ -35,7 +35,12 @@ class Subject:
 
     @property
     def modelled(self) -> bool:
-        return any(row.result.modelled for row in self.rows)
+        return self.plan.setup.device == "emulated" or any(row.result.modelled for row in self.rows)
+
+    @property
+    def only_run(self) -> Path | None:
+        """The folder of the run, where the subject is one run of `optimize` and nothing else."""
+        return None if self.fresh or len(self.runs) != 1 else next(iter(self.runs.values()))
 
 
 def read_subjects(names: Sequence[str], runs: Path, benches: Path) -> list[Subject]:

@@ -80,7 +80,7 @@ def _line(line: Line, frame: "_Frame") -> Iterator[str]:
         tips = line.tips or ("",) * len(line.points)
         last = len(line.points) - 1
         for place, ((x, y), tip) in enumerate(zip(line.points, tips, strict=True)):
-            radius = 4 if place == last else 2.4
+            radius = 3.2 if not line.joined else 4 if place == last else 2.4
             yield (
                 f'<circle class="f-{line.tone}" cx="{frame.x(x):.1f}" cy="{frame.y(y):.1f}" '
                 f'r="{radius}"{_tip(tip)}/>'

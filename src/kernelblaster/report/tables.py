@@ -51,7 +51,11 @@ def _head(contents: Contents) -> list[str]:
     how = "modelled" if subject.modelled else "measured"
     afresh = "judged afresh beside each baseline" if subject.fresh else "as the search judged them"
     all_ = contents.headline
+    ended = sum(row.result.status != "unfinished" for row in subject.rows)
     first = f"{all_.tasks} tasks on {subject.device}, times {how}, {afresh}; {all_.valid} valid."
+    if ended < len(subject.rows):
+        unfinished = f"Unfinished: {ended} of {len(subject.rows)} searches have ended."
+        first = f"{unfinished} {first}" if ended else unfinished
     found = [first]
     if contents.overall:
         one = contents.overall

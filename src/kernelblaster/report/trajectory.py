@@ -86,12 +86,13 @@ def _candidate(verdict: dict[str, Any], profile: dict[str, Any] | None) -> dict[
         told |= {"us": _rounded(timing["candidate_us"]), "floor_us": _rounded(timing["floor_us"])}
         told["device"] = verdict["device"]
     if profile:
-        told["kernels"] = [_kernel(kernel) for kernel in profile["kernels"][:KERNELS_SHOWN]]
+        told["kernels"] = [kernel_figures(kernel) for kernel in profile["kernels"][:KERNELS_SHOWN]]
         told["tier"] = profile["tier"]
     return told
 
 
-def _kernel(kernel: dict[str, Any]) -> dict[str, Any]:
+def kernel_figures(kernel: dict[str, Any]) -> dict[str, Any]:
+    """Of a kernel's profile, the figures that are shown, by the short names of METRICS."""
     told: dict[str, Any] = {"name": kernel["name"][:80]}
     for metric in kernel["metrics"]:
         short = METRICS.get(metric["name"])

@@ -5,10 +5,11 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.report.bench_page import bench_page
 from kernelblaster.report.contents import Contents, contents_of
-from kernelblaster.report.page import page_of
 from kernelblaster.report.png import save_png
 from kernelblaster.report.reading import read_subjects
+from kernelblaster.report.run.page import run_page
 from kernelblaster.report.svg import drawn
 from kernelblaster.report.tables import csv_of, markdown_of
 
@@ -21,7 +22,7 @@ def read(names: Sequence[str], runs: Path, benches: Path) -> list[Contents]:
 def write(contents: Sequence[Contents], to: Path, also: Collection[str] = ()) -> list[Path]:
     """The page, and beside it what else is asked for (`markdown`, `csv`, `svg`, `png`); all files that
     were written, the page first."""
-    files = [written(to, page_of(contents, time.strftime("on %Y-%m-%d")))]
+    files = [written(to, _page(contents, to.parent, time.strftime("on %Y-%m-%d")))]
     for number, one in enumerate(contents):
         stem = to.stem if len(contents) == 1 else f"{to.stem}-{number + 1}"
         figures = [file for kind in ("svg", "png") if kind in also for file in _figures(one, to, stem, kind)]
@@ -32,6 +33,12 @@ def write(contents: Sequence[Contents], to: Path, also: Collection[str] = ()) ->
         if "csv" in also:
             files.append(written(to.with_name(f"{stem}.csv"), csv_of(one)))
     return files
+
+
+def _page(contents: Sequence[Contents], folder: Path, made: str) -> str:
+    """A run has a page of its own; everything else is shown as a bench is."""
+    only = contents[0].subject.only_run if len(contents) == 1 else None
+    return bench_page(contents, made) if only is None else run_page(only, folder, made)
 
 
 def _figures(one: Contents, to: Path, stem: str, kind: str) -> list[Path]:

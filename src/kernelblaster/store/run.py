@@ -82,7 +82,10 @@ def begin_run(folder: Path, **about: Any) -> Run:
         folder.mkdir(mode=0o700, exist_ok=True)
         (folder / LOG).touch(mode=0o600)
     except OSError as error:
-        raise StoreError(f"{folder.parent}: cannot make a run there: {error.strerror or error}") from error
+        raise StoreError(
+            f"{folder.parent}: cannot make a run there: {error.strerror or error}. "
+            "Name a folder that can be written."
+        ) from error
     run = Run(folder, writing=True)
     if run.events:
         run.close()

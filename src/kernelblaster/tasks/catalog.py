@@ -1,5 +1,6 @@
 """From what a person writes to tasks: shipped suites, files, folders, KernelBench checkouts."""
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,11 @@ from kernelblaster.tasks.cuda_prepare import prepared
 
 KERNELBENCH = "kernelbench:"
 LARGEST_BYTES = 4 << 20  # of a task's file
+TASK_LIKE = {  # by suffix, what a file of a folder has that may be a task
+    ".py": re.compile(rb"^class (Model\b|\w+\([^)]*Module)|^def get_inputs\b", re.MULTILINE),
+    ".cu": re.compile(rb"__global__|" + cuda_file.MARK.encode()),
+    ".pt2": re.compile(b""),
+}
 CLASS = re.compile(r"^[^:].*[^:/\\]:[A-Za-z_]\w*$")  # file.py:Class, package.module:Class
 
 
@@ -32,7 +38,9 @@ def find(name: str) -> list[tuple[str, Path]]:
     if path.is_dir():
         found = [(str(file), file) for file in _task_files(path)]
         if not found:
-            raise BadTask(f"{name}: no task in this folder (.py with a Model, or a declared .cu).")
+            raise BadTask(
+                f"{name}: no task in this folder (a .py with a module, a .cu with a kernel, or a .pt2)."
+            )
         return found
     shipped = suites_folder() / name
     if shipped.is_dir():
@@ -136,13 +144,26 @@ def load_source(name: str, source: str, path: str, dtype: Dtype | None = None, *
 
 
 def _task_files(folder: Path) -> Iterator[Path]:
-    for file in sorted(folder.rglob("*")):
-        if file.name.startswith(("_", ".")) or not file.is_file():
-            continue
-        if (file.suffix == ".py" and "class Model" in file.read_text(errors="replace")) or (
-            file.suffix == ".cu" and cuda_file.MARK in file.read_text(errors="replace")
-        ):
-            yield file
+    """Files below a folder that look like a task; whether each is one shows when it is loaded. Hidden folders
+    and virtual environments are left out."""
+    for where, folders, files in os.walk(folder):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(("_", ".")) and not (Path(where) / name / "pyvenv.cfg").exists()
+        )
+        for file in sorted(Path(where) / name for name in files if not name.startswith(("_", "."))):
+            if file.suffix in TASK_LIKE and file.is_file() and _looks_like_a_task(file):
+                yield file
+
+
+def _looks_like_a_task(file: Path) -> bool:
+    """What cannot be read does too: why not is said when it is loaded."""
+    try:
+        with file.open("rb") as opened:
+            return TASK_LIKE[file.suffix].search(opened.read(LARGEST_BYTES)) is not None
+    except OSError:
+        return True
 
 
 def _kernelbench(name: str) -> list[tuple[str, Path]]:

@@ -17,6 +17,7 @@
   const percent = (x) => (x == null ? "" : Math.round(100 * x) + "%");
   const number = (x, digits = 4) => (x == null ? "" : (+x.toPrecision(digits)).toLocaleString("en"));
   const large = (x) => (Math.abs(x) < 1e4 ? number(x) : x >= 1e9 ? number(x / 1e9) + " G" : x >= 1e6 ? number(x / 1e6) + " M" : number(x / 1e3) + " k");
+  const kind = (subject) => (subject.modelled ? ", modelled" : "");
   const tone = (x) => (x == null ? "" : x > 1.005 ? "faster" : x < 0.995 ? "slower" : "");
 
   // A table. Columns: {title, value(row) to sort by, show(row) to see, number, wide}.
@@ -90,18 +91,18 @@
       ...(subject.rows.every((r) => r.task.includes(r.group)) ? [] : [text("level", "group")]),
       { title: "status", value: (r) => r.status,
         show: (r) => h("span", { class: "tag " + (good[r.status] ?? "bad"), "data-tip": r.reason || null }, r.status) },
-      { title: "speedup", number: true, value: (r) => r.speedup,
+      { title: "speedup" + kind(subject), number: true, value: (r) => r.speedup,
         show: (r) => h("b", { class: tone(r.speedup), "data-tip": between(r) }, times(r.speedup)) },
       ...others.map((one) => ({ title: "vs " + one.name.replace("max-", ""), number: true, value: (r) => r.against[one.name],
         show: (r) => h("span", { class: tone(r.against[one.name]) }, times(r.against[one.name])) })),
-      { title: "us", number: true, value: (r) => r.us, show: (r) => number(r.us) },
+      { title: "us" + kind(subject), number: true, value: (r) => r.us, show: (r) => number(r.us) },
       { title: "of light", number: true, value: (r) => r.light,
         show: (r) => h("span", { "data-tip": r.floor_us ? `floor ${number(r.floor_us)} us` : null }, percent(r.light)) },
       { title: "judged", number: true, value: (r) => r.evaluations, show: (r) => String(r.evaluations) },
       { title: "applied", wide: true, value: (r) => r.applied.join(" "),
         show: (r) => clamped(r.status === "valid" ? r.applied.join(", ") : r.reason) },
     ];
-    const made = table(columns, subject.rows, { by: columns.findIndex((one) => one.title === "speedup"), down: true, open: (row, line) => {
+    const made = table(columns, subject.rows, { by: columns.findIndex((one) => one.title.startsWith("speedup")), down: true, open: (row, line) => {
       if (!row.run) return;
       made.body.querySelectorAll("tr.open").forEach((other) => other.classList.remove("open"));
       line.classList.add("open");
@@ -162,12 +163,12 @@
       host.replaceChildren(h("p", { class: "note" }, "This browser cannot unpack the run: " + error.message));
       return;
     }
-    host.replaceChildren(tree(run));
+    host.replaceChildren(tree(run, kind(data.subjects[place])));
     if (scroll) document.getElementById(`s${place}-runs-part`).scrollIntoView({ behavior: "smooth" });
   };
 
   const PLACE = 0, STATE = 1, TECHNIQUE = 2, PREDICTED = 3, RESULT = 4, TAKEN = 5, PARENT = 6, CHILD = 7, KERNEL = 8, SHARE = 9;
-  const tree = (run) => {
+  const tree = (run, modelled) => {
     const children = new Map(), seen = new Set();
     for (const step of run.steps) {
       const key = [step[PARENT], step[CHILD], step[TECHNIQUE]].join(" ");
@@ -201,7 +202,7 @@
         place === began ? sourceButton(run, began) : null), below(place));
     });
     const best = run.candidates[run.best] || {};
-    const end = run.best == null ? "not ended yet" : `best ${number(best.us)} us, floor ${number(best.floor_us)} us`;
+    const end = run.best == null ? "not ended yet" : `best ${number(best.us)} us, floor ${number(best.floor_us)} us${modelled}`;
     return h("div", {}, h("p", { class: "note" },
       `${run.steps.length} steps, ${run.candidates.length} candidates; ${end}. Framed: the way to the best. A step opens by a click.`),
     h("ul", { class: "tree" }, items), reasons(run));
@@ -402,7 +403,7 @@
 
   const fill = (subject, place) => {
     const host = (what) => document.getElementById(`s${place}-${what}`);
-    host("summary").append(summaryTable(subject));
+    host("summary")?.append(summaryTable(subject));
     taskTable(subject, place, host("tasks"));
     usedTables(subject, host("used"));
     if (subject.learned.length) host("learned").append(learnedTable(subject));
@@ -425,21 +426,5 @@
     if (!filled.has(place)) { filled.add(place); fill(data.subjects[place], place); }
   };
   document.querySelectorAll("nav [data-subject]").forEach((one) => one.addEventListener("click", () => show(+one.dataset.subject)));
-  if (data.subjects) show(0);
-
-  // Tips: by mouse, and by touch.
-  const tip = h("div", { class: "tip", hidden: true });
-  document.body.append(tip);
-  const follow = (event) => {
-    const target = event.target.closest?.("[data-tip]");
-    tip.hidden = !target;
-    if (!target) return;
-    tip.textContent = target.dataset.tip;
-    const wide = tip.offsetWidth, high = tip.offsetHeight;
-    tip.style.left = Math.max(6, Math.min(event.clientX + 12, innerWidth - wide - 6)) + "px";
-    tip.style.top = (event.clientY + high + 24 > innerHeight ? event.clientY - high - 10 : event.clientY + 14) + "px";
-  };
-  document.addEventListener("pointermove", follow);
-  document.addEventListener("pointerdown", follow);
-  document.documentElement.dataset.ready = "yes";
+  show(0);
 })();

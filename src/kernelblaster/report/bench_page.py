@@ -1,0 +1,119 @@
+"""The page of a bench, or of several subjects side by side: one HTML file that needs nothing from elsewhere.
+
+Figures are drawn into it; tables are made by its script from the data in it. Each run lies in it as one
+compressed text, which is unpacked when it is looked at: sources of one run are much alike, so thousands of
+them take little room.
+"""
+
+import base64
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kernelblaster.bench.tables import percent, times
+from kernelblaster.quantities import kind_text
+from kernelblaster.report.compare import compared_chart, compared_rows
+from kernelblaster.report.contents import Contents, told
+from kernelblaster.report.figures import named
+from kernelblaster.report.rendering import rendered
+from kernelblaster.report.trajectory import Detail
+
+PARTS = {
+    "summary": "Summary",
+    "figures": "Figures",
+    "tasks": "Tasks",
+    "runs": "Trajectories",
+    "used": "What was used",
+    "learned": "Knowledge",
+    "costs": "Costs",
+}
+
+
+def bench_page(contents: Sequence[Contents], made: str = "") -> str:
+    """The page of one or several subjects; `made` says when, or by which command."""
+    subjects = []
+    runs: list[tuple[str, str]] = []
+    for place, one in enumerate(contents):
+        jobs = {job: number for number, job in enumerate(one.details)}
+        subjects.append(told(one) | {"runs": jobs})
+        runs += [(f"run-{place}-{jobs[job]}", _packed(detail)) for job, detail in one.details.items()]
+    return rendered(
+        "bench.html",
+        title=" and ".join(one.title for one in contents),
+        made=made,
+        lead=_lead(contents),
+        parts=PARTS,
+        contents=[
+            _article(one, subject["settings"]) for one, subject in zip(contents, subjects, strict=True)
+        ],
+        compared=_compared(contents) if len(contents) > 1 else None,
+        subjects=subjects,
+        kept=runs,
+    )
+
+
+def _lead(contents: Sequence[Contents]) -> str:
+    one = contents[0]
+    how = "times modelled, not measured" if one.subject.modelled else "times measured"
+    devices = ", ".join(sorted({other.subject.device for other in contents}))
+    suites = ", ".join(sorted({suite for other in contents for suite in other.subject.plan.suites}))
+    return f"{suites} on {devices}; {how}."
+
+
+def _article(one: Contents, settings: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "title": one.title,
+        "unfinished": _unfinished(one),
+        "has_ended": any(row.result.status != "unfinished" for row in one.subject.rows),
+        "tiles": list(_tiles(one)),
+        "charts": one.charts,
+        "has_runs": bool(one.details),
+        "has_learned": bool(one.learned),
+        "pace": one.subject.pace,
+        "settings": settings,
+    }
+
+
+def _unfinished(one: Contents) -> str:
+    """How far a bench has come; empty where it has ended."""
+    rows = one.subject.rows
+    ended = sum(row.result.status != "unfinished" for row in rows)
+    if ended == len(rows):
+        return ""
+    return f"{ended} of {len(rows)} searches have ended" + ("; all figures are of these." if ended else ".")
+
+
+def _tiles(one: Contents) -> Iterator[tuple[str, str]]:
+    """The headline numbers with their words. What has not ended counts for nothing yet, neither as valid nor
+    as failed."""
+    kind, rows = kind_text(one.subject.modelled), one.subject.rows
+    tasks = {row.result.task for row in rows}
+    ended = tasks - {row.result.task for row in rows if row.result.status == "unfinished"}
+    if ended:
+        valid = ended - {row.result.task for row in rows if row.speedup(one.main) is None}
+        yield percent(len(valid) / len(ended)), f"valid: {len(valid)} of {len(ended)} tasks"
+    if one.overall:
+        mean = one.overall
+        words = f"against {named(one.main)}, geometric mean{kind} ({mean.low:.2f} to {mean.high:.2f})"
+        yield times(mean.estimate), words
+    if ended:
+        faster = ended - {row.result.task for row in rows if not row.faster(one.main)}
+        which = "all" if ended == tasks else "these"
+        yield percent(len(faster) / len(ended)), f"of {which} tasks judged faster than {named(one.main)}"
+    if one.gained:
+        yield times(one.gained.estimate), f"over the first CUDA candidate, geometric mean{kind}"
+    if one.light:
+        yield percent(one.light[1]), "of the speed of light at the median"
+    cost = one.costs[-1].cost
+    yield f"{cost.evaluations:,}", f"candidates judged, {cost.device_seconds:,.0f} s on the device"
+
+
+def _compared(contents: Sequence[Contents]) -> dict[str, Any]:
+    head, rows = compared_rows(contents)
+    return {"head": head, "rows": rows, "chart": compared_chart(contents)}
+
+
+def _packed(detail: Detail) -> str:
+    packed = zlib.compress(json.dumps(detail.page, separators=(",", ":")).encode(), 6)
+    return base64.b64encode(packed).decode()

@@ -1,0 +1,101 @@
+"""What changed between the profiles of two candidates, in words: what rose, what fell."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernelblaster.records.kernel_name import source_name
+
+SPACE = "\N{NO-BREAK SPACE}"
+WORTH_SAYING = 0.03  # of the larger of two values
+TOTALS = {
+    "us": ("time in kernels", "us"),
+    "read": ("bytes read from device memory", "B"),
+    "written": ("bytes written to device memory", "B"),
+    "instructions": ("warp instructions", ""),
+    "spills": ("bytes spilled by registers", "B"),
+}
+SHARES = {
+    "dram": ("use of device memory's bandwidth", "%"),
+    "l2": ("use of the L2 cache's bandwidth", "%"),
+    "l1": ("use of the L1 cache's bandwidth", "%"),
+    "compute": ("use of the arithmetic units", "%"),
+    "issue": ("use of the instruction slots", "%"),
+    "occupancy": ("occupancy", "%"),
+    "registers": ("registers a thread", ""),
+}
+
+Figures = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Sentences of what rose and of what fell, from one candidate to another; `kernels` says how their
+    launches differ, `tier` where the figures come from."""
+
+    rose: list[str]
+    fell: list[str]
+    kernels: str
+    tier: str
+
+
+def changes(before: Sequence[Figures], after: Sequence[Figures], tier: str) -> Changes | None:
+    """Of the kernels of two candidates (see `trajectory.figures_of`); None where either has none. Sums are
+    over the call, shares those of the kernel that takes longest."""
+    if not before or not after:
+        return None
+    found: dict[bool, list[str]] = {True: [], False: []}
+    for key, (label, unit) in TOTALS.items():
+        _compare(found, label, unit, _total(before, key), _total(after, key))
+    one, other = _longest(before), _longest(after)
+    for key, (label, unit) in SHARES.items():
+        _compare(found, label, unit, one.get(key), other.get(key))
+    return Changes(found[True], found[False], _launches(before, after, one, other), tier)
+
+
+def _compare(
+    found: dict[bool, list[str]], label: str, unit: str, was: float | None, is_: float | None
+) -> None:
+    if was is None or is_ is None or abs(is_ - was) <= WORTH_SAYING * max(was, is_):
+        return
+    by = "" if unit == "%" else _by(was, is_)
+    found[is_ > was].append(f"{label}: from {_told(was, unit)} to {_told(is_, unit)}{by}")
+
+
+def _by(was: float, is_: float) -> str:
+    """How much that is of what it was; nothing where the two numbers say it themselves."""
+    if not was or not is_ or is_ < 0.005 * was or is_ > 200 * was:
+        return ""
+    if is_ >= 2 * was:
+        return f", {is_ / was:.2g} times as much"
+    return f" ({is_ / was - 1:+.0%})"
+
+
+def _launches(before: Sequence[Figures], after: Sequence[Figures], one: Figures, other: Figures) -> str:
+    first, last = source_name(str(one["name"])), source_name(str(other["name"]))
+    longest = f"The one that takes longest is {last}"
+    if len(before) == len(after) == 1:
+        return "" if first == last else f"The kernel is {last}; it was {first}."
+    if len(before) == len(after):
+        many = f"{len(after)} kernels, as before."
+    else:
+        many = f"{len(after)} kernel{'s' if len(after) > 1 else ''} instead of {len(before)}."
+    return f"{many} {longest}." if first == last else f"{many} {longest}; it was {first}."
+
+
+def _total(kernels: Sequence[Figures], key: str) -> float | None:
+    known = [kernel[key] for kernel in kernels if key in kernel]
+    return sum(known) if len(known) == len(kernels) else None
+
+
+def _longest(kernels: Sequence[Figures]) -> Figures:
+    return max(kernels, key=lambda kernel: kernel.get("us", 0.0))
+
+
+def _told(value: float, unit: str) -> str:
+    if unit == "%":
+        return f"{value:.0f}%"
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size and unit != "us":
+            return f"{value / size:.3g}{SPACE}{letter}{unit}"
+    return f"{value:,.4g}{SPACE}{unit}".rstrip(SPACE)

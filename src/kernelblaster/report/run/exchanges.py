@@ -1,0 +1,73 @@
+"""What a model was asked in a run, and what it answered."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from kernelblaster.policies.llm.asker import ANSWER, QUESTION
+from kernelblaster.report.colours import coloured
+from kernelblaster.store.events import Event
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of an answer: lines in colours, or of plain text."""
+
+    title: str
+    lines: list[Markup]
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One question of a role with its answer. `prompts` are (speaker, text); `failure` says why there is no
+    usable answer, or that there is none yet."""
+
+    role: str
+    key: str
+    prompts: list[tuple[str, str]]
+    answer: list[Block]
+    model: str
+    failure: str
+
+    @property
+    def about(self) -> str:
+        return self.key.replace("/", ", ")
+
+
+def exchanges_of(events: Sequence[Event]) -> list[Exchange]:
+    """In the order in which they were asked."""
+    answers = {event.key: event.data for event in events if event.kind == ANSWER}
+    asked = {event.key: event.data for event in events if event.kind == QUESTION}
+    return [_exchange(key, asked.get(key), answers.get(key)) for key in dict.fromkeys([*asked, *answers])]
+
+
+def _exchange(key: str, question: dict[str, Any] | None, answer: dict[str, Any] | None) -> Exchange:
+    role, _, rest = key.partition("/")
+    messages = (question or {}).get("messages") or []
+    said = (answer or {}).get("answer")
+    failure = "" if answer else "not answered yet"
+    if answer and said is None:
+        failure = f"{answer.get('failure', 'no answer')}: {answer.get('why', '')}".rstrip(": ")
+    return Exchange(
+        role=role,
+        key=rest,
+        prompts=[(str(m.get("speaker", "")), str(m.get("text", ""))) for m in messages],
+        answer=_blocks(said) if said is not None else [],
+        model=str((answer or {}).get("model", "")),
+        failure=failure,
+    )
+
+
+def _blocks(said: Any) -> list[Block]:
+    """Texts of several lines by themselves, in colours where they are a source; the rest as JSON."""
+    if not isinstance(said, dict):
+        return [Block("", coloured(json.dumps(said, indent=1, ensure_ascii=False), "text"))]
+    long = {name: value for name, value in said.items() if isinstance(value, str) and "\n" in value}
+    rest = {name: value for name, value in said.items() if name not in long}
+    blocks = [Block("", coloured(json.dumps(rest, indent=1, ensure_ascii=False), "text"))] if rest else []
+    for name, value in long.items():
+        blocks.append(Block(name, coloured(value, "cuda" if name == "source" else "text")))
+    return blocks

@@ -1,0 +1,98 @@
+"""What one wants to know of a run beside its verdict."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kernelblaster.bench.spending import spent_on_models
+from kernelblaster.quantities import time_text
+from kernelblaster.report.run.verdict import baseline_name, has_ended
+from kernelblaster.store.events import Event
+from kernelblaster.store.history import History, Judged
+from kernelblaster.store.run import Run
+
+
+def device_of(run: Run, history: History) -> str:
+    begun = next((str(event.data["name"]) for event in run.events if event.kind == "device"), "")
+    judged = next((str(one.verdict["device"]) for one in history.judged), "")
+    return begun or judged or str(history.about.get("device", "unknown"))
+
+
+def facts_of(run: Run, history: History) -> list[tuple[str, str]]:
+    """As (name, text), in the order in which they are shown."""
+    about = history.about
+    kept = next((event.data for event in run.events if event.kind == "task"), {})
+    dtype = kept.get("dtype") or about.get("dtype") or "of the file"
+    times = "modelled, not measured" if history.modelled else "measured"
+    facts = [
+        ("task", history.task),
+        ("device", f"{device_of(run, history)}; times are {times}"),
+        ("dtype", str(dtype)),
+        *(_timing(history.best, history.modelled) if history.best else []),
+        ("applied", ", ".join(history.applied) or _nothing_applied(history)),
+        ("judged", _spent(run, history)),
+        ("begun", time.strftime("%Y-%m-%d %H:%M", time.localtime(run.events[0].at)) if run.events else "?"),
+        ("run", run.name),
+    ]
+    models = _models(run, about)
+    return facts + ([("model", models)] if models else [])
+
+
+def _timing(best: Judged, modelled: bool) -> list[tuple[str, str]]:
+    timing, checked = best.verdict["timing"], best.verdict.get("verification")
+    found = []
+    if timing:
+        us, baseline = (time_text(timing[name], modelled) for name in ("candidate_us", "baseline_us"))
+        share = timing["floor_us"] / timing["candidate_us"]
+        floor = f"floor {timing['floor_us']:.1f} us, so {share:.0%} of the speed of light"
+        found.append(("time", f"{us}; {baseline_name(best)} {baseline}; {floor}"))
+    if checked:
+        agree = "bit for bit" if checked["deterministic"] else "within tolerance, not bit for bit"
+        said = f"{len(checked['cases'])} comparisons in {checked['calls']} calls; repeated runs agree {agree}"
+        found.append(("verified", said))
+    return found
+
+
+def _nothing_applied(history: History) -> str:
+    if not has_ended(history):
+        return "known when the run has ended"
+    return "nothing: the first candidate is the best"
+
+
+def _spent(run: Run, history: History) -> str:
+    seconds = worked_seconds(run.events)
+    count = len(history.judged)
+    limit = (history.about.get("search") or {}).get("evaluations")
+    of = f" of at most {limit}" if limit else ""
+    return f"{count} candidate{'' if count == 1 else 's'}{of}, in {_duration(seconds)}"
+
+
+def worked_seconds(events: Sequence[Event]) -> float:
+    """How long processes worked on a run: the pauses between them do not count."""
+    total = last = 0.0
+    for event in events:
+        after = event.after or 0.0
+        if after < last:
+            total += last
+        last = after
+    return total + last
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _models(run: Run, about: dict[str, Any]) -> str:
+    """Which model took part, and what it took."""
+    models = about.get("models") or {}
+    choice = models.get("choice") or {}
+    if not choice:
+        return ""
+    replayed = f"answers replayed from {Path(choice['replay']).name}" if choice.get("replay") else ""
+    tokens, usd = spent_on_models(run.folder, choice.get("prices"))
+    price = "at a price that is not known" if usd is None else f"${usd:.4f}"
+    named = choice.get("model") or replayed or ", ".join(choice.get("roles") or ())
+    return f"{named}; strategy {models.get('strategy')}; {tokens:,} tokens, {price}"

@@ -1,0 +1,158 @@
+"""The page of one run: the verdict first, then the source, and every step with its reasons."""
+
+import base64
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from kernelblaster.errors import StoreError
+from kernelblaster.knowledge.recipes import told
+from kernelblaster.quantities import time_text
+from kernelblaster.report.anchors import KnowledgeLinks, links_beside
+from kernelblaster.report.chart import Axis, Chart, Line, Lines, log_range
+from kernelblaster.report.colours import Language, coloured
+from kernelblaster.report.rendering import rendered
+from kernelblaster.report.run.command import repeating
+from kernelblaster.report.run.exchanges import exchanges_of
+from kernelblaster.report.run.facts import device_of, facts_of
+from kernelblaster.report.run.steps import Tree
+from kernelblaster.report.run.verdict import baseline_name, has_ended, verdict_of
+from kernelblaster.store.history import History
+from kernelblaster.store.run import Run
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file that is shown in colours, copied and downloaded; `data` is it as a URI."""
+
+    name: str
+    lines: list[Markup]
+    data: str
+
+
+def run_page(folder: Path, beside: Path, made: str = "") -> str:
+    """The page of the run in this folder. `beside` is where the page will lie: it links to the page of the
+    run's knowledge base if that is there."""
+    with Run(folder, writing=False) as run:
+        history = History(run)
+        tree = Tree(run, history, exchanges_of(run.events))
+        shown = tree.shown()
+        return rendered(
+            "run.html",
+            title=history.task,
+            made=made,
+            run=run.name,
+            ended=has_ended(history),
+            modelled=history.modelled,
+            device=device_of(run, history),
+            verdict=verdict_of(history),
+            facts=facts_of(run, history),
+            command=repeating(history.about),
+            resume=f"kernelblaster resume {run.name}",
+            best=_best(history),
+            best_number=_number(history),
+            reference=_reference(run),
+            chart=progress_chart(history),
+            steps=shown,
+            others=tree.others,
+            learned=_learned(history),
+            knowledge=_knowledge_name(history),
+            links=_links(history, beside),
+        )
+
+
+def progress_chart(history: History) -> Chart | None:
+    """The time of every correct candidate in the order in which they were judged; None for fewer than two."""
+    timed = [(n, one) for n, one in enumerate(history.judged, 1) if one.speedup and one.verdict["timing"]]
+    if len(timed) < 2:
+        return None
+    us = [(float(n), float(one.verdict["timing"]["candidate_us"])) for n, one in timed]
+    best = [(n, min(time for _, time in us[: place + 1])) for place, (n, _) in enumerate(us)]
+    timing = timed[0][1].verdict["timing"]
+    limits = (float(timing["baseline_us"]), float(timing["floor_us"]))
+    low, high = log_range([time for _, time in us], *sorted(limits))
+    how = "modelled" if history.modelled else "measured"
+    tips = tuple(f"candidate {n:.0f}: {time_text(time, history.modelled)}" for n, time in us)
+    return Lines(
+        name="progress",
+        title="Time of each candidate",
+        x=Axis("candidate", 1.0, float(max(2, len(history.judged))), ticks=_ticks(len(history.judged))),
+        y=Axis(f"us, {how}", low, high, log=True, format="si"),
+        lines=(
+            Line("best so far", tuple(best), "good", steps=True),
+            Line("candidate", tuple(us), "c1", dots=True, joined=False, tips=tips),
+        ),
+        levels=limits,
+        caption=f"Dashed: {baseline_name(timed[0][1])} at {limits[0]:.4g} us, and the floor, below which no "
+        f"implementation can be, at {limits[1]:.4g} us.",
+    )
+
+
+def _ticks(count: int) -> tuple[float, ...]:
+    every = max(1, -(-count // 8))
+    return tuple(float(n) for n in range(1, max(2, count) + 1, every))
+
+
+def _best(history: History) -> Source | None:
+    best = history.best
+    if best is None:
+        return None
+    try:
+        text = history.source_of(best)
+    except StoreError:
+        return None
+    name = re.sub(r"[^\w.-]", "_", Path(history.task).stem)
+    return _source(f"{name}.cu", text, "cuda")
+
+
+def _number(history: History) -> int | None:
+    codes = [judged.code for judged in history.judged]
+    return codes.index(history.best.code) + 1 if history.best else None
+
+
+def _reference(run: Run) -> Source | None:
+    """The task's own source."""
+    kept = next((event.data for event in run.events if event.kind == "task"), None)
+    if kept is None:
+        return None
+    try:
+        text = run.files.get(kept["source"])
+    except StoreError:
+        return None
+    suffix = str(kept["suffix"])
+    return _source(f"task{suffix}", text, "cuda" if suffix == ".cu" else "python")
+
+
+def _source(name: str, text: str, language: Language) -> Source:
+    data = base64.b64encode(text.encode()).decode()
+    lines = coloured(text.removesuffix("\n"), language)
+    return Source(name, lines, f"data:text/plain;charset=utf-8;base64,{data}")
+
+
+def _learned(history: History) -> list[dict[str, Any]]:
+    """What the knowledge base expects now of what this run tried, and what it expected before."""
+    techniques = (history.learned or {}).get("techniques", ())
+    tried = [one for one in techniques if one["after"] and one["after"]["attempts"]]
+    return [
+        {
+            "state": one["state"],
+            "technique": one["technique"],
+            "before": told(one["technique"], one["before"]["speedup"]) if one["before"] else "unknown",
+            "after": told(one["technique"], one["after"]["speedup"]),
+            "attempts": f"{one['after']['attempts']:g}",
+        }
+        for one in techniques
+        if one in tried
+    ]
+
+
+def _knowledge_name(history: History) -> str:
+    """Of the knowledge base, wherever it lies."""
+    return Path(str(history.about.get("kb") or "")).name.rpartition("@")[2]
+
+
+def _links(history: History, beside: Path) -> KnowledgeLinks:
+    return links_beside(beside, str(history.about.get("kb") or ""))

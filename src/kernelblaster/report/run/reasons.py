@@ -1,0 +1,133 @@
+"""Why a step was tried: what the run recorded of its choice, in sentences."""
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from math import exp
+from typing import Any
+
+from kernelblaster.knowledge.recipes import is_recipe, parts
+from kernelblaster.knowledge.seed import seed_document
+from kernelblaster.policies.llm.asker import ANSWER
+from kernelblaster.records import Step
+from kernelblaster.store.events import Event
+
+PROPOSER = "proposer/"
+DRAWN = {
+    "weighted": "drawn among them with a chance that grows with the gain that is expected",
+    "thompson": "drawn among them by what a look at each one's evidence gave (Thompson sampling)",
+}
+
+
+class Reasons:
+    """Of all steps of a run."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        about = events[0].data if events else {}
+        self._selection = str((about.get("search") or {}).get("selection", "weighted"))
+        self._choices = {event.key: event.data for event in events if event.kind == "choice"}
+        self._offers = {event.key: event.data["techniques"] for event in events if event.kind == "proposals"}
+        self._gaps = [gap for event in events if event.kind == "update" for gap in event.data["gaps"]]
+        ended: dict[str, Any] = next(
+            (event.data["learned"] for event in events if event.kind == "results"), {}
+        )
+        self._before = {(c["state"], c["technique"]): c["before"] for c in ended.get("techniques", ())}
+        self._described = _described_by(ended.get("events", ()))
+        self._proposed = _proposed_by(events)
+
+    def why(self, step: Step) -> list[str]:
+        """What spoke for it: the state, what was on offer, how it was drawn, what was expected."""
+        key = f"{step.id.iteration}/{step.id.rollout}/{step.id.number}"
+        choice = self._choices.get(key)
+        found = [self._where(step), *self._offered(key, choice, step), self._expected(step)]
+        option = _option(choice, step)
+        if option is not None:
+            found.append(_promised(option))
+        proposed = self._proposed.get(step.technique)
+        if proposed:
+            found.append(f"The model that proposed it said: {proposed}")
+        if step.id.retry:
+            found.append(f"Try {step.id.retry + 1} of this technique: one before failed.")
+        return [sentence for sentence in found if sentence]
+
+    def what(self, technique: str) -> str:
+        """What a technique does; of a recipe, what it is."""
+        if is_recipe(technique):
+            return f"A recipe: {', '.join(parts(technique))} paid together before, and are taken in one step."
+        return self._described.get(technique) or _seed()[1].get(technique, "")
+
+    def differed(self, step: Step) -> list[str]:
+        """Why it went otherwise than expected, as far as the run says."""
+        mine = (g for g in self._gaps if (g["state"], g["technique"]) == (step.state, step.technique))
+        return list(dict.fromkeys(str(gap["sentence"]) for gap in mine))
+
+    def _where(self, step: Step) -> str:
+        bound = _seed()[0].get(step.state.split("/")[0], "")
+        kernel = step.kernel or "The call"
+        meaning = f" ({bound[0].lower()}{bound[1:].rstrip('.')})" if bound else ""
+        return f"{kernel} took {step.share:.0%} of the time; its state was {step.state}{meaning}."
+
+    def _offered(self, key: str, choice: dict[str, Any] | None, step: Step) -> list[str]:
+        if choice is None:
+            return []
+        offered = self._offers.get(f"{key}/{choice.get('target', 0)}", ())
+        listed = f"In that state these apply: {', '.join(offered)}." if offered else ""
+        option = _option(choice, step)
+        first = bool(choice["options"]) and option is choice["options"][0]
+        how = DRAWN.get(self._selection, DRAWN["weighted"])
+        if choice.get("by_chance") and first:
+            how = "drawn by chance: now and then one is tried whatever it promises"
+        return [listed, f"{step.technique} was {how}."]
+
+    def _expected(self, step: Step) -> str:
+        told = f"Expected: {step.predicted:.2f}x"
+        key = (step.state, step.technique)
+        if key not in self._before:
+            return f"{told}."
+        before = self._before[key]
+        if before is None:
+            return f"{told}, a guess from other states: it was new in this one."
+        if not before["attempts"]:
+            return f"{told}, as a new knowledge base has it: nobody had tried it in this state."
+        many = "1 attempt" if before["attempts"] == 1 else f"{before['attempts']:g} attempts"
+        return f"{told}, from {many} in this state."
+
+
+def _option(choice: dict[str, Any] | None, step: Step) -> dict[str, Any] | None:
+    return next((o for o in (choice or {}).get("options", ()) if o["technique"] == step.technique), None)
+
+
+def _promised(option: dict[str, Any]) -> str:
+    promise, payoff = option.get("promise"), option.get("payoff")
+    if promise is None:
+        return ""
+    prepares = f", {exp(payoff):.2f}x of it by what it prepares" if payoff else ""
+    return f"With the chance that it fails and the uncertainty, it promised {exp(promise):.2f}x{prepares}."
+
+
+def _described_by(learned: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Techniques that this run added to the knowledge base, as they were described."""
+    changes = (event["change"] for event in learned)
+    added = (c["optimization"] for c in changes if c["kind"] == "optimization_added")
+    return {one["technique"]: one["description"] for one in added if one.get("description")}
+
+
+def _proposed_by(events: Sequence[Event]) -> dict[str, str]:
+    """The reasons that a model gave for what it proposed."""
+    found: dict[str, str] = {}
+    for event in events:
+        if event.kind == ANSWER and event.key.startswith(PROPOSER) and event.data.get("answer"):
+            for one in event.data["answer"].get("proposals", ()):
+                found[str(one.get("technique"))] = str(one.get("reason") or "")
+    return found
+
+
+@cache
+def _seed() -> tuple[dict[str, str], dict[str, str]]:
+    """What the shipped states and techniques are, in words."""
+    states = json.loads(seed_document())["states"]
+    optimizations = [one for state in states.values() for one in state["optimizations"]]
+    return (
+        {name: str(state.get("description", "")) for name, state in states.items()},
+        {one["technique"]: str(one.get("description", "")) for one in optimizations},
+    )

@@ -1,0 +1,130 @@
+"""What a run came to, in words: the verdict first, what it rests on after it."""
+
+from dataclasses import dataclass
+from math import log
+from typing import Any, Literal
+
+from kernelblaster.quantities import kind_text
+from kernelblaster.records.evaluation import ORIGINAL_KERNEL
+from kernelblaster.store.history import History, Judged
+
+Tone = Literal["good", "idle", "bad", ""]
+BASELINES = {"eager": "eager PyTorch", ORIGINAL_KERNEL: "the original kernel"}
+LEAST, MOST = 0.25, 4.0  # the scale on which an interval is drawn goes at least so far
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where an interval, its estimate and 1x lie on a scale of logarithms, in percent of its length."""
+
+    low: float
+    estimate: float
+    high: float
+    one: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`headline` is what a reader takes along; `sentences` what it means and how sure it is. `figure` is the
+    speedup as text, empty where there is none."""
+
+    tone: Tone
+    headline: str
+    figure: str
+    sentences: list[str]
+    scale: Scale | None = None
+
+
+def verdict_of(history: History) -> Verdict:
+    """Of a run that ended its verdict, of one that did not what is known so far."""
+    best = history.best
+    if best is None or best.speedup is None:
+        return _without(history)
+    modelled = bool(best.verdict["timing"] and best.verdict["timing"].get("modelled"))
+    against = baseline_name(best)
+    tone, headline, meaning = _judged(best.outcome, against)
+    if not has_ended(history):
+        tone = ""
+        headline = f"Unfinished. So far: {headline[0].lower()}{headline[1:]}"
+        meaning = f"{meaning} The run has not ended: more may be found."
+    interval = best.verdict["outcome"]["speedup"]
+    return Verdict(
+        tone=tone,
+        headline=headline,
+        figure=f"{best.speedup:.2f}x",
+        sentences=[f"{_sure(interval, modelled, against)} {meaning}", *_first(history, best, modelled)],
+        scale=_scale(interval),
+    )
+
+
+def has_ended(history: History) -> bool:
+    return history.finished or history.learned is not None
+
+
+def baseline_name(judged: Judged) -> str:
+    timing = judged.verdict["timing"] or {}
+    name = str(timing.get("baseline", "eager"))
+    return BASELINES.get(name, name)
+
+
+def _judged(outcome: str, against: str) -> tuple[Tone, str, str]:
+    """Tone, headline and meaning of a correct candidate's outcome."""
+    match outcome:
+        case "Accepted":
+            return "good", f"Faster than {against}", "All of the interval lies above 1x."
+        case "Slower":
+            return (
+                "bad",
+                "Nothing faster was found",
+                f"The best candidate is correct, and slower than {against}: keep what you have.",
+            )
+    return (
+        "idle",
+        "Nothing faster was found for certain",
+        "The best candidate is correct, and the interval holds 1x: it may be faster or slower "
+        f"than {against}.",
+    )
+
+
+def _sure(interval: dict[str, Any], modelled: bool, against: str) -> str:
+    confidence = interval.get("confidence")
+    how = "by the model's own error" if confidence is None else f"with {confidence:.0%} confidence"
+    return (
+        f"{interval['estimate']:.2f}x{kind_text(modelled)} against {against}, "
+        f"between {interval['low']:.2f}x and {interval['high']:.2f}x {how}."
+    )
+
+
+def _first(history: History, best: Judged, modelled: bool) -> list[str]:
+    """Beside the candidate that the search began with."""
+    first = history.first
+    if first is None or first.speedup is None or best.speedup is None or first.code == best.code:
+        return ["The first candidate is the best."] if first and first.code == best.code else []
+    gain = best.speedup / first.speedup
+    return [f"{gain:.2f}x{kind_text(modelled)} over the first candidate of the search."]
+
+
+def _without(history: History) -> Verdict:
+    """No correct candidate: how far it came."""
+    judged = len(history.judged)
+    if has_ended(history):
+        return Verdict("bad", "Nothing correct was found", "", [f"{_candidates(judged)} judged."])
+    if not judged:
+        return Verdict("", "Unfinished: nothing was judged yet", "", ["The run has not ended."])
+    last = history.judged[-1].outcome
+    sentence = f"{_candidates(judged)} judged, none of them correct; the last one: {last}."
+    return Verdict("", "Unfinished: nothing correct so far", "", [sentence])
+
+
+def _candidates(count: int) -> str:
+    return "1 candidate was" if count == 1 else f"{count} candidates were"
+
+
+def _scale(interval: dict[str, Any]) -> Scale:
+    low, estimate, high = (max(1e-6, float(interval[name])) for name in ("low", "estimate", "high"))
+    least, most = log(min(LEAST, low / 1.2)), log(max(MOST, high * 1.3))
+
+    def place(value: float) -> float:
+        return round(100 * (log(value) - least) / (most - least), 1)
+
+    return Scale(place(low), place(estimate), place(high), place(1.0))

@@ -1,0 +1,85 @@
+"""The difference between two sources, line by line, in colours."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal
+
+from markupsafe import Markup
+
+from kernelblaster.report.colours import Language, coloured
+
+NEAR = 3  # equal lines that are shown before and after a change
+MOST_LINES = 800  # of a difference that are shown
+MOST_PAIRS = 4_000_000  # of lines that are compared; beyond it, one text is shown in place of the other
+
+Kind = Literal["same", "added", "removed", "gap"]
+SIGNS = {"same": " ", "added": "+", "removed": "-", "gap": "⋯"}
+
+
+@dataclass(frozen=True)
+class DiffLine:
+    """A line of a difference; a `gap` says what is left out."""
+
+    kind: Kind
+    text: Markup
+
+    @property
+    def sign(self) -> str:
+        return SIGNS[self.kind]
+
+
+def difference(before: str, after: str, language: Language = "cuda") -> list[DiffLine]:
+    """From one source to the other: what changed, with the lines near it. Empty where nothing did."""
+    if before == after:
+        return []
+    shown = list(_folded(list(_lines(before, after, language))))
+    if len(shown) <= MOST_LINES:
+        return shown
+    rest = len(shown) - MOST_LINES
+    return [*shown[:MOST_LINES], DiffLine("gap", Markup(f"{rest} lines more"))]
+
+
+def _lines(before: str, after: str, language: Language) -> Iterator[DiffLine]:
+    old, new = coloured(before, language), coloured(after, language)
+    for equal, i, j, k, m in _blocks(before.split("\n"), after.split("\n")):
+        if equal:
+            yield from (DiffLine("same", line) for line in new[k:m])
+        else:
+            yield from (DiffLine("removed", line) for line in old[i:j])
+            yield from (DiffLine("added", line) for line in new[k:m])
+
+
+def _blocks(old: Sequence[str], new: Sequence[str]) -> list[tuple[bool, int, int, int, int]]:
+    """What is equal and what is not, in turn: lines i to j of the old text are k to m of the new one."""
+    start = _common(old, new)
+    end = _common(old[start:][::-1], new[start:][::-1])
+    i, j, k, m = start, len(old) - end, start, len(new) - end
+    inside = [(False, i, j, k, m)]
+    if (j - i) * (m - k) <= MOST_PAIRS:
+        matcher = SequenceMatcher(None, old[i:j], new[k:m], autojunk=False)
+        inside = [(tag == "equal", i + a, i + b, k + c, k + d) for tag, a, b, c, d in matcher.get_opcodes()]
+    return [(True, 0, start, 0, start), *inside, (True, j, len(old), m, len(new))]
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many lines at their beginning are equal."""
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def _folded(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
+    """With a gap in the place of equal lines that are far from every change."""
+    changed = [at for at, line in enumerate(lines) if line.kind != "same"]
+    near = {at for place in changed for at in range(place - NEAR, place + NEAR + 1)}
+    skipped = 0
+    for at, line in enumerate(lines):
+        if at not in near:
+            skipped += 1
+            continue
+        if skipped:
+            yield DiffLine("gap", Markup(f"{skipped} equal lines"))
+            skipped = 0
+        yield line
+    if skipped:
+        yield DiffLine("gap", Markup(f"{skipped} equal lines"))
