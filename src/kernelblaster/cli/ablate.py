@@ -11,13 +11,13 @@ from rich.table import Table
 
 from kernelblaster.cli.bench import numbers
 from kernelblaster.cli.going_on import going_on
-from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions, SearchOptions, working
+from kernelblaster.cli.groups import grouped
+from kernelblaster.cli.options import DeviceOptions, DtypeOption, JsonOption, SearchOptions, working
 from kernelblaster.cli.progress import overseeing
 from kernelblaster.cli.show import out
-from kernelblaster.cli.with_model import ModelOptions, choice_of, print_estimates
+from kernelblaster.cli.with_model import ModelOptions, print_estimates
 from kernelblaster.errors import BadTask, KernelBlasterError
-from kernelblaster.search.model_use import model_use_of, retries_with
-from kernelblaster.session.settings import Search
+from kernelblaster.search.model_use import retries_with
 from kernelblaster.settings import settings
 
 if TYPE_CHECKING:
@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     from kernelblaster.bench.suite import Entry
 
 BUDGET = 40
-DEFAULTS = Search()
 
 
+@grouped
 def ablate(
+    where: DeviceOptions,
+    far: SearchOptions,
+    models: ModelOptions,
     context: typer.Context,
     suites: Annotated[
         list[str] | None, typer.Argument(help="Suites or tasks; none to go on with --folder.")
@@ -44,31 +47,17 @@ def ablate(
     folder: Annotated[
         Path | None, typer.Option(help="Where it is kept; one that is there already is gone on with.")
     ] = None,
-    device: JudgeOptions.Device = "auto",
-    gpu: JudgeOptions.Gpu = None,
     elsewhere: Annotated[
         str | None, typer.Option(help="The GPU that `transfer` brings knowledge from, for example a100.")
     ] = None,
     budget: Annotated[
         int, typer.Option("--budget", help="Candidates to judge for each search.", min=1)
     ] = BUDGET,
-    rollouts: SearchOptions.Rollouts = DEFAULTS.rollouts,
-    steps: SearchOptions.Steps = DEFAULTS.steps,
-    choices: SearchOptions.Choices = DEFAULTS.choices,
-    near_floor: SearchOptions.NearFloor = DEFAULTS.near_floor,
-    explained: SearchOptions.Explained = DEFAULTS.explained,
     seeds: Annotated[str, typer.Option(help="Each arm searches each task once for each.")] = "0,1,2",
     subset: Annotated[
         int | None, typer.Option(help="Only so many covered tasks of each level, drawn.", min=1)
     ] = None,
     split: Annotated[int, typer.Option(help="Which half of the tasks is trained on.")] = 0,
-    model: ModelOptions.Model = None,
-    role: ModelOptions.Roles = None,
-    usd: ModelOptions.Usd = None,
-    tokens: ModelOptions.Tokens = None,
-    prices: ModelOptions.Prices = None,
-    record: ModelOptions.Record = None,
-    replay: ModelOptions.Replay = None,
     seconds: Annotated[float | None, typer.Option(help="Begin nothing new after this time.", min=1)] = None,
     workers: Annotated[int | None, typer.Option(help="Searches side by side.", min=1)] = None,
     dtype: DtypeOption = None,
@@ -88,25 +77,16 @@ def ablate(
 
     plan = None
     if suites:
-        kind = kind_here(device, gpu)
-        choice = choice_of(model, usd, tokens, prices=prices, record=record, replay=replay)
-        models = model_use_of(choice, role or [], "maic-rl")
-        search = Search(
-            rollouts=rollouts,
-            steps=steps,
-            choices=choices,
-            evaluations=budget,
-            near_floor=near_floor,
-            explained=explained,
-            retries=retries_with(models),
-        )
+        kind = kind_here(where.device, where.gpu)
+        use = models.use()
+        search = far.search(evaluations=budget, retries=retries_with(use))
         setup = Setup(
             device=kind,
-            gpu=gpu or (DEFAULT_GPU if kind == "emulated" else None),
+            gpu=where.gpu or (DEFAULT_GPU if kind == "emulated" else None),
             dtype=dtype,
             search=search,
             knowledge="",
-        ).asking(models)
+        ).asking(use)
         named = [name.strip() for name in studies.split(",") if name.strip()]
         chosen = studies_for(named, setup, elsewhere)
         apart = context.obj is not None
@@ -123,14 +103,14 @@ def ablate(
         )
     elif folder is None:
         raise KernelBlasterError("name a suite, or a --folder to go on with.")
-    where = folder or settings().data / "ablations" / time.strftime("%Y%m%d-%H%M%S")
-    with Ablation.open(where, plan) as opened:
+    kept = folder or settings().data / "ablations" / time.strftime("%Y%m%d-%H%M%S")
+    with Ablation.open(kept, plan) as opened:
         jobs = {job.key: job for job in opened.jobs}
         if plan:
             print_estimates(list(jobs.values()))
         with (
-            going_on(f"ablate --folder {where}"),
-            overseeing(f"ablation {where}", list(jobs), json_, opened.results) as view,
+            going_on(f"ablate --folder {kept}"),
+            overseeing(f"ablation {kept}", list(jobs), json_, opened.results) as view,
         ):
             side_by_side = workers or default_workers(opened.plan.setup.device)
             opened.run(side_by_side, seconds, view, apart=context.obj is not None)

@@ -9,26 +9,27 @@ import typer
 from rich.table import Table
 
 from kernelblaster.cli.going_on import going_on
-from kernelblaster.cli.options import DtypeOption, JsonOption, JudgeOptions, SearchOptions
+from kernelblaster.cli.groups import grouped
+from kernelblaster.cli.options import DEFAULTS, DeviceOptions, DtypeOption, JsonOption, SearchOptions
 from kernelblaster.cli.progress import overseeing
 from kernelblaster.cli.show import out
 from kernelblaster.cli.terminal import Terminal
-from kernelblaster.cli.with_model import ModelOptions, choice_of, print_estimates
+from kernelblaster.cli.with_model import ModelOptions, StrategyOption, print_estimates
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.address import shown
-from kernelblaster.models.choice import Choice
-from kernelblaster.search.model_use import ModelUse, model_use_of, retries_with
+from kernelblaster.search.model_use import ModelUse, retries_with
 from kernelblaster.search.names import BY_ROLES, StrategyName
-from kernelblaster.session.settings import Search
 
 if TYPE_CHECKING:
     from kernelblaster.api.benching import BenchResult
     from kernelblaster.bench.bench import Row
 
-DEFAULTS = Search()
 
-
+@grouped
 def bench(
+    where: DeviceOptions,
+    far: SearchOptions,
+    models: ModelOptions,
     context: typer.Context,
     suites: Annotated[
         list[str] | None,
@@ -42,20 +43,11 @@ def bench(
         str, typer.Option(help="Only these numbers of each level, for example 1-20,33.")
     ] = "",
     subset: Annotated[int | None, typer.Option(help="Only so many of each level, drawn.", min=1)] = None,
-    device: JudgeOptions.Device = "auto",
-    gpu: JudgeOptions.Gpu = None,
     policy: Annotated[
         Literal["expert", "llm"] | None,
         typer.Option(help="Who writes candidates; llm if a model is named, else the expert."),
     ] = None,
-    strategy: ModelOptions.Strategy = "maic-rl",
-    model: ModelOptions.Model = None,
-    role: ModelOptions.Roles = None,
-    usd: ModelOptions.Usd = None,
-    tokens: ModelOptions.Tokens = None,
-    prices: ModelOptions.Prices = None,
-    record: ModelOptions.Record = None,
-    replay: ModelOptions.Replay = None,
+    strategy: StrategyOption = "maic-rl",
     baselines: Annotated[
         str, typer.Option(help="What to beat: eager, compile, max-autotune. All on a GPU if left out.")
     ] = "",
@@ -68,13 +60,6 @@ def bench(
     budget: Annotated[
         int, typer.Option("--budget", help="Candidates to judge for each task.", min=1)
     ] = DEFAULTS.evaluations,
-    iterations: SearchOptions.Iterations = DEFAULTS.iterations,
-    rollouts: SearchOptions.Rollouts = DEFAULTS.rollouts,
-    steps: SearchOptions.Steps = DEFAULTS.steps,
-    choices: SearchOptions.Choices = DEFAULTS.choices,
-    near_floor: SearchOptions.NearFloor = DEFAULTS.near_floor,
-    explained: SearchOptions.Explained = DEFAULTS.explained,
-    selection: SearchOptions.Selection = DEFAULTS.selection,
     seeds: Annotated[str, typer.Option(help="Each task is searched once for each, for example 0,1,2.")] = "0",
     seconds: Annotated[float | None, typer.Option(help="Begin nothing new after this time.", min=1)] = None,
     workers: Annotated[int | None, typer.Option(help="Tasks searched side by side.", min=1)] = None,
@@ -100,31 +85,20 @@ def bench(
 
     plan: Plan | None = None
     if suites:
-        choice = choice_of(model, usd, tokens, prices=prices, record=record, replay=replay)
-        models = _model_use(policy, choice, role or [], strategy)
-        search = Search(
-            iterations=iterations,
-            rollouts=rollouts,
-            steps=steps,
-            choices=choices,
-            evaluations=budget,
-            near_floor=near_floor,
-            explained=explained,
-            retries=retries_with(models),
-            selection=selection,
-        )
-        kind = kind_here(device, gpu)
+        use = _model_use(policy, models, strategy)
+        search = far.search(evaluations=budget, retries=retries_with(use))
+        kind = kind_here(where.device, where.gpu)
         plan = Plan(
             suites=tuple(suites),
             entries=tuple(entries_of(suites, numbers(level, "--level"), problems, subset)),
             setup=Setup(
                 strategy=strategy,
                 device=kind,
-                gpu=benching.gpu_key(gpu),
+                gpu=benching.gpu_key(where.gpu),
                 dtype=dtype,
                 search=search,
                 knowledge="",
-            ).asking(models),
+            ).asking(use),
             seeds=tuple(numbers(seeds, "--seeds")),
             baselines=benching.chosen_baselines(baselines, kind),
             start=benching.recorded_start(start),
@@ -133,18 +107,18 @@ def bench(
         raise KernelBlasterError(
             "name a suite (core, a folder, kernelbench:PATH), or a --folder to go on with."
         )
-    where = folder or benching.new_folder((suites or [""])[0])
+    kept = folder or benching.new_folder((suites or [""])[0])
     benching.check_teaching(start, teach)
     print_estimates(plan.jobs if plan else [])
-    with benching.opened_bench(where, plan, start) as opened:
+    with benching.opened_bench(kept, plan, start) as opened:
         with (
-            going_on(f"bench --folder {where}"),
-            overseeing(f"bench {where}", [job.key for job in opened.plan.jobs], json_, opened.done) as view,
+            going_on(f"bench --folder {kept}"),
+            overseeing(f"bench {kept}", [job.key for job in opened.plan.jobs], json_, opened.done) as view,
         ):
             side_by_side = workers or default_workers(opened.plan.setup.device)
             opened.run(side_by_side, seconds, view, view.measured, apart=context.obj is not None)
-        found = benching.bench_result(opened, where)
-    learned = benching.teach_from(where, start) if teach else None
+        found = benching.bench_result(opened, kept)
+    learned = benching.teach_from(kept, start) if teach else None
     if json_:
         print(json.dumps(_told(found, learned), indent=1))
     else:
@@ -153,17 +127,15 @@ def bench(
         raise typer.Exit(1)
 
 
-def _model_use(
-    policy: str | None, choice: Choice, roles: list[str], strategy: StrategyName
-) -> ModelUse | None:
+def _model_use(policy: str | None, models: ModelOptions, strategy: StrategyName) -> ModelUse | None:
     """None: only the expert plays, who has a memory or none."""
     expert_can = policy != "llm" and strategy in BY_ROLES
-    found = model_use_of(choice, roles, "maic-rl" if expert_can else strategy)
-    if found is None and policy == "llm":
+    use = models.use("maic-rl" if expert_can else strategy)
+    if use is None and policy == "llm":
         raise KernelBlasterError("--policy llm: name the model, --model KIND:NAME (docs/models.md).")
-    if found is not None and policy == "expert":
+    if use is not None and policy == "expert":
         raise KernelBlasterError("--policy expert asks no model: leave --model, --role and --replay out.")
-    return found and found.model_copy(update={"strategy": strategy})
+    return use and use.model_copy(update={"strategy": strategy})
 
 
 def numbers(text: str, option: str) -> list[int]:

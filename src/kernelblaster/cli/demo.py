@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from kernelblaster.cli.options import JudgeOptions, working
+from kernelblaster.cli.options import DeviceName, DeviceOption, working
 from kernelblaster.cli.show import out
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.content import Content
@@ -33,7 +33,7 @@ LINES_SHOWN = 24  # of a difference
 
 def demo(
     folder: Annotated[Path, typer.Option(help="Where to work; made anew.")] = Path("kernelblaster-demo"),
-    device: JudgeOptions.Device = "auto",
+    device: DeviceOption = "auto",
 ) -> None:
     """The first five minutes: a race is caught, a module made faster, and the next one profits from it.
 
@@ -106,7 +106,7 @@ def _show_race() -> None:
             _tell(f"  {number:3} | {text.strip()}", style="bold")
 
 
-def _search(task: str, folder: Path, device: JudgeOptions.DeviceName) -> "OptimizeResult":
+def _search(task: str, folder: Path, device: DeviceName) -> "OptimizeResult":
     """As `optimize` does it, with a small budget."""
     from kernelblaster.api import Progress, optimize
 

@@ -6,22 +6,22 @@ from typing import Annotated
 
 import typer
 
-from kernelblaster.cli.options import DtypeOption, InitOption, InputsOption, JsonOption, working
+from kernelblaster.cli.groups import grouped
+from kernelblaster.cli.options import JsonOption, TaskOptions, working
 from kernelblaster.cli.show import exit_code, out, print_counters, print_outcome
 from kernelblaster.cli.terminal import plain
 from kernelblaster.records import Verification
 
 
+@grouped
 def emulate(
     places: Annotated[
         list[str],
         typer.Argument(metavar="[TASK] CANDIDATE.cu", help="See docs/tasks.md and docs/candidates.md."),
     ],
+    of: TaskOptions,
     task: Annotated[str | None, typer.Option("--task", help="The task, if it does not come first.")] = None,
     gpu: Annotated[str, typer.Option("--gpu", help="The GPU to stand for.")] = "h200",
-    dtype: DtypeOption = None,
-    inputs: InputsOption = None,
-    init: InitOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Check a candidate without a GPU: is it right at a small size, is every access in bounds?
@@ -33,9 +33,9 @@ def emulate(
     named = [*first, *([task] if task else [])]
     if len(named) != 1:
         raise typer.BadParameter("name one task and one candidate: emulate TASK CANDIDATE.cu")
-    from kernelblaster.api import load_candidate, load_task, open_judge
+    from kernelblaster.api import load_candidate, open_judge
 
-    loaded = load_task(named[0], dtype, inputs=inputs, init=init)
+    loaded = of.load(named[0])
     source = load_candidate(Path(candidate), loaded)
     with working(json_) as progress, open_judge("emulated", gpu, progress=progress) as judge:
         found = judge.check(loaded, source)

@@ -1,30 +1,35 @@
 """`kernelblaster evaluate TASK CANDIDATE.cu`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from kernelblaster.cli.options import DtypeOption, InitOption, InputsOption, JsonOption, JudgeOptions, working
+from kernelblaster.cli.groups import grouped
+from kernelblaster.cli.options import DeviceOptions, JsonOption, SanitizeOption, TaskOptions, working
 from kernelblaster.cli.show import exit_code, print_evaluation, print_sweep
 from kernelblaster.records import Evaluation
 
 
+@grouped
 def evaluate(
     task: Annotated[str, typer.Argument(help="A name of `tasks list`, or a file (docs/tasks.md).")],
     candidate: Annotated[Path, typer.Argument(help="A .cu file, see docs/candidates.md.")],
-    baseline: JudgeOptions.Baseline = "eager",
+    where: DeviceOptions,
+    of: TaskOptions,
+    baseline: Annotated[
+        Literal["eager", "compile", "max-autotune"],
+        typer.Option("--baseline", help="What to beat: PyTorch as it is, or torch.compile."),
+    ] = "eager",
     profile: Annotated[bool, typer.Option("--profile", help="Profile it as well.")] = False,
-    sanitize: JudgeOptions.Sanitize = False,
+    sanitize: SanitizeOption = False,
     sweep: Annotated[
         bool, typer.Option("--sweep", help="Try every combination of its tunable constants.")
     ] = False,
-    device: JudgeOptions.Device = "auto",
-    gpu: JudgeOptions.Gpu = None,
-    filter_: JudgeOptions.Filter = None,
-    dtype: DtypeOption = None,
-    inputs: InputsOption = None,
-    init: InitOption = None,
+    filter_: Annotated[
+        Literal["emulated"] | None,
+        typer.Option("--filter", help="Let the PTX machine check it before the GPU runs it."),
+    ] = None,
     json_: JsonOption = False,
 ) -> None:
     """Judge a candidate: correct or not, faster or not, by how much.
@@ -34,9 +39,9 @@ def evaluate(
     Exit codes: 0 accepted, 1 correct but not faster, 3 incorrect, 4 does not compile, 5 failed or
     timed out, 6 rejected, 2 the evaluation could not be done.
     """
-    from kernelblaster.api import load_candidate, load_task, open_judge
+    from kernelblaster.api import load_candidate, open_judge
 
-    loaded = load_task(task, dtype, inputs=inputs, init=init)
+    loaded = of.load(task)
     source = load_candidate(candidate, loaded)
     with working(json_) as progress:
         progress("opening the device")
@@ -47,7 +52,7 @@ def evaluate(
             "filter": filter_,
             "progress": progress,
         }
-        with open_judge(device, gpu, **options) as judge:
+        with open_judge(where.device, where.gpu, **options) as judge:
             tried: list[Evaluation] = []
             if sweep:
                 found, tried = judge.sweep(loaded, source)

@@ -6,30 +6,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernelblaster.cli.going_on import going_on
+from kernelblaster.cli.groups import grouped
 from kernelblaster.cli.live import watching
 from kernelblaster.cli.options import (
-    DtypeOption,
-    InitOption,
-    InputsOption,
+    DEFAULTS,
+    DeviceOptions,
     JsonOption,
-    JudgeOptions,
     RunArgument,
     RunsOption,
     SearchOptions,
+    TaskOptions,
 )
 from kernelblaster.cli.show import exit_code, out, print_evaluation
 from kernelblaster.cli.with_model import (
     ModelOptions,
+    StrategyOption,
+    TokensOption,
+    UsdOption,
     bill,
-    choice_of,
     expected,
     print_bill,
     print_estimate,
 )
 from kernelblaster.quantities import speedup_text
 from kernelblaster.records.outcome import CORRECT, Outcome
-from kernelblaster.search.model_use import ModelUse, check_models, model_use_of, retries_with
-from kernelblaster.session.settings import Search
+from kernelblaster.search.model_use import ModelUse, check_models, retries_with
 from kernelblaster.store.run import Run, open_run
 from kernelblaster.tasks.cuda_prepare import inferred_lines
 
@@ -44,14 +45,16 @@ FailUnder = Annotated[
     float | None,
     typer.Option("--fail-under", help="Exit code 0 at this speedup or more, and 1 below it.", min=0),
 ]
-DEFAULTS = Search()
 
 
+@grouped
 def optimize(
     task: Annotated[str, typer.Argument(help="A name of `tasks list`, or a file (docs/tasks.md).")],
+    where: DeviceOptions,
+    far: SearchOptions,
+    models: ModelOptions,
+    of: TaskOptions,
     kb: KbOption = None,
-    device: JudgeOptions.Device = "auto",
-    gpu: JudgeOptions.Gpu = None,
     budget: Annotated[
         int, typer.Option("--budget", help="Candidates to judge.", min=1)
     ] = DEFAULTS.evaluations,
@@ -59,25 +62,10 @@ def optimize(
     gpu_seconds: Annotated[
         float | None, typer.Option(help="Stop after this time on the device.", min=1)
     ] = None,
-    iterations: SearchOptions.Iterations = DEFAULTS.iterations,
-    rollouts: SearchOptions.Rollouts = DEFAULTS.rollouts,
-    steps: SearchOptions.Steps = DEFAULTS.steps,
-    choices: SearchOptions.Choices = DEFAULTS.choices,
-    selection: SearchOptions.Selection = DEFAULTS.selection,
     seed: Annotated[int, typer.Option(help="All choices follow from it.")] = 0,
-    model: ModelOptions.Model = None,
-    role: ModelOptions.Roles = None,
-    usd: ModelOptions.Usd = None,
-    tokens: ModelOptions.Tokens = None,
-    prices: ModelOptions.Prices = None,
-    record: ModelOptions.Record = None,
-    replay: ModelOptions.Replay = None,
-    strategy: ModelOptions.Strategy = "maic-rl",
+    strategy: StrategyOption = "maic-rl",
     fail_under: FailUnder = None,
     runs: RunsOption = None,
-    dtype: DtypeOption = None,
-    inputs: InputsOption = None,
-    init: InitOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Make a task faster: profile, name the state, apply what paid in it, judge, and remember.
@@ -90,33 +78,22 @@ def optimize(
     """
     from kernelblaster.api.benching import gpu_key
     from kernelblaster.api.searching import Wanted, begun, runs_folder
-    from kernelblaster.api.subjects import load_task
     from kernelblaster.knowledge.address import knowledge_at
 
-    choice = choice_of(model, usd, tokens, prices=prices, record=record, replay=replay)
-    models = model_use_of(choice, role or [], strategy)
-    search = Search(
-        iterations=iterations,
-        rollouts=rollouts,
-        steps=steps,
-        choices=choices,
-        evaluations=budget,
-        wall_seconds=seconds,
-        gpu_seconds=gpu_seconds,
-        retries=retries_with(models),
-        selection=selection,
-        seed=seed,
-    )
-    if models is not None:
-        check_models(models)
-    loaded = load_task(task, dtype, inputs=inputs, init=init)  # a bad task is told of before anything is made
+    use = models.use(strategy)
+    limits = {"evaluations": budget, "wall_seconds": seconds, "gpu_seconds": gpu_seconds}
+    search = far.search(**limits, retries=retries_with(use), seed=seed)
+    if use is not None:
+        check_models(use)
+    loaded = of.load(task)  # a bad task is told of before anything is made
     if not json_:
         _show_inferred(loaded)
-    wanted = Wanted(task, search, knowledge_at(kb), device, gpu_key(gpu), dtype, models)
-    if models is not None:
-        print_estimate(expected(models, search))
+    gpu = gpu_key(where.gpu)
+    wanted = Wanted(task, search, knowledge_at(kb), where.device, gpu, of.dtype, use)
+    if use is not None:
+        print_estimate(expected(use, search))
     with begun(loaded, wanted, runs_folder(runs)) as run:
-        found = _go(run, models, wanted.knowledge, json_)
+        found = _go(run, use, wanted.knowledge, json_)
     raise typer.Exit(_exit_code(found.evaluation.outcome, fail_under))
 
 
@@ -131,8 +108,8 @@ def _show_inferred(task: "Task") -> None:
 
 def resume(
     run: RunArgument,
-    usd: ModelOptions.Usd = None,
-    tokens: ModelOptions.Tokens = None,
+    usd: UsdOption = None,
+    tokens: TokensOption = None,
     kb: Annotated[
         str | None,
         typer.Option("--kb", help="The run's knowledge base again, with the password that is not recorded."),

@@ -2,29 +2,23 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from kernelblaster.building import telling
 from kernelblaster.cli.terminal import Terminal
+from kernelblaster.session.settings import Search
 from kernelblaster.settings import settings
 
+if TYPE_CHECKING:
+    from kernelblaster.records import Task
+
+DEFAULTS = Search()
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
-DtypeOption = Annotated[
-    Literal["float32", "float16", "bfloat16"] | None,
-    typer.Option("--dtype", help="Cast the module and its inputs; else their types are those of the file."),
-]
-InputsOption = Annotated[
-    str | None,
-    typer.Option("--inputs", help='Example inputs for a module without get_inputs(): "randn(8192, 4096)".'),
-]
-InitOption = Annotated[
-    str | None, typer.Option("--init", help='What the module is built with: "64, bias=False".')
-]
-
-
 RunsOption = Annotated[Path | None, typer.Option("--runs", help="Where runs are kept.")]
 RunArgument = Annotated[
     str, typer.Argument(help="A run: its name, the beginning of it, its folder, or `last`; see `runs list`.")
@@ -35,50 +29,80 @@ def runs_folder(given: Path | None) -> Path:
     return given or settings().data / "runs"
 
 
-class JudgeOptions:
-    """How the judge is set up."""
+DeviceName = Literal["auto", "cuda", "emulated"]
+DeviceOption = Annotated[
+    DeviceName,
+    typer.Option("--device", help="Where it runs; auto: a GPU if there is one, else the PTX machine."),
+]
+GpuOption = Annotated[
+    str | None,
+    typer.Option(
+        "--gpu", help="What the emulated device stands for: h200, h100, a100, a6000, l40s, rtx4090, b200."
+    ),
+]
+SanitizeOption = Annotated[
+    bool, typer.Option("--sanitize", help="Run compute-sanitizer on a correct candidate.")
+]
 
-    DeviceName = Literal["auto", "cuda", "emulated"]
 
-    Baseline = Annotated[
-        Literal["eager", "compile", "max-autotune"],
-        typer.Option("--baseline", help="What to beat: PyTorch as it is, or torch.compile."),
-    ]
-    Device = Annotated[
-        DeviceName,
-        typer.Option("--device", help="Where it runs; auto: a GPU if there is one, else the PTX machine."),
-    ]
-    Gpu = Annotated[
+@dataclass(frozen=True)
+class DeviceOptions:
+    """Where candidates run."""
+
+    device: DeviceOption = "auto"
+    gpu: GpuOption = None
+
+
+DtypeOption = Annotated[
+    Literal["float32", "float16", "bfloat16"] | None,
+    typer.Option("--dtype", help="Cast the module and its inputs; else their types are those of the file."),
+]
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """What a task's file does not say."""
+
+    dtype: DtypeOption = None
+    inputs: Annotated[
         str | None,
         typer.Option(
-            "--gpu", help="What the emulated device stands for: h200, h100, a100, a6000, l40s, rtx4090, b200."
+            "--inputs", help='Example inputs for a module without get_inputs(): "randn(8192, 4096)".'
         ),
-    ]
-    Sanitize = Annotated[
-        bool, typer.Option("--sanitize", help="Run compute-sanitizer on a correct candidate.")
-    ]
-    Filter = Annotated[
-        Literal["emulated"] | None,
-        typer.Option("--filter", help="Let the PTX machine check it before the GPU runs it."),
-    ]
+    ] = None
+    init: Annotated[
+        str | None, typer.Option("--init", help='What the module is built with: "64, bias=False".')
+    ] = None
+
+    def load(self, task: str) -> "Task":
+        from kernelblaster.api import load_task
+
+        return load_task(task, self.dtype, inputs=self.inputs, init=self.init)
 
 
+@dataclass(frozen=True)
 class SearchOptions:
     """How far a search goes."""
 
-    Iterations = Annotated[int, typer.Option(help="How often it learns from its rollouts.", min=1)]
-    Rollouts = Annotated[int, typer.Option(help="Trajectories side by side.", min=1)]
-    Steps = Annotated[int, typer.Option(help="Steps of a trajectory, at most.", min=1)]
-    Choices = Annotated[int, typer.Option(help="Techniques tried at each step.", min=1)]
-    Selection = Annotated[
+    iterations: Annotated[int, typer.Option(help="How often it learns from its rollouts.", min=1)] = (
+        DEFAULTS.iterations
+    )
+    rollouts: Annotated[int, typer.Option(help="Trajectories side by side.", min=1)] = DEFAULTS.rollouts
+    steps: Annotated[int, typer.Option(help="Steps of a trajectory, at most.", min=1)] = DEFAULTS.steps
+    choices: Annotated[int, typer.Option(help="Techniques tried at each step.", min=1)] = DEFAULTS.choices
+    selection: Annotated[
         Literal["weighted", "thompson"], typer.Option(help="How techniques are drawn, see docs/knowledge.md.")
-    ]
-    NearFloor = Annotated[
+    ] = DEFAULTS.selection
+    near_floor: Annotated[
         float, typer.Option(help="A search ends where its time is within this factor of the floor.", min=1)
-    ]
-    Explained = Annotated[
+    ] = DEFAULTS.near_floor
+    explained: Annotated[
         int, typer.Option(help="Surprising results that are profiled after each iteration.", min=0)
-    ]
+    ] = DEFAULTS.explained
+
+    def search(self, **more: Any) -> Search:
+        """With settings that are no options of every verb."""
+        return Search(**asdict(self), **more)
 
 
 @contextmanager

@@ -6,32 +6,31 @@ from typing import Annotated
 
 import typer
 
-from kernelblaster.cli.options import DtypeOption, InitOption, InputsOption, JsonOption, JudgeOptions, working
+from kernelblaster.cli.groups import grouped
+from kernelblaster.cli.options import DeviceOptions, JsonOption, TaskOptions, working
 from kernelblaster.cli.show import exit_code, print_outcome, print_profile
 from kernelblaster.records import Profile
 
 
+@grouped
 def profile(
     task: Annotated[str, typer.Argument(help="A name of `tasks list`, or a file (docs/tasks.md).")],
     candidates: Annotated[list[Path], typer.Argument(help="One or more .cu files.")],
-    device: JudgeOptions.Device = "auto",
-    gpu: JudgeOptions.Gpu = None,
-    dtype: DtypeOption = None,
-    inputs: InputsOption = None,
-    init: InitOption = None,
+    where: DeviceOptions,
+    of: TaskOptions,
     json_: JsonOption = False,
 ) -> None:
     """Profile candidates: every kernel in launch order, metrics and advice.
 
     Candidates are verified first; one that fails gets its outcome instead of a profile.
     """
-    from kernelblaster.api import load_candidate, load_task, open_judge
+    from kernelblaster.api import load_candidate, open_judge
 
-    loaded = load_task(task, dtype, inputs=inputs, init=init)
+    loaded = of.load(task)
     sources = [load_candidate(path, loaded) for path in candidates]
     with working(json_) as progress:
         progress("opening the device")
-        with open_judge(device, gpu, progress=progress) as judge:
+        with open_judge(where.device, where.gpu, progress=progress) as judge:
             results = judge.profile(loaded, sources)
     failed = [r for r in results if not isinstance(r, Profile)]
     if json_:

@@ -7,11 +7,12 @@ import typer
 from rich.progress import track
 from rich.table import Table
 
-from kernelblaster.cli.options import DtypeOption, InitOption, InputsOption, JsonOption
+from kernelblaster.cli.groups import grouped
+from kernelblaster.cli.options import JsonOption, TaskOptions
 from kernelblaster.cli.terminal import Terminal, plain
 from kernelblaster.errors import BadTask
 from kernelblaster.records import Fitness, Floor, Task
-from kernelblaster.tasks.catalog import find, load_file, load_task, names_one
+from kernelblaster.tasks.catalog import find, load_file, names_one
 from kernelblaster.tasks.header import declaration
 
 if TYPE_CHECKING:
@@ -37,16 +38,15 @@ def list_tasks(
 
 
 @app.command("show")
+@grouped
 def show(
     task: Annotated[str, typer.Argument(help="A name of `tasks list`, or a file (docs/tasks.md).")],
+    of: TaskOptions,
     header: Annotated[bool, typer.Option("--header", help="Only the C declaration.")] = False,
-    dtype: DtypeOption = None,
-    inputs: InputsOption = None,
-    init: InitOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Show a task's signature, workloads and floor."""
-    loaded = load_task(task, dtype, inputs=inputs, init=init)
+    loaded = of.load(task)
     if json_:
         print(loaded.model_dump_json(indent=1))
         return
@@ -64,11 +64,10 @@ def show(
 
 
 @app.command("check")
+@grouped
 def check(
     where: Annotated[str, typer.Argument(help="A task, a suite, a folder or kernelbench:PATH.")],
-    dtype: DtypeOption = None,
-    inputs: InputsOption = None,
-    init: InitOption = None,
+    of: TaskOptions,
     json_: JsonOption = False,
 ) -> None:
     """Say whether tasks are fit to be scored; of one task, also its types and sizes, and which verbs will
@@ -79,7 +78,7 @@ def check(
     one = names_one(where)
     if one:
         try:
-            _check_one(load_task(where, dtype, inputs=inputs, init=init), json_)
+            _check_one(of.load(where), json_)
             return
         except BadTask as error:
             rows.append((where, Fitness(problems=(str(error),))))
@@ -87,7 +86,7 @@ def check(
     console = Terminal(stderr=True)
     for name, path in track(found, "checking", console=console, disable=json_ or len(found) == 1):
         try:
-            rows.append((name, fitness_of(load_file(name, path, dtype))))
+            rows.append((name, fitness_of(load_file(name, path, of.dtype))))
         except BadTask as error:
             rows.append((name, Fitness(problems=(str(error),))))
     if json_:

@@ -5,7 +5,15 @@ from typing import Annotated
 
 import typer
 
-from kernelblaster.cli.options import JsonOption, JudgeOptions, RunsOption, runs_folder, working
+from kernelblaster.cli.options import (
+    DeviceName,
+    GpuOption,
+    JsonOption,
+    RunsOption,
+    SanitizeOption,
+    runs_folder,
+    working,
+)
 from kernelblaster.cli.show import out, print_evaluation
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.quantities import speedup_text
@@ -20,11 +28,11 @@ def verify(
         typer.Argument(help="A run: its name, the beginning of it, its folder, or `last`; see `runs list`."),
     ] = None,
     device: Annotated[
-        JudgeOptions.DeviceName | None,
+        DeviceName | None,
         typer.Option("--device", help="Where to judge it; the run's own device if left out."),
     ] = None,
-    gpu: JudgeOptions.Gpu = None,
-    sanitize: JudgeOptions.Sanitize = False,
+    gpu: GpuOption = None,
+    sanitize: SanitizeOption = False,
     proof: Annotated[
         Path | None, typer.Option("--proof", help="Write what was checked, with the seeds, into this file.")
     ] = None,
@@ -70,9 +78,7 @@ def verify(
     raise typer.Exit(0 if found.holds else 1)
 
 
-def _repeat(
-    path: Path, device: JudgeOptions.DeviceName, gpu: str | None, sanitize: bool, json_: bool
-) -> None:
+def _repeat(path: Path, device: DeviceName, gpu: str | None, sanitize: bool, json_: bool) -> None:
     from kernelblaster.api import open_judge
     from kernelblaster.proof import read_proof
     from kernelblaster.proof import repeat as judge_proof

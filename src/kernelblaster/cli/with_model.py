@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +16,7 @@ from kernelblaster.models.ledger import Budget, Total
 from kernelblaster.models.prices import read_prices
 from kernelblaster.policies.llm.roles import ROLES
 from kernelblaster.search.expected_calls import expected_calls
-from kernelblaster.search.model_use import ModelUse, absolute_name
+from kernelblaster.search.model_use import ModelUse, absolute_name, model_use_of
 from kernelblaster.search.names import StrategyName
 from kernelblaster.session.settings import Search
 from kernelblaster.store.run import Run
@@ -32,39 +32,57 @@ def _finite(value: float | None) -> float | None:
     return value
 
 
-class ModelOptions:
-    """How a model takes part."""
+StrategyOption = Annotated[
+    StrategyName, typer.Option("--strategy", help="How the search is done, see docs/llm.md.")
+]
+UsdOption = Annotated[
+    float | None,
+    typer.Option(help="Stop a search before models cost more dollars than this.", min=0, callback=_finite),
+]
+TokensOption = Annotated[
+    int | None, typer.Option(help="Stop a search before models take more tokens.", min=1)
+]
 
-    Model = Annotated[
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """How a language model takes part."""
+
+    model: Annotated[
         str | None, typer.Option("--model", help="A language model, KIND:NAME, see docs/models.md.")
-    ]
-    Roles = Annotated[
+    ] = None
+    role: Annotated[
         list[str] | None,
         typer.Option("--role", help="ROLE=KIND:NAME, ROLE=llm or ROLE=expert; may be given again."),
-    ]
-    Usd = Annotated[
-        float | None,
-        typer.Option(
-            help="Stop a search before models cost more dollars than this.", min=0, callback=_finite
-        ),
-    ]
-    Tokens = Annotated[int | None, typer.Option(help="Stop a search before models take more tokens.", min=1)]
-    Prices = Annotated[Path | None, typer.Option(help="A table of prices that goes before the shipped one.")]
-    Record = Annotated[Path | None, typer.Option(help="A folder to keep all answers in, for --replay.")]
-    Replay = Annotated[Path | None, typer.Option(help="A folder with recorded answers; nothing is asked.")]
-    Strategy = Annotated[
-        StrategyName, typer.Option("--strategy", help="How the search is done, see docs/llm.md.")
-    ]
+    ] = None
+    usd: UsdOption = None
+    tokens: TokensOption = None
+    prices: Annotated[
+        Path | None, typer.Option(help="A table of prices that goes before the shipped one.")
+    ] = None
+    record: Annotated[Path | None, typer.Option(help="A folder to keep all answers in, for --replay.")] = None
+    replay: Annotated[Path | None, typer.Option(help="A folder with recorded answers; nothing is asked.")] = (
+        None
+    )
+
+    def use(self, strategy: StrategyName = "maic-rl") -> ModelUse | None:
+        """None where no model takes part. Raises where what was asked for makes no sense."""
+        return model_use_of(self.choice, self.role or [], strategy)
+
+    @property
+    def choice(self) -> Choice:
+        """Folders of hand-off and replay are absolute: they mean the same in every folder."""
+        return Choice(
+            model=self.model and absolute_name(self.model),
+            budget=Budget(usd=self.usd, tokens=self.tokens),
+            prices=_absolute(self.prices),
+            record=_absolute(self.record),
+            replay=_absolute(self.replay),
+        )
 
 
-def absolute(path: Path | None) -> str | None:
+def _absolute(path: Path | None) -> str | None:
     return None if path is None else str(path.absolute())
-
-
-def choice_of(model: str | None, usd: float | None, tokens: int | None, **paths: Path | None) -> Choice:
-    """From the options; folders of hand-off and replay mean the same in every folder."""
-    found = {name: absolute(path) for name, path in paths.items()}
-    return Choice(model=model and absolute_name(model), budget=Budget(usd=usd, tokens=tokens), **found)  # type: ignore[arg-type]
 
 
 def expected(model_use: ModelUse, search: Search, searches: int = 1) -> list[Estimate]:
