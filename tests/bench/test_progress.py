@@ -80,3 +80,18 @@ def test_beside_json_only_what_needs_a_person_is_said(capsys: pytest.CaptureFixt
     assert said.out == ""
     lost = "the device was lost; it is started again"
     assert said.err.splitlines() == [lost, "desk/0001: read prompt.md there"]
+
+
+def test_on_a_small_terminal_every_search_has_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "out", Console(file=StringIO(), width=80, height=24))
+    view = progress.Redrawn("bench f", 60, 0)
+    long = "bench/core/level1/cosine_similarity/0"
+    for number in range(20):
+        result = DONE.model_copy(update={"job": f"{long}{number}", "modelled": True})
+        view(News("ended", result.job, result=result))
+        view(News("stepped", f"{long}-{number}", 5, 40.0, 12.0, 20.0, 8.0, modelled=True))
+    console = Console(file=StringIO(), width=80, height=24, record=True)
+    console.print(view)
+    lines = console.export_text().splitlines()
+    assert len(lines) <= 24 and sum(long in line for line in lines) == 18
+    assert all("us modelled" in line for line in lines if long in line)

@@ -117,6 +117,7 @@ def test_an_earlier_format_is_brought_to_the_present_one(path: Path) -> None:
     ("words", "code", "message"),
     [
         ("canceling statement due to lock timeout", "", "held by another process for too long"),
+        ("canceling statement due to statement timeout", "", "held by another process for too long"),
         ("disk I/O error", "SQLITE_IOERR_NOMEM", "not enough memory"),
         ("disk I/O error", "SQLITE_IOERR_WRITE", "the disk is full or failing"),
     ],

@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -13,7 +14,7 @@ from uuid import uuid4
 import pytest
 
 from kernelblaster.errors import KnowledgeError
-from kernelblaster.knowledge import KnowledgeBase
+from kernelblaster.knowledge import KnowledgeBase, drivers, tables
 from kernelblaster.records import State
 from kernelblaster.testing.knowledge_contract import HERE, KnowledgeContract, technique
 
@@ -122,3 +123,34 @@ def test_a_lost_connection_is_said_and_nothing_recorded_is_lost(server: Server) 
     assert kb.version == 3
     kb.observe("slow", "tile", 0.2, HERE)
     assert kb.content().entry("slow", "tile").evidence.total.seen == 2
+
+
+def test_a_lock_is_waited_for_with_a_limit(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever holds it: another writer, or someone at the table itself."""
+    import psycopg
+
+    monkeypatch.setattr(tables, "BUSY_MS", 300)
+    where = server.database()
+    kb = KnowledgeBase(where)
+    for held in (f"SELECT pg_advisory_xact_lock({tables.LOCK})", "LOCK TABLE kb_events"):
+        with psycopg.connect(where) as other:
+            other.execute(held)  # type: ignore[call-overload, arg-type]
+            start = time.monotonic()
+            with pytest.raises(KnowledgeError, match="held by another process for too long"):
+                kb.add_state(State(name="slow", primary="latency"))
+            assert 0.2 < time.monotonic() - start < 30
+    kb.add_state(State(name="slow", primary="latency"))
+    assert kb.version == 1
+
+
+def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("psycopg")
+    monkeypatch.setattr(drivers, "CONNECT_S", 2)  # the least that the driver knows
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        url = f"postgresql://kb:secret@127.0.0.1:{silent.getsockname()[1]}/kb"
+        with pytest.raises(KnowledgeError, match="connection to the database failed") as caught:
+            KnowledgeBase(url)
+    assert "secret" not in str(caught.value)
+    assert drivers.connecting({"connect_timeout": "5"}) == {"tcp_user_timeout": 120_000}

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from kernelblaster.bench.jobs import Measured, Result
     from kernelblaster.bench.searching import News
 
-SHOWN = 12  # searches that go on, and the last ones that ended
+SHOWN = 12  # searches that go on, and the last ones that ended; less where the terminal is low
+AROUND = 6  # lines of the view beside them
 
 
 class Overview(Protocol):
@@ -99,7 +100,7 @@ class Redrawn:
         self._total = total
         self._done = done
         self._now: dict[str, News] = {}
-        self._ended: list[Text] = []
+        self._ended: list[tuple[str, str, str]] = []
         self.rate = Rate()
         self._words = ""
 
@@ -114,22 +115,24 @@ class Redrawn:
             self._now.pop(news.job, None)
             self._done += 1
             style = "green" if news.result.status == "valid" else "yellow"
-            self._ended.append(Text(f"  {news.result.job}  {_told(news.result)}", style=style))
+            self._ended.append((news.result.job, _told(news.result), style))
             return
         self._now[news.job] = news
 
     def measured(self, one: "Measured") -> None:
-        self._ended.append(Text(f"  {one.job}  {_compared(one)}", style="cyan"))
+        self._ended.append((one.job, _compared(one), "cyan"))
 
     def __rich__(self) -> Group:
         head = f"{self._done} of {self._total} searched; {self.rate}"
         bar = ProgressBar(total=self._total, completed=self._done, width=50)
-        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
-        for job, news in list(self._now.items())[:SHOWN]:
-            table.add_row(job, f"{news.evaluations} judged", _times(news))
-        last = self._ended[-SHOWN:]
+        shown = max(2, min(SHOWN, (out.height - AROUND) // 2))
+        ended, now = _lines(), _lines()
+        for job, told, style in self._ended[-shown:]:
+            ended.add_row(job, _cut(told), style=style)
+        for job, news in list(self._now.items())[:shown]:
+            now.add_row(job, _cut(f"{_times(news)}; {news.evaluations} judged"))
         words = [Text(self._words, style="yellow")] if self._words else []
-        return Group(Text(self._title, style="bold"), bar, Text(head), *last, table, *words)
+        return Group(Text(self._title, style="bold"), bar, Text(head), ended, now, *words)
 
 
 @contextmanager
@@ -146,6 +149,18 @@ def overseeing(title: str, jobs: Sequence[str], quiet: bool, done: Collection[st
         view = Redrawn(title, len(jobs), len(done))
         with Live(view, console=out, refresh_per_second=4):
             yield view
+
+
+def _lines() -> Table:
+    """A job and what is told of it, a line each."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    return table
+
+
+def _cut(text: str) -> Text:
+    return Text(text, no_wrap=True, overflow="ellipsis")
 
 
 def _told(result: "Result") -> str:

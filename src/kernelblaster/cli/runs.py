@@ -91,28 +91,36 @@ def _row(root: Any, name: str) -> dict[str, Any]:
     }
 
 
+def _table(*titles: str) -> Table:
+    """What has no room in a column goes on in the next line."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    return table
+
+
 def _print_pairs(title: str, pairs: dict[str, list[Any]]) -> None:
-    table = Table(title, "A", "B", box=None, pad_edge=False, header_style="bold")
+    table = _table(title, "A", "B")
     for name, values in pairs.items():
         table.add_row(name, *map(_value, values))
     if pairs:
-        out.print(table, highlight=False)
+        out.show(table)
 
 
 def _print_steps(pairs: list[list[dict[str, Any] | None]], modelled: list[bool]) -> None:
-    table = Table("trajectory", "A", "", "B", "", box=None, pad_edge=False, header_style="bold")
+    table = _table("trajectory", "A", "", "B", "")
     for number, (one, other) in enumerate(pairs, 1):
         table.add_row(str(number), *_step(one, modelled[0]), *_step(other, modelled[1]))
     if pairs:
-        out.print(table, highlight=False)
+        out.show(table)
 
 
 def _print_learned(rows: list[dict[str, Any]]) -> None:
-    table = Table("learned", "in", "A", "B", box=None, pad_edge=False, header_style="bold")
+    table = _table("learned", "in", "A", "B")
     for row in rows:
         table.add_row(row["technique"], row["state"], *map(_change, row["expected"]))
     if rows:
-        out.print(table, highlight=False)
+        out.show(table)
 
 
 def _step(step: dict[str, Any] | None, modelled: bool) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from sqlalchemy.pool import StaticPool
 
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge.address import shown
-from kernelblaster.knowledge.drivers import RESTORE, prepare_postgres, prepare_sqlite, sentence
+from kernelblaster.knowledge.drivers import RESTORE, connecting, prepare_postgres, prepare_sqlite, sentence
 from kernelblaster.knowledge.head import Head
 from kernelblaster.knowledge.migration import migrate
 from kernelblaster.knowledge.rows import DamagedRow, summed
@@ -34,6 +34,7 @@ class Database:
         in_memory = self.sqlite and not parsed.database
         self.name = shown(str(where))
         self.file = Path(parsed.database or "") if self.sqlite and not in_memory else None
+        self._trusting = trusting
         self._head: Head | None = None
         reached = 0
         if self.file is not None:
@@ -43,11 +44,14 @@ class Database:
             _check_file(self.file, create)
             reached = 0 if trusting else self._head.read()  # before what it is compared with
         try:
-            self.engine = (
-                create_engine(parsed, poolclass=StaticPool, connect_args={"check_same_thread": False})
-                if in_memory
-                else create_engine(parsed, pool_pre_ping=not self.sqlite)
-            )
+            if in_memory:
+                own = {"check_same_thread": False}
+                self.engine = create_engine(parsed, poolclass=StaticPool, connect_args=own)
+            elif self.sqlite:
+                self.engine = create_engine(parsed)
+            else:
+                limits = connecting(parsed.query)
+                self.engine = create_engine(parsed, pool_pre_ping=True, connect_args=limits)
         except ModuleNotFoundError as error:
             raise KnowledgeError(
                 f"{self.name}: needs the package {error.name}; pip install 'kernelblaster[postgres]'."
@@ -55,6 +59,14 @@ class Database:
         except SQLAlchemyError as error:
             raise KnowledgeError(f"{self.name}: is not a database that can be used: {error}") from error
         prepare_sqlite(self.engine) if self.sqlite else prepare_postgres(self.engine)
+        try:
+            self._begin(create, trusting, reached)
+        except BaseException:
+            self.engine.dispose()
+            raise
+
+    def _begin(self, create: bool, trusting: bool, reached: int) -> None:
+        """Look at what is there; make it where there is nothing, or bring it to the present format."""
         with self.reading() as connection:
             self._check_end(connection, reached)
             format = self._format(connection, create)
@@ -94,7 +106,7 @@ class Database:
 
     def close(self) -> None:
         self.engine.dispose()
-        if self._head is not None:
+        if self._head is not None and not self._trusting:
             self._head.forget()
 
     def _format(self, connection: Connection, create: bool) -> int | None:

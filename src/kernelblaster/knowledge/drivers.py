@@ -1,5 +1,7 @@
 """What SQLite and PostgreSQL each need when they are opened, and what their errors mean."""
 
+from collections.abc import Mapping
+
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
@@ -23,6 +25,8 @@ DAMAGED = (
     "constraint failed",
     "unsupported file format",
 )
+CONNECT_S = 30
+SILENT_S = 120
 NO_MEMORY = ("SQLITE_NOMEM", "SQLITE_IOERR_NOMEM", "SQLITE_IOERR_SHMMAP")
 
 
@@ -47,7 +51,7 @@ def sentence(error: DBAPIError | PoolTimeout, verb: str) -> str:
             "the disk is full or failing; what was recorded before is safe. Free some space and try again.",
         ),
         (
-            "locked" in words or "lock timeout" in words,
+            any(one in words for one in ("locked", "lock timeout", "statement timeout")),
             "is held by another process for too long; try again when it has finished.",
         ),
         (
@@ -63,13 +67,21 @@ def sentence(error: DBAPIError | PoolTimeout, verb: str) -> str:
     return next((meaning for holds, meaning in meanings if holds), f"cannot be {verb}: {told}")
 
 
+def connecting(given: Mapping[str, object]) -> dict[str, object]:
+    """Limits in which a server must answer, unless the URL has others: in seconds to be reached, in
+    milliseconds for bytes that it does not acknowledge."""
+    limits: dict[str, object] = {"connect_timeout": CONNECT_S, "tcp_user_timeout": 1000 * SILENT_S}
+    return {name: limit for name, limit in limits.items() if name not in given}
+
+
 def prepare_postgres(engine: Engine) -> None:
-    """Nobody waits for a lock for ever."""
+    """Nobody waits for ever for a lock, nor for an answer."""
 
     @event.listens_for(engine, "connect")
     def connected(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
         cursor = connection.cursor()
         cursor.execute(f"SET lock_timeout = {tables.BUSY_MS}")
+        cursor.execute(f"SET statement_timeout = {tables.STATEMENT_MS}")
         cursor.close()
         connection.commit()
 

@@ -4,6 +4,7 @@ from sqlalchemy import Column, Index, Integer, MetaData, String, Table, Text
 
 FORMAT = 2
 BUSY_MS = 60_000
+STATEMENT_MS = 600_000
 LOCK = 0x6B62_6C61
 """Any fixed number: writers of one PostgreSQL knowledge base take turns on it."""
 

@@ -64,6 +64,7 @@ def _lead(contents: Sequence[Contents]) -> str:
 def _article(one: Contents, settings: dict[str, Any]) -> dict[str, Any]:
     return {
         "title": one.title,
+        "modelled": one.subject.modelled,
         "unfinished": _unfinished(one),
         "has_ended": any(row.result.status != "unfinished" for row in one.subject.rows),
         "tiles": list(_tiles(one)),

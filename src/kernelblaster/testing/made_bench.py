@@ -153,7 +153,7 @@ def _evaluation(run: Run, lines: list[str], us: float, *, failed: bool = False) 
     source = "__global__ void made_kernel(float* out) {\n" + "\n".join(lines) + "\n}\n"
     code = Candidate(source=source).code
     speedup = {"estimate": 3 * FLOOR_US / us, "low": 2.9 * FLOOR_US / us, "high": 3.1 * FLOOR_US / us}
-    outcome: dict[str, Any] = {"kind": "Accepted", "speedup": speedup | {"confidence": 0.99}}
+    outcome: dict[str, Any] = {"kind": _judged(speedup["low"]), "speedup": speedup | {"confidence": 0.99}}
     if failed:
         outcome = {"kind": "CompileFailed", "reason": "it does not compile", "log": "error: expected ;"}
     timing = {"candidate_us": us, "baseline_us": 3 * FLOOR_US, "floor_us": FLOOR_US, "modelled": False}
@@ -162,6 +162,11 @@ def _evaluation(run: Run, lines: list[str], us: float, *, failed: bool = False) 
     data = {"source": run.files.put(source), "evaluation": evaluation}
     run.once("evaluation", code, lambda: data)
     return code
+
+
+def _judged(low: float) -> str:
+    """The kind of outcome of a speedup that is at least so large."""
+    return "Accepted" if low > 1 else "Slower"
 
 
 def _profile(us: float) -> dict[str, Any]:
@@ -202,7 +207,7 @@ def _measured(result: Result, random: Random) -> list[Measured]:
             Measured(
                 job=result.job,
                 baseline=name,
-                outcome="Accepted",
+                outcome=_judged(speedup.low),
                 speedup=speedup,
                 us=result.best_us,
                 baseline_us=baseline_us,

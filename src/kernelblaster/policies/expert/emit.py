@@ -9,7 +9,7 @@ from types import ModuleType
 from kernelblaster.policies.expert import families
 from kernelblaster.policies.expert.device_code import device_code
 from kernelblaster.policies.expert.families.loops import indented
-from kernelblaster.policies.expert.index import Index, product, text
+from kernelblaster.policies.expert.index import Index, evaluate, product, text
 from kernelblaster.policies.expert.names import inner_name
 from kernelblaster.policies.expert.plan import Kernel, Plan
 from kernelblaster.policies.expert.render import Renderer, used_names
@@ -73,7 +73,7 @@ def emit(plan: Plan) -> str:
         together = f"__cluster_dims__({emitted.cluster}) " if emitted.cluster > 1 else ""
         head = f"{template}__global__ void {together}{bound} {kernel.name}(\n{_wrapped(typed)}) {{"
         kernels.append("\n".join([head, *indented(emitted.body), "}"]))
-        launches.append(_launch(kernel.name, emitted, plain))
+        launches.append(_unless_empty(kernel, plan, _launch(kernel.name, emitted, plain)))
     written = [*helpers, *kernels]
     if any("nan_max(" in text or "nan_min(" in text for text in written):
         written.insert(0, device_code("nan_extremes"))
@@ -130,6 +130,17 @@ def _launch(name: str, emitted: Emitted, arguments: list[str]) -> str:
         call = launch(f"<{variant.arguments}>", variant.blocks, 8)
         lines += f"{head}{{\n    {call}\n  }}" if last else call
     return lines
+
+
+def _unless_empty(kernel: Kernel, plan: Plan, launch: str) -> str:
+    """The launch under a condition, where there is nothing to do at the least sizes (of `x[:, 1:]` at one
+    column): a grid may not be empty."""
+    sizes = {s.name: plan.sizes[0][s.name] if s.kind == "fixed" else 1 for s in plan.signature.sizes}
+    extents = dict.fromkeys(text(a.extent) for a in kernel.axes if evaluate(a.extent, sizes) < 1)
+    if not extents:
+        return launch
+    lines = launch.replace("\n", "\n  ")
+    return f"if ({' && '.join(f'{extent} > 0' for extent in extents)}) {{\n    {lines}\n  }}"
 
 
 def _permissions(name: str, emitted: Emitted) -> list[str]:

@@ -26,6 +26,7 @@ from kernelblaster.errors import KernelBlasterError
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.expression import Counted, Expression, Number
 from kernelblaster.policies.expert.index import Index
+from kernelblaster.policies.expert.indexing import PlainIndexing
 from kernelblaster.policies.expert.unify import NotUniform, Unifier
 from kernelblaster.records import Scalar, Signature, Task, Workload
 from kernelblaster.records.signature import Dtype
@@ -161,7 +162,8 @@ def _trace(file: ModuleFile, task: Task, place: int) -> _Trace:
             else:  # another value in each trace, so that it is recognized where it is used
                 inputs.append(value + 0.5 * place if isinstance(value, float) else value)
         with kept_going("forward()"), torch.no_grad():
-            exported = torch.export.export(module, tuple(inputs), strict=False)
+            with PlainIndexing():
+                exported = torch.export.export(module, tuple(inputs), strict=False)
             graph = _decomposed(exported)
     return _read(exported, graph, task.signature, inputs)
 
@@ -202,7 +204,7 @@ def _read(
             safe = c_name(str(spec.target))
             tensors[placeholder.name] = safe if safe in given else f"{safe}_parameter"
         else:
-            raise UncoveredOperators((f"constant tensor {spec.target}",))
+            raise UncoveredOperators((f"the constant tensor {spec.target} (register it as a buffer)",))
     results: Any = graph.output_node().args[0]
     kinds = [spec.kind for spec in exported.graph_signature.output_specs]
     outputs = [_original(r) for r, kind in zip(results, kinds, strict=True) if kind == OutputKind.USER_OUTPUT]

@@ -136,8 +136,10 @@ def logical(builder: Builder, node: Node) -> None:
     _map(builder, node, operands, lambda a, b: operation(name, a, b, kind="truth"), "truth")
 
 
-@lowers("logical_not.default")
+@lowers("logical_not.default", "bitwise_not.default")
 def negate(builder: Builder, node: Node) -> None:
+    if node.operator.startswith("bitwise") and node.results[0].dtype != "bool":
+        raise UncoveredOperators((f"{node.operator} of whole numbers",))
     _map(builder, node, [node.arguments["self"]], lambda a: operation("not", a, kind="truth"), "truth")
 
 

@@ -79,6 +79,43 @@ def slice_(builder: Builder, node: Node) -> None:
     _view(builder, node, back)
 
 
+@lowers("slice_scatter.default")
+def slice_scatter(builder: Builder, node: Node) -> None:
+    """A tensor with other values in one of its slices."""
+    source, part = (builder.value(node.arguments[name]) for name in ("self", "src"))
+    place, shape = axis(builder, node), node.results[0].shape
+    kind = kind_of(node.results[0].dtype)
+    start, step = node.arguments["start"] or ZERO, node.arguments["step"]
+    if start.operator == "int" and start.value < 0:
+        start = indices.add(shape[place], start)
+
+    def make(position: Position) -> Expression:
+        behind = indices.subtract(position[place], start)
+        own = indices.divide(behind, step)
+        tests = inside(own, part.shape[place])
+        if step != number(1):
+            low = operation("ge", Counted(behind), Counted(ZERO), kind="truth")
+            hit = operation("eq", Counted(indices.remainder(behind, step)), Counted(ZERO), kind="truth")
+            tests += [low, hit]
+        written = to_kind(part.at((*position[:place], own, *position[place + 1 :])), kind)
+        return guarded(tests, written, to_kind(source.at(position), kind))
+
+    builder.pointwise(node, make)
+
+
+@lowers("copy.default")
+def copy(builder: Builder, node: Node) -> None:
+    """What is written over the whole of a tensor or of a view of one: broadcast, and in its type."""
+    source, found = builder.value(node.arguments["src"]), node.results[0]
+    if source.dtype == found.dtype:
+        builder.define(
+            node, Value(found.shape, found.dtype, lambda p: builder.spread(source, found.shape, p))
+        )
+        return
+    kind = kind_of(found.dtype)
+    builder.pointwise(node, lambda p: to_kind(builder.spread(source, found.shape, p), kind))
+
+
 @lowers("split_with_sizes.default")
 def split(builder: Builder, node: Node) -> None:
     place, start = axis(builder, node), ZERO

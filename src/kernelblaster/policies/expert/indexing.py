@@ -1,0 +1,43 @@
+"""Indexing traced as it is written, so that traces at several sizes agree.
+
+PyTorch leaves a slice out where it takes all of a dimension (`mask[:T, :T]` at the largest T), and makes a
+constant tensor of a number that is written into a slice.
+"""
+
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+
+class PlainIndexing(TorchFunctionMode):
+    """Inside, slices that have an end are always traced, and numbers are written by `fill_`."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        if func is torch.Tensor.__getitem__ and _is_plain(args[1]):
+            return _part(*args)
+        if func is torch.Tensor.__setitem__ and _is_plain(args[1]) and isinstance(args[2], int | float):
+            _part(args[0], args[1]).fill_(args[2])
+            return None
+        return func(*args, **(kwargs or {}))
+
+
+def _is_plain(index: Any) -> bool:
+    """Whether an index chooses a view: places, slices, new dimensions and `...`."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return all(part is None or part is ... or type(part) in (int, slice) for part in parts)
+
+
+def _part(tensor: torch.Tensor, index: Any) -> torch.Tensor:
+    """`tensor[index]`, each slice with an end as an operator of its own."""
+    parts = index if isinstance(index, tuple) else (index,)
+    named = sum(type(part) in (int, slice) for part in parts)
+    place, rest = 0, []
+    for part in parts:
+        if type(part) is slice and part.stop is not None:
+            tensor = torch.ops.aten.slice.Tensor(tensor, place, part.start, part.stop, part.step or 1)
+            rest.append(slice(None))
+        else:
+            rest.append(part)
+        place += tensor.dim() - named if part is ... else int(part is not None)
+    return tensor[tuple(rest)]
