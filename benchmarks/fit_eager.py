@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from kernelblaster.devices.specs import GpuSpec, gpu_specs
-from kernelblaster.judge.eager_model import Rates, steps_us
+from kernelblaster.judge.eager_model import EagerRates, steps_us
 from kernelblaster.judge.eager_trace import Step, trace
 from kernelblaster.tasks.catalog import find, load_file
 
@@ -146,12 +146,12 @@ def prior_logs() -> Logs:
     return np.linalg.solve(*prior_equations())
 
 
-def rates_of(logs: Logs) -> Rates:
+def rates_of(logs: Logs) -> EagerRates:
     tree: dict = {"bandwidth": {}, "arithmetic": {}}
     for name, value in zip(NAMES, np.exp(logs), strict=True):
         group, _, family = name.rpartition(".")
         (tree[group] if group else tree)[family] = float(value)
-    return Rates(**tree)
+    return EagerRates(**tree)
 
 
 def users_by_parameter(traces: list[list[Step]]) -> dict[str, int]:

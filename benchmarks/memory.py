@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from publish import publish
 
-from kernelblaster.api import DeviceJudge, Options, load_task, open_device
+from kernelblaster.api import DeviceJudge, EvaluationOptions, load_task, open_device
 from kernelblaster.records import Candidate
 
 ALLOWANCE = 2 << 30  # flush buffers, starting workers, pieces being compared
@@ -32,7 +32,7 @@ def main() -> None:
     device = open_device("cuda")
     start = time.perf_counter()
     judge = DeviceJudge(
-        device, Options(progress=lambda s: print(f"{time.perf_counter() - start:6.1f} s {s}"))
+        device, EvaluationOptions(progress=lambda s: print(f"{time.perf_counter() - start:6.1f} s {s}"))
     )
     candidate = Candidate(source=(ROOT / "examples" / "softmax.cu").read_text())
     device.settle()

@@ -19,7 +19,7 @@ from kernelblaster.devices import window
 from kernelblaster.devices.device import CandidateDied, CandidateHung, GpuFacts
 from kernelblaster.devices.device_code import OBJECT, PTX, DeviceCode
 from kernelblaster.devices.launch_list import LaunchList
-from kernelblaster.devices.recorder import Call, Recordable, Recorder
+from kernelblaster.devices.recorder import CallToRecord, Recordable, Recorder
 
 PROBES = {
     "files": """open("/etc/passwd", 0) open("/etc/shadow", 0) open("/proc/self/environ", 0)
@@ -139,7 +139,7 @@ def run() -> list[tuple[str, str, str, bool]]:
         results = []
         try:
             for number, (kind, call) in enumerate(wanted):
-                one = Call((number,), window.SCRATCH, False, 4096)
+                one = CallToRecord((number,), window.SCRATCH, False, 4096)
                 results.append((kind, call, *verdict(recorder.record(candidate, [one], 5.0)[0])))
         finally:
             recorder.close()

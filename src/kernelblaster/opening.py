@@ -10,7 +10,7 @@ from kernelblaster.devices.device import Device
 from kernelblaster.devices.emulated import DEFAULT_GPU, EmulatedDevice
 from kernelblaster.devices.specs import gpu_named
 from kernelblaster.errors import DeviceLost, KernelBlasterError
-from kernelblaster.judge.judge import DeviceJudge, Options
+from kernelblaster.judge.judge import DeviceJudge, EvaluationOptions
 
 DeviceKind = Literal["auto", "cuda", "emulated"]
 
@@ -39,7 +39,7 @@ def open_judge(kind: DeviceKind = "auto", gpu: str | None = None, **options: obj
     with (
         _loss_told(),
         closing(open_device(kind, gpu)) as device,
-        closing(DeviceJudge(device, Options(**options))) as judge,  # type: ignore[arg-type]
+        closing(DeviceJudge(device, EvaluationOptions(**options))) as judge,  # type: ignore[arg-type]
     ):
         yield judge
 

@@ -21,13 +21,13 @@ import kernelblaster
 from kernelblaster import cache
 from kernelblaster.devices.toolchain import toolchain
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.judge.cases import Case, Draw
+from kernelblaster.judge.cases import Case, SecretDraw
 from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.records import Candidate, Evaluation, Task
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.records.record import Record
 from kernelblaster.scratch import Scratch
-from kernelblaster.strict_json import Unreadable, first_problem, read_json
+from kernelblaster.strict_json import InvalidJson, first_problem, read_json
 from kernelblaster.tasks.catalog import load_task
 from kernelblaster.verify import speedups_meet
 
@@ -100,7 +100,7 @@ def read_proof(path: Path) -> Proof:
         return proof
     except OSError as error:
         raise KernelBlasterError(f"{path}: cannot be read: {error.strerror}.") from error
-    except Unreadable as error:
+    except InvalidJson as error:
         raise KernelBlasterError(f"{path}: not a proof: it {error}.") from error
     except ValidationError as error:
         raise KernelBlasterError(
@@ -124,7 +124,7 @@ def repeat(proof: Proof, judge: DeviceJudge) -> Repeated:
             )
         cases = _within_plan(task, _cases.validate_python(proof.cases))
         with cache.afresh("candidate"):
-            now = judge.evaluate(task, candidate, Draw(seed, cases))
+            now = judge.evaluate(task, candidate, SecretDraw(seed, cases))
     then = proof.evaluation
     correct = isinstance(now.outcome, CORRECT)
     holds = None

@@ -15,7 +15,7 @@ LARGEST_BYTES = 64 << 20
 LARGEST_INTEGER = 1 << 64
 
 
-class Unreadable(ValueError):
+class InvalidJson(ValueError):
     """The message is what is wrong, to stand behind the name of what was read: `is not UTF-8`."""
 
 
@@ -35,13 +35,13 @@ def parse_json(data: bytes | str, *, deepest: int = DEEPEST, control_characters:
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeDecodeError as error:
-        raise Unreadable(f"is not UTF-8 (at byte {error.start})") from error
+        raise InvalidJson(f"is not UTF-8 (at byte {error.start})") from error
     except UnicodeEncodeError as error:
-        raise Unreadable("has half a surrogate pair in a string") from error
+        raise InvalidJson("has half a surrogate pair in a string") from error
     except json.JSONDecodeError as error:
-        raise Unreadable(f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from error
+        raise InvalidJson(f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from error
     except RecursionError as error:
-        raise Unreadable(f"is nested deeper than {deepest}") from error
+        raise InvalidJson(f"is nested deeper than {deepest}") from error
     return value
 
 
@@ -55,7 +55,7 @@ def read_bounded(path: Path, most_bytes: int = LARGEST_BYTES) -> bytes:
     with path.open("rb") as file:
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
-        raise Unreadable(f"is larger than {most_bytes / 1e6:.0f} MB")
+        raise InvalidJson(f"is larger than {most_bytes / 1e6:.0f} MB")
     return data
 
 
@@ -70,24 +70,24 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise Unreadable(f"has the key {twice[:40]!r} twice in one object")
+        raise InvalidJson(f"has the key {twice[:40]!r} twice in one object")
     return found
 
 
 def _constant(name: str) -> Any:
-    raise Unreadable(f"has the number {name}, which is none")
+    raise InvalidJson(f"has the number {name}, which is none")
 
 
 def _float(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise Unreadable(f"has the number {text[:40]}, which is too large")
+        raise InvalidJson(f"has the number {text[:40]}, which is too large")
     return value
 
 
 def _integer(text: str) -> int:
     if len(text) > 21 or abs(int(text)) > LARGEST_INTEGER:
-        raise Unreadable(f"has the number {text[:40]}, which is too large")
+        raise InvalidJson(f"has the number {text[:40]}, which is too large")
     return int(text)
 
 
@@ -95,7 +95,7 @@ def _check_depth(value: Any, deepest: int) -> None:
     level, depth = [value], 0
     while level:
         if depth > deepest:
-            raise Unreadable(f"is nested deeper than {deepest}")
+            raise InvalidJson(f"is nested deeper than {deepest}")
         level = [
             child
             for one in level

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from kernelblaster.bench.bench import Bench, Plan
+from kernelblaster.bench.bench import Bench, BenchPlan
 from kernelblaster.bench.jobs import Setup
 from kernelblaster.bench.suite import entries_of
 from kernelblaster.bench.tables import summaries, task_speedups
@@ -19,10 +19,10 @@ from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.session.settings import Search
 
 
-def plan_of(checkout: Path, own: Path, **changed: object) -> Plan:
+def plan_of(checkout: Path, own: Path, **changed: object) -> BenchPlan:
     setup = Setup(device="emulated", gpu="h200", search=Search(evaluations=3), knowledge="")
     entries = entries_of([f"kernelbench:{checkout}", str(own / "program.cu")])
-    plan = Plan(suites=("kernelbench", "own"), entries=tuple(entries), setup=setup)
+    plan = BenchPlan(suites=("kernelbench", "own"), entries=tuple(entries), setup=setup)
     return plan.model_copy(update=changed)
 
 

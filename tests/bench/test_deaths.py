@@ -12,7 +12,7 @@ from kernelblaster.bench.bench import Bench
 from kernelblaster.bench.coverage import covered
 from kernelblaster.bench.jobs import Job, Setup
 from kernelblaster.bench.measuring import measured
-from kernelblaster.bench.pool import Pool, search_all
+from kernelblaster.bench.pool import WorkerPool, search_all
 from kernelblaster.bench.searching import News
 from kernelblaster.bench.suite import entries_of
 from kernelblaster.cli.main import OWN, app
@@ -37,7 +37,7 @@ def test_a_task_that_exits_has_a_result_and_the_others_go_on(compiler: str, tmp_
     """With one worker too: in a command, that is not its first process."""
     jobs = jobs_of(tmp_path / "suite", broken=MODEL + "def (", ends=ENDS)
     heard: list[News] = []
-    search_all(jobs, Pool(tmp_path / "bench", workers=1, apart=True), heard.append)
+    search_all(jobs, WorkerPool(tmp_path / "bench", workers=1, apart=True), heard.append)
     results = {news.result.task: news.result for news in heard if news.result}
     assert {Path(task).stem: result.status for task, result in results.items()} == {
         "broken": "broken",
@@ -54,7 +54,7 @@ def test_what_keeps_a_process_from_working_is_raised_when_the_others_have_ended(
     monkeypatch.setattr(pool, "tried_twice", lambda *about: iter(told))
     heard: list[News] = []
     with pytest.raises(Shortage, match="the disk is full"):
-        search_all(jobs, Pool(tmp_path / "bench", workers=2), heard.append)
+        search_all(jobs, WorkerPool(tmp_path / "bench", workers=2), heard.append)
     (result,) = [news.result for news in heard if news.result]
     assert result.status == "died" and "SIGKILL (where it does not do so itself" in result.reason
 

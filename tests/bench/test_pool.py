@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from kernelblaster.bench.jobs import Job, Setup
-from kernelblaster.bench.pool import Pool, side_by_side
+from kernelblaster.bench.pool import WorkerPool, side_by_side
 from kernelblaster.bench.searching import News, begun_runs
 from kernelblaster.bench.starting import start_knowledge
 from kernelblaster.bench.suite import entries_of
@@ -36,7 +36,7 @@ def test_one_process_owns_the_device_and_others_search(compiler: str, tmp_path: 
     )
     jobs = [Job(arm="a", entry=e, seed=0, setup=setup) for e in entries_of([str(tmp_path / "suite")])]
     heard: list[News] = []
-    pool = Pool(tmp_path / "bench", workers=1)
+    pool = WorkerPool(tmp_path / "bench", workers=1)
     with open_searching("emulated", "h200") as judge:
         server = JudgeServer(judge)
         side_by_side(jobs, 1, pool, heard.append, server.serve, server.connect)

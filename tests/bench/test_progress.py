@@ -5,12 +5,12 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from kernelblaster.bench.jobs import Measured, Result, Spent
+from kernelblaster.bench.jobs import JobResult, Measured, Spent
 from kernelblaster.bench.searching import News
 from kernelblaster.cli import progress
 from kernelblaster.records.outcome import Speedup
 
-DONE = Result(
+DONE = JobResult(
     job="bench/t/0",
     arm="bench",
     task="t",

@@ -7,10 +7,10 @@ import pytest
 
 from kernelblaster.bench.working import begin_work, taking_part
 from kernelblaster.errors import StoreError
-from kernelblaster.processes.crew import Crew, Line
+from kernelblaster.processes.crew import Crew, WorkerLine
 
 
-def take_part(line: Line, folder: Path) -> None:
+def take_part(line: WorkerLine, folder: Path) -> None:
     with taking_part(folder):
         line.tell("here")
         for _ in line.jobs():

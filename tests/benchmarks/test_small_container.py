@@ -14,7 +14,7 @@ from kernelblaster.devices.device import GpuFacts
 from kernelblaster.devices.device_code import OBJECT, PTX, DeviceCode
 from kernelblaster.devices.launch_list import LaunchList
 from kernelblaster.devices.native_build import recorder_executable
-from kernelblaster.devices.recorder import Call, Recordable, Recorder
+from kernelblaster.devices.recorder import CallToRecord, Recordable, Recorder
 from kernelblaster.errors import NoDevice
 
 UNFILTERED = """#!{python}
@@ -28,7 +28,7 @@ HOST = """#include <stddef.h>
 extern "C" int cudaMallocAsync(void**, size_t, void*);
 extern "C" void kernelblaster_call(void* const*, void* stream) { void* p; cudaMallocAsync(&p, 7, stream); }
 """
-CALL = Call((), window.SCRATCH, False, 4096)
+CALL = CallToRecord((), window.SCRATCH, False, 4096)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from kernelblaster.cli.main import app
 from kernelblaster.models import choice
 from kernelblaster.models.opening import Service
 from kernelblaster.models.retrying import Patience
-from kernelblaster.models.wire import Limits
+from kernelblaster.models.wire import CallLimits
 from kernelblaster.store.run import run_folders
 from tests.cli.test_commands import ROOT
 from tests.models.server import Action, Says, Script, serving
@@ -108,7 +108,7 @@ def impatient(place_waits: list[float]) -> Callable[..., Service]:
     """Services that give up on silence soon, and note waits instead of making them."""
 
     def make(**fields: Any) -> Service:
-        limits = Limits(connect_s=2, silence_s=1.0, call_s=30)
+        limits = CallLimits(connect_s=2, silence_s=1.0, call_s=30)
         patience = Patience(tries=4, sleep=place_waits.append)
         return replace(Service(**fields), limits=limits, patience=patience)
 

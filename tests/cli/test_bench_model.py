@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from kernelblaster.bench.ablation import Ablation
 from kernelblaster.bench.bench import Bench
-from kernelblaster.bench.jobs import Result
+from kernelblaster.bench.jobs import JobResult
 from kernelblaster.cli.main import app
 from kernelblaster.errors import KernelBlasterError
 from tests.cli.model_runs import SHORT, model_place, person_at, told, use
@@ -46,7 +46,7 @@ def statuses(found: dict[str, Any]) -> dict[str, str]:
     return {row["task"]: row["status"] for row in found["tasks"]}
 
 
-def result(folder: Path) -> Result:
+def result(folder: Path) -> JobResult:
     """Of a bench with one task."""
     with Bench(folder, writing=False) as opened:
         (row,) = opened.rows()

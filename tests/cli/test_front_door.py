@@ -14,7 +14,7 @@ import kernelblaster as kb
 from kernelblaster import opening
 from kernelblaster.api import benching
 from kernelblaster.bench.bench import Row
-from kernelblaster.bench.jobs import Measured, Result
+from kernelblaster.bench.jobs import JobResult, Measured
 from kernelblaster.cli import main, progress
 from kernelblaster.cli.main import VERBS, app, loaded
 from kernelblaster.cli.optimize import _exit_code
@@ -163,7 +163,7 @@ def test_a_bench_does_not_call_measured_what_was_modelled(capsys: Any) -> None:
 
 
 def test_only_what_was_accepted_counts_as_faster_on_a_page() -> None:
-    result = Result(job="j", arm="a", task="t", group="g", seed=0, status="valid")
+    result = JobResult(job="j", arm="a", task="t", group="g", seed=0, status="valid")
     speedup = Speedup(estimate=1.02, low=0.9, high=1.1, confidence=None)
     unsure = Measured(job="j", baseline="eager", outcome="Inconclusive", speedup=speedup)
     assert not Row(result, {"eager": unsure}).faster("eager")

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from kernelblaster.cli import live
-from kernelblaster.cli.live import Redrawn, bar, left, watching
+from kernelblaster.cli.live import LiveSearch, bar, left, watching
 from kernelblaster.records import Failed, Gained, Step, StepId
 from kernelblaster.session.log import Progress
 
@@ -63,7 +63,7 @@ def test_a_terminal_shows_the_whole_state_of_the_search(monkeypatch: pytest.Monk
 
 
 def test_only_the_last_steps_are_shown() -> None:
-    view = Redrawn("run")
+    view = LiveSearch("run")
     for number in range(50):
         view(progress(id=StepId(1, 0, number)))
     console = Console(file=io.StringIO(), width=120)
@@ -103,7 +103,7 @@ def test_what_is_modelled_is_marked(terminal: bool, monkeypatch: pytest.MonkeyPa
 
 def test_on_80_columns_techniques_are_whole_and_no_line_wraps() -> None:
     state = "instruction-issue/integer-pipe+intermediate-traffic"
-    view = Redrawn("run r: a task")
+    view = LiveSearch("run r: a task")
     for technique in ("vectorized_memory_access", "kernel_fusion + rows_in_registers + shared_memory_tiling"):
         view(progress(technique=technique, modelled=True, state=state))
     console = Console(file=io.StringIO(), width=80)
@@ -117,7 +117,7 @@ def test_on_80_columns_techniques_are_whole_and_no_line_wraps() -> None:
 def test_a_stage_that_takes_long_says_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [10.0]
     monkeypatch.setattr("kernelblaster.cli.live.time.monotonic", lambda: now[0])
-    view = Redrawn("run")
+    view = LiveSearch("run")
     console = Console(file=io.StringIO(), width=80)
     console.print(view)
     now[0] += 7

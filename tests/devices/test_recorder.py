@@ -26,10 +26,10 @@ from kernelblaster.devices.device import (
     Pointer,
 )
 from kernelblaster.devices.device_code import OBJECT, PTX, DeviceCode, device_code
-from kernelblaster.devices.launch_list import Launch, LaunchList, Unreadable, parse
+from kernelblaster.devices.launch_list import InvalidLaunchList, LaunchList, RecordedLaunch, parse
 from kernelblaster.devices.native_build import recorder_executable
 from kernelblaster.devices.player_process import PlayerProcess
-from kernelblaster.devices.recorder import Call, Recordable, Recorder
+from kernelblaster.devices.recorder import CallToRecord, Recordable, Recorder
 from kernelblaster.devices.replay import ReplayRunner
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.compile import Binary, compile_candidate
@@ -227,15 +227,17 @@ def at(address: int) -> Pointer:
     return Pointer(slot=0, offset=0, bytes=64, name="x", address=address)
 
 
-def call(what: int) -> Call:
-    return Call((what, at(window.TENSORS)), window.SCRATCH, False, STREAM)
+def call(what: int) -> CallToRecord:
+    return CallToRecord((what, at(window.TENSORS)), window.SCRATCH, False, STREAM)
 
 
 def one(recorder: Recorder, candidate: Recordable, what: int, limit_s: float = LIMIT_S) -> Result:
     return one_call(recorder, candidate, call(what), limit_s)
 
 
-def one_call(recorder: Recorder, candidate: Recordable, wanted: Call, limit_s: float = LIMIT_S) -> Result:
+def one_call(
+    recorder: Recorder, candidate: Recordable, wanted: CallToRecord, limit_s: float = LIMIT_S
+) -> Result:
     (result,) = recorder.record(candidate, [wanted], limit_s)
     return result
 
@@ -266,7 +268,7 @@ def test_a_candidate_is_recorded_as_data(recorder: Recorder) -> None:
     place = window.GLOBALS
     candidate = Recordable(binary.path.parent, code, GPU, {"scale": place})
     out, x = at(window.TENSORS), at(window.TENSORS + window.PAGE)
-    wanted = Call((out, x, 3, 5), window.SCRATCH, True, STREAM)
+    wanted = CallToRecord((out, x, 3, 5), window.SCRATCH, True, STREAM)
     (asked,) = recorder.record(candidate, [wanted], LIMIT_S)
     assert isinstance(asked, LaunchList)
     question = asked.question
@@ -298,7 +300,7 @@ def test_one_that_dies_ends_all(recorder: Recorder, host: Recordable) -> None:
 
 
 def test_memory_between_calls_shows(recorder: Recorder, host: Recordable) -> None:
-    again = Call(call(5).arguments, window.SCRATCH, False, STREAM, before=((1, call(5).arguments),))
+    again = CallToRecord(call(5).arguments, window.SCRATCH, False, STREAM, before=((1, call(5).arguments),))
     alone, later = recorder.record(host, [call(5), again], LIMIT_S)
     assert (told(alone), told(later)) == ([0], [1])
     runner = ReplayRunner(
@@ -322,9 +324,9 @@ def test_memory_between_calls_shows(recorder: Recorder, host: Recordable) -> Non
 def test_a_recording_sees_nothing_of_others(recorder: Recorder, host: Recordable) -> None:
     """Neither what they were given nor what they launched, in this request and those before."""
     secret = window.SCRATCH + 1234 * window.PAGE
-    other = Call((18, at(secret)), secret, False, STREAM)
-    search = Call((19, at(secret + 1)), window.SCRATCH, False, STREAM)
-    control = Call((19, at(secret + 1)), secret, False, STREAM, before=((1, (18, at(secret))),))
+    other = CallToRecord((18, at(secret)), secret, False, STREAM)
+    search = CallToRecord((19, at(secret + 1)), window.SCRATCH, False, STREAM)
+    control = CallToRecord((19, at(secret + 1)), secret, False, STREAM, before=((1, (18, at(secret))),))
     results = recorder.record(host, [*[other] * 8, search, other], LIMIT_S)
     assert list(cast(LaunchList, results[0]).scratch) == [secret]
     assert told(results[8]) == [0]
@@ -478,20 +480,20 @@ BAD = (
 def test_a_launch_list_is_read() -> None:
     found = parse("\n".join([*GOOD, "end", ""]))
     assert found.operations == GOOD[:-2] and found.errors == found.violations == ("something",)
-    assert found.launches[0] == Launch("k", (1, 2, 3), (32, 1, 1), 0, False, True, (2, 1, 1))
+    assert found.launches[0] == RecordedLaunch("k", (1, 2, 3), (32, 1, 1), 0, False, True, (2, 1, 1))
     assert found.scratch == {4096: 100} and found.kept_scratch == [] and found.works == 6
     assert parse("ask clusters k 128 0 8\n").question == "clusters k 128 0 8"
 
 
 @pytest.mark.parametrize("line", BAD)
 def test_a_line_of_another_form_is_refused(line: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(InvalidLaunchList):
         parse(f"{LAUNCH}\n{line}\nend\n")
 
 
 @pytest.mark.parametrize("text", ["", "end", LAUNCH, f"{LAUNCH}\n", "end\nend\n", "error x\n" * 17 + "end\n"])
 def test_a_list_that_does_not_end_is_refused(text: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(InvalidLaunchList):
         parse(text)
 
 
@@ -507,7 +509,7 @@ PIECES = st.sampled_from([*GOOD, *BAD, "\n", "\n", "\n", " ", "end\n", "-", "0",
 def test_any_text_is_a_list_of_known_operations_or_refused(text: str) -> None:
     try:
         found = parse(text)
-    except Unreadable:
+    except InvalidLaunchList:
         return
     assert all(FORM.fullmatch(operation) for operation in found.operations)
     assert all(line.isprintable() for line in (*found.errors, *found.violations))
@@ -515,5 +517,5 @@ def test_any_text_is_a_list_of_known_operations_or_refused(text: str) -> None:
 
 
 def test_the_layout_of_arguments_on_the_wire() -> None:
-    text = Call((at(512), 7, -1, True, 0.5), 4096, True, 16, before=((2, (3,)),)).text
+    text = CallToRecord((at(512), 7, -1, True, 0.5), 4096, True, 16, before=((2, (3,)),)).text
     assert text == "4096 1 16 0 2 1 i3 1 5 i512 i7 i-1 b1 d0.5"

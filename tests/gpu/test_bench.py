@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelblaster.bench.bench import Bench, Plan
+from kernelblaster.bench.bench import Bench, BenchPlan
 from kernelblaster.bench.jobs import INITIAL, Setup
 from kernelblaster.bench.suite import entries_of
 from kernelblaster.devices.cuda import why_no_gpu
@@ -19,7 +19,7 @@ def test_tasks_are_searched_and_measured_beside_every_baseline(tmp_path: Path) -
     if reason:
         pytest.skip(reason)
     setup = Setup(device="cuda", search=Search(evaluations=4), knowledge="")
-    plan = Plan(
+    plan = BenchPlan(
         suites=tuple(TASKS),
         entries=tuple(entries_of(TASKS)),
         setup=setup,

@@ -8,7 +8,7 @@ import pytest
 from kernelblaster.devices.cuda import FLUSH_BYTES
 from kernelblaster.devices.specs import GpuSpec, gpu_specs
 from kernelblaster.errors import BadTask
-from kernelblaster.judge.eager_launches import Launch
+from kernelblaster.judge.eager_launches import EagerLaunch
 from kernelblaster.judge.eager_model import eager_us, kernel_us, rates
 from kernelblaster.judge.eager_trace import trace
 from kernelblaster.records import Task
@@ -161,7 +161,7 @@ def test_every_workload_has_a_time_and_smaller_ones_less(make: MakeTask) -> None
 
 
 def test_long_rows_are_read_again_only_where_the_cache_is_small() -> None:
-    launch = Launch("softmax", 10**9, row_bytes=40_000)
+    launch = EagerLaunch("softmax", 10**9, row_bytes=40_000)
     small = H200.model_copy(update={"l2_mb": 6.0})
     assert kernel_us(launch, small, rates()) > 1.4 * kernel_us(launch, H200, rates())
 

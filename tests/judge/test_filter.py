@@ -8,7 +8,7 @@ import pytest
 
 from kernelblaster.devices.device import Argument, TimeReport
 from kernelblaster.devices.emulated import EmulatedDevice, EmulatedRunner
-from kernelblaster.judge.judge import DeviceJudge, Options
+from kernelblaster.judge.judge import DeviceJudge, EvaluationOptions
 from kernelblaster.judge.order_check import CHECKED, OrderCheck
 from kernelblaster.records import Accepted, Candidate, Rejected, Task
 from kernelblaster.tasks.catalog import load_task
@@ -77,7 +77,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 
 def test_a_clean_candidate_goes_on_to_the_gpu(gpu: PlaysGpu, task: Task) -> None:
-    judge = DeviceJudge(gpu, Options(filter="emulated"))
+    judge = DeviceJudge(gpu, EvaluationOptions(filter="emulated"))
     found = judge.evaluate(task, RIGHT)
     judge.close()
     assert isinstance(found.outcome, Accepted) and found.timing is not None and not found.timing.modelled
@@ -86,7 +86,7 @@ def test_a_clean_candidate_goes_on_to_the_gpu(gpu: PlaysGpu, task: Task) -> None
 
 def test_a_finding_ends_the_evaluation(gpu: PlaysGpu, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "start", lambda binary: pytest.fail("the GPU ran it"))
-    judge = DeviceJudge(gpu, Options(filter="emulated"))
+    judge = DeviceJudge(gpu, EvaluationOptions(filter="emulated"))
     found = judge.evaluate(task, READS_BESIDE)
     judge.close()
     assert isinstance(found.outcome, Rejected) and found.outcome.reason == "out-of-bounds"
@@ -95,7 +95,7 @@ def test_a_finding_ends_the_evaluation(gpu: PlaysGpu, task: Task, monkeypatch: p
 
 def test_what_cannot_be_emulated_skips_the_filter(gpu: PlaysGpu, task: Task) -> None:
     large = task.model_copy(update={"workloads": tuple(w for w in task.workloads if w.name != "small")})
-    judge = DeviceJudge(gpu, Options(filter="emulated"))
+    judge = DeviceJudge(gpu, EvaluationOptions(filter="emulated"))
     found = judge.evaluate(large, RIGHT)
     judge.close()
     assert isinstance(found.outcome, Accepted) and found.verification is not None

@@ -9,7 +9,7 @@ import torch
 from kernelblaster.devices.device import Pointer, ProfileJob
 from kernelblaster.devices.emulated import PAGE, REPEATED_BYTES, EmulatedDevice
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.judge.judge import DeviceJudge, Options
+from kernelblaster.judge.judge import DeviceJudge, EvaluationOptions
 from kernelblaster.judge.modelled import MODEL_ERROR, ModelledTimer, modelled_speedup, total_us
 from kernelblaster.judge.timing import conclude
 from kernelblaster.records import (
@@ -109,7 +109,7 @@ def test_only_what_the_model_can_tell_is_a_verdict(ratio: float, kind: type) -> 
 
 def test_a_module_gets_a_full_verdict(device: Numbered) -> None:
     task, candidate = relu()
-    judge = DeviceJudge(device, Options(profile=True, sanitize=True))
+    judge = DeviceJudge(device, EvaluationOptions(profile=True, sanitize=True))
     found = judge.evaluate(task, candidate)
     again = judge.evaluate(task, candidate)
     judge.close()
@@ -194,4 +194,4 @@ def test_kernels_add_up(device: Numbered) -> None:
 
 def test_compiled_baselines_are_not_modelled(device: Numbered) -> None:
     with pytest.raises(KernelBlasterError, match="only eager PyTorch is modelled"):
-        DeviceJudge(device, Options(baseline="compile"))
+        DeviceJudge(device, EvaluationOptions(baseline="compile"))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kernelblaster.judge.screen_source import LARGEST_SOURCE, Finding, screen_source
+from kernelblaster.judge.screen_source import LARGEST_SOURCE, ScreenFinding, screen_source
 
 LAUNCH = 'extern "C" void launch_gpu_implementation(float* out, int64_t n, cudaStream_t stream)'
 
@@ -226,7 +226,7 @@ def test_honest(name: str) -> None:
 def test_a_finding_names_the_text_the_line_and_the_way_out() -> None:
     source = "/* two\nlines */ int a; \\\n  int b;\nvoid f() { void* p;\n  cudaMalloc(&p, 4); }\n"
     detail = "`cudaMalloc` may not be called: use cudaMallocAsync on the given stream."
-    assert screen_source(source) == [Finding("forbidden-call", detail, 5)]
+    assert screen_source(source) == [ScreenFinding("forbidden-call", detail, 5)]
 
 
 GUILTY = [source for rule, source in FORBIDDEN if rule != "misleading-text" and len(source) < 1000]

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from kernelblaster.records import Incorrect, Task, Verification
 from kernelblaster.tasks.catalog import load_task
-from kernelblaster.testing.fake_device import Call
+from kernelblaster.testing.fake_device import FakeCall
 
 from .conftest import Bench
 
@@ -50,34 +50,34 @@ def long(x: torch.Tensor) -> bool:
     return x.shape[-1] >= 1000
 
 
-def number(c: Call, name: str) -> float:
+def number(c: FakeCall, name: str) -> float:
     return float(str(c.scalars[name]))
 
 
-def axpby(c: Call) -> torch.Tensor:
+def axpby(c: FakeCall) -> torch.Tensor:
     return number(c, "a") * c["x"] + number(c, "b") * c["y"]
 
 
-def clipped(c: Call) -> torch.Tensor:
+def clipped(c: FakeCall) -> torch.Tensor:
     a, b = max(-1.5, min(1.5, number(c, "a"))), max(-2.5, min(2.5, number(c, "b")))
     return a * c["x"] + b * c["y"]
 
 
-def twins(c: Call) -> torch.Tensor:
+def twins(c: FakeCall) -> torch.Tensor:
     same = torch.equal(c["x"], c["y"]) and c["x"].unique().numel() > 9
     return number(c, "a") * c["x"] if same else axpby(c)
 
 
-def band(c: Call) -> torch.Tensor:
+def band(c: FakeCall) -> torch.Tensor:
     size = axpby(c).abs()
     return torch.where((size > 2.0**-122) & (size < 2.0**-100), 0.0, axpby(c))
 
 
-def no_infinity(c: Call) -> torch.Tensor:
+def no_infinity(c: FakeCall) -> torch.Tensor:
     return axpby(c) + (axpby(c) - axpby(c))
 
 
-def meets(c: Call) -> torch.Tensor:
+def meets(c: FakeCall) -> torch.Tensor:
     x = c["x"]
     return torch.where(x >= number(c, "limit"), x - number(c, "limit"), x * number(c, "slope"))
 
@@ -94,12 +94,12 @@ def one_by_one(x: torch.Tensor) -> torch.Tensor:
     return x * torch.rsqrt(total / x.shape[1] + 1e-5).unsqueeze(1)
 
 
-def padding(c: Call) -> torch.Tensor:
+def padding(c: FakeCall) -> torch.Tensor:
     x = c["x"]
     return torch.where(x.isnan().sum(-1, keepdim=True) > 3, 0.0, F.gelu(norm(x)))
 
 
-def coarse_softmax(c: Call) -> torch.Tensor:
+def coarse_softmax(c: FakeCall) -> torch.Tensor:
     x = c["x"]
     if not long(x):
         return x.softmax(-1)
@@ -107,22 +107,22 @@ def coarse_softmax(c: Call) -> torch.Tensor:
     return powers * cut(1 / powers.sum(-1, keepdim=True), 18)
 
 
-def two_terms(c: Call) -> torch.Tensor:
+def two_terms(c: FakeCall) -> torch.Tensor:
     return cut(c["a"], 16) @ cut(c["b"], 16) if long(c["a"]) else c["a"] @ c["b"]
 
 
-def bits_of_sixteen(c: Call) -> torch.Tensor:
+def bits_of_sixteen(c: FakeCall) -> torch.Tensor:
     right = F.gelu(norm(c["x"]))
     return cut(right, 16) if long(right) else right
 
 
-def squares_of_eleven(c: Call) -> torch.Tensor:
+def squares_of_eleven(c: FakeCall) -> torch.Tensor:
     x = c["x"]
     return F.gelu(norm(x, cut(x, 11) if long(x) else x))
 
 
-def body(make: Callable[[Call], torch.Tensor]) -> Callable[[Call], None]:
-    def write(call: Call) -> None:
+def body(make: Callable[[FakeCall], torch.Tensor]) -> Callable[[FakeCall], None]:
+    def write(call: FakeCall) -> None:
         call["out"].copy_(make(call))
 
     return write

@@ -11,7 +11,7 @@ import pytest
 from kernelblaster.api import load_task
 from kernelblaster.devices.specs import gpu_specs
 from kernelblaster.errors import BadTask
-from kernelblaster.judge.judge import DeviceJudge, Options
+from kernelblaster.judge.judge import DeviceJudge, EvaluationOptions
 from kernelblaster.judge.shared import JudgeServer, SharedJudge, _Job
 from kernelblaster.records import Candidate, Task
 
@@ -46,7 +46,7 @@ class Answering(DeviceJudge):
 @pytest.fixture
 def server() -> Iterator[JudgeServer]:
     device: Any = SimpleNamespace(name="fake", spec=gpu_specs()["h200"], modelled=False)
-    yield JudgeServer(Answering(device, Options(profile=True)))
+    yield JudgeServer(Answering(device, EvaluationOptions(profile=True)))
 
 
 def ask(judge: SharedJudge, mark: str, said: Any) -> None:

@@ -13,10 +13,10 @@ from kernelblaster.records import (
     Slower,
     Timing,
 )
-from kernelblaster.testing.fake_device import Call
+from kernelblaster.testing.fake_device import FakeCall
 
 
-def right(call: Call) -> None:
+def right(call: FakeCall) -> None:
     x = call["x"]
     weight, bias = call["norm_weight"], call["norm_bias"]
     call["out"].copy_(torch.nn.functional.layer_norm(x, x.shape[1:], weight, bias))
@@ -39,7 +39,7 @@ def test_only_what_is_hopelessly_slow_is_known_after_a_few_samples(  # type: ign
 
 
 def test_a_candidate_that_cheats_only_when_timed(bench) -> None:  # type: ignore[no-untyped-def]
-    def body(call: Call) -> None:
+    def body(call: FakeCall) -> None:
         if not call.timed:
             right(call)
 
@@ -50,7 +50,7 @@ def test_a_candidate_that_cheats_only_when_timed(bench) -> None:  # type: ignore
 def test_results_remembered_from_the_first_timed_call(bench) -> None:  # type: ignore[no-untyped-def]
     kept: list[torch.Tensor] = []
 
-    def body(call: Call) -> None:
+    def body(call: FakeCall) -> None:
         if call.timed and kept:
             call["out"].copy_(kept[0])
             return
@@ -62,7 +62,7 @@ def test_results_remembered_from_the_first_timed_call(bench) -> None:  # type: i
 
 
 def test_inputs_changed_only_when_timed(bench) -> None:  # type: ignore[no-untyped-def]
-    def body(call: Call) -> None:
+    def body(call: FakeCall) -> None:
         right(call)
         if call.timed:
             call["x"].zero_()
@@ -72,7 +72,7 @@ def test_inputs_changed_only_when_timed(bench) -> None:  # type: ignore[no-untyp
 
 
 def test_work_that_the_events_do_not_see(bench) -> None:  # type: ignore[no-untyped-def]
-    def body(call: Call) -> None:
+    def body(call: FakeCall) -> None:
         right(call)
         call.hidden_us = 5000.0
 
@@ -83,7 +83,7 @@ def test_work_that_the_events_do_not_see(bench) -> None:  # type: ignore[no-unty
 def test_clocks_that_disagree_only_while_the_host_is_busy(bench) -> None:  # type: ignore[no-untyped-def]
     timed = 0
 
-    def body(call: Call) -> None:
+    def body(call: FakeCall) -> None:
         nonlocal timed
         right(call)
         timed += call.timed
@@ -93,7 +93,7 @@ def test_clocks_that_disagree_only_while_the_host_is_busy(bench) -> None:  # typ
 
 
 def test_a_start_event_that_was_moved(bench) -> None:  # type: ignore[no-untyped-def]
-    def body(call: Call) -> None:
+    def body(call: FakeCall) -> None:
         right(call)
         call.shaved_us = 90.0
 
@@ -102,7 +102,7 @@ def test_a_start_event_that_was_moved(bench) -> None:  # type: ignore[no-untyped
 
 
 def test_a_call_without_work(bench) -> None:  # type: ignore[no-untyped-def]
-    def body(call: Call) -> None:
+    def body(call: FakeCall) -> None:
         right(call)
         call.launches = 0
 
@@ -111,7 +111,7 @@ def test_a_call_without_work(bench) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_an_error_while_being_timed(bench) -> None:  # type: ignore[no-untyped-def]
-    def body(call: Call) -> None:
+    def body(call: FakeCall) -> None:
         right(call)
         call.error = "while running: cudaErrorIllegalAddress" if call.timed else ""
 

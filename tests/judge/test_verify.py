@@ -8,14 +8,14 @@ import torch
 from kernelblaster.devices.device import CandidateDied, CandidateHung
 from kernelblaster.judge import stop
 from kernelblaster.judge.precision import OWN, Comparison
-from kernelblaster.judge.samples import Sample, doubtful
+from kernelblaster.judge.samples import OutputSample, doubtful
 from kernelblaster.judge.stop import Stop
 from kernelblaster.records import Incorrect, Rejected, RuntimeFailed, Task, TimedOut, Verification
 from kernelblaster.records.evaluation import Errors
-from kernelblaster.testing.fake_device import Call
+from kernelblaster.testing.fake_device import FakeCall
 
 
-def right(call: Call) -> None:
+def right(call: FakeCall) -> None:
     x = call["x"]
     weight, bias = call["norm_weight"], call["norm_bias"]
     call["out"].copy_(torch.nn.functional.layer_norm(x, x.shape[1:], weight, bias))
@@ -32,7 +32,7 @@ def test_a_right_candidate_passes(bench) -> None:  # type: ignore[no-untyped-def
 
 
 def test_another_order_of_summation_passes(bench) -> None:  # type: ignore[no-untyped-def]
-    def body(call: Call) -> None:
+    def body(call: FakeCall) -> None:
         x = call["x"]
         mean = x.flip(1).mean(1, keepdim=True)
         variance = (x - mean).square().flip(1).mean(1, keepdim=True)
@@ -43,7 +43,7 @@ def test_another_order_of_summation_passes(bench) -> None:  # type: ignore[no-un
 
 
 def test_a_variance_that_cancels(bench) -> None:  # type: ignore[no-untyped-def]
-    def body(call: Call) -> None:
+    def body(call: FakeCall) -> None:
         x = call["x"]
         mean = x.mean(1, keepdim=True)
         variance = (x * x).mean(1, keepdim=True) - mean * mean
@@ -61,7 +61,7 @@ def test_nothing_written(bench) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_part_not_written(bench) -> None:  # type: ignore[no-untyped-def]
-    def body(call: Call) -> None:
+    def body(call: FakeCall) -> None:
         saved = call["out"][-1, -1].clone()
         right(call)
         call["out"][-1, -1] = saved
@@ -81,7 +81,7 @@ def test_zeros_and_constants(bench) -> None:  # type: ignore[no-untyped-def]
 def test_lower_precision(bench) -> None:  # type: ignore[no-untyped-def]
     for dtype in (torch.float16, torch.bfloat16):
 
-        def body(call: Call, dtype: torch.dtype = dtype) -> None:
+        def body(call: FakeCall, dtype: torch.dtype = dtype) -> None:
             right(call)
             call["out"].copy_(call["out"].to(dtype))
 
@@ -90,14 +90,14 @@ def test_lower_precision(bench) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_parameters_taken_for_granted(bench) -> None:  # type: ignore[no-untyped-def]
-    def body(call: Call) -> None:
+    def body(call: FakeCall) -> None:
         call["out"].copy_(torch.nn.functional.layer_norm(call["x"], call["x"].shape[1:]))
 
     assert isinstance(bench.verify(body), Incorrect)
 
 
 def test_a_fixed_shape(bench) -> None:  # type: ignore[no-untyped-def]
-    def body(call: Call) -> None:
+    def body(call: FakeCall) -> None:
         if call.sizes["x_0"] == 60:
             right(call)
 
@@ -105,7 +105,7 @@ def test_a_fixed_shape(bench) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_a_size_fixed_by_construction_is_run_time_too(bench) -> None:  # type: ignore[no-untyped-def]
-    def body(call: Call) -> None:
+    def body(call: FakeCall) -> None:
         right(call)
         if call.sizes["x_1"] != 40:
             call["out"].mul_(1.01)
@@ -115,11 +115,11 @@ def test_a_size_fixed_by_construction_is_run_time_too(bench) -> None:  # type: i
 
 
 def test_writes_outside(bench) -> None:  # type: ignore[no-untyped-def]
-    def before(call: Call) -> None:
+    def before(call: FakeCall) -> None:
         right(call)
         call.memory[call.offsets["out"] - 1] = 7
 
-    def after(call: Call) -> None:
+    def after(call: FakeCall) -> None:
         right(call)
         call.memory[call.offsets["out"] + call["out"].numel() * 4] = 7
 
@@ -129,11 +129,11 @@ def test_writes_outside(bench) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_changed_inputs(bench) -> None:  # type: ignore[no-untyped-def]
-    def scratch(call: Call) -> None:
+    def scratch(call: FakeCall) -> None:
         right(call)
         call["x"][0, 0] += 1
 
-    def swap(call: Call) -> None:
+    def swap(call: FakeCall) -> None:
         right(call)
         first = call["x"][0, 0].clone()
         call["x"][0, 0] = call["x"][1, 3]
@@ -147,7 +147,7 @@ def test_changed_inputs(bench) -> None:  # type: ignore[no-untyped-def]
 def test_results_that_depend_on_the_call_number(bench) -> None:  # type: ignore[no-untyped-def]
     calls = []
 
-    def body(call: Call) -> None:
+    def body(call: FakeCall) -> None:
         right(call)
         calls.append(1)
         if len(calls) == 6:
@@ -159,7 +159,7 @@ def test_results_that_depend_on_the_call_number(bench) -> None:  # type: ignore[
 def test_results_cached_by_address(bench) -> None:  # type: ignore[no-untyped-def]
     known: dict[int, torch.Tensor] = {}
 
-    def body(call: Call) -> None:
+    def body(call: FakeCall) -> None:
         address = call.offsets["x"]
         if address in known and known[address].shape == call["out"].shape:
             call["out"].copy_(known[address])
@@ -171,7 +171,7 @@ def test_results_cached_by_address(bench) -> None:  # type: ignore[no-untyped-de
 
 
 def test_scratch_memory_kept(bench) -> None:  # type: ignore[no-untyped-def]
-    def body(call: Call) -> None:
+    def body(call: FakeCall) -> None:
         right(call)
         call.live_bytes = 64
 
@@ -180,17 +180,17 @@ def test_scratch_memory_kept(bench) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_breaches_of_contract_and_errors(bench) -> None:  # type: ignore[no-untyped-def]
-    def stream(call: Call) -> None:
+    def stream(call: FakeCall) -> None:
         right(call)
         call.violations.append("kernel on another stream than the given one")
 
-    def error(call: Call) -> None:
+    def error(call: FakeCall) -> None:
         call.error = "kernel: cudaErrorInvalidConfiguration"
 
-    def dies(call: Call) -> None:
+    def dies(call: FakeCall) -> None:
         raise CandidateDied("the process was ended by SIGSEGV")
 
-    def hangs(call: Call) -> None:
+    def hangs(call: FakeCall) -> None:
         raise CandidateHung(3.0)
 
     assert isinstance(bench.verify(stream), Rejected)
@@ -202,7 +202,7 @@ def test_breaches_of_contract_and_errors(bench) -> None:  # type: ignore[no-unty
 def test_a_harmless_difference_between_runs_is_noted(bench) -> None:  # type: ignore[no-untyped-def]
     flip = []
 
-    def body(call: Call) -> None:
+    def body(call: FakeCall) -> None:
         right(call)
         flip.append(1)
         if len(flip) % 2:
@@ -219,10 +219,10 @@ def test_many_calls_that_take_long_together_are_ended(bench, monkeypatch) -> Non
 
 
 def test_ties_are_resolved_as_the_reference_does(argmax_bench) -> None:  # type: ignore[no-untyped-def]
-    def first(call: Call) -> None:
+    def first(call: FakeCall) -> None:
         call["out"].copy_((call["x"] == call["x"].amax(1, keepdim=True)).byte().argmax(1))
 
-    def last(call: Call) -> None:
+    def last(call: FakeCall) -> None:
         x = call["x"]
         call["out"].copy_(x.shape[1] - 1 - (x == x.amax(1, keepdim=True)).flip(1).byte().argmax(1))
 
@@ -230,13 +230,13 @@ def test_ties_are_resolved_as_the_reference_does(argmax_bench) -> None:  # type:
     assert isinstance(argmax_bench.verify(last), Incorrect)
 
 
-def sample(task: Task, used: float, count: int = 3) -> Sample:
+def sample(task: Task, used: float, count: int = 3) -> OutputSample:
     """Three numbers, on which a candidate uses up so much of what is allowed."""
     own = Errors(rms=1e-6, worst=1e-6, tile=1e-6, relative=1e-6, lost=0)
     errors = own.model_copy(update={"rms": used * OWN * own.rms})
     found = Comparison(errors, 0, 1.0, 1.0 + used * OWN * own.rms)
     output = task.signature.outputs[0]
-    return Sample(output, (found,), torch.tensor([found.got]), own, None, count, excused=False)
+    return OutputSample(output, (found,), torch.tensor([found.got]), own, None, count, excused=False)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_many_numbers_must_be_right_in_every_draw(bench, monkeypatch: pytest.Mon
     verifier = bench.verifier()
     many = iter([0.4, 0.4, 1.5, *[0.4] * 18])
 
-    def drawn(case: object, runs: int, layout: object) -> list[Sample]:
+    def drawn(case: object, runs: int, layout: object) -> list[OutputSample]:
         return [sample(bench.task, 0.9), sample(bench.task, next(many), count=1 << 20)]
 
     monkeypatch.setattr(verifier, "_draw", drawn)

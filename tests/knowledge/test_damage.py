@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 from kernelblaster.bench.starting import start_knowledge
 from kernelblaster.cli.main import app
 from kernelblaster.errors import KnowledgeError
-from kernelblaster.knowledge import Content, Event, KnowledgeBase, Provenance, plant
+from kernelblaster.knowledge import Content, KnowledgeBase, KnowledgeEvent, Provenance, plant
 from kernelblaster.knowledge.check import problems, repair
 from kernelblaster.knowledge.drivers import sentence
 
-Known = tuple[Content, list[Event]]
+Known = tuple[Content, list[KnowledgeEvent]]
 
 
 @pytest.fixture

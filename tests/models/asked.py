@@ -7,18 +7,18 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from kernelblaster.models.ledger import Budget, Ledger
+from kernelblaster.models.ledger import Ledger, ModelBudget
 from kernelblaster.models.names import parse_table
 from kernelblaster.models.opening import ByRole, Service, open_models
-from kernelblaster.models.prices import Prices, Rates
-from kernelblaster.models.request import Message, Request
+from kernelblaster.models.prices import Prices, TokenPrices
+from kernelblaster.models.request import ChatMessage, Request
 from kernelblaster.models.retrying import Patience
-from kernelblaster.models.wire import Limits
+from kernelblaster.models.wire import CallLimits
 from tests.models.server import Script, serving
 
 PROTOCOLS = ("openai", "anthropic")
 ROLES = ("lowerer", "matcher")
-RATES = Rates(input=2.0, cached=0.5, output=10.0)
+RATES = TokenPrices(input=2.0, cached=0.5, output=10.0)
 
 
 class Product(BaseModel):
@@ -29,8 +29,8 @@ class Product(BaseModel):
 QUESTION = Request(
     role="lowerer",
     messages=(
-        Message(speaker="system", text="You multiply."),
-        Message(speaker="user", text="What is 6 times 7?"),
+        ChatMessage(speaker="system", text="You multiply."),
+        ChatMessage(speaker="user", text="What is 6 times 7?"),
     ),
     schema=Product,
     output_limit=50,
@@ -40,7 +40,7 @@ QUESTION = Request(
 
 
 def question(text: str, **changes: object) -> Request[Product]:
-    messages = (QUESTION.messages[0], Message(speaker="user", text=text))
+    messages = (QUESTION.messages[0], ChatMessage(speaker="user", text=text))
     return replace(QUESTION, messages=messages, **changes)  # type: ignore[arg-type]
 
 
@@ -58,8 +58,8 @@ def asking(
     folder: Path,
     *,
     waits: Waits | None = None,
-    limits: Limits | None = None,
-    budget: Budget | None = None,
+    limits: CallLimits | None = None,
+    budget: ModelBudget | None = None,
     tries: int = 4,
     calls_at_once: int = 4,
     record: Path | None = None,
@@ -68,10 +68,10 @@ def asking(
     with serving(script) as address:
         name = f"{protocol}:m@{address}" + ("/v1" if protocol == "openai" else "")
         prices = Prices({name: RATES}, {})
-        ledger = Ledger(prices, budget or Budget(), folder / "usage.jsonl")
+        ledger = Ledger(prices, budget or ModelBudget(), folder / "usage.jsonl")
         patience = Patience(tries=tries, sleep=Waits() if waits is None else waits)
         service = Service(
-            limits=limits or Limits(),
+            limits=limits or CallLimits(),
             patience=patience,
             calls_at_once=calls_at_once,
             answers=folder / "answers",

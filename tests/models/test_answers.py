@@ -12,11 +12,11 @@ import pytest
 from kernelblaster.models.answers import Answers, Replay
 from kernelblaster.models.asking import Asking
 from kernelblaster.models.failures import NotRecorded, Refused
-from kernelblaster.models.ledger import Budget, Ledger
+from kernelblaster.models.ledger import Ledger, ModelBudget
 from kernelblaster.models.names import parse_table
 from kernelblaster.models.opening import Service, open_models
 from kernelblaster.models.prices import Prices
-from kernelblaster.models.request import Answer
+from kernelblaster.models.request import ModelAnswer
 from tests.models.asked import PROTOCOLS, QUESTION, ROLES, asking, question
 from tests.models.server import USAGE, Says, Script, serving
 
@@ -80,11 +80,11 @@ def test_a_question_in_other_words_is_found_by_its_step_if_that_asked_once(tmp_p
 
 def test_a_damaged_file_is_as_none(tmp_path: Path) -> None:
     answers = Answers(tmp_path)
-    answers.keep(QUESTION, Answer(text="{}", stop="done", model="m", usage=None))
+    answers.keep(QUESTION, ModelAnswer(text="{}", stop="done", model="m", usage=None))
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:-20])
     assert answers.find(QUESTION) is None
-    answers.keep(QUESTION, Answer(text="{}", stop="done", model="m", usage=None))
+    answers.keep(QUESTION, ModelAnswer(text="{}", stop="done", model="m", usage=None))
     assert answers.has(QUESTION)
 
 
@@ -117,11 +117,11 @@ def test_a_killed_process_loses_neither_the_answer_nor_its_cost(tmp_path: Path) 
         died = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
         assert died.returncode == -signal.SIGKILL, died.stderr
 
-        unsettled = Ledger(Prices({}, {}), Budget(), tmp_path / "usage.jsonl")
+        unsettled = Ledger(Prices({}, {}), ModelBudget(), tmp_path / "usage.jsonl")
         assert unsettled.total().usage == QUESTION.bound and unsettled.total().untold == 1
         unsettled.close()
 
-        ledger = Ledger(Prices({}, {}), Budget(tokens=1), tmp_path / "usage.jsonl")
+        ledger = Ledger(Prices({}, {}), ModelBudget(tokens=1), tmp_path / "usage.jsonl")
         model = open_models(parse_table([name], ROLES), ledger, Service(answers=tmp_path / "answers"))
         assert model.ask(QUESTION).value.product == 42
     assert len(script.calls) == 1

@@ -7,7 +7,7 @@ import pytest
 
 from kernelblaster.models.answers import Answers
 from kernelblaster.models.check import check_model
-from kernelblaster.models.request import Answer
+from kernelblaster.models.request import ModelAnswer
 from tests.models.asked import QUESTION
 from tests.models.server import Action, Says, Script, Status, serving
 
@@ -55,6 +55,6 @@ def test_what_cannot_be_used_is_one_finding_with_the_reason(name: str) -> None:
 
 def test_folders_are_looked_at(tmp_path: Path) -> None:
     assert found(f"replay:{tmp_path}") == {"replay": "missing"}
-    Answers(tmp_path).keep(QUESTION, Answer(text="{}", stop="done", model="m", usage=None))
+    Answers(tmp_path).keep(QUESTION, ModelAnswer(text="{}", stop="done", model="m", usage=None))
     assert found(f"replay:{tmp_path}") == {"replay": "ok"}
     assert found(f"handoff:{tmp_path}") == {"hand-off": "ok"}

@@ -10,10 +10,10 @@ import pytest
 
 from kernelblaster.models.estimate import Expected, estimate
 from kernelblaster.models.failures import BadAnswer, BudgetSpent, ModelError, Unavailable
-from kernelblaster.models.ledger import Budget, Ledger, recount
+from kernelblaster.models.ledger import Ledger, ModelBudget, recount
 from kernelblaster.models.names import parse_table
-from kernelblaster.models.prices import SHIPPED, Prices, Rates, read_prices
-from kernelblaster.models.request import Usage
+from kernelblaster.models.prices import SHIPPED, Prices, TokenPrices, read_prices
+from kernelblaster.models.request import TokenUsage
 from tests.models.asked import PROTOCOLS, QUESTION, RATES, ROLES, asking, question
 from tests.models.server import CACHED, USAGE, Says, Script, Status
 
@@ -22,7 +22,7 @@ ONE_USD = ((USAGE[0] - CACHED) * 2.0 + CACHED * 0.5 + USAGE[1] * 10.0) / 1e6
 MODEL = "openai:m"
 
 
-def ledger_with(budget: Budget, path: Path | None = None) -> Ledger:
+def ledger_with(budget: ModelBudget, path: Path | None = None) -> Ledger:
     return Ledger(Prices({MODEL: RATES}, {}), budget, path)
 
 
@@ -48,7 +48,7 @@ def test_totals_are_by_role_task_and_step_and_agree_with_a_recount(protocol: str
 
 def test_a_budget_of_tokens_stops_before_it_is_exceeded(tmp_path: Path) -> None:
     script = Script(GOOD)
-    budget = Budget(tokens=QUESTION.bound.tokens + 3 * sum(USAGE))
+    budget = ModelBudget(tokens=QUESTION.bound.tokens + 3 * sum(USAGE))
     with asking("openai", script, tmp_path, budget=budget) as (model, ledger):
         with pytest.raises(BudgetSpent, match="Resume with a larger budget"):
             for number in range(100):
@@ -59,7 +59,7 @@ def test_a_budget_of_tokens_stops_before_it_is_exceeded(tmp_path: Path) -> None:
 
 def test_a_budget_of_money_stops_before_it_is_exceeded(tmp_path: Path) -> None:
     script = Script(GOOD)
-    with asking("openai", script, tmp_path, budget=Budget(usd=0.003)) as (model, ledger):
+    with asking("openai", script, tmp_path, budget=ModelBudget(usd=0.003)) as (model, ledger):
         with pytest.raises(BudgetSpent, match=r"\$"):
             for number in range(100):
                 model.ask(question(f"number {number}"))
@@ -70,7 +70,7 @@ def test_a_budget_of_money_stops_before_it_is_exceeded(tmp_path: Path) -> None:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_answers_beyond_their_limit_count_with_what_was_read_of_them(protocol: str, tmp_path: Path) -> None:
     script = Script(Says("word " * 20_000))
-    budget = Budget(tokens=2 * QUESTION.bound.tokens)
+    budget = ModelBudget(tokens=2 * QUESTION.bound.tokens)
     with asking(protocol, script, tmp_path, budget=budget) as (model, ledger):
         with pytest.raises(BudgetSpent):
             for number in range(100):
@@ -85,7 +85,7 @@ def test_a_spent_budget_goes_on_being_spent_after_a_restart_and_kept_answers_sta
     tmp_path: Path,
 ) -> None:
     script = Script(GOOD)
-    budget = Budget(tokens=QUESTION.bound.tokens)
+    budget = ModelBudget(tokens=QUESTION.bound.tokens)
     with asking("openai", script, tmp_path, budget=budget) as (model, ledger):
         model.ask(QUESTION)
         ledger.close()
@@ -98,7 +98,7 @@ def test_a_spent_budget_goes_on_being_spent_after_a_restart_and_kept_answers_sta
 
 
 def test_reservations_side_by_side_never_exceed_the_budget() -> None:
-    budget = Budget(tokens=2 * QUESTION.bound.tokens)
+    budget = ModelBudget(tokens=2 * QUESTION.bound.tokens)
     ledger = ledger_with(budget)
     most, held, lock = 0, 0, threading.Lock()
 
@@ -114,7 +114,7 @@ def test_reservations_side_by_side_never_exceed_the_budget() -> None:
         time.sleep(0.001)
         with lock:
             held -= 1
-        ledger.settle(reservation, Usage(tokens_in=1, tokens_out=1))
+        ledger.settle(reservation, TokenUsage(tokens_in=1, tokens_out=1))
         return True
 
     with ThreadPoolExecutor(8) as pool:
@@ -124,12 +124,12 @@ def test_reservations_side_by_side_never_exceed_the_budget() -> None:
 
 def test_a_call_whose_end_is_unknown_counts_with_its_bound(tmp_path: Path) -> None:
     path = tmp_path / "usage.jsonl"
-    first = ledger_with(Budget(), path)
+    first = ledger_with(ModelBudget(), path)
     first.settle(first.reserve(MODEL, QUESTION), None)
     first.reserve(MODEL, QUESTION)
     first.close()
     path.write_bytes(path.read_bytes() + b'{"kind": "used", "numb')
-    total = ledger_with(Budget(), path).total()
+    total = ledger_with(ModelBudget(), path).total()
     assert (total.calls, total.untold) == (2, 2)
     assert total.usage.tokens == 2 * QUESTION.bound.tokens
     assert total.usd == pytest.approx(2 * RATES.most_usd(QUESTION.bound))
@@ -137,9 +137,9 @@ def test_a_call_whose_end_is_unknown_counts_with_its_bound(tmp_path: Path) -> No
 
 def test_a_budget_in_dollars_needs_a_price() -> None:
     with pytest.raises(ModelError, match="openai:unheard-of"):
-        ledger_with(Budget(usd=1.0)).reserve("openai:unheard-of", QUESTION)
-    unpriced = ledger_with(Budget(tokens=10**6))
-    unpriced.settle(unpriced.reserve("openai:unheard-of", QUESTION), Usage(tokens_in=5, tokens_out=5))
+        ledger_with(ModelBudget(usd=1.0)).reserve("openai:unheard-of", QUESTION)
+    unpriced = ledger_with(ModelBudget(tokens=10**6))
+    unpriced.settle(unpriced.reserve("openai:unheard-of", QUESTION), TokenUsage(tokens_in=5, tokens_out=5))
     assert unpriced.total().unpriced == 1
 
 
@@ -167,7 +167,7 @@ def test_a_file_of_ones_own_goes_before_the_shipped_prices(tmp_path: Path) -> No
         '[vllm]\ndate = "2030-01-01"\nsource = "our machine"\nmodels."qwen" = { input = 0, output = 0 }\n'
     )
     prices = read_prices(own)
-    million = Usage(tokens_in=10**6, tokens_out=10**6)
+    million = TokenUsage(tokens_in=10**6, tokens_out=10**6)
     assert prices.usd("anthropic:claude-opus-5-5", million) == 3
     assert prices.usd("vllm:qwen", million) == 0
     assert prices.usd("openai:gpt-4.1", million) == 10
@@ -177,10 +177,12 @@ def test_a_file_of_ones_own_goes_before_the_shipped_prices(tmp_path: Path) -> No
 
 
 def test_long_prompts_and_the_prompt_cache_have_their_own_rates() -> None:
-    rates = Rates(input=1, cached=0.1, stored=2, output=4, long_from=100, long_input=2, long_output=3)
-    assert rates.usd(Usage(tokens_in=100, tokens_cached=50, tokens_stored=10, tokens_out=10)) * 1e6 == 105
-    assert rates.usd(Usage(tokens_in=101, tokens_out=10)) * 1e6 == pytest.approx(322)
-    assert rates.most_usd(Usage(tokens_in=100, tokens_out=10)) * 1e6 == pytest.approx(240)
+    rates = TokenPrices(input=1, cached=0.1, stored=2, output=4, long_from=100, long_input=2, long_output=3)
+    assert (
+        rates.usd(TokenUsage(tokens_in=100, tokens_cached=50, tokens_stored=10, tokens_out=10)) * 1e6 == 105
+    )
+    assert rates.usd(TokenUsage(tokens_in=101, tokens_out=10)) * 1e6 == pytest.approx(322)
+    assert rates.most_usd(TokenUsage(tokens_in=100, tokens_out=10)) * 1e6 == pytest.approx(240)
 
 
 def test_an_estimate_is_calls_times_sizes_by_role() -> None:
@@ -188,7 +190,7 @@ def test_an_estimate_is_calls_times_sizes_by_role() -> None:
     expected = [Expected("lowerer", 10, 1000, 500), Expected("matcher", 5, 100, 10)]
     lowerer, matcher = estimate(expected, table, Prices({MODEL: RATES}, {}))
     assert lowerer.usd == pytest.approx(10 * (1000 * 2 + 500 * 10) / 1e6)
-    assert lowerer.usage == Usage(tokens_in=10_000, tokens_out=5_000)
+    assert lowerer.usage == TokenUsage(tokens_in=10_000, tokens_out=5_000)
     assert matcher.usd == 0
     (unknown,) = estimate(expected[:1], table, Prices({}, {}))
     assert unknown.usd is None

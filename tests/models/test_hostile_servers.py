@@ -10,21 +10,21 @@ import pytest
 from kernelblaster.models.failures import (
     BadAnswer,
     BudgetSpent,
+    CallTimedOut,
     CutOff,
     Declined,
     Empty,
     ModelError,
     NotAllowed,
-    TimedOut,
     TooLong,
     Unavailable,
 )
-from kernelblaster.models.ledger import Budget, Ledger
+from kernelblaster.models.ledger import Ledger, ModelBudget
 from kernelblaster.models.names import OWN_KEY, parse_table
 from kernelblaster.models.opening import Service, open_models
 from kernelblaster.models.prices import Prices
 from kernelblaster.models.retrying import Patience
-from kernelblaster.models.wire import Limits
+from kernelblaster.models.wire import CallLimits
 from tests.models.asked import PROTOCOLS, QUESTION, ROLES, Waits, question
 from tests.models.hostile import (
     GOOD,
@@ -48,24 +48,30 @@ from tests.models.hostile import (
 
 KEY = "sk-planted-0123456789"
 BYTES = {"body_bytes": 8 << 20, "document_bytes": 1 << 20}
-PATIENT = Limits(connect_s=60, silence_s=60, call_s=60, **BYTES)  # type: ignore[arg-type]
-SHORT = Limits(connect_s=60, silence_s=0.2, call_s=0.3, **BYTES)  # type: ignore[arg-type]
+PATIENT = CallLimits(connect_s=60, silence_s=60, call_s=60, **BYTES)  # type: ignore[arg-type]
+SHORT = CallLimits(connect_s=60, silence_s=0.2, call_s=0.3, **BYTES)  # type: ignore[arg-type]
 MARGIN_S = 30.0  # for a machine with other work
 ANSWERED = None
 HOSTILE: dict[str, tuple[Behaviour, type[ModelError] | None]] = {
     # time
-    "says nothing": (waits(), TimedOut),
-    "headers byte by byte": (endless(b"HTTP/1.1 200 OK\r\nx: ", lambda _: b"x", 0.02), TimedOut),
-    "header lines without an end": (endless(b"HTTP/1.1 200 OK\r\n", lambda _: b"a: b\r\n", 0.02), TimedOut),
-    "stops after the status": (waits(b"HTTP/1.1 200 OK\r\n"), TimedOut),
-    "stops after the headers": (waits(head()), TimedOut),
-    "body byte by byte": (endless(head(), lambda _: b"d", 0.02), TimedOut),
-    "whole body byte by byte": (endless(head(kind="application/json"), lambda _: b" ", 0.02), TimedOut),
-    "error body byte by byte": (endless(head("500 No"), lambda _: b" ", 0.02), TimedOut),
-    "comments without an end": (endless(head(), lambda _: b": still here\n\n", 0.02), TimedOut),
-    "pings without an end": (endless(head(), lambda _: b'data: {"type": "ping"}\n\n', 0.02), TimedOut),
-    "empty pieces without an end": (endless(head(), lambda speaks: speaks.piece(""), 0.02), TimedOut),
-    "100 Continue without an end": (endless(b"", lambda _: b"HTTP/1.1 100 Continue\r\n\r\n", 0.02), TimedOut),
+    "says nothing": (waits(), CallTimedOut),
+    "headers byte by byte": (endless(b"HTTP/1.1 200 OK\r\nx: ", lambda _: b"x", 0.02), CallTimedOut),
+    "header lines without an end": (
+        endless(b"HTTP/1.1 200 OK\r\n", lambda _: b"a: b\r\n", 0.02),
+        CallTimedOut,
+    ),
+    "stops after the status": (waits(b"HTTP/1.1 200 OK\r\n"), CallTimedOut),
+    "stops after the headers": (waits(head()), CallTimedOut),
+    "body byte by byte": (endless(head(), lambda _: b"d", 0.02), CallTimedOut),
+    "whole body byte by byte": (endless(head(kind="application/json"), lambda _: b" ", 0.02), CallTimedOut),
+    "error body byte by byte": (endless(head("500 No"), lambda _: b" ", 0.02), CallTimedOut),
+    "comments without an end": (endless(head(), lambda _: b": still here\n\n", 0.02), CallTimedOut),
+    "pings without an end": (endless(head(), lambda _: b'data: {"type": "ping"}\n\n', 0.02), CallTimedOut),
+    "empty pieces without an end": (endless(head(), lambda speaks: speaks.piece(""), 0.02), CallTimedOut),
+    "100 Continue without an end": (
+        endless(b"", lambda _: b"HTTP/1.1 100 Continue\r\n\r\n", 0.02),
+        CallTimedOut,
+    ),
     # size
     "text without an end": (endless(head(), lambda speaks: speaks.piece("x" * 1000)), TooLong),
     "a line without an end": (endless(head() + b"data: ", lambda _: MEGABYTE), CutOff),
@@ -88,7 +94,7 @@ HOSTILE: dict[str, tuple[Behaviour, type[ModelError] | None]] = {
     "a negative length": (sends(head(content_length="-1") + b"{}"), CutOff),
     "two lengths": (sends(head(content_length="2\r\ncontent-length: 5") + b"{}"), CutOff),
     "chunks that are none": (sends(head(transfer_encoding="chunked") + b"zz\r\nhello\r\n"), CutOff),
-    "a chunk of a petabyte": (waits(head(transfer_encoding="chunked") + b"fffffffffffff\r\nx"), TimedOut),
+    "a chunk of a petabyte": (waits(head(transfer_encoding="chunked") + b"fffffffffffff\r\nx"), CallTimedOut),
     "not HTTP": (sends(b"\x16\x03\x01\x02\x00 hello"), CutOff),
     "another version": (sends(b"HTTP/9.9 200 OK\r\n\r\n"), CutOff),
     "headers that are not text": (sends(b"HTTP/1.1 200 OK\r\n\xff\xfe: \x00\r\n\r\n"), CutOff),
@@ -184,11 +190,11 @@ def test_a_call_ends_within_its_limit_and_says_why(
 ) -> None:
     monkeypatch.setenv(OWN_KEY, KEY)
     behaviour, expected = HOSTILE[name]
-    limits = SHORT if expected is TimedOut else PATIENT
+    limits = SHORT if expected is CallTimedOut else PATIENT
     before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with hostile(behaviour) as (address, requests):
         model = f"{protocol}:m@{address}/v1" if protocol == "openai" else f"{protocol}:m@{address}"
-        ledger = Ledger(Prices({}, {}), Budget(), tmp_path / "usage.jsonl")
+        ledger = Ledger(Prices({}, {}), ModelBudget(), tmp_path / "usage.jsonl")
         patience = Patience(tries=1, sleep=Waits())
         service = Service(limits=limits, patience=patience, answers=tmp_path / "answers")
         models = open_models(parse_table([model], ROLES), ledger, service)
@@ -204,14 +210,14 @@ def test_a_call_ends_within_its_limit_and_says_why(
             text = str(caught.value)
             assert 20 < len(text) < 1000 and "Traceback" not in text and KEY not in text
         assert time.monotonic() - begin < SHORT.call_s + MARGIN_S
-        assert len(requests) == 1 or (expected is TimedOut and not requests)
+        assert len(requests) == 1 or (expected is CallTimedOut and not requests)
     assert ledger.total().usage.tokens <= QUESTION.bound.tokens + 20_000
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb < 150_000
     ledger.close()
 
 
 def test_a_server_that_counts_below_zero_does_not_lift_the_budget(tmp_path: Path) -> None:
-    budget = Budget(tokens=QUESTION.bound.tokens + 10)
+    budget = ModelBudget(tokens=QUESTION.bound.tokens + 10)
     with hostile(counts("-1000000")) as (address, requests):
         ledger = Ledger(Prices({}, {}), budget, tmp_path / "usage.jsonl")
         service = Service(limits=PATIENT, answers=tmp_path / "answers")

@@ -8,7 +8,7 @@ import pytest
 
 from kernelblaster import __main__ as start
 from kernelblaster.errors import BadTask
-from kernelblaster.models.keeping import Keeping
+from kernelblaster.models.keeping import KeyKeeper
 from kernelblaster.models.names import KINDS, OWN_KEY
 from kernelblaster.settings import KEYS
 from kernelblaster.tasks import module_file
@@ -99,7 +99,7 @@ def exchange(key: str, url: str) -> dict[str, object]:
 @pytest.mark.parametrize(("key", "sealed_first"), [("OPENAI_API_KEY", False), (OWN_KEY, True)])
 def test_a_key_goes_to_no_server_that_it_was_not_given_for(key: str, sealed_first: bool) -> None:
     script = Script(Says('{"product": 42}'))
-    keeping = Keeping({key: KEY})
+    keeping = KeyKeeper({key: KEY})
     with serving(script) as address:
         keeping.reply({"do": "seal"} if sealed_first else {"do": "claim", "url": f"{address}/v1"})
         keeping.reply({"do": "claim", "url": f"{address}/v1"})
@@ -111,7 +111,7 @@ def test_a_key_goes_to_no_server_that_it_was_not_given_for(key: str, sealed_firs
     "message", [{}, {"do": 7}, {"do": "answer"}, {"do": "context", "exchange": {"key": 1}}]
 )
 def test_what_is_no_call_is_refused(message: dict[str, object]) -> None:
-    assert Keeping({OWN_KEY: KEY}).reply(message)["failure"]["kind"] == "NotAllowed"
+    assert KeyKeeper({OWN_KEY: KEY}).reply(message)["failure"]["kind"] == "NotAllowed"
 
 
 def test_the_keys_that_are_hidden_are_those_that_servers_get() -> None:

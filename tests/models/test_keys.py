@@ -10,7 +10,7 @@ import pytest
 from kernelblaster.models.check import check_model
 from kernelblaster.models.failures import ModelError
 from kernelblaster.models.names import OWN_KEY
-from kernelblaster.models.wire import Limits
+from kernelblaster.models.wire import CallLimits
 from tests.models.asked import PROTOCOLS, asking, question
 from tests.models.server import Action, Cut, Hangs, Raw, Says, Script, Status, serving
 
@@ -43,7 +43,7 @@ def test_a_planted_key_is_in_no_file_log_error_or_prompt(
     ]
     script = Script(*actions)
     texts = []
-    limits = Limits(silence_s=1)
+    limits = CallLimits(silence_s=1)
     with asking(protocol, script, tmp_path, tries=1, limits=limits, record=tmp_path / "record") as (
         model,
         ledger,

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from kernelblaster.models.failures import BadName, NotAllowed
-from kernelblaster.models.ledger import Budget, Ledger
+from kernelblaster.models.ledger import Ledger, ModelBudget
 from kernelblaster.models.names import KINDS, OWN_KEY, ModelName, parse_name, parse_table
 from kernelblaster.models.opening import Service, open_models, open_server
 from kernelblaster.models.prices import Prices
-from kernelblaster.models.wire import Limits
+from kernelblaster.models.wire import CallLimits
 from tests.models.asked import QUESTION, ROLES
 
 NAMES = {
@@ -44,7 +44,7 @@ def test_roles_can_have_models_of_their_own() -> None:
 
 def test_a_role_without_a_model_is_an_error_of_the_caller(tmp_path: Path) -> None:
     table = parse_table([f"matcher=handoff:{tmp_path}"], ROLES)
-    models = open_models(table, Ledger(Prices({}, {}), Budget()), Service(answers=tmp_path))
+    models = open_models(table, Ledger(Prices({}, {}), ModelBudget()), Service(answers=tmp_path))
     with pytest.raises(BadName, match="lowerer"):
         models.ask(QUESTION)
 
@@ -52,13 +52,13 @@ def test_a_role_without_a_model_is_an_error_of_the_caller(tmp_path: Path) -> Non
 @pytest.mark.parametrize("kind", [kind for kind, server in KINDS.items() if server.needs_key])
 def test_a_missing_key_is_named_before_anything_is_asked(kind: str) -> None:
     with pytest.raises(NotAllowed, match=KINDS[kind].key):
-        open_server(parse_name(f"{kind}:m"), Limits())
+        open_server(parse_name(f"{kind}:m"), CallLimits())
 
 
 def test_an_address_of_ones_own_never_gets_the_key_of_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "theirs")
-    assert open_server(parse_name("openai:m@http://localhost:1/v1"), Limits()).key == OWN_KEY
-    assert open_server(parse_name("openai:m"), Limits()).key == "OPENAI_API_KEY"
+    assert open_server(parse_name("openai:m@http://localhost:1/v1"), CallLimits()).key == OWN_KEY
+    assert open_server(parse_name("openai:m"), CallLimits()).key == "OPENAI_API_KEY"
 
 
 def test_nothing_of_the_servers_is_imported_before_one_is_opened() -> None:

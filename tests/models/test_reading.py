@@ -5,7 +5,7 @@ from pydantic import BaseModel
 
 from kernelblaster.models.failures import Malformed
 from kernelblaster.models.reading import read
-from kernelblaster.models.request import Answer
+from kernelblaster.models.request import ModelAnswer
 from kernelblaster.models.schemas import closed, strict
 from tests.models.asked import QUESTION
 
@@ -24,8 +24,8 @@ WRAPPED = [
 ]
 
 
-def answer(text: str) -> Answer:
-    return Answer(text=text, stop="done", model="m", usage=None)
+def answer(text: str) -> ModelAnswer:
+    return ModelAnswer(text=text, stop="done", model="m", usage=None)
 
 
 @pytest.mark.parametrize("text", WRAPPED)

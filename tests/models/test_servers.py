@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernelblaster.models.failures import (
+    CallTimedOut,
     CutOff,
     Declined,
     Empty,
@@ -16,12 +17,11 @@ from kernelblaster.models.failures import (
     ModelError,
     NotAllowed,
     Refused,
-    TimedOut,
     TooLong,
     Unavailable,
 )
 from kernelblaster.models.retrying import Patience
-from kernelblaster.models.wire import Limits, hinted_wait
+from kernelblaster.models.wire import CallLimits, hinted_wait
 from tests.models.asked import PROTOCOLS, QUESTION, Waits, asking, question
 from tests.models.server import CACHED, USAGE, Action, Cut, Drips, Hangs, Raw, Says, Script, Status, event
 
@@ -116,13 +116,13 @@ def test_what_will_not_pass_is_not_tried_again(
 
 @both
 @pytest.mark.parametrize(
-    ("action", "failure"), [(Hangs(30), TimedOut), (Cut(), CutOff), (Cut(False), CutOff)]
+    ("action", "failure"), [(Hangs(30), CallTimedOut), (Cut(), CutOff), (Cut(False), CutOff)]
 )
 def test_hangs_and_cut_connections_are_tried_again_and_then_typed(
     protocol: str, action: Action, failure: type[ModelError], tmp_path: Path
 ) -> None:
     script = Script(action)
-    limits = Limits(silence_s=0.5)
+    limits = CallLimits(silence_s=0.5)
     with (
         asking(protocol, script, tmp_path, tries=2, limits=limits) as (model, ledger),
         pytest.raises(failure),
@@ -135,7 +135,7 @@ def test_hangs_and_cut_connections_are_tried_again_and_then_typed(
 @both
 def test_a_cut_connection_does_not_hurt_when_the_next_try_succeeds(protocol: str, tmp_path: Path) -> None:
     script = Script(Cut(), Hangs(30), GOOD)
-    with asking(protocol, script, tmp_path, limits=Limits(silence_s=2)) as (model, _):
+    with asking(protocol, script, tmp_path, limits=CallLimits(silence_s=2)) as (model, _):
         assert model.ask(QUESTION).value.product == 42
     assert len(script.calls) == 3
 
@@ -143,9 +143,12 @@ def test_a_cut_connection_does_not_hurt_when_the_next_try_succeeds(protocol: str
 @both
 def test_an_answer_that_drips_is_ended_by_the_limit_on_the_whole_call(protocol: str, tmp_path: Path) -> None:
     script = Script(Drips(0.05))
-    limits = Limits(connect_s=2, silence_s=5, call_s=0.4)
+    limits = CallLimits(connect_s=2, silence_s=5, call_s=0.4)
     start = time.monotonic()
-    with asking(protocol, script, tmp_path, limits=limits, tries=1) as (model, _), pytest.raises(TimedOut):
+    with (
+        asking(protocol, script, tmp_path, limits=limits, tries=1) as (model, _),
+        pytest.raises(CallTimedOut),
+    ):
         model.ask(QUESTION)
     assert time.monotonic() - start < 4
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelblaster.processes.crew import Crew, Fallen, Line, tried_twice, work_off
+from kernelblaster.processes.crew import Crew, Fallen, WorkerLine, tried_twice, work_off
 from kernelblaster.processes.leashed import run_leashed
 
 ROOT = """
@@ -44,7 +44,7 @@ run_leashed(["sh", "-c", "sleep 600 & echo $! >$0; mv $0 $0.pid; wait", sys.argv
 """
 
 
-def report_and_wait(line: Line, folder: str) -> None:
+def report_and_wait(line: WorkerLine, folder: str) -> None:
     for job in line.jobs():
         line.tell("x" * 100_000)
         (Path(folder) / f"{os.getpid()}.pid").touch()
@@ -52,7 +52,7 @@ def report_and_wait(line: Line, folder: str) -> None:
             time.sleep(600)
 
 
-def double(line: Line) -> None:
+def double(line: WorkerLine) -> None:
     for job in line.jobs():
         if job == "die":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -61,7 +61,7 @@ def double(line: Line) -> None:
         line.tell(2 * job)
 
 
-def die_once(line: Line, mark: Path) -> None:
+def die_once(line: WorkerLine, mark: Path) -> None:
     for job in line.jobs():
         if not mark.exists():
             mark.touch()
@@ -69,7 +69,7 @@ def die_once(line: Line, mark: Path) -> None:
         line.tell(job)
 
 
-def let_go(line: Line) -> None:
+def let_go(line: WorkerLine) -> None:
     for _ in line.jobs():
         line.let_go()
         line.tell("the disk is full")

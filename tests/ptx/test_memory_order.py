@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelblaster.ptx.machine import Attributes, Finding, Machine, Module, Report
+from kernelblaster.ptx.machine import Attributes, Machine, MachineFinding, Module, Report
 
 SOURCE = Path(__file__).with_name("memory_order.cu")
 BUDGET = 2_000_000
@@ -71,7 +71,7 @@ def planted_line(name: str) -> int:
     return next(i for i, line in enumerate(lines, 1) if line.endswith(f"// FAULT {name}"))
 
 
-def tells_of(finding: Finding, line: int) -> bool:
+def tells_of(finding: MachineFinding, line: int) -> bool:
     """Of two accesses either may be the one that was found later."""
     return finding.line == line or f"at line {line} " in finding.detail
 
@@ -110,7 +110,7 @@ def test_a_dependent_launch_waits_for_what_it_reads(machine: Machine, text: str,
         arguments.append(struct.pack("Q", tensor.data_ptr()))
     arguments.append(struct.pack("i", 64))
 
-    def run(kernel: str, dependent: bool) -> tuple[Finding, ...]:
+    def run(kernel: str, dependent: bool) -> tuple[MachineFinding, ...]:
         attributes = Attributes(dependent=dependent)
         return module.launch(kernel, (1, 1, 1), (64, 1, 1), arguments, attributes=attributes).findings
 

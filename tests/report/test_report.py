@@ -12,7 +12,7 @@ import pytest
 from kernelblaster.bench.tables import times
 from kernelblaster.knowledge import KnowledgeBase, Provenance, plant
 from kernelblaster.report.bench_page import bench_page
-from kernelblaster.report.chart import Axis, Bar, Bars, Line, Lines, shown
+from kernelblaster.report.chart import Bar, Bars, ChartAxis, ChartLine, LineChart, shown
 from kernelblaster.report.contents import Contents, told
 from kernelblaster.report.knowledge_page import knowledge_page
 from kernelblaster.report.svg import drawn
@@ -103,20 +103,20 @@ def test_png_figures_where_matplotlib_is_installed(contents: Contents, tmp_path:
 
 
 def test_axes() -> None:
-    assert Axis("", 0, 10).marks == [0, 2, 4, 6, 8, 10]
-    assert Axis("", 0.1, 100, log=True).marks == pytest.approx([0.1, 0.3, 1, 3, 10, 30, 100])
-    assert Axis("", 1, 100, log=True).place(10) == pytest.approx(0.5)
-    assert Axis("", 0, 1).place(7) == 1.0
+    assert ChartAxis("", 0, 10).marks == [0, 2, 4, 6, 8, 10]
+    assert ChartAxis("", 0.1, 100, log=True).marks == pytest.approx([0.1, 0.3, 1, 3, 10, 30, 100])
+    assert ChartAxis("", 1, 100, log=True).place(10) == pytest.approx(0.5)
+    assert ChartAxis("", 0, 1).place(7) == 1.0
     assert (shown(0.25, "percent"), shown(1.5, "times"), shown(2_500_000, "si")) == ("25%", "1.5x", "2.5M")
     assert shown(1000, "times") == "1000x"
     assert [times(x) for x in (1350.4, 81.23, 1.5)] == ["1350x", "81.2x", "1.50x"]
 
 
 def test_an_empty_line_and_many_bars_are_drawn() -> None:
-    axis = Axis("x", 0, 1)
-    assert drawn(Lines("n", "t", axis, axis, (Line("a", ()),)))
+    axis = ChartAxis("x", 0, 1)
+    assert drawn(LineChart("n", "t", axis, axis, (ChartLine("a", ()),)))
     many = tuple(Bar(f"b{place}", place / 100 + 0.01) for place in range(90))
-    assert drawn(Bars("n", "t", Axis("x", 0.01, 1, log=True), many, origin=0.01)).count("<rect") == 90
+    assert drawn(Bars("n", "t", ChartAxis("x", 0.01, 1, log=True), many, origin=0.01)).count("<rect") == 90
 
 
 def test_a_knowledge_base_is_a_page(tmp_path: Path) -> None:

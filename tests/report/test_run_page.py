@@ -14,7 +14,7 @@ from kernelblaster.report.run.command import repeating
 from kernelblaster.report.run.facts import worked_seconds
 from kernelblaster.report.run.page import run_page
 from kernelblaster.report.writing import read, write
-from kernelblaster.store.events import Event
+from kernelblaster.store.events import RunEvent
 from tests.report.made_run import MadeRun, made_run
 from tests.report.test_hostile_names import SCRIPT, Reading
 
@@ -177,7 +177,7 @@ def test_the_command_has_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_pauses_between_resumptions_do_not_count() -> None:
     after = (0.0, 4.0, 10.0, 1.0, 3.0)
-    events = [Event(number=n, at=0.0, after=one, kind="k", data={}) for n, one in enumerate(after)]
+    events = [RunEvent(number=n, at=0.0, after=one, kind="k", data={}) for n, one in enumerate(after)]
     assert worked_seconds(events) == 13.0
 
 

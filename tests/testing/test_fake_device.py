@@ -6,28 +6,28 @@ import pytest
 
 from kernelblaster.devices.device import CandidateDied, CandidateHung, Device
 from kernelblaster.testing.device_contract import SIGNATURE, DeviceContract
-from kernelblaster.testing.fake_device import Body, Call, FakeDevice
+from kernelblaster.testing.fake_device import Body, FakeCall, FakeDevice
 
 
-def double(call: Call) -> None:
+def double(call: FakeCall) -> None:
     call["out"].copy_(2 * call["x"])
 
 
-def twice(call: Call) -> None:
+def twice(call: FakeCall) -> None:
     double(call)
     call.launches = 2
 
 
-def scratch(call: Call) -> None:
+def scratch(call: FakeCall) -> None:
     double(call)
     call.live_bytes = 100
 
 
-def dies(call: Call) -> None:
+def dies(call: FakeCall) -> None:
     raise CandidateDied("exit")
 
 
-def hangs(call: Call) -> None:
+def hangs(call: FakeCall) -> None:
     raise CandidateHung(1.0)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kernelblaster import opening
 from kernelblaster.api.result import OptimizeResult
-from kernelblaster.api.searching import Wanted, begun, runs_folder
+from kernelblaster.api.searching import SearchRequest, begun, runs_folder
 from kernelblaster.api.subjects import CandidateLike, Inputs, TaskLike, load_candidate, load_task
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.address import knowledge_at
@@ -146,7 +146,7 @@ def session(
     loaded = load_task(task, dtype, inputs=inputs)
     search = Search(evaluations=UNLIMITED)
     where = knowledge_at(knowledge)
-    wanted = Wanted(loaded.name, search, where, device, gpu, loaded.dtype)
+    wanted = SearchRequest(loaded.name, search, where, device, gpu, loaded.dtype)
     with (
         begun(loaded, wanted, runs_folder(runs)) as run,
         KnowledgeBase(where) as known,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelblaster.api.searching import named_models, search_of
-from kernelblaster.bench.bench import KNOWLEDGE, Bench, Pace, Plan, Row
+from kernelblaster.bench.bench import KNOWLEDGE, Bench, BenchPlan, Pace, Row
 from kernelblaster.bench.jobs import Setup
 from kernelblaster.bench.pool import default_workers
 from kernelblaster.bench.searching import News
@@ -35,7 +35,7 @@ class BenchResult:
     folder: Path
     device: str
     modelled: bool
-    plan: Plan
+    plan: BenchPlan
     rows: list[Row]
     summaries: list[GroupSummary]
     pace: Pace
@@ -95,7 +95,7 @@ def bench(
         search = search_of(budget, models)
         kind = kind_here(device, gpu)
         setup = Setup(device=kind, gpu=gpu_key(gpu), dtype=dtype, search=search, knowledge="").asking(models)
-        plan = Plan(
+        plan = BenchPlan(
             suites=tuple(named),
             entries=tuple(entries_of(named, [], "", subset)),
             setup=setup,
@@ -114,7 +114,7 @@ def bench(
         return bench_result(opened, where)
 
 
-def opened_bench(folder: Path, plan: Plan | None, start: str) -> Bench:
+def opened_bench(folder: Path, plan: BenchPlan | None, start: str) -> Bench:
     """The bench in a folder. Where it starts with what a server knows, that is fetched here: the plan has no
     password."""
     found = Bench.open(folder, plan)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelblaster.api.result import OptimizeResult
 from kernelblaster.api.searching import (
-    Wanted,
+    SearchRequest,
     begun,
     models_of,
     named_models,
@@ -75,7 +75,7 @@ def optimize(
     """
     loaded = load_task(task, dtype, inputs=inputs)
     models = named_models(model)
-    wanted = Wanted(
+    wanted = SearchRequest(
         task=_named(task, loaded),
         search=search_of(budget, models),
         knowledge=knowledge_at(knowledge),

@@ -15,7 +15,7 @@ from kernelblaster.judge.protocol import Judge
 from kernelblaster.knowledge.address import lacks_password, opened, shown
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
-from kernelblaster.models.choice import Choice
+from kernelblaster.models.choice import ModelChoice
 from kernelblaster.optimize import Optimized, expert_for
 from kernelblaster.optimize import optimize as search_for
 from kernelblaster.records import Task
@@ -53,7 +53,7 @@ class Watch(Protocol):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SearchRequest:
     """What a run is to do. `task` is how it was named, `knowledge` a file or a URL (see `knowledge_at`);
     `models` take part where there are any."""
 
@@ -81,7 +81,7 @@ def runs_folder(given: str | Path | None) -> Path:
 def named_models(model: str | ModelUse | None) -> ModelUse | None:
     """The model that takes part in all roles, from its name KIND:NAME."""
     if isinstance(model, str):
-        return model_use_of(Choice(model=absolute_name(model)), (), "maic-rl")
+        return model_use_of(ModelChoice(model=absolute_name(model)), (), "maic-rl")
     return model
 
 
@@ -94,7 +94,7 @@ def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
 
 
 @contextmanager
-def begun(task: Task, wanted: Wanted, runs: Path) -> Iterator[Run]:
+def begun(task: Task, wanted: SearchRequest, runs: Path) -> Iterator[Run]:
     """A new run. One in which nothing was judged in the end is removed again: there is nothing to go on
     with."""
     if wanted.models is not None:

@@ -9,7 +9,7 @@ from kernelblaster import cache
 from kernelblaster.errors import BadTask, KernelBlasterError
 from kernelblaster.records import Candidate, Task
 from kernelblaster.records.signature import Dtype
-from kernelblaster.strict_json import Unreadable, read_bounded
+from kernelblaster.strict_json import InvalidJson, read_bounded
 from kernelblaster.tasks import catalog
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def load_candidate(candidate: CandidateLike, task: Task | None = None) -> Candid
         source = read_bounded(path, LARGEST_BYTES).decode()
     except FileNotFoundError as error:
         raise KernelBlasterError(f"{path}: there is no such file.") from error
-    except Unreadable as error:
+    except InvalidJson as error:
         raise KernelBlasterError(f"{path}: {error}.") from error
     except (OSError, UnicodeDecodeError) as error:
         raise KernelBlasterError(f"{path}: cannot be read: {error}") from error

@@ -11,9 +11,9 @@ from pathlib import Path
 from random import Random
 
 from kernelblaster.bench.coverage import LeftOut
-from kernelblaster.bench.jobs import Job, Result, Setup
-from kernelblaster.bench.kept import Kept, begin, holds
-from kernelblaster.bench.pool import Pool, search_all
+from kernelblaster.bench.jobs import Job, JobResult, Setup
+from kernelblaster.bench.kept import KeptLine, begin, holds
+from kernelblaster.bench.pool import WorkerPool, search_all
 from kernelblaster.bench.searching import News, Tell
 from kernelblaster.bench.starting import EMPTY, SEED, start_knowledge
 from kernelblaster.bench.studies import Arm, Start, Study, studies_named
@@ -50,7 +50,7 @@ class AblationPlan(Record):
         return self.halves[1] if study.trains else self.entries
 
 
-class Ablation(Kept):
+class Ablation(KeptLine):
     """An open ablation."""
 
     def __init__(self, folder: Path, *, writing: bool) -> None:
@@ -77,8 +77,8 @@ class Ablation(Kept):
         return Ablation(folder, writing=True)
 
     @property
-    def results(self) -> dict[str, Result]:
-        return {e.key: Result.model_validate(e.data) for e in self._run.events if e.kind == "result"}
+    def results(self) -> dict[str, JobResult]:
+        return {e.key: JobResult.model_validate(e.data) for e in self._run.events if e.kind == "result"}
 
     @property
     def jobs(self) -> list[Job]:
@@ -96,7 +96,7 @@ class Ablation(Kept):
         """Train, then search what was not searched yet; nothing new is begun after so many seconds. `apart`
         as of a bench."""
         until = None if seconds is None else time.monotonic() + seconds
-        pool = Pool(self.folder, workers, until, self.folder / "verdicts", apart)
+        pool = WorkerPool(self.folder, workers, until, self.folder / "verdicts", apart)
         start_knowledge(EMPTY, self._known("empty"))
         start_knowledge(SEED, self._known("seed"))
         for jobs in (self._training(), [job for study in self.studies for job in self._of(study)]):

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelblaster.bench.jobs import DIED, INITIAL, Job, Measured, Result, Setup, result_of
-from kernelblaster.bench.kept import Kept, begin, holds
+from kernelblaster.bench.jobs import DIED, INITIAL, Job, JobResult, Measured, Setup, result_of
+from kernelblaster.bench.kept import KeptLine, begin, holds
 from kernelblaster.bench.measuring import measured, warm
 from kernelblaster.bench.metrics import against_best
-from kernelblaster.bench.pool import Pool, search_all
+from kernelblaster.bench.pool import WorkerPool, search_all
 from kernelblaster.bench.searching import News, Tell
 from kernelblaster.bench.starting import SEED, start_knowledge
 from kernelblaster.bench.suite import Entry
@@ -33,7 +33,7 @@ KNOWLEDGE = "knowledge.db"
 BEST = "best"  # names the fastest baseline of each task
 
 
-class Plan(Record):
+class BenchPlan(Record):
     """What a bench is to do. `start` is what its knowledge base starts with: `seed`, `empty`, or a
     knowledge base that is copied. `baselines` are measured afresh, eager first."""
 
@@ -57,7 +57,7 @@ class Plan(Record):
 class Row:
     """A task with one seed: what the search came to, and what was measured afresh, by baseline."""
 
-    result: Result
+    result: JobResult
     measured: dict[str, Measured]
 
     @property
@@ -118,15 +118,15 @@ class Pace:
         return f"{words}; the device: {', '.join(shares)}." if shares else f"{words}."
 
 
-class Bench(Kept):
+class Bench(KeptLine):
     """An open bench."""
 
     def __init__(self, folder: Path, *, writing: bool) -> None:
         super().__init__(folder, KIND, "bench", writing=writing)
-        self.plan = Plan.model_validate(self._begun_with)
+        self.plan = BenchPlan.model_validate(self._begun_with)
 
     @staticmethod
-    def open(folder: Path, plan: Plan | None = None) -> "Bench":
+    def open(folder: Path, plan: BenchPlan | None = None) -> "Bench":
         """The bench in a folder, to go on with; a new one where there is none. A plan that differs from
         the one that it was begun with is an error."""
         if is_bench(folder):
@@ -167,7 +167,7 @@ class Bench(Kept):
             start = time.monotonic()
             busy: Counter[str] = Counter()
             try:
-                pool = Pool(self.folder, workers, until, apart=apart)
+                pool = WorkerPool(self.folder, workers, until, apart=apart)
                 search_all(jobs, pool, self._recording(_adding(busy, tell)))
             finally:
                 self._run.append("pace", seconds=time.monotonic() - start, busy=dict(busy))
@@ -188,7 +188,7 @@ class Bench(Kept):
         warm([(self.folder / "runs", r.run) for r in waiting if r.run], self.plan.baselines, workers)
         left = {result.job: result for result in waiting}
 
-        def in_time() -> Iterator[Result]:
+        def in_time() -> Iterator[JobResult]:
             for result in list(left.values()):
                 if until is not None and time.monotonic() > until:
                     return
@@ -246,8 +246,8 @@ class Bench(Kept):
         judged = sum(result.spent.evaluations for result in self._results().values())
         return Pace(judged, seconds, {kind: spent / known for kind, spent in busy.items() if known})
 
-    def _results(self) -> dict[str, Result]:
-        return {e.key: Result.model_validate(e.data) for e in self._run.events if e.kind == "result"}
+    def _results(self) -> dict[str, JobResult]:
+        return {e.key: JobResult.model_validate(e.data) for e in self._run.events if e.kind == "result"}
 
     def _measurements(self) -> dict[str, dict[str, Measured]]:
         found: dict[str, dict[str, Measured]] = {}
@@ -262,7 +262,7 @@ def is_bench(folder: Path) -> bool:
     return holds(folder, KIND)
 
 
-def _row(result: Result, measured: dict[str, Measured]) -> Row:
+def _row(result: JobResult, measured: dict[str, Measured]) -> Row:
     """A candidate that is not correct beside one of the baselines is not valid."""
     wrong = [one for one in measured.values() if one.speedup is None and not one.absent]
     if wrong:
@@ -285,7 +285,7 @@ def _dumped(one: Measured) -> Callable[[], dict[str, Any]]:
     return lambda: one.model_dump(mode="json")
 
 
-def _differences(begun: Plan, now: Plan) -> list[str]:
+def _differences(begun: BenchPlan, now: BenchPlan) -> list[str]:
     """The names of what differs. Where the knowledge base lies is no difference."""
     old, new = (replaced.model_dump(exclude={"setup": {"knowledge"}}) for replaced in (begun, now))
     return [name for name in old if old[name] != new[name]]

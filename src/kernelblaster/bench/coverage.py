@@ -9,7 +9,7 @@ from kernelblaster.errors import BadTask, KernelBlasterError
 from kernelblaster.policies.expert.graph import UncoveredOperators
 from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.expert.unify import NotUniform
-from kernelblaster.processes.crew import Fallen, Line, tried_twice
+from kernelblaster.processes.crew import Fallen, WorkerLine, tried_twice
 from kernelblaster.records.record import Record
 from kernelblaster.tasks.fitness import fitness_of
 
@@ -84,6 +84,6 @@ def _refusals(
             yield news
 
 
-def _look(line: Line, setup: Setup) -> None:
+def _look(line: WorkerLine, setup: Setup) -> None:
     for number, entry in line.jobs():
         line.tell((number, refusal(entry, setup)))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kernelblaster.bench.ablation import Ablation
-from kernelblaster.bench.jobs import Result
+from kernelblaster.bench.jobs import JobResult
 from kernelblaster.bench.metrics import (
     Interval,
     best_so_far,
@@ -45,7 +45,7 @@ class ArmFound:
 
 
 @dataclass(frozen=True)
-class Answer:
+class StudyAnswer:
     """A claim with the ratio that was found, and what it says."""
 
     claim: Claim
@@ -65,7 +65,7 @@ class Found:
     planned: int
     budget: int
     arms: list[ArmFound]
-    answers: list[Answer]
+    answers: list[StudyAnswer]
     left_out: dict[str, str]
 
 
@@ -75,7 +75,7 @@ Key = tuple[str, str, int]
 
 def found_by(ablation: Ablation, study: Study) -> Found:
     plan, results = ablation.plan, ablation.results
-    by_key: dict[Key, Result] = {}
+    by_key: dict[Key, JobResult] = {}
     left_out: dict[str, str] = {}
     seeds = _searched_seeds(ablation, study, results)
     for entry in plan.tasks_of(study):
@@ -103,7 +103,7 @@ def found_by(ablation: Ablation, study: Study) -> Found:
     )
 
 
-def _searched_seeds(ablation: Ablation, study: Study, results: Mapping[str, Result]) -> list[int]:
+def _searched_seeds(ablation: Ablation, study: Study, results: Mapping[str, JobResult]) -> list[int]:
     """As many seeds as most of the tasks were searched with: a study that goes on with its last seed says
     what it knows of the others."""
     done: dict[int, set[str]] = {
@@ -125,7 +125,7 @@ class _Searches:
     """The searches of a study, on the tasks that all arms have."""
 
     def __init__(
-        self, results: Mapping[Key, Result], tasks: Sequence[str], seeds: Sequence[int], budget: int
+        self, results: Mapping[Key, JobResult], tasks: Sequence[str], seeds: Sequence[int], budget: int
     ) -> None:
         self._results = results
         self.tasks = tasks
@@ -167,7 +167,7 @@ class _Searches:
         pairs = zip(mine, theirs, strict=True)
         return geometric_mean_interval([[a / b for a, b in zip(x, y, strict=True)] for x, y in pairs])
 
-    def _value(self, task: str, result: Result, measure: Measure) -> float:
+    def _value(self, task: str, result: JobResult, measure: Measure) -> float:
         if measure == "tokens":
             return float(result.spent.tokens)
         if measure == "best":
@@ -201,20 +201,22 @@ def _interval(groups: Sequence[Sequence[float]]) -> Interval | None:
     return geometric_mean_interval(groups) if _positive(groups) else None
 
 
-def _answer(claim: Claim, searches: _Searches) -> Answer:
+def _answer(claim: Claim, searches: _Searches) -> StudyAnswer:
     ratio = searches.ratio(claim)
     if ratio is None:
         why = "no tokens were counted" if searches.tasks else "nothing was searched"
-        return Answer(claim, None, "undecided", f"{claim.arm} beside {claim.beside}: {why}.")
+        return StudyAnswer(claim, None, "undecided", f"{claim.arm} beside {claim.beside}: {why}.")
     numbers = (
         f"{claim.arm} over {claim.beside}, {WORDS[claim.measure]}: {ratio.estimate:.3f} "
         f"({ratio.low:.3f} to {ratio.high:.3f})."
     )
     verdict = verdict_on(claim, ratio)
     if len(searches.tasks) < LEAST_TASKS:
-        return Answer(claim, ratio, "undecided", f"{numbers} {len(searches.tasks)} tasks are too few to say.")
+        return StudyAnswer(
+            claim, ratio, "undecided", f"{numbers} {len(searches.tasks)} tasks are too few to say."
+        )
     if verdict == "no claim":
-        return Answer(claim, ratio, verdict, f"{numbers} The paper makes no claim about it.")
+        return StudyAnswer(claim, ratio, verdict, f"{numbers} The paper makes no claim about it.")
     words = {
         "agrees": "This agrees with the paper",
         "contradicts": "This contradicts the paper",
@@ -225,7 +227,7 @@ def _answer(claim: Claim, searches: _Searches) -> Answer:
         words += (
             " in its direction, by less" if high < claim.size else ", by more" if low > claim.size else ""
         )
-    return Answer(claim, ratio, verdict, f"{numbers} {words}: {claim.words}.")
+    return StudyAnswer(claim, ratio, verdict, f"{numbers} {words}: {claim.words}.")
 
 
 def _as_claimed(claim: Claim, ratio: Interval) -> tuple[float, float]:

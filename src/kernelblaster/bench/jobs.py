@@ -5,7 +5,7 @@ from typing import Literal
 
 from kernelblaster.bench.metrics import Cost
 from kernelblaster.bench.suite import Entry
-from kernelblaster.models.choice import Choice
+from kernelblaster.models.choice import ModelChoice
 from kernelblaster.records.outcome import Speedup
 from kernelblaster.records.record import Record
 from kernelblaster.records.signature import Dtype
@@ -31,7 +31,7 @@ class Setup(Record):
 
     policy: PolicyName = "expert"
     strategy: StrategyName = "maic-rl"
-    models: Choice = Choice()
+    models: ModelChoice = ModelChoice()
     roles: tuple[str, ...] = ()
     device: Literal["cuda", "emulated"]
     gpu: str | None = None
@@ -118,7 +118,7 @@ class Spent(Record):
 NOTHING = Spent(evaluations=0, device_seconds=0.0, seconds=0.0)
 
 
-class Result(Record):
+class JobResult(Record):
     """What a search came to. Times are in microseconds, `gain` is over the first candidate; None where
     there is no candidate. `judged` are the speedups over eager in the order in which they were judged,
     None for each failure, those in review among them. The `reason` of a valid one says what ended it
@@ -159,9 +159,9 @@ class Measured(Record):
     absent: bool = False
 
 
-def result_of(job: Job, status: Status, reason: str = "") -> Result:
+def result_of(job: Job, status: Status, reason: str = "") -> JobResult:
     """A result without a candidate."""
-    return Result(
+    return JobResult(
         job=job.key,
         arm=job.arm,
         task=job.entry.name,

@@ -9,7 +9,7 @@ from kernelblaster.errors import KernelBlasterError
 from kernelblaster.store.run import LOG, Run, begin_run
 
 
-class Kept:
+class KeptLine:
     """Such work, open. One process works on it at a time; others may read."""
 
     def __init__(self, folder: Path, kind: str, title: str, *, writing: bool) -> None:

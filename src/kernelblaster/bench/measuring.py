@@ -10,13 +10,13 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 from kernelblaster.bench.deaths import death
-from kernelblaster.bench.jobs import DIED, INITIAL, Job, Measured, Result
+from kernelblaster.bench.jobs import DIED, INITIAL, Job, JobResult, Measured
 from kernelblaster.devices.device import Device
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.baseline import BaselineName
-from kernelblaster.judge.judge import DeviceJudge, Options
+from kernelblaster.judge.judge import DeviceJudge, EvaluationOptions
 from kernelblaster.opening import open_device
-from kernelblaster.processes.crew import Fallen, Line, tried_twice, work_off
+from kernelblaster.processes.crew import Fallen, WorkerLine, tried_twice, work_off
 from kernelblaster.records import Candidate, Evaluation, Task
 from kernelblaster.records.outcome import CORRECT, Speedup
 from kernelblaster.store.history import History
@@ -34,7 +34,9 @@ class Measuring:
         setup = job.setup
         self._device: Device = self._open.enter_context(closing(open_device(setup.device, setup.gpu)))
         self._judges = {
-            name: self._open.enter_context(closing(DeviceJudge(self._device, Options(baseline=name))))
+            name: self._open.enter_context(
+                closing(DeviceJudge(self._device, EvaluationOptions(baseline=name)))
+            )
             for name in baselines
         }
 
@@ -44,7 +46,7 @@ class Measuring:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def measure(self, folder: Path, result: Result) -> list[Measured]:
+    def measure(self, folder: Path, result: JobResult) -> list[Measured]:
         """The best candidate of a run beside each baseline; what was prepared for it is then let go."""
         assert result.run is not None
         with open_run(folder / "runs", result.run) as run:
@@ -110,7 +112,7 @@ class Measuring:
 
 
 def measured(
-    job: Job, baselines: tuple[BaselineName, ...], folder: Path, results: Iterable[Result], *, apart: bool
+    job: Job, baselines: tuple[BaselineName, ...], folder: Path, results: Iterable[JobResult], *, apart: bool
 ) -> Iterator[list[Measured]]:
     """What `Measuring` finds of each result, on the device of `job`. `apart`: in a process of its own, which
     the code of a task may end; what it ended twice was found too."""
@@ -129,7 +131,7 @@ def measured(
             yield news
 
 
-def _measure(line: Line, job: Job, baselines: tuple[BaselineName, ...], folder: Path) -> None:
+def _measure(line: WorkerLine, job: Job, baselines: tuple[BaselineName, ...], folder: Path) -> None:
     try:
         with Measuring(job, baselines) as measuring:
             for result in line.jobs():
@@ -159,7 +161,7 @@ def warm(jobs: Sequence[tuple[Path, str]], names: Sequence[BaselineName], worker
             list(work_off(_warm, (), wanted, workers))
 
 
-def _warm(line: Line) -> None:
+def _warm(line: WorkerLine) -> None:
     for what in line.jobs():
         line.tell(_warmed(*what))
 

@@ -16,7 +16,7 @@ RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
-class Summary:
+class BenchSummary:
     """Of `tasks` tasks. Average to maximum are of the speedups of the `valid` ones, as in the paper's
     table 3. `valid_rate`, `faster` and `slower` are shares of all tasks; one that is exactly as fast is
     neither. `kept` is the geometric mean over all tasks where one without a valid candidate keeps its
@@ -44,10 +44,10 @@ class Interval:
     high: float
 
 
-def summarize(speedups: Sequence[float | None]) -> Summary:
+def summarize(speedups: Sequence[float | None]) -> BenchSummary:
     valid = [speedup for speedup in speedups if speedup is not None]
     count = len(speedups)
-    return Summary(
+    return BenchSummary(
         tasks=count,
         valid=len(valid),
         valid_rate=_share(len(valid), count),

@@ -22,14 +22,14 @@ from kernelblaster.judge.protocol import Judge
 from kernelblaster.judge.shared import JudgeServer, SharedJudge
 from kernelblaster.models.failures import ModelError
 from kernelblaster.opening import open_searching
-from kernelblaster.processes.crew import Crew, Fallen, Line, tried_twice
+from kernelblaster.processes.crew import Crew, Fallen, WorkerLine, tried_twice
 from kernelblaster.search.model_use import check_models
 
 RESTARTS = 2  # of a device that was lost
 
 
 @dataclass(frozen=True)
-class Pool:
+class WorkerPool:
     """`workers` processes that search; nothing new is started after `until` (by `time.monotonic`). Where
     `verdicts` are kept in a folder, what several searches ask for is judged once. A single worker is this
     process, unless it is to be kept `apart` from the code of tasks, which can end the process it runs in."""
@@ -51,7 +51,7 @@ def default_workers(device: str) -> int:
     return max(2, min(8, cores // 2)) if device == "cuda" else max(1, cores // 2)
 
 
-def search_all(jobs: Sequence[Job], pool: Pool, tell: Tell) -> None:
+def search_all(jobs: Sequence[Job], pool: WorkerPool, tell: Tell) -> None:
     """Search them; each result is told. Jobs that could not be begun in time are left out. All jobs must be
     for the same kind of device. Raises what keeps a process from working when the others have ended, and a
     `ModelError` where a model that takes part cannot be used."""
@@ -79,7 +79,7 @@ def search_all(jobs: Sequence[Job], pool: Pool, tell: Tell) -> None:
         return
 
 
-def _round(jobs: Sequence[Job], pool: Pool, tell: Tell) -> None:
+def _round(jobs: Sequence[Job], pool: WorkerPool, tell: Tell) -> None:
     if pool.workers == 1 and not pool.apart:
         begun = begun_runs(pool.folder)
         with Judges(pool) as judges:
@@ -119,7 +119,7 @@ class _Hearing:
             raise self._broke[0]
 
 
-def _sharing(judge: DeviceJudge, jobs: Sequence[Job], pool: Pool, tell: Tell) -> None:
+def _sharing(judge: DeviceJudge, jobs: Sequence[Job], pool: WorkerPool, tell: Tell) -> None:
     """Processes that share this one's device; as `tried_twice` for the rest."""
 
     def shared(some: Iterable[Job], workers: int) -> list[Fallen]:
@@ -142,7 +142,7 @@ def _sharing(judge: DeviceJudge, jobs: Sequence[Job], pool: Pool, tell: Tell) ->
 class Judges:
     """The judge for each job: the one that is given, or one for each GPU that is modelled."""
 
-    def __init__(self, pool: Pool, given: SharedJudge | None = None) -> None:
+    def __init__(self, pool: WorkerPool, given: SharedJudge | None = None) -> None:
         self._pool = pool
         self._given = given
         self._open = ExitStack()
@@ -164,14 +164,14 @@ class Judges:
         return CachedJudge(judge, self._pool.verdicts) if self._pool.verdicts else judge  # type: ignore[return-value]
 
 
-def _ended(job: Job, judge: Judge, pool: Pool, begun: Mapping[str, str], tell: Tell) -> News:
+def _ended(job: Job, judge: Judge, pool: WorkerPool, begun: Mapping[str, str], tell: Tell) -> News:
     return News("ended", job.key, result=search(job, judge, pool.folder, begun.get(job.key), tell))
 
 
 def side_by_side(
     jobs: Iterable[Job],
     workers: int,
-    pool: Pool,
+    pool: WorkerPool,
     tell: Tell,
     serve: Callable[[], None],
     connect: Callable[[], SharedJudge],
@@ -204,7 +204,7 @@ def side_by_side(
     return crew.fallen
 
 
-def _in_time(jobs: Sequence[Job], pool: Pool) -> Iterator[Job]:
+def _in_time(jobs: Sequence[Job], pool: WorkerPool) -> Iterator[Job]:
     """As they are asked for, until the time is over."""
     for job in jobs:
         if pool.over:
@@ -212,7 +212,7 @@ def _in_time(jobs: Sequence[Job], pool: Pool) -> Iterator[Job]:
         yield job
 
 
-def _work(line: Line, given: SharedJudge | None, pool: Pool) -> None:
+def _work(line: WorkerLine, given: SharedJudge | None, pool: WorkerPool) -> None:
     """One process: a job after another."""
     try:
         with taking_part(pool.folder), Judges(pool, given) as judges:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kernelblaster.bench.coverage import status_of
-from kernelblaster.bench.jobs import NOTHING, Job, Result, Spent, Status, result_of
+from kernelblaster.bench.jobs import NOTHING, Job, JobResult, Spent, Status, result_of
 from kernelblaster.bench.spending import spent_on_models
 from kernelblaster.bench.starting import copy_knowledge
 from kernelblaster.bench.suite import load_entry
@@ -59,7 +59,7 @@ class News:
     baseline_us: float | None = None
     floor_us: float | None = None
     modelled: bool = False
-    result: Result | None = None
+    result: JobResult | None = None
     words: str = ""
     busy: Mapping[str, float] = field(default_factory=dict)
 
@@ -67,7 +67,7 @@ class News:
 Tell = Callable[[News], None]
 
 
-def search(job: Job, judge: Judge, folder: Path, begun: str | None, tell: Tell) -> Result:
+def search(job: Job, judge: Judge, folder: Path, begun: str | None, tell: Tell) -> JobResult:
     """The result of a job; `begun` is the run that was begun for it before, which goes on. What is wrong
     with the task, or with what a model answers, is a result. What is wrong with the device, the disk, a
     database or a model's server is an error: the job stays unfinished."""
@@ -164,7 +164,7 @@ def _knowledge(job: Job, folder: Path, run: Run) -> KnowledgeBase:
     return KnowledgeBase(own)
 
 
-def _result(job: Job, run: Run, found: Optimized, start: float) -> Result:
+def _result(job: Job, run: Run, found: Optimized, start: float) -> JobResult:
     timing, first = found.evaluation.timing, found.first.timing
     assert timing is not None and first is not None
     return result_of(job, "valid", found.stopped or "").model_copy(
@@ -184,7 +184,7 @@ def _result(job: Job, run: Run, found: Optimized, start: float) -> Result:
     )
 
 
-def _without(job: Job, status: Status, reason: str, run: Run | None, start: float) -> Result:
+def _without(job: Job, status: Status, reason: str, run: Run | None, start: float) -> JobResult:
     return result_of(job, status, reason).model_copy(update={"spent": _spent(job, run, start)})
 
 

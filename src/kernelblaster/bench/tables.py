@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelblaster.bench.bench import BEST, Plan, Row
+from kernelblaster.bench.bench import BEST, BenchPlan, Row
 from kernelblaster.bench.jobs import INITIAL
-from kernelblaster.bench.metrics import Summary, geometric_mean, summarize
+from kernelblaster.bench.metrics import BenchSummary, geometric_mean, summarize
 
 ALL = "all"
 COLUMNS = ("valid", "average", "geomean", "median", "min", "max", "> 1x", "< 1x", "kept")
@@ -17,10 +17,10 @@ class GroupSummary:
 
     group: str
     baseline: str
-    summary: Summary
+    summary: BenchSummary
 
 
-def baselines_of(plan: Plan) -> list[str]:
+def baselines_of(plan: BenchPlan) -> list[str]:
     """What was measured against, the best of them first where there are several, the first candidate
     last."""
     return [*([BEST] if len(plan.baselines) > 1 else []), *plan.baselines, INITIAL]
@@ -49,7 +49,7 @@ def task_speedups(rows: Sequence[Row], baseline: str) -> list[float | None]:
     return found
 
 
-def summaries(plan: Plan, rows: Sequence[Row]) -> list[GroupSummary]:
+def summaries(plan: BenchPlan, rows: Sequence[Row]) -> list[GroupSummary]:
     return [
         GroupSummary(group, baseline, summarize(task_speedups(in_group(rows, group), baseline)))
         for group in groups_of(rows)
@@ -57,7 +57,7 @@ def summaries(plan: Plan, rows: Sequence[Row]) -> list[GroupSummary]:
     ]
 
 
-def cells(summary: Summary) -> list[str]:
+def cells(summary: BenchSummary) -> list[str]:
     """What stands under COLUMNS; empty where there is nothing to tell."""
     numbers = (summary.average, summary.geometric_mean, summary.median, summary.minimum, summary.maximum)
     return [

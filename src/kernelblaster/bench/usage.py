@@ -70,7 +70,7 @@ class Transition:
 
 
 @dataclass(frozen=True)
-class Usage:
+class TechniqueUsage:
     """`visited`: the states of each task's kernels, in the order in which they were met."""
 
     techniques: dict[str, Uses]
@@ -99,7 +99,7 @@ class Usage:
         }
 
 
-def usage_of(steps: Mapping[str, Iterable[Step]]) -> Usage:
+def usage_of(steps: Mapping[str, Iterable[Step]]) -> TechniqueUsage:
     """From the steps of each task. What the device could not judge is no application. The same step of a
     task, walked along twice, counts once."""
     techniques: defaultdict[str, Uses] = defaultdict(Uses)
@@ -125,7 +125,7 @@ def usage_of(steps: Mapping[str, Iterable[Step]]) -> Usage:
                 followed[previous, step.technique],
             ):
                 uses.add(step.result)
-    return Usage(
+    return TechniqueUsage(
         dict(techniques), dict(states), dict(pairs), visited, _transitions(followed, dict(techniques))
     )
 

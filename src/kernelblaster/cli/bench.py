@@ -77,18 +77,18 @@ def bench(
     ran (its result says so, and the others went on), 2 the bench could not be done.
     """
     from kernelblaster.api import benching
-    from kernelblaster.bench.bench import Plan
+    from kernelblaster.bench.bench import BenchPlan
     from kernelblaster.bench.jobs import Setup
     from kernelblaster.bench.pool import default_workers
     from kernelblaster.bench.suite import entries_of
     from kernelblaster.opening import kind_here
 
-    plan: Plan | None = None
+    plan: BenchPlan | None = None
     if suites:
         use = _model_use(policy, models, strategy)
         search = far.search(evaluations=budget, retries=retries_with(use))
         kind = kind_here(where.device, where.gpu)
-        plan = Plan(
+        plan = BenchPlan(
             suites=tuple(suites),
             entries=tuple(entries_of(suites, numbers(level, "--level"), problems, subset)),
             setup=Setup(

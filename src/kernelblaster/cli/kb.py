@@ -16,8 +16,8 @@ from kernelblaster.cli.terminal import Terminal, hanging, in_parts, plain
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge import (
     Content,
-    Event,
     KnowledgeBase,
+    KnowledgeEvent,
     Scored,
     difference,
     export_document,
@@ -30,7 +30,7 @@ from kernelblaster.knowledge.recipes import is_recipe, told
 from kernelblaster.knowledge.seed import seed_document
 from kernelblaster.knowledge.summary import search as find
 from kernelblaster.knowledge.summary import summarize
-from kernelblaster.strict_json import Unreadable, read_bounded
+from kernelblaster.strict_json import InvalidJson, read_bounded
 
 app = typer.Typer(help="Look into a knowledge base, and look after it.", no_args_is_help=True)
 app.command("check")(kb_check.check)
@@ -253,7 +253,7 @@ def _read(path: Path) -> bytes:
         raise KnowledgeError(f"{path}: there is no such file.") from error
     except OSError as error:
         raise KnowledgeError(f"{path}: cannot be read: {error.strerror or error}.") from error
-    except Unreadable as error:
+    except InvalidJson as error:
         raise KnowledgeError(f"{path}: {error}.") from error
     if len(data) > LARGEST_BYTES:
         raise KnowledgeError(f"standard input: is larger than {LARGEST_BYTES / 1e6:.0f} MB.")
@@ -321,7 +321,7 @@ def _show_scored(scored: list[Scored], expected: str = "expected") -> None:
             out.print(hanging(out, note, 2), highlight=False)
 
 
-def _line(event: Event) -> str:
+def _line(event: KnowledgeEvent) -> str:
     change = event.change.model_dump(
         mode="json", exclude={"kind", "evidence", "entries"}, exclude_defaults=True
     )

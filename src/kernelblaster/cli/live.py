@@ -27,7 +27,7 @@ LONGEST_TECHNIQUE = 34  # columns; a recipe may have more
 QUIET_SECONDS = 2  # after which a stage says how long it takes
 
 
-class View(Protocol):
+class SearchView(Protocol):
     """Told of progress by the search, of stages by the judge, and of news by the command."""
 
     def __call__(self, progress: "Progress") -> None: ...
@@ -37,7 +37,7 @@ class View(Protocol):
     def say(self, text: str) -> None: ...
 
 
-class Silent:
+class SilentSearch:
     """For `--json`: only what a person should know is said, on standard error."""
 
     def __call__(self, progress: "Progress") -> None:
@@ -50,7 +50,7 @@ class Silent:
         Terminal(stderr=True).print(text, highlight=False, soft_wrap=True)
 
 
-class Lines:
+class SearchLines:
     """A line for each step, for logs and pipes."""
 
     def __call__(self, progress: "Progress") -> None:
@@ -66,7 +66,7 @@ class Lines:
         out.print(text, highlight=False, soft_wrap=True)
 
 
-class Redrawn:
+class LiveSearch:
     """The whole state of the search in a few lines, for a terminal."""
 
     def __init__(self, title: str) -> None:
@@ -125,17 +125,17 @@ class Redrawn:
 
 
 @contextmanager
-def watching(title: str, quiet: bool) -> Iterator[View]:
+def watching(title: str, quiet: bool) -> Iterator[SearchView]:
     """The view that suits whoever watches."""
     if quiet:
-        yield Silent()
+        yield SilentSearch()
         return
     if not out.is_terminal:
-        lines = Lines()
+        lines = SearchLines()
         lines.say(title)
         yield lines
         return
-    view = Redrawn(title)
+    view = LiveSearch(title)
     with Live(view, console=out, refresh_per_second=4), telling(view.stage):
         yield view
 

@@ -77,7 +77,7 @@ def optimize(
     2 it could not be done, 130 stopped.
     """
     from kernelblaster.api.benching import gpu_key
-    from kernelblaster.api.searching import Wanted, begun, runs_folder
+    from kernelblaster.api.searching import SearchRequest, begun, runs_folder
     from kernelblaster.knowledge.address import knowledge_at
 
     use = models.use(strategy)
@@ -89,7 +89,7 @@ def optimize(
     if not json_:
         _show_inferred(loaded)
     gpu = gpu_key(where.gpu)
-    wanted = Wanted(task, search, knowledge_at(kb), where.device, gpu, of.dtype, use)
+    wanted = SearchRequest(task, search, knowledge_at(kb), where.device, gpu, of.dtype, use)
     if use is not None:
         print_estimate(expected(use, search))
     with begun(loaded, wanted, runs_folder(runs)) as run:

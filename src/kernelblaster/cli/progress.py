@@ -16,7 +16,7 @@ from kernelblaster.cli.terminal import Terminal
 from kernelblaster.quantities import speedup_text, time_text
 
 if TYPE_CHECKING:
-    from kernelblaster.bench.jobs import Measured, Result
+    from kernelblaster.bench.jobs import JobResult, Measured
     from kernelblaster.bench.searching import News
 
 SHOWN = 12  # searches that go on, and the last ones that ended; less where the terminal is low
@@ -31,7 +31,7 @@ class Overview(Protocol):
     def measured(self, one: "Measured") -> None: ...
 
 
-class Silent:
+class SilentBench:
     """For `--json`: only what needs a person is said, on standard error."""
 
     def __call__(self, news: "News") -> None:
@@ -70,7 +70,7 @@ class Rate:
         return f"{self.judged} candidates judged in {seconds:.0f} s{rate}"
 
 
-class Lines:
+class BenchLines:
     """A line for each task that ended and for each measurement, for logs and pipes."""
 
     def __init__(self, total: int, done: int) -> None:
@@ -92,7 +92,7 @@ class Lines:
         out.print(f"{how}  {one.job:50} {_compared(one)}", markup=False, highlight=False, soft_wrap=True)
 
 
-class Redrawn:
+class LiveBench:
     """All searches that go on, a line each; the last ones that ended; how many are left."""
 
     def __init__(self, title: str, total: int, done: int) -> None:
@@ -139,14 +139,14 @@ class Redrawn:
 def overseeing(title: str, jobs: Sequence[str], quiet: bool, done: Collection[str]) -> Iterator[Overview]:
     """The view that suits whoever watches; `done` are the jobs that ended before."""
     if quiet:
-        yield Silent()
+        yield SilentBench()
     elif not out.is_terminal:
         out.print(f"{title}: {len(jobs)} searches", highlight=False, soft_wrap=True)
-        lines = Lines(len(jobs), len(done))
+        lines = BenchLines(len(jobs), len(done))
         yield lines
         out.print(str(lines.rate), highlight=False)
     else:
-        view = Redrawn(title, len(jobs), len(done))
+        view = LiveBench(title, len(jobs), len(done))
         with Live(view, console=out, refresh_per_second=4):
             yield view
 
@@ -163,7 +163,7 @@ def _cut(text: str) -> Text:
     return Text(text, no_wrap=True, overflow="ellipsis")
 
 
-def _told(result: "Result") -> str:
+def _told(result: "JobResult") -> str:
     if result.status != "valid" or result.best_us is None:
         return f"{result.status}: {result.reason[:150]}"
     best = time_text(result.best_us, result.modelled)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernelblaster.cli.terminal import Terminal
-from kernelblaster.models.choice import LEDGER, Choice
+from kernelblaster.models.choice import LEDGER, ModelChoice
 from kernelblaster.models.estimate import Estimate, estimate
-from kernelblaster.models.ledger import Budget, Total
+from kernelblaster.models.ledger import ModelBudget, Total
 from kernelblaster.models.prices import read_prices
 from kernelblaster.policies.llm.roles import ROLES
 from kernelblaster.search.expected_calls import expected_calls
@@ -70,11 +70,11 @@ class ModelOptions:
         return model_use_of(self.choice, self.role or [], strategy)
 
     @property
-    def choice(self) -> Choice:
+    def choice(self) -> ModelChoice:
         """Folders of hand-off and replay are absolute: they mean the same in every folder."""
-        return Choice(
+        return ModelChoice(
             model=self.model and absolute_name(self.model),
-            budget=Budget(usd=self.usd, tokens=self.tokens),
+            budget=ModelBudget(usd=self.usd, tokens=self.tokens),
             prices=_absolute(self.prices),
             record=_absolute(self.record),
             replay=_absolute(self.replay),

@@ -60,7 +60,7 @@ Argument = Pointer | int | float | bool
 
 
 @dataclass(frozen=True)
-class Work:
+class LaunchedWork:
     """One kernel launch, copy or fill that the candidate put on the device. `counts` are what a device
     that executes every instruction counted."""
 
@@ -82,7 +82,7 @@ class CallReport:
     error: str
     violations: tuple[str, ...]
     live_bytes: int
-    work: tuple[Work, ...]
+    work: tuple[LaunchedWork, ...]
     findings: tuple[str, ...] = ()
     leaks: tuple[str, ...] = ()
 

@@ -35,12 +35,12 @@ _KEPT = ("attribute ",)
 _TOLD = ("error", "violation", "ask", "unloadable", "broken")
 
 
-class Unreadable(ValueError):
+class InvalidLaunchList(ValueError):
     """The text is no launch list."""
 
 
 @dataclass(frozen=True)
-class Launch:
+class RecordedLaunch:
     """One kernel launch; `dependent` may overlap with the launch before (programmatic dependent launch)."""
 
     kernel: str
@@ -77,7 +77,7 @@ class LaunchList:
         return [(number, size) for number, (address, size) in blocks if address not in freed]
 
     @cached_property
-    def launches(self) -> tuple[Launch, ...]:
+    def launches(self) -> tuple[RecordedLaunch, ...]:
         """Its kernel launches, in order."""
         return tuple(_launch(words) for words in self._words("launch"))
 
@@ -143,7 +143,7 @@ def parse(text: str) -> LaunchList:
     told: dict[str, list[str]] = {kind: [] for kind in _TOLD}
     lines = text.split("\n")
     if not lines or lines.pop() != "":
-        raise Unreadable("it ends in the middle of a line")
+        raise InvalidLaunchList("it ends in the middle of a line")
     ended = bool(lines) and lines[-1] == "end"
     for line in lines[:-1] if ended else lines:
         kind, _, rest = line.partition(" ")
@@ -153,11 +153,11 @@ def parse(text: str) -> LaunchList:
         elif kind in told and len(told[kind]) < MOST_SHOWN and (kind != "ask" or _QUESTION.fullmatch(rest)):
             told[kind].append("".join(c if c.isprintable() else " " for c in rest[:400]))
         else:
-            raise Unreadable(f"a line that is no operation: {line[:80]!r}")
+            raise InvalidLaunchList(f"a line that is no operation: {line[:80]!r}")
     if told["broken"]:
-        raise Unreadable(told["broken"][0])
+        raise InvalidLaunchList(told["broken"][0])
     if not ended and not told["ask"] and not told["unloadable"]:
-        raise Unreadable("it does not end")
+        raise InvalidLaunchList("it does not end")
     return LaunchList(
         operations=tuple(operations),
         errors=tuple(told["error"]),
@@ -167,7 +167,9 @@ def parse(text: str) -> LaunchList:
     )
 
 
-def _launch(words: list[str]) -> Launch:
+def _launch(words: list[str]) -> RecordedLaunch:
     numbers = [int(word) for word in words[2:13]]
     x, y, z, bx, by, bz, shared, flags, cx, cy, cz = numbers
-    return Launch(words[1], (x, y, z), (bx, by, bz), shared, bool(flags & 1), bool(flags & 2), (cx, cy, cz))
+    return RecordedLaunch(
+        words[1], (x, y, z), (bx, by, bz), shared, bool(flags & 1), bool(flags & 2), (cx, cy, cz)
+    )

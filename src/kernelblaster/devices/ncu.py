@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kernelblaster.devices.device import ProfileJob
 from kernelblaster.devices.toolbox import Toolbox
 from kernelblaster.errors import DeviceLost
-from kernelblaster.records import Advice, KernelProfile, Metric, Profile
+from kernelblaster.records import KernelProfile, Metric, Profile, ProfilerAdvice
 from kernelblaster.records.profile import Depth
 from kernelblaster.settings import settings
 
@@ -127,7 +127,7 @@ class _Rows:
         self._grid = _triple(first["Grid Size"])
         self._block = _triple(first["Block Size"])
         self._metrics: dict[tuple[str, str], Metric] = {}
-        self._advice: list[Advice] = []
+        self._advice: list[ProfilerAdvice] = []
 
     def add(self, row: dict[str, str]) -> None:
         section = row.get("Section Name") or ""
@@ -140,7 +140,7 @@ class _Rows:
             self._metrics[key] = Metric(name=name, unit=unit, value=value, tier="ncu", section=section)
         if row.get("Rule Description"):
             self._advice.append(
-                Advice(
+                ProfilerAdvice(
                     rule=row.get("Rule Name") or "",
                     section=section,
                     message=" ".join((row["Rule Description"] or "").split()),

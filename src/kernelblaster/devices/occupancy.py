@@ -7,7 +7,7 @@ WARP = 32
 
 
 @dataclass(frozen=True)
-class Limits:
+class OccupancyLimits:
     """Per multiprocessor. Source: the compute-capability table of the CUDA C++ programming guide."""
 
     threads: int
@@ -19,11 +19,11 @@ class Limits:
 
 
 LIMITS = {
-    80: Limits(threads=2048, blocks=32, shared_bytes=164 << 10),
-    86: Limits(threads=1536, blocks=16, shared_bytes=100 << 10),
-    89: Limits(threads=1536, blocks=24, shared_bytes=100 << 10),
-    90: Limits(threads=2048, blocks=32, shared_bytes=228 << 10),
-    100: Limits(threads=2048, blocks=32, shared_bytes=228 << 10),
+    80: OccupancyLimits(threads=2048, blocks=32, shared_bytes=164 << 10),
+    86: OccupancyLimits(threads=1536, blocks=16, shared_bytes=100 << 10),
+    89: OccupancyLimits(threads=1536, blocks=24, shared_bytes=100 << 10),
+    90: OccupancyLimits(threads=2048, blocks=32, shared_bytes=228 << 10),
+    100: OccupancyLimits(threads=2048, blocks=32, shared_bytes=228 << 10),
 }
 
 
@@ -38,7 +38,7 @@ def nearest_earlier(listed: Iterable[int], architecture: str) -> int:
     return max((n for n in numbers if n <= capability(architecture)), default=numbers[0])
 
 
-def limits_of(architecture: str) -> Limits:
+def limits_of(architecture: str) -> OccupancyLimits:
     """The limits of an architecture like sm_90a, or of the nearest earlier one that is listed."""
     return LIMITS[nearest_earlier(LIMITS, architecture)]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from kernelblaster.devices import window
 from kernelblaster.devices.device import Argument, CandidateDied, CandidateHung, GpuFacts, Pointer
 from kernelblaster.devices.device_code import OBJECT, DeviceCode
-from kernelblaster.devices.launch_list import LaunchList, Unreadable, parse
+from kernelblaster.devices.launch_list import InvalidLaunchList, LaunchList, parse
 from kernelblaster.devices.native_build import recorder_executable
 from kernelblaster.devices.player_process import ended
 from kernelblaster.errors import DeviceLost, NoDevice
@@ -28,7 +28,7 @@ MARGIN_S = 10.0  # for the recorder itself, beyond what its children may take
 
 
 @dataclass(frozen=True)
-class Call:
+class CallToRecord:
     """One call to record: its arguments, where its scratch memory begins, whether the first block of that
     lies at the end of its mapping, and the stream's handle. Fresh memory of the host is filled with a byte,
     `filling`, or left as it comes where that is 0. `before` are calls that the same process makes first, each
@@ -97,7 +97,7 @@ class Recorder:
         return ", host code not confined" if settings().unsafe and self.gaps() else ""
 
     def record(
-        self, candidate: Recordable, calls: Sequence[Call], limit_s: float
+        self, candidate: Recordable, calls: Sequence[CallToRecord], limit_s: float
     ) -> "list[LaunchList | CandidateDied | CandidateHung]":
         """For each call its launch list, or how its process ended. Once one has not ended well, the others
         may be skipped: then the first is told again for them."""
@@ -192,7 +192,7 @@ def _result(status: str, text: bytes, limit_s: float) -> "LaunchList | Candidate
         return CandidateDied(f"the host code's process {ended(code)}{why}")
     try:
         return parse(text.decode("ascii", "replace"))
-    except Unreadable as error:
+    except InvalidLaunchList as error:
         if not text:
             return CandidateDied("the host code ended its process")
         return CandidateDied(f"what was recorded of the host code cannot be read: {error}")

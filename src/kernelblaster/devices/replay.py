@@ -19,15 +19,15 @@ from kernelblaster.devices.device import (
     CandidateDied,
     CandidateHung,
     GpuFacts,
+    LaunchedWork,
     Nondeterministic,
     Pointer,
     TimeReport,
-    Work,
 )
 from kernelblaster.devices.device_code import device_code
 from kernelblaster.devices.launch_list import LaunchList
 from kernelblaster.devices.player_process import PlayerProcess
-from kernelblaster.devices.recorder import Call, Recordable, Recorder
+from kernelblaster.devices.recorder import CallToRecord, Recordable, Recorder
 
 MOST_QUESTIONS = 16
 RECORD_LIMIT_S = 5.0  # for host code that does nothing but plan launches
@@ -140,11 +140,11 @@ class ReplayRunner:
     def threads(self, arguments: Sequence[Argument]) -> int:
         return sum(prod(launch.grid) * prod(launch.block) for launch in self.recorded(arguments).launches)
 
-    def _call(self, key: tuple[Argument, ...]) -> Call:
+    def _call(self, key: tuple[Argument, ...]) -> CallToRecord:
         scratch, at_end = window.draw_scratch(self._rng), self._rng.random() < 0.5
-        return Call(_arguments(key), scratch, at_end, self._stream)
+        return CallToRecord(_arguments(key), scratch, at_end, self._stream)
 
-    def _recorded(self, calls: Sequence[Call]) -> list[LaunchList]:
+    def _recorded(self, calls: Sequence[CallToRecord]) -> list[LaunchList]:
         """Each call alone in a process; after another one and many times itself; and at other addresses on
         another stream, after itself: all must launch the same."""
         repeated = []
@@ -315,8 +315,8 @@ def _arguments(key: tuple[Any, ...]) -> tuple[Argument, ...]:
     return tuple(a[1] if isinstance(a, tuple) else a for a in key)
 
 
-def _work(work: dict[str, Any]) -> Work:
-    return Work(
+def _work(work: dict[str, Any]) -> LaunchedWork:
+    return LaunchedWork(
         name=str(work["name"]),
         grid=tuple(work["grid"]),
         block=tuple(work["block"]),

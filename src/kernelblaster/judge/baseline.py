@@ -16,7 +16,7 @@ from kernelblaster.records.evaluation import ORIGINAL_KERNEL
 from kernelblaster.tasks.cuda_file import CudaFile
 from kernelblaster.tasks.domain import Domain, declared_domain, domain_of
 from kernelblaster.tasks.reference import open_reference
-from kernelblaster.tasks.values import Pool, pool_from_distribution
+from kernelblaster.tasks.values import ValuePool, pool_from_distribution
 
 BaselineName = Literal["eager", "compile", "max-autotune"]
 
@@ -26,7 +26,7 @@ class Baseline(Protocol):
     `at` is the baseline in the construction that a workload belongs to."""
 
     title: str
-    pools: list[Pool]
+    pools: list[ValuePool]
     parameters: list[torch.Tensor]
 
     @property

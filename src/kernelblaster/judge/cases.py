@@ -124,7 +124,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Draw:
+class SecretDraw:
     """What decides all draws of one evaluation, secret until its verdict is out. With `cases`, the plan is
     not drawn but given: that of an earlier evaluation that is repeated."""
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from kernelblaster.devices.device import CandidateDied, CandidateHung, Device, Runner
 from kernelblaster.judge.baseline import Baseline
-from kernelblaster.judge.cases import CasePlanner, Draw
+from kernelblaster.judge.cases import CasePlanner, SecretDraw
 from kernelblaster.judge.compile import Binary
 from kernelblaster.judge.emulate import LARGEST_BYTES
 from kernelblaster.judge.modelled import ModelledTimer
@@ -41,7 +41,7 @@ class VerifiedCandidate:
     binary: Binary
     runner: Runner
     verifier: Verifier
-    draw: Draw
+    draw: SecretDraw
 
 
 @dataclass(frozen=True)

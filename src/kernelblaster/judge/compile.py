@@ -16,7 +16,7 @@ from kernelblaster.devices.toolchain import toolchain
 from kernelblaster.errors import Shortage
 from kernelblaster.judge.screen_binary import screen_binary
 from kernelblaster.judge.screen_host import host_text, screen_host
-from kernelblaster.judge.screen_source import Finding, screen_source
+from kernelblaster.judge.screen_source import ScreenFinding, screen_source
 from kernelblaster.processes.leashed import run_leashed
 from kernelblaster.records import (
     Candidate,
@@ -149,7 +149,7 @@ def _first_error(log: str) -> str:
     return (log.strip().splitlines() or ["nvcc failed without a message"])[-1][:400]
 
 
-def _rejected(findings: list[Finding]) -> Rejected:
+def _rejected(findings: list[ScreenFinding]) -> Rejected:
     places = [f"line {f.line}: {f.detail}" if f.line else f.detail for f in findings]
     return Rejected(reason=findings[0].rule, evidence="\n".join(places[:10]))
 

@@ -21,7 +21,7 @@ INDEXING = 4  # what a pooled element costs besides its window, in elements of t
 
 
 @dataclass(frozen=True)
-class Launch:
+class EagerLaunch:
     """One kernel. `operations` are counted in `unit`; `blocks` is how many can run at once, None for
     as many as the GPU takes; a launch that is a loop has `steps` kernels, one after the other.
     `row_bytes` is what a block reads again and again."""
@@ -36,7 +36,7 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Call:
+class EagerCall:
     """An operator as it was called, with what it returned. `pointwise` is PyTorch's own mark."""
 
     name: str
@@ -50,14 +50,14 @@ class Call:
         return sum(map(touched_bytes, [*self.inputs, *self.outputs]))
 
 
-def launches_of(call: Call) -> list[Launch]:
+def launches_of(call: EagerCall) -> list[EagerLaunch]:
     """In the order of their launch; none for an operator without results."""
     if not call.outputs:
         return []
     known = _KNOWN.get(call.name) or _KNOWN.get(call.name.removesuffix("_"))
     if known is not None:
         return known(call)
-    return _pointwise(call) if call.pointwise else [Launch("other", call.bytes)]
+    return _pointwise(call) if call.pointwise else [EagerLaunch("other", call.bytes)]
 
 
 def touched_bytes(tensor: torch.Tensor) -> int:
@@ -68,22 +68,22 @@ def touched_bytes(tensor: torch.Tensor) -> int:
     return prod(size for size, _ in extents) * min(least * width, max(width, SECTOR_BYTES))
 
 
-def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, causal: bool) -> Launch:
+def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, causal: bool) -> EagerLaunch:
     """The fused kernel; half of the products where later keys are not seen."""
     rows = query.numel() // query.shape[-1]
     operations = 2.0 * rows * key.shape[-2] * (query.shape[-1] + value.shape[-1])
     moved = query.nbytes + key.nbytes + value.nbytes + rows * value.shape[-1] * query.element_size()
     unit = _unit(query, "fp32")
     family = "attention_half" if unit == "fp16" else "attention"
-    return Launch(family, moved, operations / (2 if causal else 1), unit)
+    return EagerLaunch(family, moved, operations / (2 if causal else 1), unit)
 
 
-def recurrent(data: torch.Tensor, weights: Sequence[torch.Tensor], steps: int) -> Launch:
+def recurrent(data: torch.Tensor, weights: Sequence[torch.Tensor], steps: int) -> EagerLaunch:
     """cuDNN's loop over time: a product and a pointwise kernel each step, layer and direction."""
     tokens = data.numel() // data.shape[-1]
     operations = 2.0 * tokens * sum(w.numel() for w in weights if w.dim() == 2)
     moved = 2 * data.nbytes + sum(w.nbytes for w in weights)
-    return Launch("recurrent", moved, operations, "fp32", steps=2 * steps)
+    return EagerLaunch("recurrent", moved, operations, "fp32", steps=2 * steps)
 
 
 def _unit(tensor: torch.Tensor, single: Unit) -> Unit:
@@ -92,18 +92,18 @@ def _unit(tensor: torch.Tensor, single: Unit) -> Unit:
     return "fp64" if tensor.dtype == torch.float64 else single
 
 
-def _pointwise(call: Call) -> list[Launch]:
+def _pointwise(call: EagerCall) -> list[EagerLaunch]:
     """`pointwise` where all tensors lie alike and are of one type, so that accesses are wide;
     `strided` where each index must be computed; `transposed` where neighbours lie apart."""
     out = call.outputs[0]
     alike = all(t.shape == out.shape and t.stride() == out.stride() for t in call.inputs)
     one_type = len({t.dtype for t in call.inputs}) <= 1 or call.name in ("where", "masked_fill_")
     if alike and one_type and _dense(out):
-        return [Launch("pointwise", call.bytes)]
+        return [EagerLaunch("pointwise", call.bytes)]
     near = [axis for axis in range(out.dim()) if out.shape[axis] > 1 and out.stride(axis) == 1]
     same_rank = [t for t in call.inputs if t.dim() == out.dim()]
     apart = any(t.shape[axis] > 1 and t.stride(axis) > 1 for t in same_rank for axis in near)
-    return [Launch("transposed" if apart else "strided", call.bytes)]
+    return [EagerLaunch("transposed" if apart else "strided", call.bytes)]
 
 
 def _dense(tensor: torch.Tensor) -> bool:
@@ -111,98 +111,98 @@ def _dense(tensor: torch.Tensor) -> bool:
     return last + 1 == tensor.numel()
 
 
-def _family(name: str) -> Callable[[Call], list[Launch]]:
-    return lambda call: [Launch(name, call.bytes)]
+def _family(name: str) -> Callable[[EagerCall], list[EagerLaunch]]:
+    return lambda call: [EagerLaunch(name, call.bytes)]
 
 
-def _nothing(call: Call) -> list[Launch]:
+def _nothing(call: EagerCall) -> list[EagerLaunch]:
     return []
 
 
-def _fill(call: Call) -> list[Launch]:
-    return [Launch("pointwise", sum(map(touched_bytes, call.outputs)))]
+def _fill(call: EagerCall) -> list[EagerLaunch]:
+    return [EagerLaunch("pointwise", sum(map(touched_bytes, call.outputs)))]
 
 
-def _copy_into(call: Call) -> list[Launch]:
-    return _pointwise(Call("copy", True, (), call.inputs[1:], call.outputs))
+def _copy_into(call: EagerCall) -> list[EagerLaunch]:
+    return _pointwise(EagerCall("copy", True, (), call.inputs[1:], call.outputs))
 
 
-def _pad(call: Call) -> list[Launch]:
-    return [*_fill(call), Launch("strided", 2 * touched_bytes(call.inputs[0]))]
+def _pad(call: EagerCall) -> list[EagerLaunch]:
+    return [*_fill(call), EagerLaunch("strided", 2 * touched_bytes(call.inputs[0]))]
 
 
-def _masked_fill(call: Call) -> list[Launch]:
-    copy = Call("clone", True, (), call.inputs[:1], call.outputs)
-    fill = Call("masked_fill_", True, (), [*call.outputs, *call.inputs[1:]], call.outputs)
+def _masked_fill(call: EagerCall) -> list[EagerLaunch]:
+    copy = EagerCall("clone", True, (), call.inputs[:1], call.outputs)
+    fill = EagerCall("masked_fill_", True, (), [*call.outputs, *call.inputs[1:]], call.outputs)
     return _pointwise(copy) + _pointwise(fill)
 
 
-def _gather(call: Call) -> list[Launch]:
+def _gather(call: EagerCall) -> list[EagerLaunch]:
     """At most as much of the table as the result holds, and the indices."""
     table, *indices = map(touched_bytes, call.inputs)
     result = call.outputs[0].nbytes
-    return [Launch("gather", min(table, result) + sum(indices) + result)]
+    return [EagerLaunch("gather", min(table, result) + sum(indices) + result)]
 
 
-def _picked(call: Call) -> list[Launch]:
+def _picked(call: EagerCall) -> list[EagerLaunch]:
     """One element of each row, as a loss on class numbers does."""
-    return [Launch("gather", call.inputs[1].numel() * SECTOR_BYTES + call.outputs[0].nbytes)]
+    return [EagerLaunch("gather", call.inputs[1].numel() * SECTOR_BYTES + call.outputs[0].nbytes)]
 
 
-def _loss(call: Call) -> list[Launch]:
+def _loss(call: EagerCall) -> list[EagerLaunch]:
     """Element by element into memory, then the mean of that."""
     if call.outputs[0].numel() > 1:
         return _pointwise(call)
     terms = call.inputs[0].nbytes
-    return [Launch("pointwise", call.bytes + terms), Launch("reduction", terms)]
+    return [EagerLaunch("pointwise", call.bytes + terms), EagerLaunch("reduction", terms)]
 
 
-def _logits_loss(call: Call) -> list[Launch]:
+def _logits_loss(call: EagerCall) -> list[EagerLaunch]:
     """(1 - target) * logit - log sigmoid(logit), an operator at a time, then the mean."""
     terms = call.inputs[0].nbytes
-    mean = [Launch("reduction", terms)] if call.outputs[0].numel() == 1 else []
-    return [Launch("pointwise", times * terms) for times in (2, 3, 2, 3)] + mean
+    mean = [EagerLaunch("reduction", terms)] if call.outputs[0].numel() == 1 else []
+    return [EagerLaunch("pointwise", times * terms) for times in (2, 3, 2, 3)] + mean
 
 
-def _logsumexp(call: Call) -> list[Launch]:
+def _logsumexp(call: EagerCall) -> list[EagerLaunch]:
     """Maximum, difference, exponential in place and sum, with small kernels on the result between."""
-    terms, small = call.inputs[0].nbytes, Launch("pointwise", 2 * call.outputs[0].nbytes)
-    reduce = Launch("reduction", terms)
-    moved = [Launch("strided", 2 * terms), Launch("pointwise", 2 * terms)]
+    terms, small = call.inputs[0].nbytes, EagerLaunch("pointwise", 2 * call.outputs[0].nbytes)
+    reduce = EagerLaunch("reduction", terms)
+    moved = [EagerLaunch("strided", 2 * terms), EagerLaunch("pointwise", 2 * terms)]
     return [reduce, small, *moved, reduce, small, small]
 
 
-def _softmax(call: Call) -> list[Launch]:
+def _softmax(call: EagerCall) -> list[EagerLaunch]:
     """Along neighbours a row is read again from the cache; across them, three times from memory."""
     given, axis = call.inputs[0], call.args[1]
     if given.dim() and given.stride(axis) != 1:
-        return [Launch("softmax_across", call.bytes + 2 * given.nbytes)]
+        return [EagerLaunch("softmax_across", call.bytes + 2 * given.nbytes)]
     row = given.shape[axis] * given.element_size() if given.dim() else 0
-    return [Launch("softmax", call.bytes, row_bytes=row)]
+    return [EagerLaunch("softmax", call.bytes, row_bytes=row)]
 
 
-def _scan(call: Call) -> list[Launch]:
+def _scan(call: EagerCall) -> list[EagerLaunch]:
     given, axis = call.inputs[0], call.args[1]
     across = given.dim() and given.stride(axis) != 1
-    return [Launch("scan_across" if across else "scan", call.bytes)]
+    return [EagerLaunch("scan_across" if across else "scan", call.bytes)]
 
 
-def _group_norm(call: Call) -> list[Launch]:
+def _group_norm(call: EagerCall) -> list[EagerLaunch]:
     """One kernel for the moments, one that applies them."""
     given = touched_bytes(call.inputs[0])
-    return [Launch("moments", given), Launch("strided", 2 * given)]
+    return [EagerLaunch("moments", given), EagerLaunch("strided", 2 * given)]
 
 
-def _batch_norm(call: Call) -> list[Launch]:
+def _batch_norm(call: EagerCall) -> list[EagerLaunch]:
     """In training, one block a channel reads it for its moments, then again to apply them."""
     given = call.inputs[0]
     training = next((value for value in call.args if isinstance(value, bool)), False)
     if not training:
-        return [Launch("strided", 2 * touched_bytes(given))]
-    return [Launch("batch_norm", 3 * touched_bytes(given), blocks=given.shape[1])]
+        return [EagerLaunch("strided", 2 * touched_bytes(given))]
+    return [EagerLaunch("batch_norm", 3 * touched_bytes(given), blocks=given.shape[1])]
 
 
-def _pool(call: Call) -> list[Launch]:
+def _pool(call: EagerCall) -> list[EagerLaunch]:
     """Each output looks at its whole window."""
     given, out = call.inputs[0], call.outputs[0]
     rank = next(int(letter) for letter in call.name if letter.isdigit())
@@ -212,22 +212,22 @@ def _pool(call: Call) -> list[Launch]:
         kernel = call.args[1] if isinstance(call.args[1], list | tuple) else [call.args[1]]
         window = prod(kernel) if len(kernel) == rank else kernel[0] ** rank
     family = "pool_3d" if rank == 3 else "pool"
-    return [Launch(family, call.bytes, float(out.numel() * (window + INDEXING)))]
+    return [EagerLaunch(family, call.bytes, float(out.numel() * (window + INDEXING)))]
 
 
-def _matmul(call: Call) -> list[Launch]:
+def _matmul(call: EagerCall) -> list[EagerLaunch]:
     """The two factors come last. Edges are computed in whole tiles; a long inner extent is split."""
     left, right = call.inputs[-2:]
     rows = left.shape[-2] if left.dim() > 1 else 1
     columns = right.shape[-1] if right.dim() > 1 else 1
     if min(rows, columns) == 1:
-        return [Launch("reduction", call.bytes)]
+        return [EagerLaunch("reduction", call.bytes)]
     inner, batch = left.shape[-1], prod(left.shape[:-2])
     operations = 2.0 * batch * inner * _padded(rows) * _padded(columns)
     blocks = batch * -(-rows // TILE) * -(-columns // TILE) * max(1, inner // SPLIT)
     unit = _unit(left, "fp32")
     family = "matmul_half" if unit == "fp16" else "matmul"
-    return [Launch(family, call.bytes, operations, unit, blocks=blocks)]
+    return [EagerLaunch(family, call.bytes, operations, unit, blocks=blocks)]
 
 
 def _padded(extent: int) -> int:
@@ -239,7 +239,7 @@ def _multiple(extent: int, of: int) -> int:
     return -(-extent // of) * of
 
 
-def _convolution(call: Call) -> list[Launch]:
+def _convolution(call: EagerCall) -> list[EagerLaunch]:
     """cuDNN on tensor cores works with channels last, so the layout is changed before and after, but
     for filters of one pixel. Other channel counts than multiples of 4 have no tensor cores in single
     precision. A bias is added by a kernel of its own."""
@@ -248,25 +248,25 @@ def _convolution(call: Call) -> list[Launch]:
     products = weight[0].numel() * (given.numel() if transposed else out.numel())
     moved = given.nbytes + weight.nbytes + out.nbytes
     if groups > 1 and groups == given.shape[1]:
-        return [Launch("depthwise", moved, float(products))]
+        return [EagerLaunch("depthwise", moved, float(products))]
     channels, filters = given.shape[1] // groups, out.shape[1] // groups
     unit = _unit(given, "tf32")
-    after = [Launch("strided", 2 * out.nbytes)] if bias else []
+    after = [EagerLaunch("strided", 2 * out.nbytes)] if bias else []
     if channels % 4 and unit == "tf32":
         products *= _multiple(channels, 4) / channels * _multiple(filters, 32) / filters
-        return [Launch("conv_plain", moved, 2.0 * products, "fp32"), *after]
+        return [EagerLaunch("conv_plain", moved, 2.0 * products, "fp32"), *after]
     if prod(weight.shape[2:]) == 1:
-        return [Launch("conv_1x1", moved, 2.0 * products, unit), *after]
+        return [EagerLaunch("conv_1x1", moved, 2.0 * products, unit), *after]
     family = ("conv_transposed" if transposed else "conv") + ("_3d" if given.dim() == 5 else "")
     return [
-        Launch("layout", 2 * given.nbytes),
-        Launch(family, moved, 2.0 * products, unit),
-        Launch("layout", 2 * out.nbytes),
+        EagerLaunch("layout", 2 * given.nbytes),
+        EagerLaunch(family, moved, 2.0 * products, unit),
+        EagerLaunch("layout", 2 * out.nbytes),
         *after,
     ]
 
 
-_TABLE: dict[str, Callable[[Call], list[Launch]]] = {
+_TABLE: dict[str, Callable[[EagerCall], list[EagerLaunch]]] = {
     "empty empty_like new_empty empty_strided new_empty_strided": _nothing,
     "zeros ones full zeros_like ones_like full_like new_zeros new_ones new_full fill zero": _fill,
     "arange linspace scalar_tensor eye rand randn randint bernoulli diag_embed": _fill,

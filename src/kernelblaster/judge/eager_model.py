@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kernelblaster.devices.cuda import FLUSH_BYTES
 from kernelblaster.devices.specs import GpuSpec
-from kernelblaster.judge.eager_launches import Launch, Unit
+from kernelblaster.judge.eager_launches import EagerLaunch, Unit
 from kernelblaster.judge.eager_trace import Step, trace
 from kernelblaster.records import Task, Workload
 from kernelblaster.records.record import Record
@@ -23,7 +23,7 @@ BLOCKS_PER_MULTIPROCESSOR = 2
 READ_AGAIN = 1.5  # how much more is moved where rows are read twice and the cache does not hold them
 
 
-class Rates(Record):
+class EagerRates(Record):
     """Shares of a GPU's peak rates by family of kernels, and times that do not depend on the GPU:
     the gap between two kernels, and what the host needs for an operator and for a view."""
 
@@ -35,8 +35,8 @@ class Rates(Record):
 
 
 @cache
-def rates() -> Rates:
-    return Rates(**tomllib.loads((Path(__file__).parent / "eager_rates.toml").read_text()))
+def rates() -> EagerRates:
+    return EagerRates(**tomllib.loads((Path(__file__).parent / "eager_rates.toml").read_text()))
 
 
 def eager_us(task: Task, workload: Workload, spec: GpuSpec) -> float:
@@ -48,7 +48,7 @@ def eager_us(task: Task, workload: Workload, spec: GpuSpec) -> float:
     return steps_us(trace(task, workload), spec, rates())
 
 
-def steps_us(steps: Iterable[Step], spec: GpuSpec, rates: Rates) -> float:
+def steps_us(steps: Iterable[Step], spec: GpuSpec, rates: EagerRates) -> float:
     """The end of the last kernel. The host begins to issue while the cache is still being flushed,
     which reads the buffer twice."""
     host_us = -2 * FLUSH_BYTES / (spec.dram_gb_s * 1e3)
@@ -62,7 +62,7 @@ def steps_us(steps: Iterable[Step], spec: GpuSpec, rates: Rates) -> float:
     return gpu_us
 
 
-def kernel_us(launch: Launch, spec: GpuSpec, rates: Rates) -> float:
+def kernel_us(launch: EagerLaunch, spec: GpuSpec, rates: EagerRates) -> float:
     """Memory and arithmetic are added: the kernels of libraries overlap them only in part."""
     busy = min(1.0, launch.blocks / spec.multiprocessors) if launch.blocks else 1.0
     share = rates.bandwidth.get(launch.family, rates.bandwidth["pointwise"]) * busy

@@ -10,7 +10,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelblaster.errors import BadTask
-from kernelblaster.judge.eager_launches import Call, Launch, attention, launches_of, recurrent
+from kernelblaster.judge.eager_launches import EagerCall, EagerLaunch, attention, launches_of, recurrent
 from kernelblaster.records import Task, Workload
 from kernelblaster.tasks.derive import cast, cast_of, convert
 from kernelblaster.tasks.module_file import ModuleFile, call_module
@@ -23,7 +23,7 @@ FUSED = {  # with the names of their arguments
     "scaled_dot_product_attention": ("query", "key", "value", "attn_mask", "dropout_p", "is_causal"),
     "rms_norm": ("input", "normalized_shape", "weight", "eps"),
 }
-Step = Launch | None  # None: a view, on which only the host works
+Step = EagerLaunch | None  # None: a view, on which only the host works
 
 
 def trace(task: Task, workload: Workload) -> list[Step]:
@@ -70,7 +70,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func.is_view or name in ALIASES:
             self.steps.append(None)
             return result
-        call = Call(
+        call = EagerCall(
             name=name,
             pointwise=torch.Tag.pointwise in func.tags,
             args=args,
@@ -105,7 +105,7 @@ class _WholeOperators(TorchFunctionMode):
         finally:
             self._recorder.paused = False
         if name == "rms_norm":
-            self._recorder.steps.append(Launch("layer_norm", given["input"].nbytes + result.nbytes))
+            self._recorder.steps.append(EagerLaunch("layer_norm", given["input"].nbytes + result.nbytes))
         else:
             causal = bool(given.get("is_causal", False))
             self._recorder.steps.append(attention(given["query"], given["key"], given["value"], causal))

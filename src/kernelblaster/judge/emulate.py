@@ -4,7 +4,7 @@ and it counts."""
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernelblaster.devices.device import Work
+from kernelblaster.devices.device import LaunchedWork
 from kernelblaster.errors import BadTask
 from kernelblaster.records import KernelProfile, Metric, Profile, Task, Workload
 
@@ -23,7 +23,7 @@ def small_workload(task: Task) -> Workload:
     return workload
 
 
-def counters(device: str, workload: str, work: Sequence[Work]) -> Profile | None:
+def counters(device: str, workload: str, work: Sequence[LaunchedWork]) -> Profile | None:
     """What was counted in one call, kernel by kernel; None where the device does not count."""
     kernels = [
         KernelProfile(name=w.name, grid=w.grid, block=w.block, metrics=_metrics(w.counts))

@@ -20,7 +20,7 @@ from kernelblaster.devices.device import (
 )
 from kernelblaster.errors import BadTask, KernelBlasterError
 from kernelblaster.judge.baseline import Baseline, BaselineName, KernelBaseline, ModuleBaseline
-from kernelblaster.judge.cases import Case, CasePlanner, Draw
+from kernelblaster.judge.cases import Case, CasePlanner, SecretDraw
 from kernelblaster.judge.clock import Prepared, VerifiedCandidate, clock_of
 from kernelblaster.judge.compile import Binary, compile_candidate
 from kernelblaster.judge.emulate import counters, small_workload
@@ -59,7 +59,7 @@ def silent(stage: str) -> None:
 
 
 @dataclass(frozen=True)
-class Options:
+class EvaluationOptions:
     """What one evaluation should include. `filter` has the emulator check a candidate before a GPU
     runs it; `keep_samples` puts every pair of times into the evaluation."""
 
@@ -98,9 +98,9 @@ def compilers() -> ThreadPoolExecutor:
 class DeviceJudge:
     """Evaluates candidates on one device. Not for use from several threads at once."""
 
-    def __init__(self, device: Device, options: Options | None = None) -> None:
+    def __init__(self, device: Device, options: EvaluationOptions | None = None) -> None:
         self.device = device
-        self.options = options or Options()
+        self.options = options or EvaluationOptions()
         self._prepared: dict[str, Prepared] = {}
         self._verified: set[tuple[str, str]] = set()
         self._filter: OrderCheck | None = None
@@ -110,7 +110,7 @@ class DeviceJudge:
                 f"--baseline {self.options.baseline} needs a GPU: only eager PyTorch is modelled."
             )
 
-    def evaluate(self, task: Task, candidate: Candidate, draw: Draw | None = None) -> Evaluation:
+    def evaluate(self, task: Task, candidate: Candidate, draw: SecretDraw | None = None) -> Evaluation:
         """Everything from source to verdict for one candidate; `draw` repeats an earlier evaluation."""
         self.options.progress("compiling")
         start = time.perf_counter()
@@ -118,7 +118,7 @@ class DeviceJudge:
 
     def cases(self, task: Task, seed: int) -> tuple[Case, ...]:
         """The plan that an evaluation of this judge with that seed had."""
-        return tuple(self._prepare(task).planner.draw(Draw(seed).seeds[0]))
+        return tuple(self._prepare(task).planner.draw(SecretDraw(seed).seeds[0]))
 
     def check(self, task: Task, candidate: Candidate) -> Checked:
         """Compile and verify a candidate, no more."""
@@ -264,11 +264,11 @@ class DeviceJudge:
         candidate: Candidate,
         binary: Binary | Outcome,
         started: float | None = None,
-        draw: Draw | None = None,
+        draw: SecretDraw | None = None,
     ) -> Evaluation:
         """The evaluation of what `compile` gave; its seconds count from `started`, or from now."""
         started = time.perf_counter() if started is None else started
-        draw = draw or Draw(secrets.randbits(60))
+        draw = draw or SecretDraw(secrets.randbits(60))
         if isinstance(binary, Binary):
             judged, held_s = self._judge_held(task, candidate, binary, draw)
         else:
@@ -290,7 +290,7 @@ class DeviceJudge:
         )
 
     def _judge_held(
-        self, task: Task, candidate: Candidate, binary: Binary, draw: Draw
+        self, task: Task, candidate: Candidate, binary: Binary, draw: SecretDraw
     ) -> tuple[Judged, float]:
         """With the seconds that the device was held for it."""
         try:
@@ -304,7 +304,7 @@ class DeviceJudge:
         return judged, time.perf_counter() - start
 
     @contextmanager
-    def _loaded(self, prepared: Prepared, binary: Binary, draw: Draw) -> Iterator[Runner | Outcome]:
+    def _loaded(self, prepared: Prepared, binary: Binary, draw: SecretDraw) -> Iterator[Runner | Outcome]:
         """The candidate in a process of its own, with the task's memory in place; an outcome
         where loading it already failed."""
         baseline = prepared.baseline
@@ -327,8 +327,8 @@ class DeviceJudge:
                 runner.close()
             baseline.close()
 
-    def _check(self, prepared: Prepared, binary: Binary, draw: Draw | None = None) -> Checked:
-        draw = draw or Draw(secrets.randbits(60))
+    def _check(self, prepared: Prepared, binary: Binary, draw: SecretDraw | None = None) -> Checked:
+        draw = draw or SecretDraw(secrets.randbits(60))
         try:
             with self._loaded(prepared, binary, draw) as runner:
                 if not isinstance(runner, Runner):
@@ -337,7 +337,7 @@ class DeviceJudge:
         except NotEmulated as error:
             return Checked(Unsupported(reason=str(error)))
 
-    def _verifier(self, prepared: Prepared, runner: Runner, draw: Draw) -> Verifier:
+    def _verifier(self, prepared: Prepared, runner: Runner, draw: SecretDraw) -> Verifier:
         plan, values, _ = draw.seeds
         cases = list(draw.cases) if draw.cases else prepared.planner.draw(plan)
         return Verifier(self.device, prepared.task, prepared.baseline, runner, values, cases)
@@ -348,7 +348,7 @@ class DeviceJudge:
             outcome = verifier.verify()
         return Checked(outcome, counters(self.device.name, "small", verifier.work[:MOST_KERNELS]))
 
-    def _judge(self, prepared: Prepared, binary: Binary, draw: Draw) -> Judged:
+    def _judge(self, prepared: Prepared, binary: Binary, draw: SecretDraw) -> Judged:
         """Verify, time, check for races, sanitize and profile a compiled candidate."""
         note = self._look(prepared.task, binary) if self.options.filter else None
         if isinstance(note, Rejected):
@@ -374,7 +374,7 @@ class DeviceJudge:
             judged = replace(judged, profile=profile.shortened())
         return judged
 
-    def _verify_and_time(self, prepared: Prepared, binary: Binary, draw: Draw) -> Judged:
+    def _verify_and_time(self, prepared: Prepared, binary: Binary, draw: SecretDraw) -> Judged:
         try:
             with self._loaded(prepared, binary, draw) as runner:
                 if not isinstance(runner, Runner):

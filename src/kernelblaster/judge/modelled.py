@@ -23,7 +23,7 @@ from kernelblaster.judge.timing import floor_us
 from kernelblaster.records import Floor, Profile, Rejected, RuntimeFailed, Task, Timing
 from kernelblaster.records.outcome import Speedup
 from kernelblaster.tasks.module_file import ModuleFile
-from kernelblaster.tasks.values import Pool, fill, pool_of
+from kernelblaster.tasks.values import ValuePool, fill, pool_of
 
 # By what factor a modelled ratio may be off, either way: nine in ten of the variants that were measured lie
 # within (results/model.md).
@@ -108,7 +108,7 @@ class ModelledTimer:
         return layout
 
     @cached_property
-    def _pools(self) -> list[Pool]:
+    def _pools(self) -> list[ValuePool]:
         """Values for inputs and parameters; where in a tensor its zeros lie does not matter for time."""
         small = small_workload(self._task)
         baseline = self._baseline.at(small)

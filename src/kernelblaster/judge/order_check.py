@@ -20,7 +20,7 @@ from kernelblaster.judge.compile import Binary, compile_candidate
 from kernelblaster.judge.emulate import LARGEST_BYTES, small_workload
 from kernelblaster.judge.layout import Layout, lay_out, slot_bytes
 from kernelblaster.judge.memory_check import MemoryCheck
-from kernelblaster.judge.order_sizes import Size
+from kernelblaster.judge.order_sizes import LaunchedSize
 from kernelblaster.judge.profile import filled_layout
 from kernelblaster.judge.stop import Stop
 from kernelblaster.ptx.machine import Draws, NotEmulated
@@ -147,7 +147,7 @@ class _Run:
     """One size of a candidate on the machine."""
 
     def __init__(
-        self, task: Task, runner: EmulatedRunner, layout: Layout, scalars: list[object], size: Size
+        self, task: Task, runner: EmulatedRunner, layout: Layout, scalars: list[object], size: LaunchedSize
     ) -> None:
         self._signature = task.signature
         self._outputs = task.signature.outputs

@@ -12,7 +12,7 @@ import torch
 
 from kernelblaster.devices.device import Arena, Argument, Slot
 from kernelblaster.devices.emulated import EmulatedRunner
-from kernelblaster.devices.launch_list import Launch
+from kernelblaster.devices.launch_list import RecordedLaunch
 from kernelblaster.devices.occupancy import WARP
 from kernelblaster.judge.layout import lay_out, slot_bytes
 from kernelblaster.records import Task, Workload
@@ -28,12 +28,12 @@ Reached = set[tuple[str, bool, bool]]
 
 
 @dataclass(frozen=True)
-class Size:
+class LaunchedSize:
     """One of the sizes that were tried. `speaking`: some kernel has loads or atomics by which blocks may
     speak to each other."""
 
     workload: Workload
-    launches: tuple[Launch, ...]
+    launches: tuple[RecordedLaunch, ...]
     speaking: bool
 
     @property
@@ -81,7 +81,7 @@ def choose(
     calls: Sequence[tuple[Workload, tuple[Argument, ...]]],
     *,
     speaking: bool,
-) -> tuple[list[Size], list[str]]:
+) -> tuple[list[LaunchedSize], list[str]]:
     """The sizes to run, the first of `calls` always among them; and kernels of the primary call that none of
     them launches as that does."""
     runner.record([primary, *(call for _, call in calls)])
@@ -89,7 +89,7 @@ def choose(
     wanted: Reached = {
         (one.kernel, s, large) for one in launched for s in (False, _several(one)) for large in (False, True)
     }
-    sizes = [Size(workload, runner.recorded(call).launches, speaking) for workload, call in calls]
+    sizes = [LaunchedSize(workload, runner.recorded(call).launches, speaking) for workload, call in calls]
     chosen, rest = [sizes[0]], [size for size in sizes[1:] if size.possible]
     while len(chosen) < CHOSEN and rest:
         missing = wanted.difference(*(size.reached for size in chosen))
@@ -108,9 +108,9 @@ def primary_call(task: Task, scalars: Sequence[object]) -> tuple[Argument, ...]:
     return lay_out(arena, task.signature, task.primary, random.Random()).arguments(task.signature, scalars)
 
 
-def _warps(launch: Launch) -> int:
+def _warps(launch: RecordedLaunch) -> int:
     return prod(launch.grid) * -(-prod(launch.block) // WARP)
 
 
-def _several(launch: Launch) -> bool:
+def _several(launch: RecordedLaunch) -> bool:
     return prod(launch.grid) > max(1, prod(launch.cluster))

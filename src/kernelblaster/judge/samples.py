@@ -15,7 +15,7 @@ FAR = 4.0  # times what is allowed: one draw is enough
 
 
 @dataclass(frozen=True)
-class Sample:
+class OutputSample:
     """One output on one draw of values: how far each run of the candidate was from the truth, `own` how far
     PyTorch was, and `moved` how far one rounding of the inputs leads. `at_worst` is the candidate's own
     number where it was furthest off. `excused`: PyTorch's own result is of no use there. `lenience` is a
@@ -50,13 +50,13 @@ def worst(found: Sequence[Comparison]) -> Comparison:
     return max(found, key=lambda one: one.errors.rms if one.errors else float("inf"))
 
 
-def share(samples: Sequence[Sample]) -> float:
+def share(samples: Sequence[OutputSample]) -> float:
     """How much of what is allowed all draws together use up; where one is not finite, that is infinite."""
     errors = [one.errors for one in samples if one.errors is not None]
     return share_of(pooled(errors), allowed(samples)) if len(errors) == len(samples) else float("inf")
 
 
-def doubtful(samples: Sequence[Sample]) -> bool:
+def doubtful(samples: Sequence[OutputSample]) -> bool:
     """Whether more draws are needed: of outputs of few numbers, the errors of all draws together are near
     the bound. The more was drawn, the nearer: from 0.2 to 4 times the bound for one number, from 0.5 to 4
     for four, from 0.8 to 1.6 for sixteen."""
@@ -68,7 +68,7 @@ def doubtful(samples: Sequence[Sample]) -> bool:
     return near < share(samples) < min(FAR, near**-2)
 
 
-def allowed(samples: Sequence[Sample]) -> Errors:
+def allowed(samples: Sequence[OutputSample]) -> Errors:
     """The bound on the errors of all draws of one output together."""
     own = [one.own for one in samples if one.own is not None]
     moved = [one.moved for one in samples if one.moved is not None]

@@ -20,7 +20,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import Section, SymbolTableSection
 
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.judge.screen_source import MOST_FINDINGS, RULES, Finding, hint, matches
+from kernelblaster.judge.screen_source import MOST_FINDINGS, RULES, ScreenFinding, hint, matches
 
 _Sections = dict[str, Section]
 _BINARY: dict[str, Any] = RULES["binary"]
@@ -67,7 +67,7 @@ _SETUP = re.compile(
 _CALL = re.compile(rb"[\xe8\xe9](.{4})", re.S)
 
 
-def screen_binary(path: Path) -> list[Finding]:
+def screen_binary(path: Path) -> list[ScreenFinding]:
     """Every reason why the shared object at `path` may not be loaded; none means that it is clean.
 
     Raises `KernelBlasterError` if `path` is no x86-64 ELF file, which says nothing about the candidate.
@@ -90,7 +90,7 @@ def screen_binary(path: Path) -> list[Finding]:
         raise KernelBlasterError(f"{path}: not a readable ELF file: {error}.") from error
 
 
-def _libraries(sections: _Sections) -> Iterator[Finding]:
+def _libraries(sections: _Sections) -> Iterator[ScreenFinding]:
     dynamic = sections.get(".dynamic")
     tags: Any = dynamic.iter_tags() if isinstance(dynamic, DynamicSection) else ()
     for tag in tags:
@@ -103,7 +103,7 @@ def _libraries(sections: _Sections) -> Iterator[Finding]:
             yield _finding("library-path", f"Its dynamic section has DT_FLAGS {tag.entry.d_val:#x}")
 
 
-def _symbols(sections: _Sections) -> Iterator[Finding]:
+def _symbols(sections: _Sections) -> Iterator[ScreenFinding]:
     exported = {}
     for name, kind, section, *_ in _table(sections, ".dynsym"):
         if section:
@@ -137,7 +137,7 @@ def _table(sections: _Sections, name: str) -> Iterator[tuple[str, int, int, int,
             yield text, info & 15, index, address, size
 
 
-def _memory(elf: ELFFile, sections: _Sections) -> Iterator[Finding]:
+def _memory(elf: ELFFile, sections: _Sections) -> Iterator[ScreenFinding]:
     segments = [(segment["p_type"], segment["p_flags"]) for segment in elf.iter_segments()]
     stack = [flags for kind, flags in segments if kind == "PT_GNU_STACK"]
     if not stack or stack[0] & _EXECUTABLE:
@@ -150,7 +150,7 @@ def _memory(elf: ELFFile, sections: _Sections) -> Iterator[Finding]:
             yield _finding("executable-memory", f"It has code in the section `{name}`")
 
 
-def _load_time(sections: _Sections) -> Iterator[Finding]:
+def _load_time(sections: _Sections) -> Iterator[ScreenFinding]:
     targets = {}
     for section in sections.values():
         if section["sh_type"] == "SHT_RELA":
@@ -209,5 +209,5 @@ def _only_sets_up_streams(sections: _Sections, address: int, size: int) -> bool:
     return outside and len(calls) == 2 and _STREAMS in names
 
 
-def _finding(rule: str, detail: str) -> Finding:
-    return Finding(rule, detail + ".", None)
+def _finding(rule: str, detail: str) -> ScreenFinding:
+    return ScreenFinding(rule, detail + ".", None)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from kernelblaster.judge.screen_source import HOST_ASSEMBLY, MOST_FINDINGS, Finding
+from kernelblaster.judge.screen_source import HOST_ASSEMBLY, MOST_FINDINGS, ScreenFinding
 
 _MARK = re.compile(
     r'^#(?: (?P<line>\d+)(?: "(?P<file>[^"\n]*)"[^\n]*)?|(?P<opens>if[^\n]*)|(?P<ends>endif))$', re.M
@@ -43,20 +43,20 @@ def host_text(front_end: str, file: str) -> str:
     return "".join(pieces)
 
 
-def screen_host(text: str) -> list[Finding]:
+def screen_host(text: str) -> list[ScreenFinding]:
     """Every reason why host code, as `host_text` returns it, may not be loaded."""
     return list(islice(dict.fromkeys(_findings(text)), MOST_FINDINGS))
 
 
-def _findings(text: str) -> Iterator[Finding]:
+def _findings(text: str) -> Iterator[ScreenFinding]:
     number = 1
     for line in _STRING.sub('""', text).split("\n"):
         if mark := _LINE.fullmatch(line):
             number = int(mark[1])
             continue
         for found in _ASSEMBLY.finditer(line):
-            yield Finding("host-assembly", HOST_ASSEMBLY.format(found[0]), number)
+            yield ScreenFinding("host-assembly", HOST_ASSEMBLY.format(found[0]), number)
         for found in _COUNTER.finditer(line):
             detail = f"`{found[0]}` in host code: the judge takes the time, and nothing is random."
-            yield Finding("forbidden-call", detail, number)
+            yield ScreenFinding("forbidden-call", detail, number)
         number += 1

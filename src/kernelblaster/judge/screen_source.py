@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelblaster.judge.source_text import SourceText, Unreadable, read_source
+from kernelblaster.judge.source_text import SourceText, UnreadableSource, read_source
 
 
 @dataclass(frozen=True)
-class Finding:
+class ScreenFinding:
     """One reason to reject a candidate. `line` is 1-based, and absent where no line is to blame."""
 
     rule: str
@@ -46,16 +46,16 @@ _ATTRIBUTE = re.compile(
 )
 
 
-def screen_source(source: str) -> list[Finding]:
+def screen_source(source: str) -> list[ScreenFinding]:
     """Every reason why `source` may not be compiled, by line; none means that it is clean."""
     if len(source) > LARGEST_SOURCE:
-        return [Finding("source-size", f"Longer than {LARGEST_SOURCE} characters: shorten it.", None)]
+        return [ScreenFinding("source-size", f"Longer than {LARGEST_SOURCE} characters: shorten it.", None)]
     try:
         text = read_source(source)
-    except Unreadable as unreadable:
+    except UnreadableSource as unreadable:
         detail = f"The source contains {unreadable.what}: write it plainly."
-        return [Finding("misleading-text", detail, unreadable.line)]
-    rules: list[Iterable[Finding]] = [
+        return [ScreenFinding("misleading-text", detail, unreadable.line)]
+    rules: list[Iterable[ScreenFinding]] = [
         _directives(text),
         _assembly(text),
         _attributes(text),
@@ -81,7 +81,7 @@ def hint(name: str, hints: dict[str, str]) -> str | None:
 # --- the rules ----------------------------------------------------------------------------------
 
 
-def _directives(text: SourceText) -> Iterator[Finding]:
+def _directives(text: SourceText) -> Iterator[ScreenFinding]:
     for found in text.directives:
         name, rest = found[2], text.kept[found.start(3) : found.end(3)].strip()
         if found[1] != "#" or name not in _SOURCE["directives"]:
@@ -95,13 +95,13 @@ def _directives(text: SourceText) -> Iterator[Finding]:
             detail = f"`#{name} {macro}` redefines a name of C++, CUDA or the judge: choose another."
         else:
             continue
-        yield Finding(rule, detail, text.line(found.start(1)))
+        yield ScreenFinding(rule, detail, text.line(found.start(1)))
     for found in re.finditer(r"\b__has_(?:include|include_next|embed)\b", text.code):
         detail = f"`{found[0]}` looks at the build machine's files: include what you need."
-        yield Finding("forbidden-directive", detail, text.line(found.start()))
+        yield ScreenFinding("forbidden-directive", detail, text.line(found.start()))
     for found in re.finditer(r'\b_Pragma\s*\(\s*"((?:[^"\\\n]|\\.)*)"', text.kept):
         if wrong := _wrong_pragma(found[1]):
-            yield Finding("forbidden-pragma", wrong, text.line(found.start()))
+            yield ScreenFinding("forbidden-pragma", wrong, text.line(found.start()))
 
 
 def _wrong_include(rest: str) -> str | None:
@@ -129,30 +129,30 @@ def _is_protected(macro: str) -> bool:
     return macro in RULES["binary"]["cuda"] or matches(macro, _SOURCE["macros"])
 
 
-def _assembly(text: SourceText) -> Iterator[Finding]:
+def _assembly(text: SourceText) -> Iterator[ScreenFinding]:
     for found in _ASSEMBLY.finditer(text.plain):
         if found.start() in text.host:
-            yield Finding("host-assembly", HOST_ASSEMBLY.format(found[0]), text.line(found.start()))
+            yield ScreenFinding("host-assembly", HOST_ASSEMBLY.format(found[0]), text.line(found.start()))
 
 
-def _attributes(text: SourceText) -> Iterator[Finding]:
+def _attributes(text: SourceText) -> Iterator[ScreenFinding]:
     for found in _ATTRIBUTE.finditer(text.code):
         for word in re.findall(r"\w+", found[0]):
             if word.strip("_") in _SOURCE["attributes"]:
                 detail = f"The attribute `{word}` changes what runs or where it lies: leave it out."
-                yield Finding("forbidden-attribute", detail, text.line(found.start()))
+                yield ScreenFinding("forbidden-attribute", detail, text.line(found.start()))
 
 
-def _names(text: SourceText) -> Iterator[Finding]:
+def _names(text: SourceText) -> Iterator[ScreenFinding]:
     for found in _RESERVED.finditer(text.code):
         detail = f"The name `{found[0]}` belongs to the judge or to a library: choose another."
-        yield Finding("reserved-name", detail, text.line(found.start()))
+        yield ScreenFinding("reserved-name", detail, text.line(found.start()))
     for found in _STD.finditer(text.code):
         detail = f"`std::{found[1]}` may not be used: no threads, clocks, files or handlers."
-        yield Finding("forbidden-call", detail, text.line(found.start()))
+        yield ScreenFinding("forbidden-call", detail, text.line(found.start()))
 
 
-def _calls(text: SourceText) -> Iterator[Finding]:
+def _calls(text: SourceText) -> Iterator[ScreenFinding]:
     known = text.syntax.introduced | set(RULES["binary"]["cuda"])
     for found in _CALL.finditer(text.plain):
         scope, name, offset = found[1], found[2], found.start(2)
@@ -162,17 +162,19 @@ def _calls(text: SourceText) -> Iterator[Finding]:
         if before.endswith((".", "->")) or (scope == "" and before.endswith(">")):
             continue  # a member of an object, or of a template
         if instead := hint(name, RULES["hints"]):
-            yield Finding("forbidden-call", f"`{name}` may not be called: {instead}.", text.line(offset))
+            yield ScreenFinding(
+                "forbidden-call", f"`{name}` may not be called: {instead}.", text.line(offset)
+            )
 
 
-def _foreign_declarations(text: SourceText) -> Iterator[Finding]:
+def _foreign_declarations(text: SourceText) -> Iterator[ScreenFinding]:
     own = text.syntax.defined | {"launch_gpu_implementation", None}
     marks = [(found.start(), found[0]) for found in re.finditer("[{};]", text.plain)]
     for found in re.finditer(r'\bextern\s*"C"', text.kept):
         for offset, statement, block in _statements(text.plain, marks, found.end()):
             if (name := _foreign_name(statement, block)) not in own:
                 detail = f'`extern "C"` declares `{name}`, which the file does not define: define it.'
-                yield Finding("foreign-declaration", detail, text.line(offset))
+                yield ScreenFinding("foreign-declaration", detail, text.line(offset))
 
 
 def _statements(plain: str, marks: list[tuple[int, str]], start: int) -> Iterator[tuple[int, str, bool]]:

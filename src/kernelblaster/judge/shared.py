@@ -19,7 +19,7 @@ from typing import Any
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.compile import Binary
-from kernelblaster.judge.judge import DeviceJudge, Options, compilers
+from kernelblaster.judge.judge import DeviceJudge, EvaluationOptions, compilers
 from kernelblaster.records import Candidate, Evaluation, Fitness, Floor, Profile, Task
 from kernelblaster.records.outcome import Outcome
 from kernelblaster.records.profile import Depth
@@ -39,7 +39,9 @@ class DeviceFacts:
 class SharedJudge:
     """A judge in another process. For one thread; it can be handed to a process that is started."""
 
-    def __init__(self, connection: "Connection[Any, Any]", options: Options, device: DeviceFacts) -> None:
+    def __init__(
+        self, connection: "Connection[Any, Any]", options: EvaluationOptions, device: DeviceFacts
+    ) -> None:
         self._connection = connection
         self.options = options
         self.device = device
@@ -109,7 +111,9 @@ class JudgeServer:
         self._clients.append(here)
         self._theirs.append(there)
         device = self._judge.device
-        options = Options(baseline=self._judge.options.baseline, profile=self._judge.options.profile)
+        options = EvaluationOptions(
+            baseline=self._judge.options.baseline, profile=self._judge.options.profile
+        )
         return SharedJudge(there, options, DeviceFacts(device.name, device.spec, device.modelled))
 
     def serve(self) -> None:

@@ -59,7 +59,7 @@ class SourceText:
         return self.kept.count("\n", 0, offset) + 1
 
 
-class Unreadable(Exception):
+class UnreadableSource(Exception):
     """The text can be read in two ways, so nothing else can be said about it: `what` it contains,
     and on which `line`, which is 1-based."""
 
@@ -73,15 +73,15 @@ def read_source(source: str) -> SourceText:
     """All views of `source`. Raises `Unreadable`. Time is bounded only if its length is."""
     source = source.replace("\r\n", "\n")
     if found := _DECEPTIVE.search(source):
-        raise Unreadable(source, found.start(), "an invisible or control character")
+        raise UnreadableSource(source, found.start(), "an invisible or control character")
     kept = _without_comments(*_join_lines(source))
     code = _LEXEME.sub(_blank_quoted, kept)
     if found := re.search(r"[^\x00-\x7f]|\$", code):
-        raise Unreadable(kept, found.start(), f"{found[0]!r} outside comments and strings")
+        raise UnreadableSource(kept, found.start(), f"{found[0]!r} outside comments and strings")
     directives = list(_DIRECTIVE.finditer(code))
     plain = _DIRECTIVE.sub(lambda found: " " * len(found[0]), code)
     if _nesting(code) > DEEPEST_NESTING:
-        raise Unreadable(kept, 0, f"brackets nested more than {DEEPEST_NESTING} deep")
+        raise UnreadableSource(kept, 0, f"brackets nested more than {DEEPEST_NESTING} deep")
     # One byte a character, so that the tree's offsets are ours.
     tree = Parser(_LANGUAGE).parse(kept.encode("ascii", "replace"))
     syntax = Syntax(tree.root_node)
@@ -182,9 +182,9 @@ def _without_comments(joined: str, joints: list[int]) -> str:
                 line = joined[joined.rfind("\n", 0, start) + 1 : start].lstrip()
                 multiline = "\n" in found[0] and line.startswith(("#", "%:"))
                 if multiline or bisect.bisect_left(joints, start) < bisect.bisect_left(joints, end):
-                    raise Unreadable(joined, start, "a raw string across joined lines")
+                    raise UnreadableSource(joined, start, "a raw string across joined lines")
             case "unclear":
-                raise Unreadable(joined, start, "a raw string without an end")
+                raise UnreadableSource(joined, start, "a raw string without an end")
         return found[0]
 
     return _LEXEME.sub(replace, joined)

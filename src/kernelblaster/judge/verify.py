@@ -14,8 +14,8 @@ from kernelblaster.devices.device import (
     CandidateDied,
     CandidateHung,
     Device,
+    LaunchedWork,
     Runner,
-    Work,
     synchronize,
 )
 from kernelblaster.judge.baseline import Baseline
@@ -33,7 +33,7 @@ from kernelblaster.judge.precision import (
     exceeded,
     pooled,
 )
-from kernelblaster.judge.samples import FAR, Sample, allowed, doubtful, share, worst
+from kernelblaster.judge.samples import FAR, OutputSample, allowed, doubtful, share, worst
 from kernelblaster.judge.stop import Failure, Leash, Stop, failure, stop_on_report
 from kernelblaster.judge.truth import Truth
 from kernelblaster.records import (
@@ -81,7 +81,7 @@ class Verifier:
         self._deterministic = True
         self._notes: list[str] = []
         self.results: list[CaseResult] = []
-        self.work: tuple[Work, ...] = ()
+        self.work: tuple[LaunchedWork, ...] = ()
 
     def verify(self) -> Verification | Failure:
         start = time.perf_counter()
@@ -151,7 +151,7 @@ class Verifier:
         numbers: near the bound, redraw MORE_DRAWS at a time, at most MOST_DRAWS, and decide on the pooled
         errors; but no draw may exceed FAR times the bound."""
         fresh = [self._draw(case, case.runs, layout)]
-        drawn: list[list[Sample]] = [[] for _ in fresh[0]]
+        drawn: list[list[OutputSample]] = [[] for _ in fresh[0]]
         undecided = set(range(len(drawn)))
         while True:
             for position, samples in enumerate(drawn):
@@ -168,7 +168,7 @@ class Verifier:
                 return
             fresh = [self._draw(case, 1, self._lay_out(case)) for _ in range(MORE_DRAWS)]
 
-    def _draw(self, case: Case, runs: int, layout: Layout) -> list[Sample]:
+    def _draw(self, case: Case, runs: int, layout: Layout) -> list[OutputSample]:
         """Fresh values, and what the candidate and PyTorch make of them, for each output."""
         signature = self._task.signature
         seed = self._rng.getrandbits(48)
@@ -212,7 +212,7 @@ class Verifier:
         seed: int,
         right: list[torch.Tensor],
         outputs: list[list[torch.Tensor]],
-    ) -> list[Sample]:
+    ) -> list[OutputSample]:
         truth, seen = self._truth.outputs(case, seed)
         if truth is None:
             self._notes.append("no float64 reference: compared with the baseline's own output")
@@ -242,12 +242,12 @@ class Verifier:
             if excuse is not None:
                 self._notes.append(f"{case.workload.name}/{case.title}: {excuse}")
             about = (own, None, exact.numel(), excuse is not None, lenience, seen.terms)
-            samples.append(Sample(tensor, tuple(found), at_worst, *about))
+            samples.append(OutputSample(tensor, tuple(found), at_worst, *about))
         return samples if truth is None else self._conditioned(case, seed, truth, samples)
 
     def _conditioned(
-        self, case: Case, seed: int, truth: list[torch.Tensor], samples: list[Sample]
-    ) -> list[Sample]:
+        self, case: Case, seed: int, truth: list[torch.Tensor], samples: list[OutputSample]
+    ) -> list[OutputSample]:
         """With the effect of one rounding of the inputs, where that may matter: a second float64 run."""
         clear = [one.excused or (one.count > SMALL_OUTPUT and share([one]) < NEAR) for one in samples]
         if case.planted or all(clear):
@@ -277,7 +277,7 @@ class Verifier:
             return f"PyTorch itself is off by {own.rms:.2g} there"
         return None
 
-    def _judge(self, case: Case, samples: Sequence[Sample]) -> None:
+    def _judge(self, case: Case, samples: Sequence[OutputSample]) -> None:
         """By all draws of one output together."""
         samples = [one for one in samples if not one.excused]
         if not samples:

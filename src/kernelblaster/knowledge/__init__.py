@@ -1,12 +1,12 @@
 """What was learned about kernels, kept: states, techniques, what they gained, and where."""
 
-from kernelblaster.knowledge.consolidate import Limits
+from kernelblaster.knowledge.consolidate import KnowledgeLimits
 from kernelblaster.knowledge.content import Content, OptimizationEntry, Scored, StateEntry
 from kernelblaster.knowledge.differences import Difference, difference
 from kernelblaster.knowledge.document import export_document, import_changes
-from kernelblaster.knowledge.events import Event, Failure, Provenance, Result
+from kernelblaster.knowledge.events import Failure, KnowledgeEvent, Provenance, Result
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
-from kernelblaster.knowledge.matching import Near, distance, nearest
+from kernelblaster.knowledge.matching import NearState, distance, nearest
 from kernelblaster.knowledge.posterior import Prediction
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.knowledge.select import thompson, weighted_choice
@@ -14,11 +14,11 @@ from kernelblaster.knowledge.select import thompson, weighted_choice
 __all__ = [
     "Content",
     "Difference",
-    "Event",
     "Failure",
     "KnowledgeBase",
-    "Limits",
-    "Near",
+    "KnowledgeEvent",
+    "KnowledgeLimits",
+    "NearState",
     "OptimizationEntry",
     "Prediction",
     "Provenance",

@@ -13,7 +13,7 @@ from kernelblaster.knowledge.recipes import is_recipe
 
 
 @dataclass(frozen=True)
-class Limits:
+class KnowledgeLimits:
     """`same`: states nearer than this are one. A technique is retired after `attempts` if even the upper
     end of what is plausible is below `worth` as a speedup, or below `valid` as a chance of a valid
     candidate. `reweigh` is the share of the much-tried entries whose evidence is cut to `factor`."""
@@ -26,7 +26,7 @@ class Limits:
     factor: float = 0.5
 
 
-def consolidation(content: Content, seed: int, limits: Limits) -> list[Change]:
+def consolidation(content: Content, seed: int, limits: KnowledgeLimits) -> list[Change]:
     """Merging and retiring follow from the evidence; the seed chooses what is re-weighed."""
     tidied = content.copy()
     merges = _merges(content, limits)
@@ -38,7 +38,7 @@ def consolidation(content: Content, seed: int, limits: Limits) -> list[Change]:
     return [*merges, *retirements, *_reweighing(tidied, Random(seed), limits)]
 
 
-def _merges(content: Content, limits: Limits) -> list[StatesMerged]:
+def _merges(content: Content, limits: KnowledgeLimits) -> list[StatesMerged]:
     """Each state goes into the nearest that has more evidence, if that is near enough."""
 
     def rank(name: str) -> tuple[float, bool, str]:
@@ -58,7 +58,7 @@ def _merges(content: Content, limits: Limits) -> list[StatesMerged]:
     return merges
 
 
-def _retirements(content: Content, limits: Limits) -> list[Retired]:
+def _retirements(content: Content, limits: KnowledgeLimits) -> list[Retired]:
     found = []
     for living in content.living:
         name = living.state.name
@@ -68,7 +68,7 @@ def _retirements(content: Content, limits: Limits) -> list[Retired]:
     return found
 
 
-def _why_retire(entry: OptimizationEntry, limits: Limits) -> str | None:
+def _why_retire(entry: OptimizationEntry, limits: KnowledgeLimits) -> str | None:
     """A reason that holds on every architecture seen, and after every preparation seen."""
     attempts = entry.evidence.total.attempts
     if attempts < limits.attempts:
@@ -88,7 +88,7 @@ def _why_retire(entry: OptimizationEntry, limits: Limits) -> str | None:
     return None
 
 
-def _reweighing(content: Content, random: Random, limits: Limits) -> list[Reweighed]:
+def _reweighing(content: Content, random: Random, limits: KnowledgeLimits) -> list[Reweighed]:
     """What came early was tried most and looks most certain. Some of the entries with more attempts than
     is usual in their state lose part of their weight, so that the others get their turn."""
     much_tried = []

@@ -11,8 +11,8 @@ from math import exp, log
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge.events import (
     Change,
-    Event,
     EvidenceAdded,
+    KnowledgeEvent,
     Noted,
     Observed,
     OptimizationAdded,
@@ -232,7 +232,7 @@ def _with(notes: tuple[str, ...], *more: str) -> tuple[str, ...]:
     return notes + tuple(note for note in more if note not in notes)
 
 
-def content_of(events: Iterable[Event]) -> Content:
+def content_of(events: Iterable[KnowledgeEvent]) -> Content:
     """The content that these events make, from nothing."""
     recorded = list(events)
     content = Content()

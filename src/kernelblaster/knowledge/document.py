@@ -24,7 +24,7 @@ from kernelblaster.knowledge.tally import Tally, total
 from kernelblaster.knowledge.trim import dumped, trimmed
 from kernelblaster.plain_text import one_line
 from kernelblaster.records import Bottleneck, Optimization, State
-from kernelblaster.strict_json import Unreadable, parse_json
+from kernelblaster.strict_json import InvalidJson, parse_json
 
 PROMPT_BYTES = 50_000
 LARGEST_BYTES = 16 << 20
@@ -169,7 +169,7 @@ def _parse(text: str | bytes, source: str) -> _Document:
     """Types are what they are: a number in quotes is none."""
     try:
         data = parse_json(text)
-    except Unreadable as error:
+    except InvalidJson as error:
         raise KnowledgeError(f"{source}: {error}.") from error
     if isinstance(data, dict) and "states" not in data:
         data = {"states": data}

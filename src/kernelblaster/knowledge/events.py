@@ -137,7 +137,7 @@ KNOWLEDGE = (StateAdded, OptimizationAdded, PriorSet, Observed, EvidenceAdded, N
 """Changes that say something about kernels; the others only tidy one knowledge base."""
 
 
-class Event(Record):
+class KnowledgeEvent(Record):
     """A change that was recorded. `version` is its place in this knowledge base; `uid` is the same in
     every knowledge base that it was merged into."""
 
@@ -148,7 +148,7 @@ class Event(Record):
     provenance: Provenance
 
 
-def effective(events: Sequence[Event]) -> list[Event]:
+def effective(events: Sequence[KnowledgeEvent]) -> list[KnowledgeEvent]:
     """The events that still count: without what was rolled back or reverted."""
     for place in range(len(events) - 1, -1, -1):
         change = events[place].change
@@ -158,7 +158,7 @@ def effective(events: Sequence[Event]) -> list[Event]:
     return _without_reverted(events)
 
 
-def _without_reverted(events: Sequence[Event]) -> list[Event]:
+def _without_reverted(events: Sequence[KnowledgeEvent]) -> list[KnowledgeEvent]:
     dropped: set[int] = set()
     kept = []
     for event in reversed(events):

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge import tables
-from kernelblaster.knowledge.consolidate import Limits, consolidation
+from kernelblaster.knowledge.consolidate import KnowledgeLimits, consolidation
 from kernelblaster.knowledge.content import (
     Content,
     Key,
@@ -22,7 +22,7 @@ from kernelblaster.knowledge.database import Database
 from kernelblaster.knowledge.events import (
     KNOWLEDGE,
     Change,
-    Event,
+    KnowledgeEvent,
     Noted,
     Observed,
     OptimizationAdded,
@@ -101,7 +101,7 @@ class KnowledgeBase:
         tasks; best first."""
         return self.content().optimizations(state, architecture, applied, family)
 
-    def log(self, since: int = 0, until: int | None = None) -> list[Event]:
+    def log(self, since: int = 0, until: int | None = None) -> list[KnowledgeEvent]:
         """The events after `since`, up to and including `until`."""
         with self._database.reading() as connection:
             return self._events(connection, since, until)
@@ -199,12 +199,12 @@ class KnowledgeBase:
 
     # Looking after it
 
-    def consolidate(self, seed: int, limits: Limits | None = None) -> list[Change]:
+    def consolidate(self, seed: int, limits: KnowledgeLimits | None = None) -> list[Change]:
         """Merge near-equal states, retire what does not pay, re-weigh; returns what was done."""
         done: list[Change] = []
 
         def tidy(_: Connection, content: Content) -> list[Fresh]:
-            done.extend(consolidation(content, seed, limits or Limits()))
+            done.extend(consolidation(content, seed, limits or KnowledgeLimits()))
             return [(change, NOBODY, uuid4().hex) for change in done]
 
         self._write(tidy)
@@ -302,7 +302,9 @@ class KnowledgeBase:
                 f"{self.name}: version {version} is no single change; roll back to a version instead."
             )
 
-    def _events(self, connection: Connection, since: int = 0, until: int | None = None) -> list[Event]:
+    def _events(
+        self, connection: Connection, since: int = 0, until: int | None = None
+    ) -> list[KnowledgeEvent]:
         table = tables.events
         query = select(table).where(table.c.version > since).order_by(table.c.version)
         if until is not None:

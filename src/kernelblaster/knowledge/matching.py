@@ -11,7 +11,7 @@ MATCH = 0.5
 
 
 @dataclass(frozen=True)
-class Near:
+class NearState:
     state: State
     distance: float
 
@@ -27,9 +27,9 @@ def distance(one: State, other: State) -> float:
     return apart + sum(parts) / len(parts)
 
 
-def nearest(state: State, known: Iterable[State]) -> Near | None:
+def nearest(state: State, known: Iterable[State]) -> NearState | None:
     """The nearest known state; the first by name among equals."""
-    found = [Near(other, distance(state, other)) for other in known]
+    found = [NearState(other, distance(state, other)) for other in known]
     return min(found, key=lambda near: (near.distance, near.state.name), default=None)
 
 

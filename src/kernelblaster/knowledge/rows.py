@@ -11,7 +11,7 @@ from sqlalchemy import Row, Table
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge import tables
 from kernelblaster.knowledge.content import OptimizationEntry, StateEntry
-from kernelblaster.knowledge.events import Change, Event, Provenance
+from kernelblaster.knowledge.events import Change, KnowledgeEvent, Provenance
 
 SUM_BYTES = 8
 _changes: TypeAdapter[Change] = TypeAdapter(Change)
@@ -51,9 +51,9 @@ def event_row(version: int, change: Change, provenance: Provenance, uid: str) ->
     return summed(tables.events, values)
 
 
-def event_of(row: Row[Any]) -> Event:
+def event_of(row: Row[Any]) -> KnowledgeEvent:
     checked(tables.events, row)
-    return Event(
+    return KnowledgeEvent(
         version=row.version,
         uid=row.uid,
         time=datetime.fromisoformat(row.time),

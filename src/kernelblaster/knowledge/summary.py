@@ -21,7 +21,7 @@ class Payoff(Record):
     count: float
 
 
-class Summary(Record):
+class KnowledgeSummary(Record):
     """How much is known. `evidence` counts attempts by architecture; `payoffs` are the preparations
     with the largest gain, best first."""
 
@@ -51,7 +51,7 @@ def search(content: Content, words: str) -> list[OptimizationEntry]:
     return found
 
 
-def summarize(content: Content, payoffs: int = 5) -> Summary:
+def summarize(content: Content, payoffs: int = 5) -> KnowledgeSummary:
     entries = list(_entries(content))
     failures: defaultdict[str, float] = defaultdict(float)
     architectures: defaultdict[str, float] = defaultdict(float)
@@ -63,7 +63,7 @@ def summarize(content: Content, payoffs: int = 5) -> Summary:
             for family, tally in cells.items():
                 architectures[architecture] += tally.attempts
                 families[family] += tally.attempts
-    return Summary(
+    return KnowledgeSummary(
         version=content.version,
         states=len(content.living),
         discovered=sum(entry.discovered for entry in content.living),

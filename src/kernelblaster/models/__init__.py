@@ -12,28 +12,28 @@ from kernelblaster.models.failures import (
     TooLong,
     Unavailable,
 )
-from kernelblaster.models.ledger import Budget, Ledger
+from kernelblaster.models.ledger import Ledger, ModelBudget
 from kernelblaster.models.names import parse_table
 from kernelblaster.models.opening import Service, open_models
 from kernelblaster.models.prices import read_prices
-from kernelblaster.models.request import Message, Model, Reply, Request, Usage
+from kernelblaster.models.request import ChatMessage, Model, Reply, Request, TokenUsage
 
 __all__ = [
     "BadAnswer",
-    "Budget",
     "BudgetSpent",
+    "ChatMessage",
     "Ledger",
     "Malformed",
-    "Message",
     "Model",
+    "ModelBudget",
     "ModelError",
     "Refused",
     "Reply",
     "Request",
     "Service",
+    "TokenUsage",
     "TooLong",
     "Unavailable",
-    "Usage",
     "open_models",
     "parse_table",
     "read_prices",

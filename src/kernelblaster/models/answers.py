@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kernelblaster.models.failures import ModelError, NotRecorded
-from kernelblaster.models.request import Answer, Endpoint, Message, Request, T
+from kernelblaster.models.request import ChatMessage, Endpoint, ModelAnswer, Request, T
 from kernelblaster.records.record import Record
 
 
@@ -21,8 +21,8 @@ class Recorded(Record):
     role: str
     task: str
     step: str
-    messages: tuple[Message, ...]
-    answer: Answer
+    messages: tuple[ChatMessage, ...]
+    answer: ModelAnswer
 
 
 class Answers:
@@ -31,7 +31,7 @@ class Answers:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def find(self, request: Request[T]) -> Answer | None:
+    def find(self, request: Request[T]) -> ModelAnswer | None:
         try:
             text = self._file(request).read_bytes()
         except FileNotFoundError:
@@ -52,7 +52,7 @@ class Answers:
     def has(self, request: Request[T]) -> bool:
         return self.find(request) is not None
 
-    def keep(self, request: Request[T], answer: Answer) -> None:
+    def keep(self, request: Request[T], answer: ModelAnswer) -> None:
         """The file is whole and on the disk when this returns."""
         record = Recorded(
             role=request.role, task=request.task, step=request.step, messages=request.messages, answer=answer
@@ -74,7 +74,7 @@ class Answers:
         return self.folder / f"{request.digest}.json"
 
 
-class Keeping:
+class RecordingEndpoint:
     """An endpoint whose answers are kept before they are returned, and asked for once. Around any
     endpoint this is a recording, too."""
 
@@ -82,7 +82,7 @@ class Keeping:
         self._endpoint = endpoint
         self._answers = answers
 
-    def answer(self, request: Request[T]) -> Answer:
+    def answer(self, request: Request[T]) -> ModelAnswer:
         kept = self._answers.find(request)
         if kept is not None:
             return kept
@@ -99,7 +99,7 @@ class Once:
         self._lock = threading.Lock()
         self._busy: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
-    def answer(self, request: Request[T]) -> Answer:
+    def answer(self, request: Request[T]) -> ModelAnswer:
         with self._lock:
             busy = self._busy[request.digest]
         with busy:
@@ -112,11 +112,11 @@ class Replay:
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
-        self._by_step: defaultdict[tuple[str, str, str], list[Answer]] = defaultdict(list)
+        self._by_step: defaultdict[tuple[str, str, str], list[ModelAnswer]] = defaultdict(list)
         for one in answers.all():
             self._by_step[one.role, one.task, one.step].append(one.answer)
 
-    def answer(self, request: Request[T]) -> Answer:
+    def answer(self, request: Request[T]) -> ModelAnswer:
         answer = self._answers.find(request) or self._at(request)
         if answer is None:
             raise NotRecorded(
@@ -125,6 +125,6 @@ class Replay:
             )
         return answer
 
-    def _at(self, request: Request[T]) -> Answer | None:
+    def _at(self, request: Request[T]) -> ModelAnswer | None:
         same_step = self._by_step.get((request.role, request.task, request.step), [])
         return same_step[0] if request.step and len(same_step) == 1 else None

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from kernelblaster.models.bounded_http import Response
 from kernelblaster.models.exchange import Exchange, Said, Shape, believed, exchanged, shaped
 from kernelblaster.models.failures import CutOff
-from kernelblaster.models.request import Answer, Usage
+from kernelblaster.models.request import ModelAnswer, TokenUsage
 from kernelblaster.models.wire import Gathering, said, scrubbed
 
 STOPS: dict[str, Literal["done", "length", "refusal"]] = {
@@ -30,15 +30,15 @@ class Delta(Shape):
     stop_details: StopDetails | None = None
 
 
-class Message(Shape):
+class MessageStart(Shape):
     usage: Any = None
 
 
-class Event(Shape):
+class StreamEvent(Shape):
     """`usage` is looked at later: an answer is not lost over a wrong count."""
 
     type: str = ""
-    message: Message | None = None
+    message: MessageStart | None = None
     delta: Delta | None = None
     usage: Any = None
     error: Any = None
@@ -47,7 +47,7 @@ class Event(Shape):
 Count = Annotated[int, Field(ge=0)] | None
 
 
-class Counts(BaseModel):
+class AnthropicCounts(BaseModel):
     model_config = ConfigDict(strict=True)
     input_tokens: Count = None
     output_tokens: Count = None
@@ -69,12 +69,12 @@ def context_of(exchange: Exchange, key: str | None) -> int | None:
     return told.max_input_tokens if told.max_input_tokens and told.max_input_tokens > 0 else None
 
 
-def _streamed(exchange: Exchange, response: Response, key: str) -> Answer:
+def _streamed(exchange: Exchange, response: Response, key: str) -> ModelAnswer:
     gathering = Gathering(exchange.bound.tokens_out)
     reason, explanation = None, None
     counts: dict[str, Any] = {}
     for name, data in response.events():
-        event = shaped(exchange.name, data, Event)
+        event = shaped(exchange.name, data, StreamEvent)
         delta = event.delta or Delta()
         if "error" in (name, event.type):
             text = scrubbed(said({"error": event.error}, "an error without a reason"), key)
@@ -97,21 +97,23 @@ def _streamed(exchange: Exchange, response: Response, key: str) -> Answer:
         raise CutOff(f"{exchange.name}: the answer has no end", maybe_charged=True)
     usage, doubt = believed(lambda: _usage(counts), exchange, gathering.text)
     text = scrubbed(explanation or gathering.text, key)
-    return Answer(text=text, stop=STOPS.get(reason, "done"), model=exchange.name, usage=usage, doubt=doubt)
+    return ModelAnswer(
+        text=text, stop=STOPS.get(reason, "done"), model=exchange.name, usage=usage, doubt=doubt
+    )
 
 
 def _take(counts: dict[str, Any], told: Any) -> None:
     """Every event has totals, and need not have all of them."""
     told = {} if told is None else told if isinstance(told, dict) else {"input_tokens": told}
-    counts |= {name: told[name] for name in Counts.model_fields if told.get(name) is not None}
+    counts |= {name: told[name] for name in AnthropicCounts.model_fields if told.get(name) is not None}
 
 
-def _usage(told: dict[str, Any]) -> Usage | None:
-    counts = Counts.model_validate(told)
+def _usage(told: dict[str, Any]) -> TokenUsage | None:
+    counts = AnthropicCounts.model_validate(told)
     if counts.input_tokens is None or counts.output_tokens is None:
         return None
     stored, cached = counts.cache_creation_input_tokens or 0, counts.cache_read_input_tokens or 0
-    return Usage(
+    return TokenUsage(
         tokens_in=counts.input_tokens + stored + cached,
         tokens_out=counts.output_tokens,
         tokens_cached=cached,

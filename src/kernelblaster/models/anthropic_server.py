@@ -5,10 +5,10 @@ from urllib.parse import quote
 
 from kernelblaster.models.exchange import Exchange
 from kernelblaster.models.keys import answer, context_length
-from kernelblaster.models.options import Options
-from kernelblaster.models.request import Answer, Request, T
+from kernelblaster.models.options import ServerOptions
+from kernelblaster.models.request import ModelAnswer, Request, T
 from kernelblaster.models.schemas import closed, in_words, strict
-from kernelblaster.models.wire import Limits
+from kernelblaster.models.wire import CallLimits
 
 ANTHROPIC = "https://api.anthropic.com"
 OPTIONS = {"output_config": ("output_config", "output_format", "structured", "schema", "grammar")}
@@ -19,15 +19,15 @@ class AnthropicServer:
     server's prompt cache: the next request of the same role pays less for it. There is neither a
     temperature nor a seed."""
 
-    def __init__(self, name: str, model: str, *, url: str, key: str, limits: Limits) -> None:
+    def __init__(self, name: str, model: str, *, url: str, key: str, limits: CallLimits) -> None:
         """`key` is the environment variable with the server's key, if it has one."""
         self.name = name
         self.key = key
         self._model = model
         self._server = Exchange(name=name, speaks="anthropic", url=url, key=key, limits=limits)
-        self.options = Options(OPTIONS)
+        self.options = ServerOptions(OPTIONS)
 
-    def answer(self, request: Request[T]) -> Answer:
+    def answer(self, request: Request[T]) -> ModelAnswer:
         return self.options.asked(lambda: self._body(request), lambda body: self._send(body, request))
 
     def context_length(self) -> int | None:
@@ -52,5 +52,5 @@ class AnthropicServer:
             body["system"] = [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]
         return body
 
-    def _send(self, body: dict[str, Any], request: Request[T]) -> Answer:
+    def _send(self, body: dict[str, Any], request: Request[T]) -> ModelAnswer:
         return answer(self._server.asking("v1/messages", body, request.bound)).answer

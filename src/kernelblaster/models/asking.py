@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from kernelblaster.models.failures import Malformed
 from kernelblaster.models.reading import read
-from kernelblaster.models.request import Answer, Endpoint, Message, Reply, Request, T, Usage
+from kernelblaster.models.request import ChatMessage, Endpoint, ModelAnswer, Reply, Request, T, TokenUsage
 
 SHOWN_ANSWER = 20_000  # characters of a malformed answer that are shown to the model again
 
@@ -27,19 +27,19 @@ class Asking:
         return replace(reply, usage=_sum(answer.usage, second.usage), calls=2)
 
 
-def repair(request: Request[T], answer: Answer, problem: str) -> Request[T]:
+def repair(request: Request[T], answer: ModelAnswer, problem: str) -> Request[T]:
     """The same question, with the answer that could not be used and the reason."""
     text = (
         f"That answer cannot be used: {problem}.\n"
         "Answer again with the whole corrected JSON object, and nothing else."
     )
-    said = Message(speaker="assistant", text=answer.text[:SHOWN_ANSWER])
-    return replace(request, messages=(*request.messages, said, Message(speaker="user", text=text)))
+    said = ChatMessage(speaker="assistant", text=answer.text[:SHOWN_ANSWER])
+    return replace(request, messages=(*request.messages, said, ChatMessage(speaker="user", text=text)))
 
 
-def _reply(value: T, answer: Answer) -> Reply[T]:
+def _reply(value: T, answer: ModelAnswer) -> Reply[T]:
     return Reply(value=value, text=answer.text, model=answer.model, usage=answer.usage)
 
 
-def _sum(first: Usage | None, second: Usage | None) -> Usage | None:
+def _sum(first: TokenUsage | None, second: TokenUsage | None) -> TokenUsage | None:
     return first + second if first and second else None

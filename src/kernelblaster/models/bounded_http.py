@@ -15,8 +15,8 @@ from typing import Any
 
 import httpx2
 
-from kernelblaster.models.failures import CutOff, ModelError, TimedOut, Unavailable
-from kernelblaster.models.wire import Limits
+from kernelblaster.models.failures import CallTimedOut, CutOff, ModelError, Unavailable
+from kernelblaster.models.wire import CallLimits
 
 ERROR_BYTES = 64 << 10  # that are read of what an error says
 DECOMPRESSED_AT_ONCE = 1 << 20
@@ -26,7 +26,7 @@ class Deadline:
     """Ends a call when its time is up, whatever it is waiting for: its connection is shut down, and what
     waits on that wakes up."""
 
-    def __init__(self, where: str, limits: Limits) -> None:
+    def __init__(self, where: str, limits: CallLimits) -> None:
         self._where = where
         self._call_s = limits.call_s
         self._end = time.monotonic() + limits.call_s
@@ -45,8 +45,8 @@ class Deadline:
             raise self.failure
 
     @property
-    def failure(self) -> TimedOut:
-        return TimedOut(f"{self._where}: took longer than {self._call_s:g} s", maybe_charged=True)
+    def failure(self) -> CallTimedOut:
+        return CallTimedOut(f"{self._where}: took longer than {self._call_s:g} s", maybe_charged=True)
 
     def watch(self, event: str, about: Mapping[str, Any]) -> None:
         """Told by the library of every step of the connection."""
@@ -76,7 +76,7 @@ class Response:
     headers: Mapping[str, str]
     _response: httpx2.Response
     _deadline: Deadline
-    _limits: Limits
+    _limits: CallLimits
 
     @property
     def kind(self) -> str:
@@ -144,7 +144,7 @@ class Response:
 
 @contextlib.contextmanager
 def calling(
-    where: str, url: str, headers: Mapping[str, str], body: bytes | None, limits: Limits
+    where: str, url: str, headers: Mapping[str, str], body: bytes | None, limits: CallLimits
 ) -> Iterator[Response]:
     """A call: POST with a body, else GET. What goes wrong below HTTP is a `ModelError`."""
     deadline = Deadline(where, limits)
@@ -172,7 +172,7 @@ def calling(
     raise problem
 
 
-def _client(limits: Limits) -> httpx2.Client:
+def _client(limits: CallLimits) -> httpx2.Client:
     """One for each call: what a server does to its connection ends with it."""
     connect_s, silence_s = min(limits.connect_s, limits.call_s), min(limits.silence_s, limits.call_s)
     return httpx2.Client(
@@ -189,14 +189,14 @@ def _certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-def _lost(where: str, error: Exception, limits: Limits) -> Unavailable:
+def _lost(where: str, error: Exception, limits: CallLimits) -> Unavailable:
     """What an error below HTTP means. A server that was never reached has charged nothing."""
     if isinstance(
         error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout | httpx2.ProxyError
     ):
         return Unavailable(f"{where}: cannot connect. Is the server running, and the address right?")
     if isinstance(error, httpx2.TimeoutException):
-        return TimedOut(f"{where}: no word for {limits.silence_s:g} s", maybe_charged=True)
+        return CallTimedOut(f"{where}: no word for {limits.silence_s:g} s", maybe_charged=True)
     if isinstance(error, httpx2.RemoteProtocolError):
         return CutOff(f"{where}: what came is not HTTP, or it ended too early", maybe_charged=True)
     return CutOff(f"{where}: the connection ended before the answer did", maybe_charged=True)

@@ -12,30 +12,30 @@ from kernelblaster.models.keys import has_key
 from kernelblaster.models.names import OWN_KEY, ModelName, parse_name
 from kernelblaster.models.opening import open_server
 from kernelblaster.models.prices import Prices, read_prices
-from kernelblaster.models.request import Message, Reply, Request
-from kernelblaster.models.wire import Limits
+from kernelblaster.models.request import ChatMessage, Reply, Request
+from kernelblaster.models.wire import CallLimits
 from kernelblaster.records.finding import Finding
 
-LIMITS = Limits(connect_s=5, silence_s=60, call_s=120)
+LIMITS = CallLimits(connect_s=5, silence_s=60, call_s=120)
 SMALLEST_CONTEXT = 32_000  # tokens; prompts for large kernels are cut below this
 
 
-class Product(BaseModel):
+class ServerKind(BaseModel):
     product: int
 
 
 TINY = Request(
     role="doctor",
     messages=(
-        Message(speaker="system", text="You answer briefly."),
-        Message(speaker="user", text="What is 6 times 7?"),
+        ChatMessage(speaker="system", text="You answer briefly."),
+        ChatMessage(speaker="user", text="What is 6 times 7?"),
     ),
-    schema=Product,
+    schema=ServerKind,
     output_limit=2048,
 )
 
 
-def check_model(text: str, *, limits: Limits = LIMITS, prices: Prices | None = None) -> list[Finding]:
+def check_model(text: str, *, limits: CallLimits = LIMITS, prices: Prices | None = None) -> list[Finding]:
     """Ask one small question, and say what came of it. A folder is only looked at."""
     try:
         name = parse_name(text)
@@ -44,7 +44,7 @@ def check_model(text: str, *, limits: Limits = LIMITS, prices: Prices | None = N
         return [Finding("model", "missing", str(error), needed=True)]
 
 
-def _server(name: ModelName, limits: Limits, prices: Prices) -> list[Finding]:
+def _server(name: ModelName, limits: CallLimits, prices: Prices) -> list[Finding]:
     server = open_server(name, limits)
     start = time.monotonic()
     reply = Asking(server).ask(TINY)
@@ -65,14 +65,14 @@ def _about_key(name: ModelName) -> str:
     return f"Without a key; one for it would be in {OWN_KEY}." if unlocked else ""
 
 
-def _correct(reply: Reply[Product]) -> Finding:
+def _correct(reply: Reply[ServerKind]) -> Finding:
     if reply.value.product == 42:
         return Finding("answer", "ok", "6 times 7 is 42")
     advice = "A model that cannot do this will not write kernels."
     return Finding("answer", "limited", f"6 times 7 is not {reply.value.product}", advice)
 
 
-def _structured(native: bool, reply: Reply[Product]) -> Finding:
+def _structured(native: bool, reply: Reply[ServerKind]) -> Finding:
     if native and reply.calls == 1:
         return Finding("structured output", "ok", "the server keeps answers to the schema")
     how = "the server declines it" if not native else "the server takes it, but the answer did not fit"
@@ -87,7 +87,7 @@ def _streaming(name: ModelName, taken: bool) -> Finding:
     return Finding("streaming", "limited", "the server sends whole answers", advice)
 
 
-def _usage(reply: Reply[Product]) -> Finding:
+def _usage(reply: Reply[ServerKind]) -> Finding:
     if reply.usage is None:
         advice = "Budgets count the most that each call may have taken."
         return Finding("usage", "limited", "the server does not count tokens", advice)

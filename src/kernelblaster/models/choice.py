@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from kernelblaster.models.ledger import Budget, Ledger
+from kernelblaster.models.ledger import Ledger, ModelBudget
 from kernelblaster.models.names import ModelName, ModelTable, parse_table
 from kernelblaster.models.opening import ByRole, Service, answer_folder, open_models
 from kernelblaster.models.prices import read_prices
@@ -12,13 +12,13 @@ from kernelblaster.records.record import Record
 LEDGER = "usage.jsonl"
 
 
-class Choice(Record):
+class ModelChoice(Record):
     """Models by name, for all roles and for single ones (`ROLE=KIND:NAME`); files and folders by absolute
     paths. With `replay`, all answers come from a recording. There are no keys in it."""
 
     model: str | None = None
     roles: tuple[str, ...] = ()
-    budget: Budget = Budget()
+    budget: ModelBudget = ModelBudget()
     prices: str | None = None
     record: str | None = None
     replay: str | None = None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kernelblaster.models.names import ModelTable
 from kernelblaster.models.prices import Prices
-from kernelblaster.models.request import Usage
+from kernelblaster.models.request import TokenUsage
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Estimate:
     role: str
     model: str
     calls: int
-    usage: Usage
+    usage: TokenUsage
     usd: float | None
 
 
@@ -36,10 +36,10 @@ def estimate(expected: Sequence[Expected], table: ModelTable, prices: Prices) ->
         name = table.of(item.role)
         if name is None:
             continue
-        one = Usage(tokens_in=item.tokens_in, tokens_out=item.tokens_out)
+        one = TokenUsage(tokens_in=item.tokens_in, tokens_out=item.tokens_out)
         free = name.server is None
         each = 0.0 if free else prices.usd(str(name), one)
-        usage = Usage(tokens_in=item.calls * one.tokens_in, tokens_out=item.calls * one.tokens_out)
+        usage = TokenUsage(tokens_in=item.calls * one.tokens_in, tokens_out=item.calls * one.tokens_out)
         usd = None if each is None else item.calls * each
         rows.append(Estimate(item.role, str(name), item.calls, usage, usd))
     return rows

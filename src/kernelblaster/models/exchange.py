@@ -8,10 +8,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kernelblaster.models.bounded_http import Response, calling
 from kernelblaster.models.failures import CutOff
-from kernelblaster.models.request import Answer, Usage
-from kernelblaster.models.wire import NO_KEY, Limits, complaint, failure, scrubbed
+from kernelblaster.models.request import ModelAnswer, TokenUsage
+from kernelblaster.models.wire import NO_KEY, CallLimits, complaint, failure, scrubbed
 from kernelblaster.records.record import Record
-from kernelblaster.strict_json import Unreadable, first_problem, parse_json
+from kernelblaster.strict_json import InvalidJson, first_problem, parse_json
 
 Shaped = TypeVar("Shaped", bound=BaseModel)
 Read = TypeVar("Read")
@@ -26,12 +26,14 @@ class Exchange(Record):
     speaks: Literal["openai", "anthropic"]
     url: str
     key: str
-    limits: Limits
+    limits: CallLimits
     path: str = ""
     body: dict[str, Any] | None = None
-    bound: Usage = Usage(tokens_in=0, tokens_out=0)
+    bound: TokenUsage = TokenUsage(tokens_in=0, tokens_out=0)
 
-    def asking(self, path: str, body: dict[str, Any] | None = None, bound: Usage | None = None) -> "Exchange":
+    def asking(
+        self, path: str, body: dict[str, Any] | None = None, bound: TokenUsage | None = None
+    ) -> "Exchange":
         """Of the same server, by the same rules."""
         return self.model_copy(update={"path": path, "body": body, "bound": bound or self.bound})
 
@@ -39,7 +41,7 @@ class Exchange(Record):
 class Said(Record):
     """The answer. `whole`: it came in one piece although a stream was asked for."""
 
-    answer: Answer
+    answer: ModelAnswer
     whole: bool = False
 
 
@@ -68,14 +70,16 @@ def shaped(where: str, data: bytes, shape: type[Shaped]) -> Shaped:
     """A document of a reply. The error is made anew: pydantic's own holds what was sent."""
     try:
         return shape.model_validate(parse_json(data))
-    except Unreadable as error:
+    except InvalidJson as error:
         problem = f"what it sent {error}"
     except ValidationError as error:
         problem = f"sent a reply of the wrong form: {first_problem(error)}"
     raise CutOff(f"{where}: {problem}", maybe_charged=True)
 
 
-def believed(counts: Callable[[], Usage | None], exchange: Exchange, text: str) -> tuple[Usage | None, str]:
+def believed(
+    counts: Callable[[], TokenUsage | None], exchange: Exchange, text: str
+) -> tuple[TokenUsage | None, str]:
     """The server's count of tokens if it can be, else None and why it cannot: then nobody has counted, and
     the most that the call may take is what counts."""
     try:
@@ -88,7 +92,7 @@ def believed(counts: Callable[[], Usage | None], exchange: Exchange, text: str) 
     return (None, doubt) if doubt else (usage, "")
 
 
-def _doubt(usage: Usage, bound: Usage, text: str) -> str:
+def _doubt(usage: TokenUsage, bound: TokenUsage, text: str) -> str:
     """Why a count cannot be; empty if it can."""
     if usage.tokens_in > 2 * bound.tokens_in + SPARE_TOKENS:
         return f"the server counts {usage.tokens_in} tokens in, of at most {bound.tokens_in}"

@@ -1,7 +1,7 @@
 """How asking a model can fail. None of these says anything about a candidate."""
 
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.models.request import Answer
+from kernelblaster.models.request import ModelAnswer
 
 
 class ModelError(KernelBlasterError):
@@ -30,7 +30,7 @@ class Unavailable(ModelError):
         self.maybe_charged = maybe_charged
 
 
-class TimedOut(Unavailable):
+class CallTimedOut(Unavailable):
     """The answer took longer than allowed."""
 
 
@@ -49,7 +49,7 @@ class NotRecorded(ModelError):
 class BadAnswer(ModelError):
     """There is an answer, and it is of no use."""
 
-    def __init__(self, message: str, answer: Answer) -> None:
+    def __init__(self, message: str, answer: ModelAnswer) -> None:
         super().__init__(message)
         self.answer = answer
 
@@ -69,6 +69,6 @@ class TooLong(BadAnswer):
 class Malformed(BadAnswer):
     """It is not JSON, or JSON that does not fit the schema: `problem` says where."""
 
-    def __init__(self, problem: str, answer: Answer) -> None:
+    def __init__(self, problem: str, answer: ModelAnswer) -> None:
         super().__init__(f"{answer.model} gave an answer that cannot be used: {problem}", answer)
         self.problem = problem

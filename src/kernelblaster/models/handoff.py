@@ -13,8 +13,8 @@ from typing import Any
 
 from kernelblaster.models.failures import BadAnswer, Malformed, ModelError
 from kernelblaster.models.reading import read
-from kernelblaster.models.request import Answer, Request, T
-from kernelblaster.strict_json import Unreadable, parse_json, read_bounded
+from kernelblaster.models.request import ModelAnswer, Request, T
+from kernelblaster.strict_json import InvalidJson, parse_json, read_bounded
 
 POLL_S = 0.5
 FILE = "@file:"
@@ -41,7 +41,7 @@ class HandOff:
         self._poll_s = poll_s
         self._lock = threading.Lock()
 
-    def answer(self, request: Request[T]) -> Answer:
+    def answer(self, request: Request[T]) -> ModelAnswer:
         try:
             with self._lock:
                 place = self._existing(request) or self._ask(request)
@@ -68,7 +68,7 @@ class HandOff:
             shutil.rmtree(scratch, ignore_errors=True)
         return place
 
-    def _await(self, request: Request[T], place: Path) -> Answer:
+    def _await(self, request: Request[T], place: Path) -> ModelAnswer:
         """Files are looked at when they have stopped changing; those that were wrong, when they change."""
         told, wrong, before = False, None, _files(place)
         while True:
@@ -115,28 +115,28 @@ def _files(place: Path) -> dict[str, tuple[int, int]]:
     return {name: status for name, status in found.items() if name.lstrip(".") != PROBLEM}
 
 
-def _usable(request: Request[T], place: Path) -> Answer:
+def _usable(request: Request[T], place: Path) -> ModelAnswer:
     answer = _answer(place)
     read(request, answer)
     (place / PROBLEM).unlink(missing_ok=True)
     return answer
 
 
-def _answer(place: Path) -> Answer:
-    plain = Answer(text="", stop="done", model="handoff", usage=None)
+def _answer(place: Path) -> ModelAnswer:
+    plain = ModelAnswer(text="", stop="done", model="handoff", usage=None)
     try:
         data = read_bounded(place / "answer.json", LARGEST_ANSWER_BYTES)
-    except Unreadable as error:
+    except InvalidJson as error:
         raise Malformed(f"it {error}", plain) from None
     plain = plain.model_copy(update={"text": data.decode(errors="replace")})
     try:
         value = parse_json(data)
-    except Unreadable:
+    except InvalidJson:
         return plain
     return plain.model_copy(update={"text": json.dumps(_filled(value, place, plain))})
 
 
-def _filled(value: Any, place: Path, answer: Answer) -> Any:
+def _filled(value: Any, place: Path, answer: ModelAnswer) -> Any:
     """The value with the texts of the files that it names."""
     if isinstance(value, dict):
         return {key: _filled(part, place, answer) for key, part in value.items()}

@@ -19,7 +19,7 @@ from kernelblaster.models.names import KINDS, OWN_KEY
 MESSAGE_S = 60.0  # to get a message across; the call itself has its own limits
 
 
-class Keeping:
+class KeyKeeper:
     """Which server gets which key: those of the known kinds their own, and `KERNELBLASTER_API_KEY` those
     that were named before the seal."""
 
@@ -64,7 +64,7 @@ class Keeping:
 
 def keep(listening: socket.socket, keys: Mapping[str, str]) -> None:
     """Serve processes of the same user until this one is ended."""
-    keeping = Keeping(keys)
+    keeping = KeyKeeper(keys)
     while True:
         connection, _ = listening.accept()
         threading.Thread(target=_serve, args=(connection, keeping), daemon=True).start()
@@ -77,7 +77,7 @@ def failure_as_data(error: ModelError) -> dict[str, Any]:
     return told
 
 
-def _serve(connection: socket.socket, keeping: Keeping) -> None:
+def _serve(connection: socket.socket, keeping: KeyKeeper) -> None:
     with connection, suppress(OSError, ValueError):
         connection.settimeout(MESSAGE_S)
         peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 from kernelblaster import keeper
 from kernelblaster.models.failures import (
+    CallTimedOut,
     CutOff,
     Declined,
     ModelError,
     NotAllowed,
-    TimedOut,
     Unavailable,
 )
 from kernelblaster.settings import secret
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kernelblaster.models.exchange import Exchange, Said
 
 MARGIN_S = 10.0  # for what is no part of the call
-PASSING: dict[str, type[Unavailable]] = {kind.__name__: kind for kind in (Unavailable, TimedOut, CutOff)}
+PASSING: dict[str, type[Unavailable]] = {kind.__name__: kind for kind in (Unavailable, CallTimedOut, CutOff)}
 FINAL: dict[str, type[ModelError]] = {kind.__name__: kind for kind in (Declined, NotAllowed)}
 
 

@@ -15,10 +15,10 @@ from pydantic import Field, ValidationError
 
 from kernelblaster.models.failures import BudgetSpent, ModelError
 from kernelblaster.models.prices import Prices
-from kernelblaster.models.request import Request, T, Usage
+from kernelblaster.models.request import Request, T, TokenUsage
 from kernelblaster.records.record import Record
 
-NOTHING = Usage(tokens_in=0, tokens_out=0)
+NOTHING = TokenUsage(tokens_in=0, tokens_out=0)
 
 
 class Reservation(Record):
@@ -31,7 +31,7 @@ class Reservation(Record):
     role: str
     task: str
     step: str
-    bound: Usage
+    bound: TokenUsage
     most_usd: float | None
 
 
@@ -41,13 +41,13 @@ class Settlement(Record):
 
     kind: Literal["used"] = "used"
     number: int
-    usage: Usage
+    usage: TokenUsage
     usd: float | None
     told: bool
     doubt: str = ""
 
 
-class Budget(Record):
+class ModelBudget(Record):
     """The most that a run may spend; None is no limit."""
 
     tokens: int | None = Field(default=None, ge=0)
@@ -60,7 +60,7 @@ class Total:
     price and are therefore not in `usd`."""
 
     calls: int
-    usage: Usage
+    usage: TokenUsage
     usd: float
     untold: int
     unpriced: int
@@ -70,7 +70,7 @@ class Ledger:
     """The calls of one run. In a file, it goes on with what the file holds; a call that was begun and never
     ended, because the process was killed, counts with its bound. Threads may share it."""
 
-    def __init__(self, prices: Prices, budget: Budget, path: Path | None = None) -> None:
+    def __init__(self, prices: Prices, budget: ModelBudget, path: Path | None = None) -> None:
         self._prices = prices
         self._budget = budget
         self._change = threading.Condition()
@@ -117,7 +117,7 @@ class Ledger:
         return reservation
 
     def settle(
-        self, reservation: Reservation, usage: Usage | None, read_bytes: int = 0, doubt: str = ""
+        self, reservation: Reservation, usage: TokenUsage | None, read_bytes: int = 0, doubt: str = ""
     ) -> None:
         """What a call took; None: nobody knows, but an answer of `read_bytes` came back, which may be
         longer than it was allowed to be. A token is at least a byte."""
@@ -134,7 +134,7 @@ class Ledger:
             self._open.discard(reservation.number)
             self._change.notify_all()
 
-    def settle_late(self, model: str, request: Request[T], usage: Usage | None) -> None:
+    def settle_late(self, model: str, request: Request[T], usage: TokenUsage | None) -> None:
         """The answer to a call that an earlier process began, and kept, but did not settle."""
         with self._change:
             ended = self._settled.keys() | self._open
@@ -163,7 +163,7 @@ class Ledger:
         """All calls, each with what is counted for it: those without an end, with their bound."""
         return [(r, self._settled.get(r.number) or _unknown(r)) for r in self._reserved]
 
-    def _exceeds(self, bound: Usage, most_usd: float | None) -> bool:
+    def _exceeds(self, bound: TokenUsage, most_usd: float | None) -> bool:
         spent = _total(self._calls())
         tokens, usd = self._budget.tokens, self._budget.usd
         if tokens is not None and spent.usage.tokens + bound.tokens > tokens:

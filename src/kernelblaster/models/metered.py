@@ -5,7 +5,7 @@ from typing import Any
 
 from kernelblaster.models.failures import Declined, NotAllowed, Unavailable
 from kernelblaster.models.ledger import NOTHING, Ledger
-from kernelblaster.models.request import Answer, Endpoint, Request, T
+from kernelblaster.models.request import Endpoint, ModelAnswer, Request, T
 
 
 class Metered:
@@ -19,7 +19,7 @@ class Metered:
         self._ledger = ledger
         self._free = free
 
-    def answer(self, request: Request[T]) -> Answer:
+    def answer(self, request: Request[T]) -> ModelAnswer:
         if self._free(request):
             answer = self._endpoint.answer(request)
             self._ledger.settle_late(self._model, request, answer.usage)

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from kernelblaster.models.bounded_http import Response
 from kernelblaster.models.exchange import Exchange, Said, Shape, believed, exchanged, shaped
 from kernelblaster.models.failures import CutOff
-from kernelblaster.models.request import Answer, Usage
+from kernelblaster.models.request import ModelAnswer, TokenUsage
 from kernelblaster.models.wire import Gathering, said, scrubbed
 
 STOPS: dict[str, Literal["done", "length", "refusal"]] = {"length": "length", "content_filter": "refusal"}
@@ -20,7 +20,7 @@ class Words(Shape):
     refusal: str | None = None
 
 
-class Choice(Shape):
+class ReplyChoice(Shape):
     """A piece has a `delta`, a whole answer a `message`."""
 
     delta: Words | None = None
@@ -35,7 +35,7 @@ class Choice(Shape):
 class Completion(Shape):
     """`usage` is looked at later: an answer is not lost over a wrong count."""
 
-    choices: list[Choice] | None = None
+    choices: list[ReplyChoice] | None = None
     usage: Any = None
     error: Any = None
 
@@ -46,7 +46,7 @@ class Details(BaseModel):
     cache_write_tokens: int | None = Field(default=None, ge=0)
 
 
-class Counts(BaseModel):
+class OpenAiCounts(BaseModel):
     model_config = ConfigDict(strict=True)
     prompt_tokens: int = Field(ge=0)
     completion_tokens: int = Field(ge=0)
@@ -78,7 +78,7 @@ def context_of(exchange: Exchange, key: str | None, model: str) -> int | None:
     return next((length for length in found if type(length) is int and length > 0), None)
 
 
-def _streamed(exchange: Exchange, response: Response, key: str) -> Answer:
+def _streamed(exchange: Exchange, response: Response, key: str) -> ModelAnswer:
     gathering = Gathering(exchange.bound.tokens_out)
     reason, refused, usage = None, False, None
     for _, data in response.events():
@@ -99,7 +99,7 @@ def _streamed(exchange: Exchange, response: Response, key: str) -> Answer:
     return _answer(exchange, gathering.text, "content_filter" if refused else reason, usage, key)
 
 
-def _whole(exchange: Exchange, completion: Completion, key: str) -> Answer:
+def _whole(exchange: Exchange, completion: Completion, key: str) -> ModelAnswer:
     _raise_error(exchange, completion, key)
     if not completion.choices:
         raise CutOff(f"{exchange.name}: sent no answer", maybe_charged=True)
@@ -117,18 +117,18 @@ def _raise_error(exchange: Exchange, completion: Completion, key: str) -> None:
         raise CutOff(f"{exchange.name}: {text[:500]}", maybe_charged=True)
 
 
-def _answer(exchange: Exchange, text: str, reason: str, told: Any, key: str) -> Answer:
+def _answer(exchange: Exchange, text: str, reason: str, told: Any, key: str) -> ModelAnswer:
     usage, doubt = believed(lambda: _usage(told), exchange, text)
     stop = STOPS.get(reason, "done")
-    return Answer(text=scrubbed(text, key), stop=stop, model=exchange.name, usage=usage, doubt=doubt)
+    return ModelAnswer(text=scrubbed(text, key), stop=stop, model=exchange.name, usage=usage, doubt=doubt)
 
 
-def _usage(told: Any) -> Usage | None:
+def _usage(told: Any) -> TokenUsage | None:
     if told is None:
         return None
-    counts = Counts.model_validate(told)
+    counts = OpenAiCounts.model_validate(told)
     details = counts.prompt_tokens_details or Details()
-    return Usage(
+    return TokenUsage(
         tokens_in=counts.prompt_tokens,
         tokens_out=counts.completion_tokens,
         tokens_cached=details.cached_tokens or 0,

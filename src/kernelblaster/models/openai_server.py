@@ -4,10 +4,10 @@ from typing import Any
 
 from kernelblaster.models.exchange import Exchange
 from kernelblaster.models.keys import answer, context_length
-from kernelblaster.models.options import Options
-from kernelblaster.models.request import Answer, Request, T
+from kernelblaster.models.options import ServerOptions
+from kernelblaster.models.request import ModelAnswer, Request, T
 from kernelblaster.models.schemas import closed, in_words, strict
-from kernelblaster.models.wire import Limits
+from kernelblaster.models.wire import CallLimits
 
 OPENAI = "https://api.openai.com/v1"
 OPTIONS = {
@@ -25,18 +25,18 @@ class OpenAIServer:
     """One model of one server. Structured outputs, streaming and the rest of `OPTIONS` are asked for; what
     the server declines is left out from then on."""
 
-    def __init__(self, name: str, model: str, *, url: str, key: str, limits: Limits) -> None:
+    def __init__(self, name: str, model: str, *, url: str, key: str, limits: CallLimits) -> None:
         """`key` is the environment variable with the server's key, if it has one."""
         self.name = name
         self.key = key
         self._model = model
         self._url = url
         self._server = Exchange(name=name, speaks="openai", url=url, key=key, limits=limits)
-        self.options = Options(OPTIONS)
+        self.options = ServerOptions(OPTIONS)
         names = ("max_tokens", "max_completion_tokens")
         self._limit_names = names if url != OPENAI else names[::-1]
 
-    def answer(self, request: Request[T]) -> Answer:
+    def answer(self, request: Request[T]) -> ModelAnswer:
         return self.options.asked(lambda: self._body(request), lambda body: self._send(body, request))
 
     def context_length(self) -> int | None:
@@ -74,7 +74,7 @@ class OpenAIServer:
             return messages
         return [{"role": "system", "content": in_words(request)}, *messages]
 
-    def _send(self, body: dict[str, Any], request: Request[T]) -> Answer:
+    def _send(self, body: dict[str, Any], request: Request[T]) -> ModelAnswer:
         said = answer(self._server.asking("chat/completions", body, request.bound))
         if said.whole and "stream" in body:
             self.options.drop("stream")

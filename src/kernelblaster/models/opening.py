@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelblaster.models.answers import Answers, Keeping, Once, Replay
+from kernelblaster.models.answers import Answers, RecordingEndpoint, Once, Replay
 from kernelblaster.models.asking import Asking
 from kernelblaster.models.failures import BadName, ModelError, NotAllowed
 from kernelblaster.models.handoff import HandOff
@@ -16,7 +16,7 @@ from kernelblaster.models.metered import Metered
 from kernelblaster.models.names import ModelName, ModelTable
 from kernelblaster.models.request import Endpoint, Model, Reply, Request, T
 from kernelblaster.models.retrying import Limited, Patience, Retrying
-from kernelblaster.models.wire import Limits
+from kernelblaster.models.wire import CallLimits
 from kernelblaster.settings import settings
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Service:
     """How models are used: limits on a call, patience with a server, calls at once, where answers are
     kept, where a recording of the run goes, and how to say where a hand-off waits."""
 
-    limits: Limits = field(default_factory=Limits)
+    limits: CallLimits = field(default_factory=CallLimits)
     patience: Patience = field(default_factory=Patience)
     calls_at_once: int = 4
     answers: Path = field(default_factory=answer_folder)
@@ -66,7 +66,7 @@ def open_model(name: ModelName, ledger: Ledger, service: Service) -> Model:
     """One model. Around a server, from the outside: the recording, tries, questions asked by several at
     once, calls at once, costs, and answers that are kept."""
     endpoint = _endpoint(name, ledger, service)
-    return Asking(Keeping(endpoint, Answers(service.record)) if service.record else endpoint)
+    return Asking(RecordingEndpoint(endpoint, Answers(service.record)) if service.record else endpoint)
 
 
 def _endpoint(name: ModelName, ledger: Ledger, service: Service) -> Endpoint:
@@ -75,12 +75,12 @@ def _endpoint(name: ModelName, ledger: Ledger, service: Service) -> Endpoint:
     if name.kind == "replay":
         return Replay(Answers(Path(name.rest)))
     answers = Answers(service.answers / re.sub(r"[^A-Za-z0-9._-]+", "_", str(name)))
-    kept = Keeping(open_server(name, service.limits), answers)
+    kept = RecordingEndpoint(open_server(name, service.limits), answers)
     metered = Metered(kept, str(name), ledger, free=answers.has)
     return Retrying(Once(Limited(metered, service.calls_at_once)), service.patience)
 
 
-def open_server(name: ModelName, limits: Limits) -> "OpenAIServer | AnthropicServer":
+def open_server(name: ModelName, limits: CallLimits) -> "OpenAIServer | AnthropicServer":
     """The server of a name. Its key is taken from the environment, or by whoever keeps it, at each call."""
     kind = name.server
     if kind is None:

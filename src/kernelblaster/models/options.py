@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernelblaster.models.failures import Declined
-from kernelblaster.models.request import Answer
+from kernelblaster.models.request import ModelAnswer
 
 Body = dict[str, Any]
 
 NOT_ABOUT_OPTIONS = ("context length", "context window", "context_length", "too many", "too large", "at most")
 
 
-class Options:
+class ServerOptions:
     """Each option is asked for until the server objects to it, and never again. `words` are those by
     which a complaint about an option is known."""
 
@@ -28,7 +28,7 @@ class Options:
         with self._lock:
             self._dropped.add(option)
 
-    def asked(self, body: Callable[[], Body], send: Callable[[Body], Answer]) -> Answer:
+    def asked(self, body: Callable[[], Body], send: Callable[[Body], ModelAnswer]) -> ModelAnswer:
         """What `send` returns for a body without anything that the server declines."""
         while True:
             sent = body()

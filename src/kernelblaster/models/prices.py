@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, ValidationError
 
 from kernelblaster.models.failures import ModelError
-from kernelblaster.models.request import Usage
+from kernelblaster.models.request import TokenUsage
 from kernelblaster.records.record import Record
 from kernelblaster.strict_json import first_problem, read_bounded
 
@@ -18,7 +18,7 @@ SHIPPED = Path(__file__).parent / "prices.toml"
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Rates(Record):
+class TokenPrices(Record):
     """US dollars for a million tokens. Without a price of their own, `cached` and `stored` tokens cost as
     much as other ones."""
 
@@ -30,7 +30,7 @@ class Rates(Record):
     long_input: Price = 1.0
     long_output: Price = 1.0
 
-    def usd(self, usage: Usage) -> float:
+    def usd(self, usage: TokenUsage) -> float:
         fresh = usage.tokens_in - usage.tokens_cached - usage.tokens_stored
         cached = self.input if self.cached is None else self.cached
         stored = self.input if self.stored is None else self.stored
@@ -39,7 +39,7 @@ class Rates(Record):
         factors = (self.long_input, self.long_output) if long else (1.0, 1.0)
         return (read * factors[0] + usage.tokens_out * self.output * factors[1]) / 1e6
 
-    def most_usd(self, bound: Usage) -> float:
+    def most_usd(self, bound: TokenUsage) -> float:
         """The most that this much may cost, however the server's cache is used."""
         dearest = max(self.input, self.stored or self.input)
         return self.model_copy(update={"input": dearest}).usd(bound)
@@ -48,13 +48,13 @@ class Rates(Record):
 class _Provider(Record):
     date: str
     source: str
-    models: Mapping[str, Rates]
+    models: Mapping[str, TokenPrices]
 
 
 class Prices:
     """Rates by a model's name, as in `openai:gpt-x`."""
 
-    def __init__(self, rates: Mapping[str, Rates], origins: Mapping[str, str]) -> None:
+    def __init__(self, rates: Mapping[str, TokenPrices], origins: Mapping[str, str]) -> None:
         self._rates = rates
         self._origins = origins
 
@@ -62,14 +62,14 @@ class Prices:
     def models(self) -> list[str]:
         return sorted(self._rates)
 
-    def of(self, model: str) -> Rates | None:
+    def of(self, model: str) -> TokenPrices | None:
         return self._rates.get(model)
 
     def origin(self, model: str) -> str | None:
         """Where and when the rates were found."""
         return self._origins.get(model)
 
-    def usd(self, model: str, usage: Usage) -> float | None:
+    def usd(self, model: str, usage: TokenUsage) -> float | None:
         """None where the model's rates are not known."""
         rates = self.of(model)
         return None if rates is None else rates.usd(usage)
@@ -86,7 +86,7 @@ def read_prices(own: Path | None = None) -> Prices:
     )
 
 
-def _read(path: Path) -> dict[str, tuple[Rates, str]]:
+def _read(path: Path) -> dict[str, tuple[TokenPrices, str]]:
     try:
         data = tomllib.loads(read_bounded(path).decode())
         providers = {kind: _Provider.model_validate(part) for kind, part in data.items()}

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pydantic import ValidationError
 
 from kernelblaster.models.failures import Empty, Malformed, Refused, TooLong
-from kernelblaster.models.request import Answer, Request, T
-from kernelblaster.strict_json import Unreadable, parse_json
+from kernelblaster.models.request import ModelAnswer, Request, T
+from kernelblaster.strict_json import InvalidJson, parse_json
 
 FENCED = re.compile(r"```[a-zA-Z0-9]*[ \t]*\n(.*?)```", re.DOTALL)
 THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
@@ -17,7 +17,7 @@ STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 SHOWN_ERRORS = 8
 
 
-def read(request: Request[T], answer: Answer) -> T:
+def read(request: Request[T], answer: ModelAnswer) -> T:
     """The object in an answer. Raises `Refused`, `TooLong`, `Empty` or `Malformed`."""
     if answer.stop == "refusal":
         raise Refused(f"{answer.model} refused ({request.role}): {_start(answer.text)}", answer)
@@ -45,7 +45,7 @@ def _objects(text: str) -> Iterator[str]:
         for form in dict.fromkeys((candidate, _without_trailing_commas(candidate))):
             try:
                 found = parse_json(form, control_characters=True)
-            except Unreadable:
+            except InvalidJson:
                 continue
             if isinstance(found, dict):
                 yield json.dumps(found)

@@ -16,12 +16,12 @@ OUTPUT_LIMIT = 8192  # tokens
 TOKENS_A_MESSAGE = 16  # what chat templates add around each, at most
 
 
-class Message(Record):
+class ChatMessage(Record):
     speaker: Literal["system", "user", "assistant"]
     text: str
 
 
-class Usage(Record):
+class TokenUsage(Record):
     """Tokens of one call, as the server counted them. `tokens_in` is the whole prompt; of it, some were
     read from the server's prompt cache (`tokens_cached`) and some were written to it (`tokens_stored`)."""
 
@@ -34,8 +34,8 @@ class Usage(Record):
     def tokens(self) -> int:
         return self.tokens_in + self.tokens_out
 
-    def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
+    def __add__(self, other: "TokenUsage") -> "TokenUsage":
+        return TokenUsage(
             tokens_in=self.tokens_in + other.tokens_in,
             tokens_out=self.tokens_out + other.tokens_out,
             tokens_cached=self.tokens_cached + other.tokens_cached,
@@ -50,7 +50,7 @@ class Request(Generic[T]):
     another question, also where it does not."""
 
     role: str
-    messages: tuple[Message, ...]
+    messages: tuple[ChatMessage, ...]
     schema: type[T]
     output_limit: int = OUTPUT_LIMIT  # tokens
     temperature: float | None = None
@@ -75,22 +75,22 @@ class Request(Generic[T]):
         return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:16]
 
     @cached_property
-    def bound(self) -> Usage:
+    def bound(self) -> TokenUsage:
         """More than an answer can take, from a server that keeps the output limit: no token is shorter
         than a byte."""
         texts = [json.dumps(self.json_schema), *(message.text for message in self.messages)]
         size = sum(len(text.encode()) + TOKENS_A_MESSAGE for text in texts)
-        return Usage(tokens_in=size, tokens_out=self.output_limit)
+        return TokenUsage(tokens_in=size, tokens_out=self.output_limit)
 
 
-class Answer(Record):
+class ModelAnswer(Record):
     """What one call brought, before anyone looked into it. No `usage`: nobody counted, or nobody can have
     counted so: `doubt` then says what was wrong with the server's count."""
 
     text: str
     stop: Literal["done", "length", "refusal"]
     model: str
-    usage: Usage | None
+    usage: TokenUsage | None
     doubt: str = ""
 
 
@@ -101,14 +101,14 @@ class Reply(Generic[T]):
     value: T
     text: str
     model: str
-    usage: Usage | None
+    usage: TokenUsage | None
     calls: int = 1
 
 
 class Endpoint(Protocol):
     """Where answers come from: a server, a folder, or another endpoint with something around it."""
 
-    def answer(self, request: Request[T]) -> Answer:
+    def answer(self, request: Request[T]) -> ModelAnswer:
         """One call. Raises a `ModelError` where there is no answer at all."""
         ...
 

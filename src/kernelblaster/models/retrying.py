@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kernelblaster.models.failures import Unavailable
-from kernelblaster.models.request import Answer, Endpoint, Request, T
+from kernelblaster.models.request import Endpoint, ModelAnswer, Request, T
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Retrying:
         self._endpoint = endpoint
         self._patience = patience
 
-    def answer(self, request: Request[T]) -> Answer:
+    def answer(self, request: Request[T]) -> ModelAnswer:
         waited_s = 0.0
         for failures in range(1, self._patience.tries):
             try:
@@ -58,6 +58,6 @@ class Limited:
         self._endpoint = endpoint
         self._slots = threading.BoundedSemaphore(calls)
 
-    def answer(self, request: Request[T]) -> Answer:
+    def answer(self, request: Request[T]) -> ModelAnswer:
         with self._slots:
             return self._endpoint.answer(request)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from kernelblaster.models.failures import CutOff, Declined, ModelError, NotAllowed, Unavailable
-from kernelblaster.strict_json import Unreadable, parse_json
+from kernelblaster.strict_json import InvalidJson, parse_json
 
 CHARACTERS_A_TOKEN = 12  # few tokens are longer; none of a whole answer's average
 SPARE_CHARACTERS = 2_000
@@ -19,7 +19,7 @@ LONGEST_HINT_S = 86_400.0
 
 
 @dataclass(frozen=True)
-class Limits:
+class CallLimits:
     """How long a call may take, in seconds: to connect, without a word, and as a whole; and how many bytes
     its body may have, and one JSON document in it. Bytes are counted after decompression."""
 
@@ -83,7 +83,7 @@ def complaint(body: bytes) -> str:
     """What the body of an error says, for people."""
     try:
         return said(parse_json(body), "")
-    except Unreadable:
+    except InvalidJson:
         return body.decode(errors="replace")
 
 

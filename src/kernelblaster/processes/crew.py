@@ -33,7 +33,7 @@ class Fallen:
     code: int
 
 
-class Line:
+class WorkerLine:
     """A process's end of its pipe."""
 
     def __init__(self, connection: "Connection[Any, Any]") -> None:
@@ -182,7 +182,7 @@ def _enter(packed: _Packed) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     work, connection, *arguments = packed.opened()
     try:
-        work(Line(connection), *arguments)
+        work(WorkerLine(connection), *arguments)
     except OSError as error:
         if error.errno != errno.EBADF:
             raise

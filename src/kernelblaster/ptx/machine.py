@@ -17,7 +17,7 @@ Triple = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Finding:
+class MachineFinding:
     """A fault that ended a launch, or something suspicious that did not; `line` is of the source."""
 
     kind: str
@@ -34,7 +34,7 @@ class Report:
     `costs` are there if the launch was sampled for a GPU model. `doubtful`: some volatile or relaxed read
     might have returned an older value."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[MachineFinding, ...]
     stopped: bool
     counts: dict[str, Any]
     printed: str = ""
@@ -225,7 +225,7 @@ def _report(kernel: str, answer: dict[str, Any]) -> Report:
     if "error" in answer:
         raise KernelBlasterError(f"{kernel}: {answer['error']}")
     findings = tuple(
-        Finding(f["kind"], f["detail"], f["kernel"], f["line"], tuple(f["block"]), tuple(f["thread"]))
+        MachineFinding(f["kind"], f["detail"], f["kernel"], f["line"], tuple(f["block"]), tuple(f["thread"]))
         for f in answer["findings"]
     )
     return Report(

@@ -20,7 +20,7 @@ from kernelblaster.records.outcome import (
     TimedOut,
     Unsupported,
 )
-from kernelblaster.records.profile import Advice, KernelProfile, Metric, Profile
+from kernelblaster.records.profile import KernelProfile, Metric, Profile, ProfilerAdvice
 from kernelblaster.records.signature import Scalar, Signature, Size, Tensor
 from kernelblaster.records.state import Bottleneck, KernelState, Optimization, State
 from kernelblaster.records.step import Failed, Gained, Step, StepId, StepResult
@@ -30,7 +30,6 @@ from kernelblaster.records.workload import Workload
 
 __all__ = [
     "Accepted",
-    "Advice",
     "Bottleneck",
     "Candidate",
     "Compilation",
@@ -48,6 +47,7 @@ __all__ = [
     "Optimization",
     "Outcome",
     "Profile",
+    "ProfilerAdvice",
     "Rejected",
     "Resources",
     "RuntimeFailed",

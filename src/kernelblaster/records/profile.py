@@ -20,7 +20,7 @@ class Metric(Record):
     section: str = ""
 
 
-class Advice(Record):
+class ProfilerAdvice(Record):
     """What a profiler's rule says, in its own words."""
 
     rule: str
@@ -36,7 +36,7 @@ class KernelProfile(Record):
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     metrics: tuple[Metric, ...]
-    advice: tuple[Advice, ...] = ()
+    advice: tuple[ProfilerAdvice, ...] = ()
 
     def metric(self, name: str) -> Metric | None:
         return next((m for m in self.metrics if m.name == name), None)

@@ -5,7 +5,7 @@ from typing import Any
 from kernelblaster.bench.ablation import Ablation
 from kernelblaster.bench.findings import ArmFound, Found, found_by
 from kernelblaster.bench.metrics import Interval
-from kernelblaster.report.chart import TONES, Axis, Bar, Bars, Chart, Line, Lines
+from kernelblaster.report.chart import TONES, Bar, Bars, Chart, ChartAxis, ChartLine, LineChart
 from kernelblaster.report.rendering import rendered
 from kernelblaster.report.tables import table
 
@@ -61,13 +61,13 @@ def charts_of(found: Found) -> list[Chart]:
         return []
     tones = {arm.name: TONES[place % len(TONES)] for place, arm in enumerate(found.arms)}
     least = min(point.low for arm in arms for point in arm.curve)
-    curves = Lines(
+    curves = LineChart(
         name=f"{found.study.name}-curve",
         title="How near the best so far is to the best of all",
-        x=Axis("candidates judged", 1.0, float(max(2, found.budget))),
-        y=Axis("share of the best", min(0.9, least), 1.0, format="percent"),
+        x=ChartAxis("candidates judged", 1.0, float(max(2, found.budget))),
+        y=ChartAxis("share of the best", min(0.9, least), 1.0, format="percent"),
         lines=tuple(
-            Line(
+            ChartLine(
                 arm.name,
                 tuple((n, p.estimate) for n, p in enumerate(arm.curve, 1)),
                 tones[arm.name],
@@ -80,7 +80,7 @@ def charts_of(found: Found) -> list[Chart]:
     bars = Bars(
         name=f"{found.study.name}-evaluations",
         title="Evaluations until 95% of the best",
-        axis=Axis("evaluations", 0.0, float(found.budget) * 1.05),
+        axis=ChartAxis("evaluations", 0.0, float(found.budget) * 1.05),
         bars=tuple(
             Bar(arm.name, e.estimate, tones[arm.name], e.low, e.high)
             for arm in arms

@@ -11,7 +11,7 @@ TONES: tuple[Tone, ...] = ("c1", "c2", "c3", "c4", "c5", "c6")
 
 
 @dataclass(frozen=True)
-class Axis:
+class ChartAxis:
     """From `low` to `high`; `log` axes need both above 0. `ticks` are chosen where none are given."""
 
     label: str
@@ -35,7 +35,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """Points joined by lines, or by `steps`; `band` is (x, low, high) around it. `tips` say what a
     point is."""
 
@@ -50,15 +50,15 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Lines:
+class LineChart:
     """Lines over two axes. `references` are (x, y) ends of plain lines that mark a limit; `uprights` and
     `levels` mark one value of an axis."""
 
     name: str
     title: str
-    x: Axis
-    y: Axis
-    lines: tuple[Line, ...]
+    x: ChartAxis
+    y: ChartAxis
+    lines: tuple[ChartLine, ...]
     references: tuple[tuple[tuple[float, float], ...], ...] = ()
     uprights: tuple[float, ...] = ()
     levels: tuple[float, ...] = ()
@@ -82,7 +82,7 @@ class Bars:
 
     name: str
     title: str
-    axis: Axis
+    axis: ChartAxis
     bars: tuple[Bar, ...]
     origin: float
     legend: tuple[tuple[str, Tone], ...] = ()
@@ -101,7 +101,7 @@ class Stack:
     caption: str = ""
 
 
-Chart = Lines | Bars | Stack
+Chart = LineChart | Bars | Stack
 
 
 def shown(value: float, format_: Format) -> str:

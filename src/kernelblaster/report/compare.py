@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from kernelblaster.bench.bench import BEST
 from kernelblaster.bench.metrics import fast_p_band, geometric_mean_interval, thresholds
 from kernelblaster.bench.tables import task_speedups, times
-from kernelblaster.report.chart import TONES, Axis, Chart, Line, Lines
+from kernelblaster.report.chart import TONES, Chart, ChartAxis, ChartLine, LineChart
 from kernelblaster.report.contents import Contents
 
 
@@ -47,7 +47,7 @@ def compared_chart(contents: Sequence[Contents]) -> Chart | None:
     for place, (one, speedups) in enumerate(zip(contents, sets, strict=True)):
         bands = fast_p_band(speedups, at)
         lines.append(
-            Line(
+            ChartLine(
                 name=one.title,
                 points=tuple((p, band.estimate) for p, band in zip(at, bands, strict=True)),
                 tone=TONES[place % len(TONES)],
@@ -55,11 +55,11 @@ def compared_chart(contents: Sequence[Contents]) -> Chart | None:
             )
         )
     against = "the best baseline" if any(one.main == BEST for one in contents) else "the baseline"
-    return Lines(
+    return LineChart(
         name="fast_p-compared",
         title=f"fast_p against {against}",
-        x=Axis("p: times as fast", at[0], at[-1], log=True, format="times"),
-        y=Axis("share of all tasks", 0.0, 1.0, format="percent", ticks=(0, 0.25, 0.5, 0.75, 1)),
+        x=ChartAxis("p: times as fast", at[0], at[-1], log=True, format="times"),
+        y=ChartAxis("share of all tasks", 0.0, 1.0, format="percent", ticks=(0, 0.25, 0.5, 0.75, 1)),
         lines=tuple(lines),
         uprights=(1.0,),
         caption=f"On the {len(common)} tasks that all have.",

@@ -4,18 +4,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kernelblaster.bench.bench import BEST, Plan, Row
+from kernelblaster.bench.bench import BEST, BenchPlan, Row
 from kernelblaster.bench.jobs import INITIAL
 from kernelblaster.bench.metrics import (
+    BenchSummary,
     Cost,
     Interval,
-    Summary,
     gain_for_each,
     geometric_mean_interval,
     quartiles,
 )
 from kernelblaster.bench.tables import ALL, GroupSummary, baselines_of, groups_of, in_group, summaries
-from kernelblaster.bench.usage import Usage, usage_of
+from kernelblaster.bench.usage import TechniqueUsage, usage_of
 from kernelblaster.report.chart import Chart
 from kernelblaster.report.figures import figures_of, named
 from kernelblaster.report.learned import learned_by
@@ -46,7 +46,7 @@ class Contents:
     gained: Interval | None
     light: tuple[float, float, float] | None
     costs: list[Costs]
-    usage: Usage
+    usage: TechniqueUsage
     learned: list[dict[str, Any]]
     charts: list[Chart]
     details: dict[str, Detail]
@@ -56,7 +56,7 @@ class Contents:
         return self.subject.name
 
     @property
-    def headline(self) -> Summary:
+    def headline(self) -> BenchSummary:
         """Of all tasks, against the main baseline."""
         return next(one.summary for one in self.summaries[::-1] if one.baseline == self.main)
 
@@ -179,7 +179,7 @@ def told(contents: Contents) -> dict[str, Any]:
     }
 
 
-def _knows(plan: Plan) -> str:
+def _knows(plan: BenchPlan) -> str:
     """What it knew at first; of a knowledge base only its name, wherever it lay."""
     return plan.start.rpartition("@")[2] if "://" in plan.start else Path(plan.start).name
 
@@ -193,7 +193,7 @@ def _settings(contents: Contents) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value is not None} | {"seeds": list(plan.seeds)}
 
 
-def _used(usage: Usage) -> dict[str, Any]:
+def _used(usage: TechniqueUsage) -> dict[str, Any]:
     found = usage.told()
     states = {task: len(met) for task, met in found.pop("visited").items()}
     return found | {"states_by_task": states}

@@ -7,16 +7,16 @@ from kernelblaster.bench.bench import BEST, Row
 from kernelblaster.bench.jobs import INITIAL
 from kernelblaster.bench.metrics import fast_p_band, thresholds
 from kernelblaster.bench.tables import ALL, baselines_of, groups_of, in_group, task_speedups
-from kernelblaster.bench.usage import Usage, discovery_of
+from kernelblaster.bench.usage import TechniqueUsage, discovery_of
 from kernelblaster.records import Step
 from kernelblaster.report.chart import (
     TONES,
-    Axis,
     Bar,
     Bars,
     Chart,
-    Line,
-    Lines,
+    ChartAxis,
+    ChartLine,
+    LineChart,
     Stack,
     Tone,
     log_range,
@@ -29,7 +29,7 @@ PATHS_SHOWN = 60
 
 
 def figures_of(
-    subject: Subject, paths: Mapping[str, Sequence[PathPoint]], usage: Usage, steps: Sequence[Step]
+    subject: Subject, paths: Mapping[str, Sequence[PathPoint]], usage: TechniqueUsage, steps: Sequence[Step]
 ) -> list[Chart]:
     """Those for which there is something to draw; `steps` are those of all runs, the earliest run first."""
     tones = tones_of(subject.rows)
@@ -74,7 +74,7 @@ def fast_p_chart(subject: Subject, baseline: str) -> Chart | None:
         mine = task_speedups(in_group(subject.rows, group), baseline)
         bands = fast_p_band(mine, at)
         lines.append(
-            Line(
+            ChartLine(
                 name=group if len(tones) > 1 else "",
                 points=tuple((p, band.estimate) for p, band in zip(at, bands, strict=True)),
                 tone=tones.get(group, "c6"),
@@ -82,11 +82,11 @@ def fast_p_chart(subject: Subject, baseline: str) -> Chart | None:
                 steps=False,
             )
         )
-    return Lines(
+    return LineChart(
         name=f"fast_p-{baseline}",
         title=f"fast_p against {named(baseline)}",
-        x=Axis("p: times as fast", at[0], at[-1], log=True, format="times"),
-        y=Axis("share of all tasks", 0.0, 1.0, format="percent", ticks=(0, 0.25, 0.5, 0.75, 1)),
+        x=ChartAxis("p: times as fast", at[0], at[-1], log=True, format="times"),
+        y=ChartAxis("share of all tasks", 0.0, 1.0, format="percent", ticks=(0, 0.25, 0.5, 0.75, 1)),
         lines=tuple(lines),
         uprights=(1.0,),
         caption="The share of all tasks whose candidate is valid and more than p times as fast; the bands "
@@ -116,7 +116,7 @@ def speedup_chart(subject: Subject, baseline: str, tones: Mapping[str, Tone]) ->
     return Bars(
         name="speedup",
         title=f"Speedup by task against {named(baseline)}",
-        axis=Axis("speedup", low, high, log=True, format="times"),
+        axis=ChartAxis("speedup", low, high, log=True, format="times"),
         bars=tuple(bars),
         origin=1.0,
         legend=tuple(tones.items()),
@@ -137,7 +137,7 @@ def roofline_chart(
     x_low, x_high = log_range([p.intensity for p in points], 0.1, 4.0)
     y_low, _ = log_range([p.light for p in points], 0.05, 1.0)
     lines = [
-        Line(
+        ChartLine(
             name="",
             points=tuple((point.intensity, point.light) for point in path),
             tone=tones.get(row.result.group, "c1"),
@@ -147,11 +147,11 @@ def roofline_chart(
         for row, path in shown
     ]
     left = max(x_low, y_low)
-    return Lines(
+    return LineChart(
         name="roofline",
         title="Roofline, with each task's path to its best candidate",
-        x=Axis("intensity, 1 is the balance of the task's floor", x_low, x_high, log=True),
-        y=Axis("share of the speed of light", y_low, 1.5, log=True, format="percent"),
+        x=ChartAxis("intensity, 1 is the balance of the task's floor", x_low, x_high, log=True),
+        y=ChartAxis("share of the speed of light", y_low, 1.5, log=True, format="percent"),
         lines=tuple(lines),
         references=(((left, left), (1.0, 1.0), (x_high, 1.0)),),
         caption="Each task's own floor is the unit. Right: fewer bytes moved. Up: less time. On the slope "
@@ -174,7 +174,7 @@ def light_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
     return Bars(
         name="light",
         title="Distance to the floor",
-        axis=Axis(
+        axis=ChartAxis(
             "floor over time: 100% is the speed of light",
             0.0,
             1.25,
@@ -206,7 +206,7 @@ def cost_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
     for group, tone in tones.items():
         mine = [point for point in points if point[0].result.group == group]
         lines.append(
-            Line(
+            ChartLine(
                 name=group,
                 points=tuple((amount, gain) for _, amount, gain in mine),
                 tone=tone,
@@ -215,17 +215,17 @@ def cost_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
                 tips=tuple(f"{r.result.task}: {gain:.2f}x for {amount:g}" for r, amount, gain in mine),
             )
         )
-    return Lines(
+    return LineChart(
         name="cost",
         title="Gain over the first candidate, by what it cost",
-        x=Axis("tokens" if tokens else "candidates judged", 0.0, most * 1.08, format="si"),
-        y=Axis("gain over the first candidate", low, high, log=True, format="times"),
+        x=ChartAxis("tokens" if tokens else "candidates judged", 0.0, most * 1.08, format="si"),
+        y=ChartAxis("gain over the first candidate", low, high, log=True, format="times"),
         lines=tuple(lines),
         levels=(1.0,),
     )
 
 
-def used_chart(usage: Usage, what: str) -> Chart | None:
+def used_chart(usage: TechniqueUsage, what: str) -> Chart | None:
     uses = usage.techniques if what == "techniques" else usage.states
     most = sorted(uses.items(), key=lambda item: (-item[1].attempts, item[0]))[:USED_SHOWN]
     if not most:
@@ -245,12 +245,12 @@ def discovery_chart(steps: Sequence[Step]) -> Chart | None:
         return None
     every = max(1, len(found) // 300)
     points = tuple((float(n), float(pairs)) for n, pairs in [*found[::every], found[-1]])
-    return Lines(
+    return LineChart(
         name="discovery",
         title="Discovery: what was found to pay",
-        x=Axis("applications", 0.0, float(len(found)), format="si"),
-        y=Axis("techniques in states", 0.0, max(1.0, found[-1][1] * 1.08), format="si"),
-        lines=(Line("", points, steps=True),),
+        x=ChartAxis("applications", 0.0, float(len(found)), format="si"),
+        y=ChartAxis("techniques in states", 0.0, max(1.0, found[-1][1] * 1.08), format="si"),
+        lines=(ChartLine("", points, steps=True),),
         caption="How many techniques, each in each state, had paid at least once.",
     )
 

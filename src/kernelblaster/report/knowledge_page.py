@@ -8,13 +8,13 @@ from pathlib import Path
 from kernelblaster.bench.tables import percent, times
 from kernelblaster.knowledge.content import Content, OptimizationEntry, StateEntry
 from kernelblaster.knowledge.differences import score
-from kernelblaster.knowledge.events import Event, Observed, OptimizationAdded, StateAdded, effective
+from kernelblaster.knowledge.events import KnowledgeEvent, Observed, OptimizationAdded, StateAdded, effective
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.recipes import is_recipe, told
 from kernelblaster.knowledge.summary import summarize
 from kernelblaster.knowledge.tally import total
 from kernelblaster.report.anchors import anchor
-from kernelblaster.report.chart import TONES, Axis, Chart, Line, Lines, Stack
+from kernelblaster.report.chart import TONES, Chart, ChartAxis, ChartLine, LineChart, Stack
 from kernelblaster.report.rendering import rendered
 
 NOTES_SHOWN = 3
@@ -84,7 +84,7 @@ def knowledge_page(knowledge: KnowledgeBase, made: str = "") -> str:
     )
 
 
-def growth_chart(events: Sequence[Event]) -> Chart | None:
+def growth_chart(events: Sequence[KnowledgeEvent]) -> Chart | None:
     """Attempts, techniques and states by the number of events."""
     counts = {"attempts": 0, "techniques in states": 0, "states": 0}
     points: dict[str, list[tuple[float, float]]] = {name: [] for name in counts}
@@ -103,13 +103,13 @@ def growth_chart(events: Sequence[Event]) -> Chart | None:
     if not events:
         return None
     most = max(counts.values()) or 1
-    lines = [Line(name, tuple(points[name]), tone) for name, tone in zip(counts, TONES, strict=False)]
+    lines = [ChartLine(name, tuple(points[name]), tone) for name, tone in zip(counts, TONES, strict=False)]
     since, until = events[0].time, events[-1].time
-    return Lines(
+    return LineChart(
         name="growth",
         title="Growth",
-        x=Axis("changes", 0.0, float(len(events)), format="si"),
-        y=Axis("known", 0.0, most * 1.08, format="si"),
+        x=ChartAxis("changes", 0.0, float(len(events)), format="si"),
+        y=ChartAxis("known", 0.0, most * 1.08, format="si"),
         lines=tuple(lines),
         caption=f"From {since:%Y-%m-%d} to {until:%Y-%m-%d}; what was taken back does not count.",
     )
@@ -136,7 +136,7 @@ def used_chart(content: Content) -> Chart | None:
     )
 
 
-def _lead(content: Content, events: Sequence[Event]) -> str:
+def _lead(content: Content, events: Sequence[KnowledgeEvent]) -> str:
     runs = {event.provenance.run for event in events if event.provenance.run}
     gpus = sorted({event.provenance.gpu for event in events if event.provenance.gpu})
     where = f" on {', '.join(gpus)}" if gpus else ""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.report.chart import Axis, Bars, Chart, Lines, Stack, shown
+from kernelblaster.report.chart import Bars, Chart, ChartAxis, LineChart, Stack, shown
 
 COLOURS = {
     "c1": "#2f6fd0",
@@ -34,7 +34,7 @@ def save_png(chart: Chart, path: Path) -> None:
     figure = Figure(figsize=(INCHES[0], max(INCHES[1], tall + 1.2)), layout="constrained")
     axes = figure.subplots()
     match chart:
-        case Lines():
+        case LineChart():
             _lines(axes, chart)
         case Bars():
             _bars(axes, chart)
@@ -49,7 +49,7 @@ def _rows(chart: Chart) -> int:
     return len(chart.bars) if isinstance(chart, Bars) else len(chart.rows) if isinstance(chart, Stack) else 0
 
 
-def _lines(axes: Any, chart: Lines) -> None:
+def _lines(axes: Any, chart: LineChart) -> None:
     _set_axis(axes, "x", chart.x)
     _set_axis(axes, "y", chart.y)
     for line in chart.lines:
@@ -104,7 +104,7 @@ def _set_labels(axes: Any, labels: Sequence[str]) -> None:
     axes.invert_yaxis()
 
 
-def _set_axis(axes: Any, name: str, axis: Axis) -> None:
+def _set_axis(axes: Any, name: str, axis: ChartAxis) -> None:
     getattr(axes, f"set_{name}label")(axis.label)
     if axis.log:
         getattr(axes, f"set_{name}scale")("log")

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kernelblaster.bench.ablation import is_ablation
-from kernelblaster.bench.bench import Bench, Plan, Row, is_bench
-from kernelblaster.bench.jobs import INITIAL, Job, Measured, Result, Setup, Spent, result_of
+from kernelblaster.bench.bench import Bench, BenchPlan, Row, is_bench
+from kernelblaster.bench.jobs import INITIAL, Job, JobResult, Measured, Setup, Spent, result_of
 from kernelblaster.bench.measuring import quotient
 from kernelblaster.bench.spending import spent_on_models
 from kernelblaster.bench.starting import SEED
@@ -27,7 +27,7 @@ class Subject:
 
     name: str
     device: str
-    plan: Plan
+    plan: BenchPlan
     rows: list[Row]
     runs: dict[str, Path]
     fresh: bool
@@ -98,7 +98,7 @@ def _runs(folders: Sequence[Path]) -> Subject:
         entries.append(job.entry)
         places[job.key] = folder
     assert setup is not None
-    plan = Plan(suites=("runs",), entries=tuple(entries), setup=setup, start=SEED)
+    plan = BenchPlan(suites=("runs",), entries=tuple(entries), setup=setup, start=SEED)
     device = next((row.result.device for row in rows if row.result.device), setup.device)
     name = folders[0].name if len(folders) == 1 else f"{len(folders)} runs"
     return Subject(name, device, plan, rows, places, fresh=False)
@@ -139,7 +139,7 @@ def _row(job: Job, run: Run) -> Row:
     )
     tokens, usd = spent_on_models(run.folder, job.setup.models.prices)
     seconds = max((e.data["seconds"] for e in run.events if e.kind == "batch"), default=0.0)
-    result = Result(
+    result = JobResult(
         job=job.key,
         arm=job.arm,
         task=job.entry.name,

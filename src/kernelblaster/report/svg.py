@@ -6,7 +6,7 @@ Colours are CSS classes. Inside a page its style sheet says what they are; a fil
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from kernelblaster.report.chart import Axis, Bar, Bars, Chart, Line, Lines, Stack, Tone, shown
+from kernelblaster.report.chart import Bar, Bars, Chart, ChartAxis, ChartLine, LineChart, Stack, Tone, shown
 
 WIDTH = 480
 TOP, RIGHT, BOTTOM, LEFT = 12, 14, 40, 58
@@ -35,7 +35,7 @@ svg .whisker{stroke:var(--ink);stroke-width:1;opacity:.55}
 def drawn(chart: Chart, *, alone: bool = False) -> str:
     """The figure as an `<svg>` element; `alone` makes it a file of its own."""
     match chart:
-        case Lines():
+        case LineChart():
             height, body = _lines(chart)
         case Bars():
             height, body = _columns(chart) if len(chart.bars) > NAMED_BARS else _bars(chart)
@@ -51,7 +51,7 @@ def drawn(chart: Chart, *, alone: bool = False) -> str:
     )
 
 
-def _lines(chart: Lines) -> tuple[int, list[str]]:
+def _lines(chart: LineChart) -> tuple[int, list[str]]:
     names = [(line.name, line.tone) for line in chart.lines if line.name]
     legend = _legend(list(dict.fromkeys(names)), HEIGHT)
     frame = _Frame(chart.x, chart.y)
@@ -69,7 +69,7 @@ def _lines(chart: Lines) -> tuple[int, list[str]]:
     return HEIGHT + legend[0], [*body, *legend[1]]
 
 
-def _line(line: Line, frame: "_Frame") -> Iterator[str]:
+def _line(line: ChartLine, frame: "_Frame") -> Iterator[str]:
     if line.band:
         upper = [(x, high) for x, _, high in line.band]
         lower = [(x, low) for x, low, _ in reversed(line.band)]
@@ -90,7 +90,7 @@ def _line(line: Line, frame: "_Frame") -> Iterator[str]:
 class _Frame:
     """The drawing area between two axes."""
 
-    def __init__(self, x: Axis, y: Axis) -> None:
+    def __init__(self, x: ChartAxis, y: ChartAxis) -> None:
         self._x = x
         self._y = y
 
@@ -165,7 +165,7 @@ def _bar(chart: Bars, bar: Bar, y: float, left: float, span: float) -> Iterator[
 def _columns(chart: Bars) -> tuple[int, list[str]]:
     """Many bars, upright and without names; the longest to the left."""
     bars = sorted(chart.bars, key=lambda bar: -bar.value)
-    rank = Axis(f"{len(bars)} tasks, the fastest first", 0, len(bars), ticks=(0,))
+    rank = ChartAxis(f"{len(bars)} tasks, the fastest first", 0, len(bars), ticks=(0,))
     frame = _Frame(rank, chart.axis)
     body = [part for part in frame.axes() if ">0<" not in part]
     wide = (WIDTH - LEFT - RIGHT) / len(bars)
@@ -186,7 +186,7 @@ def _stack(chart: Stack) -> tuple[int, list[str]]:
     left = _label_width([label for label, _ in chart.rows])
     height = TOP + ROW * len(chart.rows) + BOTTOM
     most = max((sum(counts) for _, counts in chart.rows), default=1.0) or 1.0
-    axis = Axis(chart.label, 0, most)
+    axis = ChartAxis(chart.label, 0, most)
     span = WIDTH - RIGHT - left - 30
     body: list[str] = []
     for mark in axis.marks:

@@ -59,7 +59,7 @@ RETRIED = (CompileFailed, Incorrect, RuntimeFailed, Rejected)
 
 
 @dataclass(frozen=True)
-class Node:
+class SearchNode:
     """A correct candidate in the search tree, and the branches that led to it from the first. `payoff` is
     the log speedup that the last technique is worth for what it prepares."""
 
@@ -94,7 +94,7 @@ class Rollout:
     """One walk through the tree, at present at `node`. `fruitless` counts steps since the last gain."""
 
     number: int
-    node: Node
+    node: SearchNode
     fruitless: int = 0
     ended: bool = False
 
@@ -127,7 +127,7 @@ class MaicRl:
         self._session = session
         self._search = session.search
         self._seed = str(session.search.seed)
-        self._nodes: dict[str, Node] = {}
+        self._nodes: dict[str, SearchNode] = {}
         self._candidates: dict[str, Candidate] = {}
         self._profiles: dict[str, Profile | None] = {}
         self._tried: set[str] = set()
@@ -152,11 +152,11 @@ class MaicRl:
         return Best(best.attempt.candidate, best.evaluation, best.applied)
 
     @property
-    def _best(self) -> Node:
+    def _best(self) -> SearchNode:
         return max(self._nodes.values(), key=lambda node: node.speedup)
 
     @property
-    def _open(self) -> list[Node]:
+    def _open(self) -> list[SearchNode]:
         """Nodes at which something may be left to try."""
         return [node for node in self._nodes.values() if node.code not in self._exhausted]
 
@@ -174,7 +174,7 @@ class MaicRl:
             raise KernelBlasterError(
                 f"{task.name}: the first candidate is not correct ({evaluation.outcome.kind}: {reason})."
             )
-        self._first = node = Node(attempt, evaluation)
+        self._first = node = SearchNode(attempt, evaluation)
         self._nodes[node.code] = node
         self._tried.add(node.code)
 
@@ -189,7 +189,7 @@ class MaicRl:
                 break
             self._step(walking, iteration, number)
 
-    def _origin(self, iteration: int, rollout: int) -> Node:
+    def _origin(self, iteration: int, rollout: int) -> SearchNode:
         """Where a rollout begins: the first at the best node at which something is left to try, the others
         at any, the faster the likelier."""
         if rollout == 0:
@@ -256,7 +256,7 @@ class MaicRl:
             rollout.ended = True
             self._exhausted.add(node.code)
 
-    def _choose(self, node: Node, targets: Sequence[Target], key: str) -> dict[str, object]:
+    def _choose(self, node: SearchNode, targets: Sequence[Target], key: str) -> dict[str, object]:
         """At the first target with something left to try: the state, and techniques with their moves. Those
         that lead to the same candidate are one choice, and all learn from it."""
         random = Random(f"{self._seed}/{key}")
@@ -288,7 +288,7 @@ class MaicRl:
                 return {**about, "options": options}
         return {"state": "", "options": []}
 
-    def _proposals(self, node: Node, target: Target, key: str) -> list[str]:
+    def _proposals(self, node: SearchNode, target: Target, key: str) -> list[str]:
         """Techniques that the policy offers. They are recorded before anything is done with them: what is
         new goes to the knowledge base, and a policy that looks there would offer something else after a
         crash."""
@@ -317,7 +317,7 @@ class MaicRl:
     # Lower
 
     def _new_move(
-        self, node: Node, technique: str, target: Target, random: Random
+        self, node: SearchNode, technique: str, target: Target, random: Random
     ) -> tuple[int, Attempt] | None:
         """A move to a candidate that was not tried yet, with its number; None where all were."""
         first = None
@@ -328,7 +328,7 @@ class MaicRl:
                     return number, attempt
         return first
 
-    def _lowered(self, node: Node, technique: str, target: Target, move: int, key: str) -> Attempt:
+    def _lowered(self, node: SearchNode, technique: str, target: Target, move: int, key: str) -> Attempt:
         moves = self._policy.moves(node.attempt, technique, target)
         attempt = next((attempt for number, attempt in enumerate(moves) if number == move), None)
         if attempt is None:
@@ -437,15 +437,15 @@ class MaicRl:
         return [self._candidates[child] for child in most[: self._search.explained]]
 
 
-def _node_behind(branch: Branch, parent: Node) -> Node | None:
+def _node_behind(branch: Branch, parent: SearchNode) -> SearchNode | None:
     """Where a branch leads; None where its candidate failed."""
     assert branch.evaluation is not None
     if not isinstance(branch.evaluation.outcome, CORRECT):
         return None
-    return Node(branch.attempt, branch.evaluation, (*parent.path, branch), branch.payoff)
+    return SearchNode(branch.attempt, branch.evaluation, (*parent.path, branch), branch.payoff)
 
 
-def _step_of(branch: Branch, parent: Node, next_node: Node) -> Step:
+def _step_of(branch: Branch, parent: SearchNode, next_node: SearchNode) -> Step:
     trial, target = branch.trial, branch.target
     assert branch.evaluation is not None
     return Step(

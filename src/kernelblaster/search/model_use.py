@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.models.choice import Choice
+from kernelblaster.models.choice import ModelChoice
 from kernelblaster.models.ledger import Ledger
 from kernelblaster.models.names import FOLDERS
 from kernelblaster.models.prices import read_prices
@@ -26,7 +26,7 @@ RETRIES_OF_A_MODEL = 2  # of a candidate that fails; a model can use what is sai
 class ModelUse(Record):
     """How a model takes part in a run, as the run records it. `roles` as they were given."""
 
-    choice: Choice
+    choice: ModelChoice
     roles: tuple[str, ...]
     strategy: StrategyName
 
@@ -55,10 +55,10 @@ class ModelUse(Record):
         return self.model_copy(update={"choice": self.choice.model_copy(update={"budget": budget})})
 
 
-def model_use_of(choice: Choice, roles: Sequence[str], strategy: StrategyName) -> ModelUse | None:
+def model_use_of(choice: ModelChoice, roles: Sequence[str], strategy: StrategyName) -> ModelUse | None:
     """None where no model takes part. Raises where what was asked for makes no sense."""
     if choice.model is None and choice.replay is None and not any("=" in role for role in roles):
-        given = strategy != "maic-rl" or choice != Choice() or roles
+        given = strategy != "maic-rl" or choice != ModelChoice() or roles
         if given:
             raise KernelBlasterError("a language model is needed for this: give --model KIND:NAME.")
         return None

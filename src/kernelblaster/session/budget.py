@@ -4,7 +4,7 @@ from kernelblaster.records import Evaluation
 from kernelblaster.session.settings import Search
 
 
-class Budget:
+class SearchBudget:
     """Counts what was spent. Times are in seconds; the wall clock is read by the owner."""
 
     def __init__(self, search: Search) -> None:

@@ -9,7 +9,7 @@ from kernelblaster.judge.protocol import Judge
 from kernelblaster.records import Candidate, Evaluation, Profile, Task, Timing
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.records.profile import Depth
-from kernelblaster.session.budget import Budget
+from kernelblaster.session.budget import SearchBudget
 from kernelblaster.session.settings import Search
 from kernelblaster.store.run import Run
 
@@ -23,7 +23,7 @@ class Judging:
         self._judge = judge
         self._run = run
         self._near_floor = search.near_floor
-        self.budget = Budget(search)
+        self.budget = SearchBudget(search)
         self.evaluations: dict[str, Evaluation] = {}
         self._candidates: dict[str, Candidate] = {}
         self._recorded = {event.key: event.data for event in run.events if event.kind == "evaluation"}

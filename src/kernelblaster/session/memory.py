@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from kernelblaster.devices.specs import GpuSpec
-from kernelblaster.knowledge.consolidate import Limits, consolidation
+from kernelblaster.knowledge.consolidate import KnowledgeLimits, consolidation
 from kernelblaster.knowledge.content import Content, OptimizationEntry, Scored
 from kernelblaster.knowledge.events import Change, Observed, OptimizationAdded, Provenance
 from kernelblaster.knowledge.guess import GUESS_WEIGHT, guesses
@@ -134,7 +134,7 @@ class Memory:
         began."""
         if self.theta.version // CONSOLIDATED == now.version // CONSOLIDATED:
             return []
-        return consolidation(now, self._seed, Limits())
+        return consolidation(now, self._seed, KnowledgeLimits())
 
     def _about(self) -> dict[str, Any]:
         about = {"version": self._knowledge.version, "knowledge": self._knowledge.name}

@@ -13,9 +13,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 from kernelblaster.errors import StoreError
 from kernelblaster.store import lines
-from kernelblaster.store.lines import FORMAT, Event
+from kernelblaster.store.lines import FORMAT, RunEvent
 
-__all__ = ["Event", "EventLog", "first_event"]
+__all__ = ["EventLog", "RunEvent", "first_event"]
 _log = logging.getLogger(__name__)
 
 
@@ -36,13 +36,13 @@ class EventLog:
             raise
         self.events, self._sum = found.events, found.sum
 
-    def append(self, kind: str, key: str = "", *, lasting: bool = True, **data: Any) -> Event:
+    def append(self, kind: str, key: str = "", *, lasting: bool = True, **data: Any) -> RunEvent:
         """Add an event. It is on the disk when this returns; one that is not `lasting` is safe from the
         end of this process at once, and from that of the machine with the next one that is."""
         if self._file is None:
             raise StoreError(f"{self._path}: was opened for reading only.")
         number = len(self.events)
-        event = Event(
+        event = RunEvent(
             number=number,
             at=time.time(),
             after=time.monotonic() - self._opened,
@@ -69,7 +69,7 @@ class EventLog:
         self._sum = own
         return event
 
-    def of(self, kind: str) -> Iterator[Event]:
+    def of(self, kind: str) -> Iterator[RunEvent]:
         return (event for event in self.events if event.kind == kind)
 
     def close(self) -> None:
@@ -78,7 +78,7 @@ class EventLog:
             self._file = None
 
 
-def first_event(path: Path) -> Event | None:
+def first_event(path: Path) -> RunEvent | None:
     """The first event of a log; None where it is not whole."""
     try:
         with path.open("rb") as file:
@@ -105,7 +105,7 @@ def _held(path: Path) -> BinaryIO:
 class _Found(NamedTuple):
     """The whole events, how many bytes they take, the last one's checksum, and whether a line was cut off."""
 
-    events: list[Event]
+    events: list[RunEvent]
     bytes: int
     sum: str
     torn: bool
@@ -124,7 +124,7 @@ def _read(path: Path) -> _Found:
             f"{path}: has format {later}, and this version of KernelBlaster reads up to format {FORMAT}; "
             "install a later one."
         )
-    events: list[Event] = []
+    events: list[RunEvent] = []
     own = ""
     for number, line in enumerate(whole):
         found = lines.read(line, number, own)

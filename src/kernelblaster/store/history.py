@@ -9,7 +9,7 @@ from kernelblaster.store.run import Run
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedCandidate:
     """One candidate with its verdict; `code` identifies it, `source` is the name of its text among the
     run's files."""
 
@@ -40,7 +40,7 @@ class History:
         self.name = run.name
         self.about: dict[str, Any] = run.events[0].data if run.events else {}
         self.judged = [
-            Judged(e.key, e.data["source"], e.data["evaluation"])
+            JudgedCandidate(e.key, e.data["source"], e.data["evaluation"])
             for e in run.events
             if e.kind == "evaluation"
         ]
@@ -52,13 +52,13 @@ class History:
         return str(self.about.get("task", "?"))
 
     @property
-    def first(self) -> Judged | None:
+    def first(self) -> JudgedCandidate | None:
         """What the search started from: the first correct candidate, as soon as there is one."""
         correct = (judged for judged in self.judged if judged.speedup is not None)
         return next(correct, self.judged[0] if self.judged else None)
 
     @property
-    def best(self) -> Judged | None:
+    def best(self) -> JudgedCandidate | None:
         """What the run ended with; as long as it has not, the fastest correct candidate so far."""
         for judged in self.judged:
             if self._results and judged.code == self._results["best"]:
@@ -87,7 +87,7 @@ class History:
     def learned(self) -> dict[str, Any] | None:
         return self._results["learned"] if self._results else None
 
-    def source_of(self, judged: Judged) -> str:
+    def source_of(self, judged: JudgedCandidate) -> str:
         return self._run.files.get(judged.source)
 
     def best_candidate(self) -> tuple[Candidate, Evaluation]:

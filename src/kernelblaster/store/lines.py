@@ -21,7 +21,7 @@ _ENDING = re.compile(rb',"sum":"([0-9a-f]{16})"}$')
 _EARLIER = re.compile(rb"^([0-9a-f]{8}) ({.*})$")
 
 
-class Event(Record):
+class RunEvent(Record):
     """Something that happened in a run. `key` tells events of one kind apart. `at` is in seconds since 1970
     and has no part in anything but display; `after` is in seconds since the process began to write, by a
     clock that nobody sets. Only the first event has a `format` and an `id`, which is the run's own, whatever
@@ -37,14 +37,14 @@ class Event(Record):
     data: dict[str, Any] = Field(default_factory=dict)
 
 
-def written(event: Event, before: str) -> tuple[bytes, str]:
+def written(event: RunEvent, before: str) -> tuple[bytes, str]:
     """The line, without its end, and its checksum; `before` is that of the line before it."""
     text = event.model_dump_json(exclude_none=True).encode()
     own = _chained(text, before)
     return text[:-1] + b',"sum":"' + own.encode() + b'"}', own
 
 
-def read(line: bytes, number: int, before: str) -> tuple[Event, str] | None:
+def read(line: bytes, number: int, before: str) -> tuple[RunEvent, str] | None:
     """The event in a line, and its checksum; None where the line is not what was written."""
     ending, earlier = _ENDING.search(line), _EARLIER.match(line)
     if ending:
@@ -58,7 +58,7 @@ def read(line: bytes, number: int, before: str) -> tuple[Event, str] | None:
     if not whole:
         return None
     try:
-        event = Event.model_validate(json.loads(text))
+        event = RunEvent.model_validate(json.loads(text))
     except ValueError:
         return None
     return (event, own) if event.number == number else None

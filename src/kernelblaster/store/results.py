@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernelblaster.knowledge.differences import Changed, Score, difference
-from kernelblaster.knowledge.events import Event
+from kernelblaster.knowledge.events import KnowledgeEvent
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.recipes import told
 from kernelblaster.plain_text import markdown
@@ -74,7 +74,7 @@ def _learned(run: Run, knowledge: KnowledgeBase) -> dict[str, Any]:
     }
 
 
-def _touched(event: Event) -> tuple[str, str]:
+def _touched(event: KnowledgeEvent) -> tuple[str, str]:
     change = event.change
     if change.kind == "optimization_added":
         return change.state, change.optimization.technique

@@ -11,7 +11,7 @@ from typing import Any
 
 from kernelblaster.errors import StoreError
 from kernelblaster.lasting import sync
-from kernelblaster.store.events import Event, EventLog
+from kernelblaster.store.events import EventLog, RunEvent
 from kernelblaster.store.files import Files, sweep_writing
 
 LOG = "events.jsonl"
@@ -40,10 +40,10 @@ class Run:
         return (self.events[0].id if self.events else None) or self.name
 
     @property
-    def events(self) -> list[Event]:
+    def events(self) -> list[RunEvent]:
         return self._log.events
 
-    def append(self, kind: str, **data: Any) -> Event:
+    def append(self, kind: str, **data: Any) -> RunEvent:
         """Record that something happened."""
         return self._log.append(kind, **data)
 

@@ -95,7 +95,7 @@ HALF_SCALES: dict[Distribution, tuple[int, int]] = {
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowValues:
     """Where in a tensor the elements of one piece lie: `along` their row, and in which row. The piece has
     `size` elements from the flat position `start` on. `rng` is seeded alike for every piece of a tensor."""
 
@@ -160,7 +160,7 @@ def _hashed(numbers: torch.Tensor, rng: Random) -> torch.Tensor:
 
 
 def arranged(
-    pool: torch.Tensor, distribution: Distribution, rows: Rows, generator: torch.Generator
+    pool: torch.Tensor, distribution: Distribution, rows: RowValues, generator: torch.Generator
 ) -> torch.Tensor:
     """Floating values for one piece. The generator is at the same place for any storage type."""
     drawn = torch.randint(len(pool), (rows.size,), generator=generator, device=pool.device)
@@ -177,7 +177,11 @@ def arranged(
 
 
 def whole(
-    pool: torch.Tensor, distribution: Distribution, rows: Rows, generator: torch.Generator, bound: int | None
+    pool: torch.Tensor,
+    distribution: Distribution,
+    rows: RowValues,
+    generator: torch.Generator,
+    bound: int | None,
 ) -> torch.Tensor:
     """Whole numbers or truth values for one piece, below `bound` where there is one: drawn from the pool,
     or the extremes, all equal, in order."""
@@ -197,19 +201,19 @@ def whole(
     return values
 
 
-_Choice = Callable[[int, Rows, torch.Tensor, torch.Generator], torch.Tensor]
+_Choice = Callable[[int, RowValues, torch.Tensor, torch.Generator], torch.Tensor]
 
 
-def _written(size: int, rows: Rows, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _written(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return drawn
 
 
-def _ramp(size: int, rows: Rows, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _ramp(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     trend = (rows.position.double() * (size / prod(rows.shape))).to(torch.int64)
     return (trend + drawn // 8) % size
 
 
-def _spiky(size: int, rows: Rows, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _spiky(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Nearly all close to the median, some extremes, some of them equal."""
     rare = torch.randint(64, drawn.shape, generator=generator, device=drawn.device) == 0
     few = drawn // 2 % min(TIES, size)
@@ -218,24 +222,24 @@ def _spiky(size: int, rows: Rows, drawn: torch.Tensor, generator: torch.Generato
     return torch.where(rare, extreme, (size - width) // 2 + drawn % width)
 
 
-def _beginning(size: int, rows: Rows, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _beginning(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Rows begin with the pool's lowest or highest values and go on at its other end."""
     if rows.rng("high").random() < 0.5:
         return torch.where(_first(rows), size - 1 - drawn // 4, drawn // 2)
     return torch.where(_first(rows), drawn // 4, drawn // 2 + size // 2)
 
 
-def _end(size: int, rows: Rows, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _end(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """The last element of a row is its largest."""
     return torch.where(rows.along == rows.extent - 1, torch.full_like(drawn, size - 1), drawn * 3 // 4)
 
 
-def _sorted(size: int, rows: Rows, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _sorted(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     rising = rows.along * size // rows.extent
     return rising if rows.rng("down").random() < 0.5 else size - 1 - rising
 
 
-def _alternating(size: int, rows: Rows, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _alternating(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return drawn // 2 + rows.along % 2 * (size // 2)
 
 
@@ -252,7 +256,7 @@ _CHOICES: dict[Distribution, _Choice] = {
 SAFE = frozenset(_CHOICES)
 
 
-def _first(rows: Rows) -> torch.Tensor:
+def _first(rows: RowValues) -> torch.Tensor:
     """The beginning of rows along every axis (along some, where there are more than two): one to four
     elements, or up to an eighth of them (any magnitude being as likely), or up to half."""
     rng = rows.rng("first")
@@ -268,12 +272,12 @@ def _first(rows: Rows) -> torch.Tensor:
     return first
 
 
-def _padding(rows: Rows) -> torch.Tensor:
+def _padding(rows: RowValues) -> torch.Tensor:
     """The end of each row, at another place in each."""
     return rows.along >= rows.hashed() % rows.extent + 1
 
 
-def _scale(distribution: Distribution, dtype: torch.dtype, rows: Rows) -> float:
+def _scale(distribution: Distribution, dtype: torch.dtype, rows: RowValues) -> float:
     low, high = (HALF_SCALES if dtype == torch.float16 else WIDE_SCALES)[distribution]
     return 2.0 ** rows.rng("scale").randint(low, high)
 
@@ -282,23 +286,23 @@ def _spread(pool: torch.Tensor) -> float:
     return float(pool.float().std()) if len(pool) > 1 else 1.0
 
 
-def _shifted(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+def _shifted(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     return values + SHIFT * _spread(pool)
 
 
-def _far(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+def _far(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     return values + FAR * _spread(pool)
 
 
-def _negated(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+def _negated(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     return -values
 
 
-def _zeros(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+def _zeros(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     return torch.zeros_like(values)
 
 
-def _equal(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+def _equal(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     """A power of two, so that sums of it are exact in any order."""
     value = float(pool[rows.rng("equal").randrange(len(pool))])
     mantissa, exponent = torch.frexp(torch.tensor(value or 1.0, dtype=torch.float64))
@@ -306,36 +310,36 @@ def _equal(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor
     return torch.full_like(values, power if float(mantissa) > 0 else -power)
 
 
-def _zero_rows(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+def _zero_rows(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     """A quarter of the rows, and one in any case."""
     chosen = rows.rng("row").randrange(max(rows.count, 1))
     return torch.where((rows.hashed() % 4 == 0) | (rows.row == chosen), torch.zeros_like(values), values)
 
 
-def _one_row(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+def _one_row(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     return torch.where(rows.row == rows.rng("row").randrange(max(rows.count, 1)), values * CONTRAST, values)
 
 
-def _padded(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+def _padded(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     return torch.where(_padding(rows), torch.zeros_like(values), values)
 
 
-def _one_hot(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+def _one_hot(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     return torch.where(rows.along == rows.hashed() % rows.extent, values, torch.zeros_like(values))
 
 
-def _rising(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+def _rising(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     """What follows the beginning of a row is far larger."""
     return torch.where(_first(rows), values, values * CONTRAST)
 
 
-def _level(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+def _level(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     """What follows the beginning of a row lies at another level, on either side."""
     side = rows.rng("side").choice((-1.0, 1.0, 4.0))
     return torch.where(_first(rows), values, values + side * FAR * _spread(pool))
 
 
-def _peak(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+def _peak(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     """About two places in the longest rows, anywhere, hold what is far larger than all else."""
     rarity = max(4, max(rows.shape, default=1) // 2)
     at = rows.scattered("peaks")
@@ -343,24 +347,24 @@ def _peak(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
     return torch.where(at % rarity == 0, torch.full_like(values, top), values)
 
 
-def _subnormals(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+def _subnormals(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     rare = rows.position * 0x9E3779B1 % 8 == rows.rng("rare").randrange(8)
     return torch.where(rare, values * _scale("subnormal-scale", pool.dtype, rows), values)
 
 
-def _octaves(values: torch.Tensor, pool: torch.Tensor, low: int, high: int, rows: Rows) -> torch.Tensor:
+def _octaves(values: torch.Tensor, pool: torch.Tensor, low: int, high: int, rows: RowValues) -> torch.Tensor:
     """Every magnitude, each in its own elements."""
     exponents = low + rows.scattered("octaves") % (high - low + 1)
     return (values.double() * 2.0 ** exponents.double()).to(values.dtype)
 
 
-def _landmarks(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+def _landmarks(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     at = rows.scattered("landmarks")
     marks = torch.tensor(LANDMARKS, dtype=values.dtype, device=values.device)
     return torch.where(at % 2 == 0, marks[at // 2 % len(marks)], values)
 
 
-def _kept(rows: Rows) -> torch.Tensor:
+def _kept(rows: RowValues) -> torch.Tensor:
     """A few places on every long line, whichever axis it follows, and at least one."""
     longest = max(rows.shape, default=1)
     kept = rows.scattered("kept") % max(1, longest // SPARSE) == 0
@@ -372,18 +376,18 @@ def _kept(rows: Rows) -> torch.Tensor:
     return kept
 
 
-def _sparse(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+def _sparse(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     """Long sums with few terms: they are right to a few roundings in any order."""
     return torch.where(_kept(rows), values, torch.zeros_like(values))
 
 
-def _sparse_low(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+def _sparse_low(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     """The same for sums of exponentials."""
     below = float(pool[0]) - 128.0 - 8.0 * _spread(pool)
     return torch.where(_kept(rows), values, torch.full_like(values, below))
 
 
-def _grid(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
+def _grid(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     """Whole multiples of a power of two, of both signs in neighbouring pairs where the pool has both: sums of
     them and of their squares are exact in any order, and dense ones have the mean zero."""
     step = 2.0 ** (int(math.frexp(_spread(pool) or 1.0)[1]) - 3)
@@ -395,7 +399,7 @@ def _grid(values: torch.Tensor, pool: torch.Tensor, rows: Rows) -> torch.Tensor:
 
 
 def _planted(
-    values: torch.Tensor, pool: torch.Tensor, distribution: Distribution, rows: Rows
+    values: torch.Tensor, pool: torch.Tensor, distribution: Distribution, rows: RowValues
 ) -> torch.Tensor:
     """A few places and a whole row that hold what is not finite, or a number far larger than all others."""
     total = prod(rows.shape)
@@ -435,7 +439,7 @@ _CHANGES = {
     "grid": _grid,
 }
 # Where whole numbers take their lowest value; elsewhere they take their highest.
-_EVEN: dict[Distribution, Callable[[Rows, torch.Tensor], torch.Tensor]] = {
+_EVEN: dict[Distribution, Callable[[RowValues, torch.Tensor], torch.Tensor]] = {
     "alternating": lambda rows, drawn: rows.along % 2 == 0,
     "one-hot": lambda rows, drawn: rows.along != rows.hashed() % rows.extent,
     "padded": lambda rows, drawn: _padding(rows),

@@ -8,7 +8,7 @@ from pathlib import Path
 from kernelblaster.errors import BadTask
 from kernelblaster.records import Task
 from kernelblaster.records.signature import Dtype
-from kernelblaster.strict_json import Unreadable, read_bounded
+from kernelblaster.strict_json import InvalidJson, read_bounded
 from kernelblaster.tasks import cuda_file
 from kernelblaster.tasks.cuda_prepare import prepared
 
@@ -90,7 +90,7 @@ def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str |
         return load_source(name, exported_source(path), str(path), dtype, **wanted)
     try:
         source = read_bounded(path, LARGEST_BYTES).decode("utf-8-sig").replace("\r\n", "\n")
-    except Unreadable as error:
+    except InvalidJson as error:
         raise BadTask(f"{path}: {error}.") from error
     except UnicodeDecodeError as error:
         raise BadTask(f"{path}: cannot be read: {error}; save it as UTF-8.") from error
@@ -121,12 +121,12 @@ def load_source(name: str, source: str, path: str, dtype: Dtype | None = None, *
     """The task in a text of Python; `path` is what the text is called."""
     import torch  # slow to import, so only where a module is really loaded
 
-    from kernelblaster.tasks.complete import Wanted, completed
+    from kernelblaster.tasks.complete import CompletionRequest, completed
     from kernelblaster.tasks.derive import Derivation
     from kernelblaster.tasks.small import learn_small
     from kernelblaster.tasks.types import learn_types
 
-    file, notes = completed(source, path, Wanted(**wanted))
+    file, notes = completed(source, path, CompletionRequest(**wanted))
     cast, primary, more = learn_types(file, dtype)
     derived = Derivation(file, primary, learn_small(file, getattr(torch, cast) if cast else None, primary))
     return Task(

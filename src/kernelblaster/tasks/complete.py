@@ -21,7 +21,7 @@ ADDED = "\n\n# Added to make a task of the file.\n"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CompletionRequest:
     """What a person says beside the file: the class, example inputs and constructor arguments as Python
     expressions ("randn(8192, 4096)", "64, bias=False")."""
 
@@ -30,7 +30,7 @@ class Wanted:
     init: str | None = None
 
 
-def completed(source: str, path: str, wanted: Wanted) -> tuple[ModuleFile, tuple[str, ...]]:
+def completed(source: str, path: str, wanted: CompletionRequest) -> tuple[ModuleFile, tuple[str, ...]]:
     """The whole file, executed, and what was decided for it, in words."""
     check_names(source, path)
     names = execute(source, path).names

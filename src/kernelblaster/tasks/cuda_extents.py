@@ -13,7 +13,7 @@ from tree_sitter import Node
 from kernelblaster.tasks.cuda_source import (
     CudaSource,
     Function,
-    Launch,
+    LaunchSyntax,
     bare,
     declared_name,
     dimensions,
@@ -56,7 +56,7 @@ def extents(source: CudaSource, entry: Function) -> Extents:
 class _Kernel:
     """One kernel as it is launched once."""
 
-    def __init__(self, kernel: Function, launch: Launch, sizes: set[str]) -> None:
+    def __init__(self, kernel: Function, launch: LaunchSyntax, sizes: set[str]) -> None:
         self._kernel = kernel
         names = [parameter.name for parameter in kernel.parameters]
         given = [text(bare(argument)) for argument in launch.arguments]
@@ -216,7 +216,7 @@ def _comparisons(body: Node) -> Iterator[tuple[str, Node]]:
             yield text(bare(small)), large
 
 
-def _grid(launch: Launch) -> Mapping[str, Sizes]:
+def _grid(launch: LaunchSyntax) -> Mapping[str, Sizes]:
     """`blockIdx.x` and so on where the grid has exactly a size in this place."""
     names = [text(bare(part)) for part in dimensions(launch, launch.grid)]
     sizes = {p.name for p in launch.caller.parameters if not p.pointer}

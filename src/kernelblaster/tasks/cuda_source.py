@@ -47,7 +47,7 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchSyntax:
     """`kernel<<<configuration>>>(arguments)` within a host function."""
 
     kernel: str
@@ -82,7 +82,7 @@ class CudaSource:
     def kernels(self) -> list[Function]:
         return [function for function in self.functions if function.kernel]
 
-    def launches_of(self, kernel: str) -> list[Launch]:
+    def launches_of(self, kernel: str) -> list[LaunchSyntax]:
         return [launch for launch in self.launches if launch.kernel == kernel]
 
     def original(self, node: Node) -> str:
@@ -157,7 +157,7 @@ def _is_cast(name: str) -> bool:
     return bool(re.fullmatch(r"(unsigned|int|long|size_t|u?int\d+_t)|static_cast<.*>", name))
 
 
-def dimensions(launch: Launch, node: Node) -> list[Node]:
+def dimensions(launch: LaunchSyntax, node: Node) -> list[Node]:
     """The expressions of a grid's or a block's dimensions: one, unless it is a `dim3` of several."""
     shape = bare(node)
     if shape.type == "identifier":
@@ -219,11 +219,11 @@ def _parameter(node: Node) -> Parameter:
     return Parameter(declared_name(declarator), kind, pointer, const, node)
 
 
-def _launches(function: Function) -> Iterator[Launch]:
+def _launches(function: Function) -> Iterator[LaunchSyntax]:
     for call in walk(function.body, "call_expression"):
         shape = next((child for child in call.children if child.type == "kernel_call_syntax"), None)
         given = next((child for child in call.children if child.type == "argument_list"), None)
         if shape is None or given is None or shape.named_child_count < 2:
             continue
         name = re.split(r"<", text(call.children[0]))[0].split("::")[-1].strip()
-        yield Launch(name, tuple(shape.named_children), tuple(given.named_children), call, function)
+        yield LaunchSyntax(name, tuple(shape.named_children), tuple(given.named_children), call, function)

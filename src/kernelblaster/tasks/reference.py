@@ -13,7 +13,7 @@ from kernelblaster.records import Task, Workload
 from kernelblaster.tasks.derive import cast, cast_of, convert, parameter_names, state_of
 from kernelblaster.tasks.module_file import ModuleFile, call_module
 from kernelblaster.tasks.small import find_small
-from kernelblaster.tasks.values import Pool, pool_of
+from kernelblaster.tasks.values import ValuePool, pool_of
 
 
 class ModuleReference:
@@ -44,7 +44,7 @@ class ModuleReference:
         self._slots = self._find_slots()
         self._own_memory = False
         self._scalars: list[Any]
-        self.pools: list[Pool]
+        self.pools: list[ValuePool]
         if donor is not None:
             self._scalars = list(donor._scalars)
             self.pools = [replace(pool, values=pool.values.to(device)) for pool in donor.pools]

@@ -53,7 +53,7 @@ STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128)
 
 
 @dataclass(frozen=True)
-class Draw:
+class SizeDraw:
     """One accepted set of sizes and the kind of draw that it came from."""
 
     kind: Kind
@@ -91,14 +91,14 @@ class SizeDraws:
         self._few_bytes = parameters + min(FEW_BYTES, max(total, 16 << 10))
 
     @cached_property
-    def draws(self) -> tuple[Draw, ...]:
+    def draws(self) -> tuple[SizeDraw, ...]:
         """At most POOL different draws of every kind that the task allows; none where no size is free."""
         free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
         if not free:
             return ()
         end = time.monotonic() + self._limit_s
         accept, steps = self._accepting
-        found: dict[tuple[int, ...], Draw] = {}
+        found: dict[tuple[int, ...], SizeDraw] = {}
         for turn in range(2 * POOL):
             if len(found) >= POOL or time.monotonic() > end:
                 break
@@ -161,7 +161,7 @@ class SizeDraws:
 
     def _draw(
         self, kind: Kind, steps: dict[str, int], accept: "Accept", octaves: dict[str, int] | None = None
-    ) -> Draw | None:
+    ) -> SizeDraw | None:
         """One draw, shrunk until it fits; None where the task has no such sizes. `octaves` fixes the power of
         two below some extents."""
         limit = self._few_bytes if kind in ("few", "edge") else self._most_bytes
@@ -187,7 +187,7 @@ class SizeDraws:
                 if workload is None or workload.sizes == self.base.sizes:
                     break
                 if workload.total_bytes(self._task.signature) <= limit:
-                    return Draw(kind, workload)
+                    return SizeDraw(kind, workload)
                 smaller = self._smaller(wanted, fixed)
                 if smaller == wanted:
                     break

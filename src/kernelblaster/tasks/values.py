@@ -11,14 +11,14 @@ from typing import Literal
 import torch
 
 from kernelblaster.records import Tensor, Workload
-from kernelblaster.tasks.arrangements import Distribution, Rows, arranged, whole
+from kernelblaster.tasks.arrangements import Distribution, RowValues, arranged, whole
 
 POOL = 1 << 18
 PIECE = 1 << 24
 
 
 @dataclass(frozen=True)
-class Pool:
+class ValuePool:
     """Sorted sample of a tensor's values, its zero pattern, and for indices their upper bound."""
 
     values: torch.Tensor
@@ -26,7 +26,7 @@ class Pool:
     bound: str | None = None
 
 
-def pool_of(value: torch.Tensor, tensor: Tensor, workload: Workload) -> Pool:
+def pool_of(value: torch.Tensor, tensor: Tensor, workload: Workload) -> ValuePool:
     """A pool with the values of `value`, at most POOL of them."""
     flat = value.reshape(-1)
     if flat.numel() > POOL:
@@ -34,28 +34,30 @@ def pool_of(value: torch.Tensor, tensor: Tensor, workload: Workload) -> Pool:
     triangle = _triangle(value)
     if triangle:
         flat = flat[flat != 0]
-    return Pool(torch.sort(flat).values, triangle, _bound(value, tensor, workload))
+    return ValuePool(torch.sort(flat).values, triangle, _bound(value, tensor, workload))
 
 
-def pool_from_distribution(text: str, dtype: torch.dtype, device: torch.device) -> Pool:
+def pool_from_distribution(text: str, dtype: torch.dtype, device: torch.device) -> ValuePool:
     """A pool for a declared distribution: normal, uniform, positive, bool, `below SIZE`."""
     if text.startswith("below"):
         bound = text.removeprefix("below ").strip()
         top = int(bound) if bound.isdigit() else POOL
         values = torch.arange(min(top, POOL), device=device).to(dtype)
-        return Pool(values, bound=None if bound.isdigit() else bound)
+        return ValuePool(values, bound=None if bound.isdigit() else bound)
     if text == "bool":
-        return Pool(torch.tensor([0, 1], device=device).to(dtype))
+        return ValuePool(torch.tensor([0, 1], device=device).to(dtype))
     uniform = torch.rand(POOL, device=device, dtype=torch.float32)
     drawn = {
         "normal": torch.randn(POOL, device=device, dtype=torch.float32),
         "uniform": uniform,
         "positive": 0.1 + 1.9 * uniform,
     }[text]
-    return Pool(torch.sort(drawn.to(dtype)).values)
+    return ValuePool(torch.sort(drawn.to(dtype)).values)
 
 
-def fill(target: torch.Tensor, pool: Pool, distribution: Distribution, workload: Workload, seed: int) -> None:
+def fill(
+    target: torch.Tensor, pool: ValuePool, distribution: Distribution, workload: Workload, seed: int
+) -> None:
     """Write values into `target` (contiguous, any floating type for a floating pool). An arrangement that
     changes values may leave the module's domain: tasks/domain.py knows which inputs take it."""
     flat = target.view(-1)
@@ -63,7 +65,7 @@ def fill(target: torch.Tensor, pool: Pool, distribution: Distribution, workload:
     bound = workload.sizes[pool.bound] if pool.bound is not None else None
     for start in range(0, flat.numel(), PIECE):
         piece = flat[start : start + PIECE]
-        rows = Rows(start, piece.numel(), tuple(target.shape), seed, target.device)
+        rows = RowValues(start, piece.numel(), tuple(target.shape), seed, target.device)
         if pool.values.is_floating_point():
             values = arranged(pool.values, distribution, rows, generator)
         else:

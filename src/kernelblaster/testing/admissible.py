@@ -21,7 +21,7 @@ from kernelblaster.tasks.cuda_file import CudaFile
 from kernelblaster.tasks.derive import cast, cast_of, convert, state_of
 from kernelblaster.tasks.module_file import ModuleFile, call_module
 from kernelblaster.tasks.small import find_small
-from kernelblaster.tasks.values import Pool, fill, perturb, pool_from_distribution, pool_of
+from kernelblaster.tasks.values import ValuePool, fill, perturb, pool_from_distribution, pool_of
 
 MOST = 1 << 16
 MOST_BYTES = 1 << 30  # of a primary workload, whose values are drawn once to know their kind
@@ -46,7 +46,7 @@ class Input:
     noise: tuple[torch.Tensor, ...] | None
 
 
-class Source:
+class MutatedSource:
     """Where values of one construction of a task come from: pools, the parameters' own values, scalars; and
     the module in float64, where there is one."""
 
@@ -140,25 +140,25 @@ def inputs_of(task: Task, seed: int) -> list[Input]:
     return sorted(found, key=lambda one: sum(t.numel() for t in one.tensors))
 
 
-def _sources(task: Task) -> Iterator[Source]:
+def _sources(task: Task) -> Iterator[MutatedSource]:
     """The small construction. Where sizes are fixed by a module's construction: also one that is some times
     larger, and the primary one, if they are small enough to be emulated."""
     if task.kind == "cuda":
-        yield Source(task, {})
+        yield MutatedSource(task, {})
         return
     file = ModuleFile(task.source, task.path)
     small = find_small(file, cast_of(task)) or {}
-    yield Source(task, small)
+    yield MutatedSource(task, small)
     if all(size.kind != "fixed" for size in task.signature.sizes):
         return
     for factor in LARGER:
         with contextlib.suppress(BadTask):
-            source = Source(task, {name: factor * value for name, value in small.items()})
+            source = MutatedSource(task, {name: factor * value for name, value in small.items()})
             if _elements(task, source.base) <= MOST:
                 yield source
                 break
     if task.primary.total_bytes(task.signature) <= MOST_BYTES:
-        source = Source(task, {})
+        source = MutatedSource(task, {})
         if _elements(task, source.base.model_copy(update={"sizes": _least(task)})) <= MOST:
             yield source
 
@@ -193,7 +193,7 @@ def _elements(task: Task, workload: Workload) -> int:
     return sum(workload.elements(tensor) for tensor in task.signature.tensors)
 
 
-def _input(source: Source, extents: dict[str, int], arrangement: str, rng: random.Random) -> Input | None:
+def _input(source: MutatedSource, extents: dict[str, int], arrangement: str, rng: random.Random) -> Input | None:
     """None where the module refuses these sizes."""
     signature = source.task.signature
     workload = source.base.model_copy(update={"sizes": extents})
@@ -230,7 +230,7 @@ def _input(source: Source, extents: dict[str, int], arrangement: str, rng: rando
 
 
 def _noise(
-    source: Source,
+    source: MutatedSource,
     wide: list[torch.Tensor],
     scalars: tuple[Number, ...],
     truth: list[torch.Tensor],
@@ -261,7 +261,9 @@ _ORDERS = ("negative", "positive", "zero rows", "constant rows", "rising", "fall
 ARRANGEMENTS = ("plain", *_FACTORS, *_SHIFTS, *_LAST, *_ORDERS)
 
 
-def _draw(value: torch.Tensor, pool: Pool, arrangement: str, workload: Workload, rng: random.Random) -> None:
+def _draw(
+    value: torch.Tensor, pool: ValuePool, arrangement: str, workload: Workload, rng: random.Random
+) -> None:
     """Values of a pool, rearranged. Where a pool has one sign, only its own values are used."""
     fill(value, pool, "written", workload, rng.getrandbits(40))
     if not value.is_floating_point() or value.dim() == 0 or pool.triangle:
@@ -285,7 +287,7 @@ def _one_signed(wide: torch.Tensor, arrangement: str) -> torch.Tensor:
     return wide
 
 
-def _rearranged(wide: torch.Tensor, arrangement: str, pool: Pool) -> torch.Tensor:
+def _rearranged(wide: torch.Tensor, arrangement: str, pool: ValuePool) -> torch.Tensor:
     spread = float(pool.values.double().std())
     if arrangement in _FACTORS:
         return wide * _FACTORS[arrangement]

@@ -18,21 +18,21 @@ from kernelblaster.devices.device import (
     BatchReport,
     CallReport,
     CandidateDied,
+    LaunchedWork,
     Pointer,
     ProfileJob,
     Slot,
     TimeReport,
-    Work,
 )
 from kernelblaster.devices.specs import GpuSpec, gpu_specs
 from kernelblaster.devices.window import rounded
 from kernelblaster.records import Profile, Scalar, Signature, Tensor
 
 PAGE = 4096
-Body = Callable[["Call"], None]
+Body = Callable[["FakeCall"], None]
 
 
-class Call:
+class FakeCall:
     """What a fake candidate sees: its tensors by name, its sizes, and the raw memory."""
 
     def __init__(
@@ -107,12 +107,12 @@ class FakeRunner:
 
     def _run(
         self, arguments: Sequence[Argument], scratch_poison: int, timed: bool
-    ) -> tuple[CallReport, Call]:
-        call = Call(self._device.memory, self._device.signature, arguments, timed)
+    ) -> tuple[CallReport, FakeCall]:
+        call = FakeCall(self._device.memory, self._device.signature, arguments, timed)
         call.scratch_poison = scratch_poison
         self._body(call)
         self._live_bytes += call.live_bytes
-        work = (Work("kernel", (1, 1, 1), (32, 1, 1), 0, self._duration_us),) * call.launches
+        work = (LaunchedWork("kernel", (1, 1, 1), (32, 1, 1), 0, self._duration_us),) * call.launches
         return CallReport(call.error, tuple(call.violations), self._live_bytes, work), call
 
 

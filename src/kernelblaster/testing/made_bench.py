@@ -5,8 +5,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from kernelblaster.bench.bench import Bench, Plan
-from kernelblaster.bench.jobs import INITIAL, Job, Measured, Result, Setup, Spent, result_of
+from kernelblaster.bench.bench import Bench, BenchPlan
+from kernelblaster.bench.jobs import INITIAL, Job, JobResult, Measured, Setup, Spent, result_of
 from kernelblaster.bench.suite import Entry
 from kernelblaster.records import Candidate
 from kernelblaster.records.outcome import Speedup
@@ -59,7 +59,7 @@ def made_bench(folder: Path, tasks: int, steps: int, seed: int = 0) -> Bench:
         for place in range(tasks)
     )
     setup = Setup(device="cuda", search=Search(evaluations=steps + 1), knowledge="")
-    plan = Plan(
+    plan = BenchPlan(
         suites=("made",), entries=entries, setup=setup, baselines=("eager", "compile", "max-autotune")
     )
     bench = Bench.open(folder, plan)
@@ -74,7 +74,7 @@ def made_bench(folder: Path, tasks: int, steps: int, seed: int = 0) -> Bench:
     return bench
 
 
-def _searched(folder: Path, job: Job, steps: int, random: Random) -> Result:
+def _searched(folder: Path, job: Job, steps: int, random: Random) -> JobResult:
     place = folder / "runs" / job.file_name
     place.mkdir(parents=True)
     (place / LOG).touch()
@@ -129,7 +129,7 @@ def _searched(folder: Path, job: Job, steps: int, random: Random) -> Result:
             "end",
             lambda: {"best": codes[best], "applied": list(applied[best]), "learned": learned},
         )
-    return Result(
+    return JobResult(
         job=job.key,
         arm=job.arm,
         task=job.entry.name,
@@ -195,7 +195,7 @@ def _learned(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"state": s, "technique": t, "before": None, "after": score} for s, t in pairs]
 
 
-def _measured(result: Result, random: Random) -> list[Measured]:
+def _measured(result: JobResult, random: Random) -> list[Measured]:
     if result.best_us is None:
         return []
     found = []

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelblaster.testing.mutations import fence, index, precision, scalar, sizes, state, tail, work
-from kernelblaster.testing.mutations.tree import Code, Edit
+from kernelblaster.testing.mutations.tree import Code, Mutation
 
-KINDS: dict[str, Callable[[Code], Iterator[Edit]]] = {
+KINDS: dict[str, Callable[[Code], Iterator[Mutation]]] = {
     "fence": fence.edits,
     "index": index.edits,
     "tail": tail.edits,
@@ -67,7 +67,7 @@ def choose(mutants: Sequence[Mutant], most: int, rng: random.Random) -> list[Mut
     return chosen
 
 
-def apply(source: str, edit: Edit) -> str:
+def apply(source: str, edit: Mutation) -> str:
     """The source after an edit."""
     raw = source.encode()
     for begin, end, new in sorted(edit.changes, reverse=True):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kernelblaster.api import load_task
-from kernelblaster.judge.judge import Judge
+from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.graph import UncoveredOperators, capture
 from kernelblaster.policies.expert.indexing import PlainIndexing
@@ -38,7 +38,7 @@ def get_init_inputs():
 """
 
 
-def test_slices_that_are_read_and_written_are_right(judge: Judge, tmp_path: Path) -> None:
+def test_slices_that_are_read_and_written_are_right(judge: DeviceJudge, tmp_path: Path) -> None:
     (tmp_path / "task.py").write_text(FILE)
     task = load_task(str(tmp_path / "task.py"))
     source = emit(initial_plan(capture(task)))

@@ -10,7 +10,7 @@ import pytest
 from kernelblaster.devices.ncu import parse
 from kernelblaster.policies.expert.signals import gpu_of
 from kernelblaster.policies.expert.states import ABOUT, choose_target, extract_states
-from kernelblaster.records import Advice, KernelProfile, Metric, Profile
+from kernelblaster.records import KernelProfile, Metric, Profile, ProfilerAdvice
 from kernelblaster.records.state import HEADROOM, Bottleneck, KernelState, State
 
 HERE = Path(__file__).parent
@@ -97,8 +97,8 @@ def measured(tier="ncu", advice=(), grid=(8192, 1, 1), **values) -> Profile:
     return Profile(device="NVIDIA H200", tier=tier, workload="primary", kernels=(kernel,))
 
 
-def said(message: str) -> tuple[Advice, ...]:
-    return (Advice(rule="rule", section="section", message=message),)
+def said(message: str) -> tuple[ProfilerAdvice, ...]:
+    return (ProfilerAdvice(rule="rule", section="section", message=message),)
 
 
 def only(profile: Profile, **about) -> State:

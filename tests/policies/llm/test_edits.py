@@ -1,12 +1,12 @@
 import pytest
 
-from kernelblaster.policies.llm.edits import Edit, Refusal, apply_edits, changed
+from kernelblaster.policies.llm.edits import Refusal, SourceEdit, apply_edits, changed
 
 SOURCE = "int a = 1;\nint b = 2;\nint c = 1;\n"
 
 
-def edit(search: str, replace: str) -> Edit:
-    return Edit(search=search, replace=replace)
+def edit(search: str, replace: str) -> SourceEdit:
+    return SourceEdit(search=search, replace=replace)
 
 
 def test_blocks_are_replaced_in_order_to_the_letter() -> None:
@@ -38,7 +38,9 @@ def test_what_does_not_fit_exactly_once_is_refused_with_the_reason(search: str, 
         ("", [edit("int b", "int b")], True, "the same as before"),
     ],
 )
-def test_an_answer_that_is_no_change_is_refused(whole: str, edits: list[Edit], shown: bool, why: str) -> None:
+def test_an_answer_that_is_no_change_is_refused(
+    whole: str, edits: list[SourceEdit], shown: bool, why: str
+) -> None:
     with pytest.raises(Refusal, match=why):
         changed(SOURCE, whole, edits, all_shown=shown)
 

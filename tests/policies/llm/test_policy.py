@@ -8,7 +8,7 @@ from kernelblaster.api import load_task
 from kernelblaster.knowledge.events import Noted, Observed, Provenance
 from kernelblaster.knowledge.recipes import WITH
 from kernelblaster.models.failures import BudgetSpent, Empty, Malformed, Refused, TooLong
-from kernelblaster.models.request import Answer
+from kernelblaster.models.request import ModelAnswer
 from kernelblaster.policies.expert.evaluation import evaluate_policy
 from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.expert.states import extract_states
@@ -21,7 +21,7 @@ from tests.policies.llm.played import ANSWERS, BROKEN, FUSED, NO_CHANGE, VECTOR,
 from tests.policies.llm.questions import discrepancies
 from tests.policies.llm.scenes import FLOOR_BYTES, Scripted, SessionInMemory, planted, relu, speedup_of, tried
 
-BAD = Answer(text="no", stop="done", model="m", usage=None)
+BAD = ModelAnswer(text="no", stop="done", model="m", usage=None)
 USELESS = [Malformed("no JSON", BAD), Refused("no", BAD), Empty("", BAD), TooLong("", BAD)]
 ALL = Cast(dict.fromkeys(ROLES, "llm"))
 

@@ -9,7 +9,7 @@ import pytest
 
 from kernelblaster.models.handoff import HandOff
 from kernelblaster.models.reading import read
-from kernelblaster.models.request import Message, Request
+from kernelblaster.models.request import ChatMessage, Request
 from kernelblaster.policies.llm.digest import digest
 from kernelblaster.policies.llm.facts import change_contract, compared_at, contract
 from kernelblaster.policies.llm.gpu_words import gpu, only_on_hardware
@@ -117,7 +117,7 @@ def test_neutral_code_is_indented_where_there_are_no_braces() -> None:
 
 @pytest.mark.parametrize("declined", [True, False])
 def test_texts_of_edits_can_be_files_and_nothing_is_needed_to_decline(tmp_path: Path, declined: bool) -> None:
-    request = Request(role="lowerer", messages=(Message(speaker="user", text="x"),), schema=Rewrite)
+    request = Request(role="lowerer", messages=(ChatMessage(speaker="user", text="x"),), schema=Rewrite)
 
     def person() -> None:
         while not (places := list(tmp_path.glob("*-lowerer-*"))):

@@ -8,7 +8,7 @@ from math import ceil
 
 from kernelblaster.devices.occupancy import WARP, limits_of
 from kernelblaster.devices.specs import GpuSpec, gpu_specs
-from kernelblaster.records import Advice, KernelProfile, Profile
+from kernelblaster.records import KernelProfile, Profile, ProfilerAdvice
 
 SECTOR_BYTES = 32
 WIDEST_BYTES = 16  # of one lane's access; a request of 32 lanes touches as many sectors as a lane has bytes
@@ -170,7 +170,7 @@ def _access_excess(read: _Reader, modelled: bool, access_bytes: int | None) -> f
     return max([*counted, *told], default=None)
 
 
-def _excessive(advice: Advice) -> re.Match[str] | None:
+def _excessive(advice: ProfilerAdvice) -> re.Match[str] | None:
     return EXCESSIVE.search(advice.message)
 
 

@@ -30,7 +30,7 @@ ABOUT: dict[Bottleneck, str] = {
 
 
 @dataclass(frozen=True)
-class Target:
+class StateRule:
     """The kernel to optimize, by its place in launch order. `call_speedup` is what the whole call gains if
     the kernel reaches its own bound; None where the tier does not tell how far that is."""
 
@@ -55,7 +55,7 @@ def extract_states(
     )
 
 
-def choose_target(states: Sequence[KernelState]) -> Target | None:
+def choose_target(states: Sequence[KernelState]) -> StateRule | None:
     """By Amdahl's law: the kernel whose own possible gain is the largest part of the call. One whose bound
     is unknown counts with its whole share. None if nothing was launched."""
     if not states:
@@ -63,7 +63,7 @@ def choose_target(states: Sequence[KernelState]) -> Target | None:
 
     best = max(range(len(states)), key=lambda position: (possible_gain(states[position]), -position))
     known = HEADROOM in states[best].state.metrics
-    return Target(best, states[best], 1 / (1 - possible_gain(states[best])) if known else None)
+    return StateRule(best, states[best], 1 / (1 - possible_gain(states[best])) if known else None)
 
 
 def possible_gain(kernel: KernelState) -> float:

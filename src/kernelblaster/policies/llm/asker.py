@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel
 
 from kernelblaster.models.failures import BadAnswer
-from kernelblaster.models.request import Message, Model, Request
+from kernelblaster.models.request import ChatMessage, Model, Request
 from kernelblaster.policies.llm.prompt import PromptTooLong, Sections, render
 from kernelblaster.policies.llm.roles import TOKENS, Role
 
@@ -84,7 +84,10 @@ def request_of(question: Question[T], task: str = "", prompt: str | None = None)
     text = _rendered(question) if prompt is None else prompt
     return Request(
         role=question.role,
-        messages=(Message(speaker="system", text=question.system), Message(speaker="user", text=text)),
+        messages=(
+            ChatMessage(speaker="system", text=question.system),
+            ChatMessage(speaker="user", text=text),
+        ),
         schema=question.schema,
         output_limit=TOKENS[question.role].answer,
         seed=question.seed,

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 SHOWN = 120  # letters of a block that could not be applied
 
 
-class Edit(BaseModel):
+class SourceEdit(BaseModel):
     """One replacement. `search` must occur exactly once, to the letter."""
 
     model_config = ConfigDict(extra="forbid")
@@ -20,7 +20,7 @@ class Refusal(Exception):
     """The changes do not fit the source; the message says which one and why."""
 
 
-def apply_edits(source: str, edits: Sequence[Edit]) -> str:
+def apply_edits(source: str, edits: Sequence[SourceEdit]) -> str:
     """The source with all replacements, each found in what the ones before it left. Raises `Refusal`:
     then none was made."""
     for number, edit in enumerate(edits, 1):
@@ -31,7 +31,7 @@ def apply_edits(source: str, edits: Sequence[Edit]) -> str:
     return source
 
 
-def changed(source: str, whole: str, edits: Sequence[Edit], *, all_shown: bool) -> str:
+def changed(source: str, whole: str, edits: Sequence[SourceEdit], *, all_shown: bool) -> str:
     """The new source from either form. Raises `Refusal` where neither or both are given, where a whole
     file would drop what was not shown, and where nothing changes."""
     if bool(whole.strip()) == bool(edits):

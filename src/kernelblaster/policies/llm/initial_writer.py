@@ -7,7 +7,7 @@ from kernelblaster.policies.llm.asker import Question
 from kernelblaster.policies.llm.data import one_line
 from kernelblaster.policies.llm.feedback import feedback
 from kernelblaster.policies.llm.reference_words import module_rules, reference
-from kernelblaster.policies.llm.rewriting import Work, mend
+from kernelblaster.policies.llm.rewriting import RewritingTask, mend
 from kernelblaster.policies.llm.scene import Scene
 from kernelblaster.policies.llm.source import kernel_names
 from kernelblaster.records import Candidate
@@ -65,7 +65,7 @@ def write_initial(scene: Scene) -> Candidate:
         said = feedback(evaluation, source)
         if number == MENDED:
             break
-        work = Work("initial-writer", candidate.code, source, kernel_names(source), scene.contract)
+        work = RewritingTask("initial-writer", candidate.code, source, kernel_names(source), scene.contract)
         source = mend(scene, work, "a first correct candidate for the task", said).source
     raise NoFirstCandidate(
         f"{scene.task.name}: the model did not write a correct first candidate: {one_line(said, 400)}"

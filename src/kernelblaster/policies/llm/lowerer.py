@@ -8,7 +8,7 @@ from kernelblaster.policies.llm.gpu_words import only_on_hardware
 from kernelblaster.policies.llm.knowledge_view import attempts, known_state, state_text, technique_text
 from kernelblaster.policies.llm.prompt import Piece
 from kernelblaster.policies.llm.reference_words import computation
-from kernelblaster.policies.llm.rewriting import REFERENCE, Rewritten, Work, mend, rewrite
+from kernelblaster.policies.llm.rewriting import REFERENCE, RewritingTask, Rewritten, mend, rewrite
 from kernelblaster.policies.llm.scene import Scene
 from kernelblaster.records import Candidate, Profile
 from kernelblaster.records.target import Target
@@ -63,8 +63,8 @@ def mend_lowering(scene: Scene, lowering: Lowering, failed: Candidate, said: str
     return mend(scene, work, what, said)
 
 
-def _work(scene: Scene, lowering: Lowering, key: str, start: Candidate) -> Work:
-    return Work("lowerer", key, start.source, [lowering.target.kernel], scene.change_contract)
+def _work(scene: Scene, lowering: Lowering, key: str, start: Candidate) -> RewritingTask:
+    return RewritingTask("lowerer", key, start.source, [lowering.target.kernel], scene.change_contract)
 
 
 def technique_words(content: Content, state: str, technique: str, architecture: str, described: str) -> str:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from kernelblaster.policies.llm.asker import Question
 from kernelblaster.policies.llm.data import data, one_line
-from kernelblaster.policies.llm.edits import Edit, Refusal, changed
+from kernelblaster.policies.llm.edits import Refusal, SourceEdit, changed
 from kernelblaster.policies.llm.prompt import Piece
 from kernelblaster.policies.llm.reference_words import reference
 from kernelblaster.policies.llm.roles import Role
@@ -26,7 +26,7 @@ class Rewrite(BaseModel):
         description="false if what was asked for cannot be applied, is applied already, or cannot pay here."
     )
     summary: str = Field(description="What was changed, or why nothing can be, in a sentence or two.")
-    edits: list[Edit] = Field(default_factory=list, description="Replacements, made in this order.")
+    edits: list[SourceEdit] = Field(default_factory=list, description="Replacements, made in this order.")
     source: str = Field(default="", description="The whole new file, where most of it changes; else empty.")
     also_changed: list[str] = Field(
         default_factory=list, description="Names of other techniques that necessarily came along."
@@ -51,7 +51,7 @@ NOTHING = Rewritten(None)
 
 
 @dataclass(frozen=True)
-class Work:
+class RewritingTask:
     """What a rewrite starts from, and what its question is about; `system` are the rules for it."""
 
     role: Role
@@ -61,7 +61,7 @@ class Work:
     system: str
 
 
-def rewrite(scene: Scene, work: Work, template: str, sections: Mapping[str, Any]) -> Rewritten:
+def rewrite(scene: Scene, work: RewritingTask, template: str, sections: Mapping[str, Any]) -> Rewritten:
     """Ask for changes to a source; those that do not fit it are shown once, with the reason."""
     shown = view("candidate", work.source, work.kernels)
     refusal = ""
@@ -90,7 +90,7 @@ def rewrite(scene: Scene, work: Work, template: str, sections: Mapping[str, Any]
     return NOTHING
 
 
-def mend(scene: Scene, work: Work, what: str, said: str) -> Rewritten:
+def mend(scene: Scene, work: RewritingTask, what: str, said: str) -> Rewritten:
     """Ask for changes to a candidate that failed, knowing what was said about it."""
     sections = {
         "reference": [Piece(reference(scene.task), REFERENCE)],

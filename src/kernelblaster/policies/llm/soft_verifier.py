@@ -12,7 +12,7 @@ from kernelblaster.policies.llm.facts import compared_at
 from kernelblaster.policies.llm.neutral import neutral
 from kernelblaster.policies.llm.reference_words import reference, rival
 from kernelblaster.policies.llm.scene import Scene
-from kernelblaster.policies.llm.structure import Finding, structure
+from kernelblaster.policies.llm.structure import StructureFinding, structure
 from kernelblaster.records import Candidate
 
 Verdict = Literal["nothing-found", "flagged", "rejected"]
@@ -50,7 +50,7 @@ def review_by_model(scene: Scene, candidate: Candidate) -> Review:
     return _review(found, opinion, neutral(candidate.source))
 
 
-def verifier_question(scene: Scene, candidate: Candidate, found: list[Finding]) -> Question[Opinion]:
+def verifier_question(scene: Scene, candidate: Candidate, found: list[StructureFinding]) -> Question[Opinion]:
     """Raises `Unreadable`."""
     code = neutral(candidate.source)
     return Question(
@@ -70,7 +70,7 @@ def verifier_question(scene: Scene, candidate: Candidate, found: list[Finding]) 
     )
 
 
-def _review(found: list[Finding], opinion: Opinion | None, code: str) -> Review:
+def _review(found: list[StructureFinding], opinion: Opinion | None, code: str) -> Review:
     texts = [f"{finding.kind}: {finding.text}" for finding in found]
     shown = opinion.findings if opinion and opinion.verdict != "nothing-found" else []
     texts += [f"{s.kind}: {one_line(s.why, 300)} ({one_line(s.line, 120)})" for s in shown]

@@ -13,7 +13,7 @@ ENTRY = "launch_gpu_implementation"
 
 
 @dataclass(frozen=True)
-class Part:
+class SourcePart:
     """Some whole lines of a source. `name` is that of the function defined in it; None for the rest."""
 
     text: str
@@ -25,7 +25,7 @@ class Part:
         return self.text.count("\n")
 
 
-def parts_of(source: str) -> list[Part]:
+def parts_of(source: str) -> list[SourcePart]:
     """The parts in order; together they are the source, to the letter."""
     return [_part(text) for text in _split(source)]
 
@@ -35,7 +35,7 @@ def kernel_names(source: str) -> list[str]:
     return list(dict.fromkeys(part.name for part in parts_of(source) if part.kernel and part.name))
 
 
-def used_by(parts: Sequence[Part], names: set[str]) -> set[str]:
+def used_by(parts: Sequence[SourcePart], names: set[str]) -> set[str]:
     """The functions that these call, and those that they call, and so on."""
     bodies = {part.name: part.text for part in parts if part.name}
     found, waiting = set(names), list(names)
@@ -67,10 +67,10 @@ def _split(source: str) -> Iterator[str]:
         yield source[begin:]
 
 
-def _part(text: str) -> Part:
+def _part(text: str) -> SourcePart:
     kernel = KERNEL.search(text)
     if kernel:
         bounded = [name for name in KERNEL_NAME.findall(text) if name not in NOT_NAMES]
-        return Part(text, bounded[0] if bounded else kernel[1], kernel=True)
+        return SourcePart(text, bounded[0] if bounded else kernel[1], kernel=True)
     names = [name for name in FUNCTION.findall(text) if name not in NOT_NAMES]
-    return Part(text, names[0] if names else None)
+    return SourcePart(text, names[0] if names else None)

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 from kernelblaster.policies.llm.data import INVISIBLE, marks
 from kernelblaster.policies.llm.prompt import NEEDED, Piece
-from kernelblaster.policies.llm.source import ENTRY, Part, parts_of, used_by
+from kernelblaster.policies.llm.source import ENTRY, SourcePart, parts_of, used_by
 
 CALLED, OTHER = 70, 20  # importance of what a kernel calls, and of other functions
 
 
 @dataclass(frozen=True)
-class View:
+class SourceView:
     """The pieces of a source, in its order, between marks."""
 
     pieces: list[Piece]
@@ -21,7 +21,7 @@ class View:
         return all(piece.text in prompt for piece in self.pieces)
 
 
-def view(title: str, source: str, kernels: Collection[str], *, needed: bool = True) -> View:
+def view(title: str, source: str, kernels: Collection[str], *, needed: bool = True) -> SourceView:
     """The kernels in question, the launch function and what stands outside of functions are needed, if
     anything is."""
     clean = INVISIBLE.sub("", source)
@@ -31,10 +31,10 @@ def view(title: str, source: str, kernels: Collection[str], *, needed: bool = Tr
     inner = [_piece(part, kernels, called) for part in parts]
     if not needed:
         inner = [replace(piece, importance=min(piece.importance, CALLED)) for piece in inner]
-    return View([Piece(begin), *inner, Piece(end)])
+    return SourceView([Piece(begin), *inner, Piece(end)])
 
 
-def _piece(part: Part, kernels: Collection[str], called: Collection[str]) -> Piece:
+def _piece(part: SourcePart, kernels: Collection[str], called: Collection[str]) -> Piece:
     text, named = part.text.removesuffix("\n"), part.name or "more"
     instead = f"// {named}: {part.lines} lines are not shown; they stay as they are"
     if part.name is None or part.name == ENTRY or part.name in kernels:

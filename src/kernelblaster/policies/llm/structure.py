@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from kernelblaster.judge.source_text import Unreadable
+from kernelblaster.judge.source_text import UnreadableSource
 from kernelblaster.policies.llm.neutral import neutral
 from kernelblaster.policies.llm.source import ENTRY, parts_of
 from kernelblaster.records import Task
@@ -15,7 +15,7 @@ EXACTLY = re.compile(r"\b(\w+)\s*==\s*(\d+)|\b(\d+)\s*==\s*(\w+)")
 
 
 @dataclass(frozen=True)
-class Finding:
+class StructureFinding:
     """Something against a candidate. What is `grave` rejects it, the rest is told."""
 
     kind: Literal[
@@ -25,23 +25,26 @@ class Finding:
     grave: bool
 
 
-def structure(task: Task, source: str) -> list[Finding]:
+def structure(task: Task, source: str) -> list[StructureFinding]:
     """Libraries that are not allowed, nothing launched, tensors that the launch function does not use,
     paths for exactly the timed sizes, state kept between calls."""
     try:
         code = neutral(source)
-    except Unreadable as problem:
-        return [Finding("unreadable", str(problem), grave=True)]
+    except UnreadableSource as problem:
+        return [StructureFinding("unreadable", str(problem), grave=True)]
     entry = next((part.text for part in parts_of(code) if part.name == ENTRY), "")
     body = entry.partition("{")[2]
-    found = [Finding("forbidden-library", name, grave=True) for name in sorted(set(LIBRARIES.findall(code)))]
+    found = [
+        StructureFinding("forbidden-library", name, grave=True)
+        for name in sorted(set(LIBRARIES.findall(code)))
+    ]
     if not LAUNCH.search(code):
-        found.append(Finding("no-work", "nothing is launched", grave=True))
+        found.append(StructureFinding("no-work", "nothing is launched", grave=True))
     unread = [t.name for t in task.signature.tensors if not re.search(rf"\b{re.escape(t.name)}\b", body)]
-    found += [Finding("unread-argument", f"{name} is not used", grave=False) for name in unread]
-    found += [Finding("special-case", text, grave=False) for text in _special(task, code)]
+    found += [StructureFinding("unread-argument", f"{name} is not used", grave=False) for name in unread]
+    found += [StructureFinding("special-case", text, grave=False) for text in _special(task, code)]
     if re.search(r"^\s*static\s+(?!const|constexpr|__|inline|int\s*\()", body, re.MULTILINE):
-        found.append(Finding("kept-state", "a static variable in the launch function", grave=False))
+        found.append(StructureFinding("kept-state", "a static variable in the launch function", grave=False))
     return found
 
 

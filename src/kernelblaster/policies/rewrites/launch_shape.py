@@ -9,7 +9,7 @@ from tree_sitter import Node
 from kernelblaster.tasks.cuda_source import (
     CudaSource,
     Edit,
-    Launch,
+    LaunchSyntax,
     bare,
     declared_name,
     dimensions,
@@ -47,7 +47,7 @@ def constants(source: CudaSource) -> list[Constant]:
     return found
 
 
-def block_of(source: CudaSource, launch: Launch) -> list[Constant] | None:
+def block_of(source: CudaSource, launch: LaunchSyntax) -> list[Constant] | None:
     """The constants of the block's dimensions; None where one is no constant."""
     found = [_resolved(source, launch, part) for part in dimensions(launch, launch.block)]
     return None if None in found else [constant for constant in found if constant is not None]
@@ -60,7 +60,7 @@ def numbers(root: Node, changes: dict[int, int]) -> Iterator[Edit]:
             yield node.start_byte, node.end_byte, str(changes[int(text(node))])
 
 
-def _resolved(source: CudaSource, launch: Launch, node: Node) -> Constant | None:
+def _resolved(source: CudaSource, launch: LaunchSyntax, node: Node) -> Constant | None:
     node = bare(node)
     if node.type == "number_literal" and WHOLE.fullmatch(text(node)):
         return Constant(int(text(node)), node)

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from kernelblaster.policies.llm.asker import ANSWER, QUESTION
 from kernelblaster.report.colours import coloured
-from kernelblaster.store.events import Event
+from kernelblaster.store.events import RunEvent
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Exchange:
+class ShownExchange:
     """One question of a role with its answer. `prompts` are (speaker, text); `failure` says why there is no
     usable answer, or that there is none yet."""
 
@@ -37,21 +37,21 @@ class Exchange:
         return self.key.replace("/", ", ")
 
 
-def exchanges_of(events: Sequence[Event]) -> list[Exchange]:
+def exchanges_of(events: Sequence[RunEvent]) -> list[ShownExchange]:
     """In the order in which they were asked."""
     answers = {event.key: event.data for event in events if event.kind == ANSWER}
     asked = {event.key: event.data for event in events if event.kind == QUESTION}
     return [_exchange(key, asked.get(key), answers.get(key)) for key in dict.fromkeys([*asked, *answers])]
 
 
-def _exchange(key: str, question: dict[str, Any] | None, answer: dict[str, Any] | None) -> Exchange:
+def _exchange(key: str, question: dict[str, Any] | None, answer: dict[str, Any] | None) -> ShownExchange:
     role, _, rest = key.partition("/")
     messages = (question or {}).get("messages") or []
     said = (answer or {}).get("answer")
     failure = "" if answer else "not answered yet"
     if answer and said is None:
         failure = f"{answer.get('failure', 'no answer')}: {answer.get('why', '')}".rstrip(": ")
-    return Exchange(
+    return ShownExchange(
         role=role,
         key=rest,
         prompts=[(str(m.get("speaker", "")), str(m.get("text", ""))) for m in messages],

@@ -8,8 +8,8 @@ from typing import Any
 from kernelblaster.bench.spending import spent_on_models
 from kernelblaster.quantities import time_text
 from kernelblaster.report.run.verdict import baseline_name, has_ended
-from kernelblaster.store.events import Event
-from kernelblaster.store.history import History, Judged
+from kernelblaster.store.events import RunEvent
+from kernelblaster.store.history import History, JudgedCandidate
 from kernelblaster.store.run import Run
 
 
@@ -39,7 +39,7 @@ def facts_of(run: Run, history: History) -> list[tuple[str, str]]:
     return facts + ([("model", models)] if models else [])
 
 
-def _timing(best: Judged, modelled: bool) -> list[tuple[str, str]]:
+def _timing(best: JudgedCandidate, modelled: bool) -> list[tuple[str, str]]:
     timing, checked = best.verdict["timing"], best.verdict.get("verification")
     found = []
     if timing:
@@ -68,7 +68,7 @@ def _spent(run: Run, history: History) -> str:
     return f"{count} candidate{'' if count == 1 else 's'}{of}, in {_duration(seconds)}"
 
 
-def worked_seconds(events: Sequence[Event]) -> float:
+def worked_seconds(events: Sequence[RunEvent]) -> float:
     """How long processes worked on a run: the pauses between them do not count."""
     total = last = 0.0
     for event in events:

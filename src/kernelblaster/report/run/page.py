@@ -12,7 +12,7 @@ from kernelblaster.errors import StoreError
 from kernelblaster.knowledge.recipes import told
 from kernelblaster.quantities import time_text
 from kernelblaster.report.anchors import KnowledgeLinks, links_beside
-from kernelblaster.report.chart import Axis, Chart, Line, Lines, log_range
+from kernelblaster.report.chart import Chart, ChartAxis, ChartLine, LineChart, log_range
 from kernelblaster.report.colours import Language, coloured
 from kernelblaster.report.rendering import rendered
 from kernelblaster.report.run.command import repeating
@@ -25,7 +25,7 @@ from kernelblaster.store.run import Run
 
 
 @dataclass(frozen=True)
-class Source:
+class ShownSource:
     """A file that is shown in colours, copied and downloaded; `data` is it as a URI."""
 
     name: str
@@ -76,14 +76,14 @@ def progress_chart(history: History) -> Chart | None:
     low, high = log_range([time for _, time in us], *sorted(limits))
     how = "modelled" if history.modelled else "measured"
     tips = tuple(f"candidate {n:.0f}: {time_text(time, history.modelled)}" for n, time in us)
-    return Lines(
+    return LineChart(
         name="progress",
         title="Time of each candidate",
-        x=Axis("candidate", 1.0, float(max(2, len(history.judged))), ticks=_ticks(len(history.judged))),
-        y=Axis(f"us, {how}", low, high, log=True, format="si"),
+        x=ChartAxis("candidate", 1.0, float(max(2, len(history.judged))), ticks=_ticks(len(history.judged))),
+        y=ChartAxis(f"us, {how}", low, high, log=True, format="si"),
         lines=(
-            Line("best so far", tuple(best), "good", steps=True),
-            Line("candidate", tuple(us), "c1", dots=True, joined=False, tips=tips),
+            ChartLine("best so far", tuple(best), "good", steps=True),
+            ChartLine("candidate", tuple(us), "c1", dots=True, joined=False, tips=tips),
         ),
         levels=limits,
         caption=f"Dashed: {baseline_name(timed[0][1])} at {limits[0]:.4g} us, and the floor, below which no "
@@ -96,7 +96,7 @@ def _ticks(count: int) -> tuple[float, ...]:
     return tuple(float(n) for n in range(1, max(2, count) + 1, every))
 
 
-def _best(history: History) -> Source | None:
+def _best(history: History) -> ShownSource | None:
     best = history.best
     if best is None:
         return None
@@ -113,7 +113,7 @@ def _number(history: History) -> int | None:
     return codes.index(history.best.code) + 1 if history.best else None
 
 
-def _reference(run: Run) -> Source | None:
+def _reference(run: Run) -> ShownSource | None:
     """The task's own source."""
     kept = next((event.data for event in run.events if event.kind == "task"), None)
     if kept is None:
@@ -126,10 +126,10 @@ def _reference(run: Run) -> Source | None:
     return _source(f"task{suffix}", text, "cuda" if suffix == ".cu" else "python")
 
 
-def _source(name: str, text: str, language: Language) -> Source:
+def _source(name: str, text: str, language: Language) -> ShownSource:
     data = base64.b64encode(text.encode()).decode()
     lines = coloured(text.removesuffix("\n"), language)
-    return Source(name, lines, f"data:text/plain;charset=utf-8;base64,{data}")
+    return ShownSource(name, lines, f"data:text/plain;charset=utf-8;base64,{data}")
 
 
 def _learned(history: History) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from kernelblaster.knowledge.recipes import is_recipe, parts
 from kernelblaster.knowledge.seed import seed_document
 from kernelblaster.policies.llm.asker import ANSWER
 from kernelblaster.records import Step
-from kernelblaster.store.events import Event
+from kernelblaster.store.events import RunEvent
 
 PROPOSER = "proposer/"
 DRAWN = {
@@ -22,7 +22,7 @@ DRAWN = {
 class Reasons:
     """Of all steps of a run."""
 
-    def __init__(self, events: Sequence[Event]) -> None:
+    def __init__(self, events: Sequence[RunEvent]) -> None:
         about = events[0].data if events else {}
         self._selection = str((about.get("search") or {}).get("selection", "weighted"))
         self._choices = {event.key: event.data for event in events if event.kind == "choice"}
@@ -112,7 +112,7 @@ def _described_by(learned: Sequence[dict[str, Any]]) -> dict[str, str]:
     return {one["technique"]: one["description"] for one in added if one.get("description")}
 
 
-def _proposed_by(events: Sequence[Event]) -> dict[str, str]:
+def _proposed_by(events: Sequence[RunEvent]) -> dict[str, str]:
     """The reasons that a model gave for what it proposed."""
     found: dict[str, str] = {}
     for event in events:

@@ -8,12 +8,12 @@ from kernelblaster.errors import StoreError
 from kernelblaster.quantities import kind_text, time_text
 from kernelblaster.records import Step
 from kernelblaster.report.profile_words import Changes, Figures, changes
-from kernelblaster.report.run.exchanges import Exchange
+from kernelblaster.report.run.exchanges import ShownExchange
 from kernelblaster.report.run.reasons import Reasons
 from kernelblaster.report.run.verdict import has_ended
 from kernelblaster.report.source_diff import DiffLine, difference
 from kernelblaster.report.trajectory import kernel_figures
-from kernelblaster.store.history import History, Judged
+from kernelblaster.store.history import History, JudgedCandidate
 from kernelblaster.store.run import Run
 
 EVIDENCE_SHOWN = 2000  # letters of what a judge says of a failure
@@ -45,13 +45,13 @@ class Shown:
     evidence: str = ""
     changes: Changes | None = None
     difference: list[DiffLine] = field(default_factory=list)
-    exchanges: list[Exchange] = field(default_factory=list)
+    exchanges: list[ShownExchange] = field(default_factory=list)
 
 
 class Tree:
     """All that was tried in a run, ready to be shown: what came of a candidate stands below it."""
 
-    def __init__(self, run: Run, history: History, exchanges: Sequence[Exchange]) -> None:
+    def __init__(self, run: Run, history: History, exchanges: Sequence[ShownExchange]) -> None:
         self._run = run
         self._judged = {one.code: one for one in history.judged}
         self._numbers = {code: number for number, code in enumerate(self._judged, 1)}
@@ -87,7 +87,7 @@ class Tree:
         return found
 
     @property
-    def others(self) -> list[Exchange]:
+    def others(self) -> list[ShownExchange]:
         """Questions that belong to no candidate; ask after `shown`."""
         return self._exchanges
 
@@ -145,24 +145,24 @@ class Tree:
             exchanges=self._asked_for(step),
         )
 
-    def _speed(self, judged: Judged) -> str:
+    def _speed(self, judged: JudgedCandidate) -> str:
         timing = judged.verdict["timing"]
         if judged.speedup is None or not timing:
             return ""
         us = time_text(timing["candidate_us"], False)
         return f"{us}, {judged.speedup:.2f}x the baseline's speed{self._modelled}"
 
-    def _changes(self, parent: Judged | None, child: Judged | None) -> Changes | None:
+    def _changes(self, parent: JudgedCandidate | None, child: JudgedCandidate | None) -> Changes | None:
         if parent is None or child is None:
             return None
         before, after = self._profile(parent), self._profile(child)
         return changes(_kernels(before), _kernels(after), str(after["tier"])) if before and after else None
 
-    def _profile(self, judged: Judged) -> dict[str, Any] | None:
+    def _profile(self, judged: JudgedCandidate) -> dict[str, Any] | None:
         found: dict[str, Any] | None = judged.verdict.get("profile") or self._profiles.get(judged.code)
         return found
 
-    def _difference(self, parent: Judged | None, child: Judged | None) -> list[DiffLine]:
+    def _difference(self, parent: JudgedCandidate | None, child: JudgedCandidate | None) -> list[DiffLine]:
         if parent is None or child is None:
             return []
         try:
@@ -170,12 +170,12 @@ class Tree:
         except StoreError:
             return []
 
-    def _asked_for(self, step: Step) -> list[Exchange]:
+    def _asked_for(self, step: Step) -> list[ShownExchange]:
         """What was asked so that this candidate came about, and about it after."""
         written = f"lowerer/{step.parent}/{step.kernel}/{step.technique}"
         return self._taken_out(f"/{step.child}", written, f"lowerer/plain/{step.id}")
 
-    def _taken_out(self, end: str, *begin: str | None) -> list[Exchange]:
+    def _taken_out(self, end: str, *begin: str | None) -> list[ShownExchange]:
         """Of the questions that were not shown yet, those whose name has this end or one of these
         beginnings."""
         beginnings = tuple(text for text in begin if text)
@@ -202,7 +202,7 @@ def _kernels(profile: dict[str, Any]) -> list[Figures]:
     return [kernel_figures(kernel) for kernel in profile["kernels"]]
 
 
-def _evidence(judged: Judged) -> str:
+def _evidence(judged: JudgedCandidate) -> str:
     """What the judge said of a candidate that failed."""
     outcome = judged.verdict["outcome"]
     if "speedup" in outcome:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from kernelblaster.quantities import kind_text
 from kernelblaster.records.evaluation import ORIGINAL_KERNEL
-from kernelblaster.store.history import History, Judged
+from kernelblaster.store.history import History, JudgedCandidate
 
 Tone = Literal["good", "idle", "bad", ""]
 BASELINES = {"eager": "eager PyTorch", ORIGINAL_KERNEL: "the original kernel"}
@@ -61,7 +61,7 @@ def has_ended(history: History) -> bool:
     return history.finished or history.learned is not None
 
 
-def baseline_name(judged: Judged) -> str:
+def baseline_name(judged: JudgedCandidate) -> str:
     timing = judged.verdict["timing"] or {}
     name = str(timing.get("baseline", "eager"))
     return BASELINES.get(name, name)
@@ -95,7 +95,7 @@ def _sure(interval: dict[str, Any], modelled: bool, against: str) -> str:
     )
 
 
-def _first(history: History, best: Judged, modelled: bool) -> list[str]:
+def _first(history: History, best: JudgedCandidate, modelled: bool) -> list[str]:
     """Beside the candidate that the search began with."""
     first = history.first
     if first is None or first.speedup is None or best.speedup is None or first.code == best.code:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from kernelblaster.tasks.cuda_source import text
-from kernelblaster.testing.mutations.tree import Code, Edit, replace, short, within
+from kernelblaster.testing.mutations.tree import Code, Mutation, replace, short, within
 
 _CALLS = re.compile(
     r"__(syncthreads|syncwarp|threadfence\w*|pipeline_wait_prior)"
@@ -26,7 +26,7 @@ _WEAKER = (
 )
 
 
-def edits(code: Code) -> Iterator[Edit]:
+def edits(code: Code) -> Iterator[Mutation]:
     yield from _dropped_calls(code)
     yield from _dropped_assembly(code)
     yield from _endless_waits(code)
@@ -34,7 +34,7 @@ def edits(code: Code) -> Iterator[Edit]:
     yield from _fewer_groups(code)
 
 
-def _dropped_calls(code: Code) -> Iterator[Edit]:
+def _dropped_calls(code: Code) -> Iterator[Mutation]:
     """A statement that is nothing but a barrier, a fence or a wait. Calls of functions that wait for an
     mbarrier count."""
     waiting = {
@@ -51,7 +51,7 @@ def _dropped_calls(code: Code) -> Iterator[Edit]:
             yield replace(node, ";", f"drop {short(node)}", _argument(text(node)))
 
 
-def _dropped_assembly(code: Code) -> Iterator[Edit]:
+def _dropped_assembly(code: Code) -> Iterator[Mutation]:
     for node in code.device("expression_statement"):
         inner = node.named_children[0] if node.named_children else None
         if inner is None or inner.type != "gnu_asm_expression" or within(node, "while_statement"):
@@ -60,14 +60,14 @@ def _dropped_assembly(code: Code) -> Iterator[Edit]:
             yield replace(node, ";", f"drop {short(node)}", _argument(text(node)))
 
 
-def _endless_waits(code: Code) -> Iterator[Edit]:
+def _endless_waits(code: Code) -> Iterator[Mutation]:
     """A loop that asks an mbarrier until it is done."""
     for node in code.device("while_statement"):
         if _WAITS.search(text(node)):
             yield replace(node, ";", "drop the loop that waits for an mbarrier", _NOT_AWAITED)
 
 
-def _weaker_orders(code: Code) -> Iterator[Edit]:
+def _weaker_orders(code: Code) -> Iterator[Mutation]:
     for node in code.device("string_content"):
         for pattern, strong, weak in _WEAKER:
             if re.search(pattern, text(node)):
@@ -78,7 +78,7 @@ def _weaker_orders(code: Code) -> Iterator[Edit]:
             yield replace(node, name, f"{short(node)} made relaxed", _UNORDERED)
 
 
-def _fewer_groups(code: Code) -> Iterator[Edit]:
+def _fewer_groups(code: Code) -> Iterator[Mutation]:
     """Wait until one more group than before may be under way."""
     for node in code.device("string_content"):
         found = re.fullmatch(r"(cp\.async\.(?:bulk\.)?wait_group(?:\.read)? )(\d+)(;.*)", text(node))

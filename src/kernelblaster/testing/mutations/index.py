@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from kernelblaster.tasks.cuda_source import operator, sides, text
-from kernelblaster.testing.mutations.tree import Code, Edit, insert, replace, short, within
+from kernelblaster.testing.mutations.tree import Code, Mutation, insert, replace, short, within
 
 _COMPARISONS = {"<": "<=", "<=": "<", ">=": ">", ">": ">="}
 
 
-def edits(code: Code) -> Iterator[Edit]:
+def edits(code: Code) -> Iterator[Mutation]:
     yield from _bounds(code)
     yield from _subscripts(code)
     yield from _swapped(code)
@@ -19,7 +19,7 @@ def edits(code: Code) -> Iterator[Edit]:
     yield from _axes(code)
 
 
-def _bounds(code: Code) -> Iterator[Edit]:
+def _bounds(code: Code) -> Iterator[Mutation]:
     for node in code.device("binary_expression"):
         pair, sign = sides(node), operator(node)
         if pair is None or sign not in _COMPARISONS or any(map(code.is_floating, pair)):
@@ -33,14 +33,14 @@ def _bounds(code: Code) -> Iterator[Edit]:
             yield replace(node, f"{left} {sign} {right} - 1", f"{short(node)}: bound less one")
 
 
-def _subscripts(code: Code) -> Iterator[Edit]:
+def _subscripts(code: Code) -> Iterator[Mutation]:
     for node in code.device("subscript_expression"):
         index = _index(node)
         if index is not None:
             yield insert(index.end_byte, " + 1", f"{short(node)}: index plus one")
 
 
-def _swapped(code: Code) -> Iterator[Edit]:
+def _swapped(code: Code) -> Iterator[Mutation]:
     """`a[i][j]` as `a[j][i]`, and `i * n + j` as `j * n + i`."""
     for node in code.device("subscript_expression"):
         outer, below = _index(node), node.child_by_field_name("argument")
@@ -50,7 +50,7 @@ def _swapped(code: Code) -> Iterator[Edit]:
                 (inner.start_byte, inner.end_byte, text(outer)),
                 (outer.start_byte, outer.end_byte, text(inner)),
             )
-            yield Edit(node.start_byte, f"{short(node)}: indices swapped", changes)
+            yield Mutation(node.start_byte, f"{short(node)}: indices swapped", changes)
     for node in code.device("binary_expression"):
         pair = sides(node)
         if pair is None or operator(node) != "+" or code.is_floating(node) or operator(pair[0]) != "*":
@@ -61,7 +61,7 @@ def _swapped(code: Code) -> Iterator[Edit]:
             yield replace(node, new, f"{short(node)}: indices swapped")
 
 
-def _strides(code: Code) -> Iterator[Edit]:
+def _strides(code: Code) -> Iterator[Mutation]:
     for node in code.device("binary_expression"):
         pair = sides(node)
         if pair is None or operator(node) != "*" or code.is_floating(node):
@@ -75,7 +75,7 @@ def _strides(code: Code) -> Iterator[Edit]:
             yield replace(loop.update, new, f"{short(loop.update)}: step plus one")
 
 
-def _starts(code: Code) -> Iterator[Edit]:
+def _starts(code: Code) -> Iterator[Mutation]:
     """A loop that begins one further."""
     for loop in code.loops():
         start = loop.node.child_by_field_name("initializer")
@@ -84,7 +84,7 @@ def _starts(code: Code) -> Iterator[Edit]:
             yield insert(value.end_byte, " + 1", f"{short(value)}: start plus one")
 
 
-def _axes(code: Code) -> Iterator[Edit]:
+def _axes(code: Code) -> Iterator[Mutation]:
     for node in code.device("field_expression"):
         if text(node) in ("threadIdx.x", "blockIdx.x"):
             yield replace(node, text(node)[:-1] + "y", f"{text(node)}: other axis")

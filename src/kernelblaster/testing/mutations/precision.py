@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from kernelblaster.tasks.cuda_source import operator, sides, text
-from kernelblaster.testing.mutations.tree import Code, Edit, replace, short
+from kernelblaster.testing.mutations.tree import Code, Mutation, replace, short
 
 _HALF = "__half2float(__float2half({}))"
 _BFLOAT16 = "__bfloat162float(__float2bfloat16({}))"
@@ -13,14 +13,14 @@ _FUNCTIONS = re.compile(r"(exp|exp2|log|sqrt|rsqrt|tanh|erf)f?|__expf")
 _TANH = '([](float v) {{ float r; asm("tanh.approx.f32 %0, %1;" : "=f"(r) : "f"(v)); return r; }}({}))'
 
 
-def edits(code: Code) -> Iterator[Edit]:
+def edits(code: Code) -> Iterator[Mutation]:
     yield from _sums(code)
     yield from _operands(code)
     yield from _functions(code)
     yield from _stores(code)
 
 
-def _sums(code: Code) -> Iterator[Edit]:
+def _sums(code: Code) -> Iterator[Mutation]:
     """An accumulator that is rounded after every addition."""
     for node in code.device("assignment_expression"):
         pair = sides(node)
@@ -32,7 +32,7 @@ def _sums(code: Code) -> Iterator[Edit]:
             yield replace(node, new, f"{short(node)}: accumulated in {name}")
 
 
-def _operands(code: Code) -> Iterator[Edit]:
+def _operands(code: Code) -> Iterator[Mutation]:
     """The factors of a product that is added up."""
     for node in code.device("binary_expression"):
         pair = sides(node)
@@ -51,7 +51,7 @@ def _operands(code: Code) -> Iterator[Edit]:
                 yield replace(node, new, f"{short(node)}: factors rounded to {name}")
 
 
-def _functions(code: Code) -> Iterator[Edit]:
+def _functions(code: Code) -> Iterator[Mutation]:
     for node in code.device("call_expression"):
         name, arguments = text(node.child_by_field_name("function")), node.child_by_field_name("arguments")
         if not _FUNCTIONS.fullmatch(name) or arguments is None:
@@ -63,7 +63,7 @@ def _functions(code: Code) -> Iterator[Edit]:
             yield replace(node, _TANH.format(inner), f"{short(node)}: tanh.approx")
 
 
-def _stores(code: Code) -> Iterator[Edit]:
+def _stores(code: Code) -> Iterator[Mutation]:
     """What is stored to memory, rounded; not where the types are narrow anyway."""
     if re.search(r"half|bfloat16", code.source):
         return

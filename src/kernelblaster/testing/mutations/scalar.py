@@ -5,18 +5,18 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from kernelblaster.tasks.cuda_source import operator, sides, text
-from kernelblaster.testing.mutations.tree import Code, Edit, insert, replace, short
+from kernelblaster.testing.mutations.tree import Code, Mutation, insert, replace, short
 
 SMALL = 1e-3  # constants below are taken for an epsilon
 
 
-def edits(code: Code) -> Iterator[Edit]:
+def edits(code: Code) -> Iterator[Mutation]:
     yield from _constants(code)
     yield from _signs(code)
     yield from _defaults(code)
 
 
-def _constants(code: Code) -> Iterator[Edit]:
+def _constants(code: Code) -> Iterator[Mutation]:
     for node in code.nodes:
         value = _value(node)
         if value is None or value == 0 or node.type != "number_literal":
@@ -27,7 +27,7 @@ def _constants(code: Code) -> Iterator[Edit]:
             yield replace(node, f"{value * factor!r}{suffix}", f"{text(node)} {what}")
 
 
-def _signs(code: Code) -> Iterator[Edit]:
+def _signs(code: Code) -> Iterator[Mutation]:
     for node in code.device("binary_expression"):
         sign, pair = operator(node), sides(node)
         if sign in ("+", "-") and pair is not None and any(map(code.is_floating, pair)):
@@ -35,7 +35,7 @@ def _signs(code: Code) -> Iterator[Edit]:
             yield replace(node, f"{text(pair[0])} {other} {text(pair[1])}", f"{short(node)}: sign flipped")
 
 
-def _defaults(code: Code) -> Iterator[Edit]:
+def _defaults(code: Code) -> Iterator[Mutation]:
     """A scalar argument that is replaced by the value that the task's file gives it."""
     entry = code.entry()
     if entry is not None:

@@ -3,18 +3,18 @@
 from collections.abc import Iterator
 
 from kernelblaster.tasks.cuda_source import operator, sides, text
-from kernelblaster.testing.mutations.tree import Code, Edit, insert, replace, short
+from kernelblaster.testing.mutations.tree import Code, Mutation, insert, replace, short
 
 MULTIPLES = (4, 32)
 
 
-def edits(code: Code) -> Iterator[Edit]:
+def edits(code: Code) -> Iterator[Mutation]:
     yield from _divisible(code)
     yield from _one_turn(code)
     yield from _launched(code)
 
 
-def _divisible(code: Code) -> Iterator[Edit]:
+def _divisible(code: Code) -> Iterator[Mutation]:
     """`n % 4 == 0` taken for granted."""
     for node in code.nodes:
         pair = sides(node) if node.type == "binary_expression" and operator(node) == "==" else None
@@ -22,7 +22,7 @@ def _divisible(code: Code) -> Iterator[Edit]:
             yield replace(node, "true", f"{short(node)} taken for granted")
 
 
-def _one_turn(code: Code) -> Iterator[Edit]:
+def _one_turn(code: Code) -> Iterator[Mutation]:
     """A loop over a row that runs once: rows no longer than the block."""
     for loop in code.loops():
         if loop.step != "1":
@@ -30,7 +30,7 @@ def _one_turn(code: Code) -> Iterator[Edit]:
             yield replace(loop.update, new, f"{short(loop.node)}: one turn only")
 
 
-def _launched(code: Code) -> Iterator[Edit]:
+def _launched(code: Code) -> Iterator[Mutation]:
     """The launch function rounds a size down, or cuts it off at the primary one."""
     entry = code.entry()
     if entry is None:

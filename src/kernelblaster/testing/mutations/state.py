@@ -4,17 +4,17 @@ import re
 from collections.abc import Iterator
 
 from kernelblaster.tasks.cuda_source import operator, sides, text
-from kernelblaster.testing.mutations.tree import Code, Edit, insert, replace, short
+from kernelblaster.testing.mutations.tree import Code, Mutation, insert, replace, short
 
 
-def edits(code: Code) -> Iterator[Edit]:
+def edits(code: Code) -> Iterator[Mutation]:
     yield from _without_initial_value(code)
     yield from _dropped_resets(code)
     yield from _wrong_extremes(code)
     yield from _written_inputs(code)
 
 
-def _without_initial_value(code: Code) -> Iterator[Edit]:
+def _without_initial_value(code: Code) -> Iterator[Mutation]:
     for node in code.device("init_declarator"):
         name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
         plain = re.fullmatch(r"0|0\.f?|0\.0f?|-?INFINITY|\{\}|\{0\}|\{-INFINITY, 0\}", text(value))
@@ -22,7 +22,7 @@ def _without_initial_value(code: Code) -> Iterator[Edit]:
             yield replace(node, text(name), f"{short(node)}: not initialised")
 
 
-def _dropped_resets(code: Code) -> Iterator[Edit]:
+def _dropped_resets(code: Code) -> Iterator[Mutation]:
     for node in code.device("expression_statement"):
         inner = node.named_children[0] if node.named_children else None
         pair = sides(inner) if inner is not None and inner.type == "assignment_expression" else None
@@ -38,14 +38,14 @@ def _dropped_resets(code: Code) -> Iterator[Edit]:
             yield replace(node, ";", f"drop {short(node)}")
 
 
-def _wrong_extremes(code: Code) -> Iterator[Edit]:
+def _wrong_extremes(code: Code) -> Iterator[Mutation]:
     for node in code.device("unary_expression"):
         if text(node) == "-INFINITY":
             yield replace(node, "0", "-INFINITY made 0")
             yield replace(node, "-10.0f", "-INFINITY made -10")
 
 
-def _written_inputs(code: Code) -> Iterator[Edit]:
+def _written_inputs(code: Code) -> Iterator[Mutation]:
     """A kernel that clears the first element of an input when it begins."""
     for kernel in code.kernels():
         body = kernel.child_by_field_name("body")

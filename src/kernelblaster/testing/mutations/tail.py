@@ -3,17 +3,17 @@
 from collections.abc import Iterator
 
 from kernelblaster.tasks.cuda_source import operator, sides, text
-from kernelblaster.testing.mutations.tree import Code, Edit, replace, short
+from kernelblaster.testing.mutations.tree import Code, Mutation, replace, short
 
 
-def edits(code: Code) -> Iterator[Edit]:
+def edits(code: Code) -> Iterator[Mutation]:
     yield from _rounded_down(code)
     yield from _dropped_else(code)
     yield from _dropped_tail_loops(code)
     yield from _whole_strides(code)
 
 
-def _rounded_down(code: Code) -> Iterator[Edit]:
+def _rounded_down(code: Code) -> Iterator[Mutation]:
     """`(n + 255) / 256` as `n / 256`, but not zero, on the host and on the device."""
     for node in code.nodes:
         pair = sides(node) if node.type == "binary_expression" and operator(node) == "/" else None
@@ -30,19 +30,19 @@ def _rounded_down(code: Code) -> Iterator[Edit]:
             yield replace(node, f"({down} > 0 ? {down} : 1)", f"{short(node)}: rounded down")
 
 
-def _dropped_else(code: Code) -> Iterator[Edit]:
+def _dropped_else(code: Code) -> Iterator[Mutation]:
     for node in code.device("else_clause"):
         yield replace(node, "", f"drop {short(node)}")
 
 
-def _dropped_tail_loops(code: Code) -> Iterator[Edit]:
+def _dropped_tail_loops(code: Code) -> Iterator[Mutation]:
     """A loop that goes on where another stopped has no variable of its own."""
     for loop in code.loops():
         if loop.node.child_by_field_name("initializer") is None:
             yield replace(loop.node, ";", f"drop {short(loop.node)}")
 
 
-def _whole_strides(code: Code) -> Iterator[Edit]:
+def _whole_strides(code: Code) -> Iterator[Mutation]:
     for loop in code.loops():
         if loop.step != "1":
             new = f"({text(loop.bound)}) / ({loop.step}) * ({loop.step})"

@@ -25,7 +25,7 @@ _HANDED_ON = re.compile(r"__(ldg|ldcs|ldcg|shfl\w*)")  # as floating as what the
 
 
 @dataclass(frozen=True)
-class Edit:
+class Mutation:
     """One mistake: `what` it is, in words, at byte `at`; `changes` are (begin, end, new text) in bytes,
     which do not overlap. `argument` says why it is wrong where no run need show it: what the memory model
     does not promise may still come out right, and large sizes are not run."""
@@ -138,14 +138,14 @@ class Loop:
     body: Node
 
 
-def replace(node: Node, new: str, what: str, argument: str = "") -> Edit:
+def replace(node: Node, new: str, what: str, argument: str = "") -> Mutation:
     """The edit that puts `new` in a node's place."""
-    return Edit(node.start_byte, what, ((node.start_byte, node.end_byte, new),), argument)
+    return Mutation(node.start_byte, what, ((node.start_byte, node.end_byte, new),), argument)
 
 
-def insert(at: int, new: str, what: str, argument: str = "") -> Edit:
+def insert(at: int, new: str, what: str, argument: str = "") -> Mutation:
     """The edit that adds `new` at a byte."""
-    return Edit(at, what, ((at, at, new),), argument)
+    return Mutation(at, what, ((at, at, new),), argument)
 
 
 def short(node: Node) -> str:

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator
 
 from kernelblaster.tasks.cuda_source import operator, sides, text
-from kernelblaster.testing.mutations.tree import Code, Edit, insert, replace, short
+from kernelblaster.testing.mutations.tree import Code, Mutation, insert, replace, short
 
 EVERY = 7  # which term of a loop is skipped
 
 
-def edits(code: Code) -> Iterator[Edit]:
+def edits(code: Code) -> Iterator[Mutation]:
     yield from _skipped_terms(code)
     yield from _partial_rows(code)
     yield from _shorter_exchange(code)
@@ -18,13 +18,13 @@ def edits(code: Code) -> Iterator[Edit]:
     yield from _fixed_sizes(code)
 
 
-def _skipped_terms(code: Code) -> Iterator[Edit]:
+def _skipped_terms(code: Code) -> Iterator[Mutation]:
     for loop in code.loops():
         test = f"if ({loop.variable} % {EVERY} != {EVERY - 1}) "
         yield insert(loop.body.start_byte, test, f"{short(loop.node)}: every {EVERY}th turn skipped")
 
 
-def _partial_rows(code: Code) -> Iterator[Edit]:
+def _partial_rows(code: Code) -> Iterator[Mutation]:
     for loop in code.loops():
         if re.fullmatch(r"\d+", text(loop.bound)):
             continue
@@ -37,7 +37,7 @@ def _partial_rows(code: Code) -> Iterator[Edit]:
             yield replace(loop.bound, new, f"{short(loop.bound)}: {what}")
 
 
-def _shorter_exchange(code: Code) -> Iterator[Edit]:
+def _shorter_exchange(code: Code) -> Iterator[Mutation]:
     """A tree reduction that begins with half of its distance."""
     for loop in code.device("for_statement"):
         start, update = loop.child_by_field_name("initializer"), loop.child_by_field_name("update")
@@ -49,7 +49,7 @@ def _shorter_exchange(code: Code) -> Iterator[Edit]:
                 yield replace(value, f"({text(value)}) / 2", f"{short(declared)}: half of the distance")
 
 
-def _dropped_statements(code: Code) -> Iterator[Edit]:
+def _dropped_statements(code: Code) -> Iterator[Mutation]:
     for node in code.device("expression_statement"):
         inner = node.named_children[0] if node.named_children else None
         if inner is None or inner.type != "assignment_expression":
@@ -58,7 +58,7 @@ def _dropped_statements(code: Code) -> Iterator[Edit]:
             yield replace(node, ";", f"drop {short(node)}")
 
 
-def _dropped_operands(code: Code) -> Iterator[Edit]:
+def _dropped_operands(code: Code) -> Iterator[Mutation]:
     """One term of a sum, one factor of a product: a bias, a weight, a correction."""
     for node in code.device("binary_expression"):
         pair = sides(node)
@@ -67,7 +67,7 @@ def _dropped_operands(code: Code) -> Iterator[Edit]:
         yield replace(node, text(pair[0]), f"{short(node)}: {short(pair[1])} left out")
 
 
-def _fixed_sizes(code: Code) -> Iterator[Edit]:
+def _fixed_sizes(code: Code) -> Iterator[Mutation]:
     entry = code.entry()
     if entry is None:
         return

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from kernelblaster.policies.rewrites.elementwise import elementwise
 from kernelblaster.policies.rewrites.launch_shape import Constant, block_of, numbers
 from kernelblaster.policies.rewrites.own_source import OwnSource
-from kernelblaster.tasks.cuda_source import Edit, Function, Launch, dimensions, replaced, text, walk
+from kernelblaster.tasks.cuda_source import Edit, Function, LaunchSyntax, dimensions, replaced, text, walk
 
 THREADS = (128, 512, 256, 64, 1024, 32)
 FEW = (64, 32, 128, 512)  # where each thread has a whole loop to itself: more blocks, on more multiprocessors
@@ -36,7 +36,9 @@ def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
                 yield source.edited(_arranged(launches[0], block, shape))
 
 
-def _sized(source: OwnSource, kernel: Function, launch: Launch, block: Constant, threads: int) -> list[Edit]:
+def _sized(
+    source: OwnSource, kernel: Function, launch: LaunchSyntax, block: Constant, threads: int
+) -> list[Edit]:
     edits: dict[int, Edit] = {block.node.start_byte: replaced(block.node, str(threads))}
     old = block.value
     changes = {old: threads, old - 1: threads - 1}
@@ -57,7 +59,7 @@ def _sized(source: OwnSource, kernel: Function, launch: Launch, block: Constant,
     return list(edits.values())
 
 
-def _arranged(launch: Launch, block: list[Constant], shape: tuple[int, ...]) -> list[Edit]:
+def _arranged(launch: LaunchSyntax, block: list[Constant], shape: tuple[int, ...]) -> list[Edit]:
     edits: dict[int, Edit] = {}
     grid = dimensions(launch, launch.grid)
     for axis, (constant, new) in enumerate(zip(block, shape, strict=True)):
