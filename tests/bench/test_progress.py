@@ -54,7 +54,7 @@ def test_lines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_view_of_a_terminal_holds_what_goes_on_and_what_ended() -> None:
-    view = progress.Redrawn("bench f", 4, 1)
+    view = progress.LiveBench("bench f", 4, 1)
     told(view)
     console = Console(file=StringIO(), width=120, record=True)
     console.print(view)
@@ -84,7 +84,7 @@ def test_beside_json_only_what_needs_a_person_is_said(capsys: pytest.CaptureFixt
 
 def test_on_a_small_terminal_every_search_has_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "out", Console(file=StringIO(), width=80, height=24))
-    view = progress.Redrawn("bench f", 60, 0)
+    view = progress.LiveBench("bench f", 60, 0)
     long = "bench/core/level1/cosine_similarity/0"
     for number in range(20):
         result = DONE.model_copy(update={"job": f"{long}{number}", "modelled": True})

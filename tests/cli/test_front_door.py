@@ -153,8 +153,8 @@ def test_speedups_and_times_say_where_they_come_from() -> None:
 def test_a_bench_does_not_call_measured_what_was_modelled(capsys: Any) -> None:
     speedup = Speedup(estimate=0.94, low=0.8, high=1.1, confidence=None)
     one = Measured(job="bench/t/0", baseline="eager", outcome="Inconclusive", speedup=speedup)
-    progress.Lines(1, 0).measured(one)
-    progress.Lines(1, 0).measured(
+    progress.BenchLines(1, 0).measured(one)
+    progress.BenchLines(1, 0).measured(
         one.model_copy(update={"speedup": speedup.model_copy(update={"confidence": 0.99})})
     )
     modelled, measured = capsys.readouterr().out.splitlines()
