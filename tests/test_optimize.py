@@ -85,11 +85,13 @@ class WorldJudge:
 
     life: int = 10**9
     judged: list[str] = field(default_factory=list)
-    options: Any = field(default_factory=lambda: SimpleNamespace(profile=True))
     device: Any = field(default_factory=lambda: SimpleNamespace(spec=gpu_specs()["h200"], modelled=True))
 
     def prepare(self, task: Task) -> tuple[None, Floor]:
         return None, Floor(bytes=1, certain_bytes=1, operations=0)
+
+    def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        return evaluation
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
         for _, candidate in jobs:

@@ -4,13 +4,13 @@ from random import Random
 
 import pytest
 
-from kernelblaster.knowledge import KnowledgeBase, Limits, Provenance
+from kernelblaster.knowledge import KnowledgeBase, KnowledgeLimits, Provenance
 from kernelblaster.knowledge.events import Retired, Reweighed, StatesMerged
 from kernelblaster.records import State
 from kernelblaster.testing.knowledge_contract import technique
 
 HERE = Provenance(architecture="sm_90a", family="rows")
-QUIET = Limits(reweigh=0.0)
+QUIET = KnowledgeLimits(reweigh=0.0)
 
 
 @pytest.fixture
@@ -75,13 +75,13 @@ def test_reweighing_is_seeded_and_widens_what_was_tried_much(kb: KnowledgeBase) 
         for _ in range(40):
             kb.observe(name, "tile", 0.3, HERE)
     version, before = kb.version, kb.content().entry("a", "tile")
-    limits = Limits(same=0.0, reweigh=0.5, factor=0.25)
+    limits = KnowledgeLimits(same=0.0, reweigh=0.5, factor=0.25)
     first = kb.consolidate(3, limits)
     assert isinstance(first[0], Reweighed) and len(first[0].entries) == 1
     kb.rollback(version)
     assert kb.consolidate(3, limits) == first
     kb.rollback(version)
-    kb.consolidate(3, Limits(same=0.0, reweigh=1.0, factor=0.25))
+    kb.consolidate(3, KnowledgeLimits(same=0.0, reweigh=1.0, factor=0.25))
     after = kb.content().entry("a", "tile")
     assert after.evidence.total.seen == 10 and after.evidence.total.mean == pytest.approx(0.3)
     assert after.prediction("sm_90a").spread > before.prediction("sm_90a").spread

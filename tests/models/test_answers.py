@@ -92,7 +92,7 @@ DIES = textwrap.dedent("""
     import os, signal, sys
     from pathlib import Path
     from kernelblaster.models.names import parse_table
-    from kernelblaster.models.ledger import Budget, Ledger
+    from kernelblaster.models.ledger import ModelBudget, Ledger
     from kernelblaster.models.opening import Service, open_models
     from kernelblaster.models.prices import Prices
     from tests.models.asked import QUESTION, ROLES
@@ -102,7 +102,7 @@ DIES = textwrap.dedent("""
             os.kill(os.getpid(), signal.SIGKILL)
 
     folder = Path(sys.argv[2])
-    ledger = Dying(Prices({}, {}), Budget(), folder / "usage.jsonl")
+    ledger = Dying(Prices({}, {}), ModelBudget(), folder / "usage.jsonl")
     service = Service(answers=folder / "answers")
     open_models(parse_table([sys.argv[1]], ROLES), ledger, service).ask(QUESTION)
 """)

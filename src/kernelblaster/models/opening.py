@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelblaster.models.answers import Answers, RecordingEndpoint, Once, Replay
+from kernelblaster.models.answers import Answers, Once, RecordingEndpoint, Replay
 from kernelblaster.models.asking import Asking
 from kernelblaster.models.failures import BadName, ModelError, NotAllowed
 from kernelblaster.models.handoff import HandOff

@@ -193,7 +193,9 @@ def _elements(task: Task, workload: Workload) -> int:
     return sum(workload.elements(tensor) for tensor in task.signature.tensors)
 
 
-def _input(source: MutatedSource, extents: dict[str, int], arrangement: str, rng: random.Random) -> Input | None:
+def _input(
+    source: MutatedSource, extents: dict[str, int], arrangement: str, rng: random.Random
+) -> Input | None:
     """None where the module refuses these sizes."""
     signature = source.task.signature
     workload = source.base.model_copy(update={"sizes": extents})
