@@ -30,7 +30,7 @@ def run_leashed(
 
 
 def run_quick(command: Sequence[str], limit_s: float) -> tuple[int | None, str]:
-    """The same for a command that takes a moment, without a process in between, which takes longer to start."""
+    """The same for a command that takes a moment: without a process in between, which would take longer."""
     return _run(command, limit_s)
 
 
