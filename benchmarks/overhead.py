@@ -57,6 +57,7 @@ def measured(folder: Path) -> dict[str, float]:
     from kernelblaster.devices.device import GpuFacts
     from kernelblaster.devices.device_code import device_code
     from kernelblaster.devices.recorder import Call, Recordable, Recorder
+    from kernelblaster.devices.toolchain import toolchain
     from kernelblaster.judge.compile import Binary, compile_candidate
     from kernelblaster.knowledge import KnowledgeBase, Provenance, plant
     from kernelblaster.records import Candidate
@@ -65,12 +66,17 @@ def measured(folder: Path) -> dict[str, float]:
     found = {"import": time.perf_counter() - start}
     task = load_task("core/level1/softmax")
     candidate = Candidate(source=(ROOT / "examples" / "softmax.cu").read_text())
-    start = time.perf_counter()
+
+    def opened() -> None:
+        toolchain.cache_clear()
+        with open_judge("emulated"):
+            pass
+
+    found["open"] = median_of(opened, 10)
     with open_judge("emulated") as judge:
-        found["open"] = time.perf_counter() - start
         judge.evaluate(task, candidate)
         verdicts: list[Any] = []
-        found["verdict"] = median_of(lambda: verdicts.append(judge.evaluate(task, candidate)), 3)
+        found["verdict"] = median_of(lambda: verdicts.append(judge.evaluate(task, candidate)), 5)
         found["calls"] = statistics.median(one.verification.calls for one in verdicts)
         found["verdict a call"] = found["verdict"] / found["calls"]
         architecture = judge.device.spec.architecture
