@@ -26,7 +26,8 @@ ROOT = Path(__file__).parents[1]
 LIMIT_S = 600
 TITLES = {
     "import": "import the package and PyTorch",
-    "open": "open a judge on the emulated device (set-up)",
+    "first": "open a judge on the emulated device, the first of a process",
+    "open": "open another judge",
     "player": "start a player (worker) with a candidate",
     "sandbox": "start a recorder, confinement tried",
     "record": "record one call: fork, confine, load, answer",
@@ -73,6 +74,7 @@ def measured(folder: Path) -> dict[str, float]:
         with open_judge("emulated"):
             pass
 
+    found["first"] = fastest(opened, 1)
     found["open"] = fastest(opened, 20)
     with open_judge("emulated") as judge:
         judge.evaluate(task, candidate)

@@ -29,6 +29,10 @@ def machine_library() -> Path:
         raise NoCompiler(
             "g++ was not found; the PTX machine is built with it. On Debian: apt-get install g++"
         )
+    return cache.found_once("ptx", (compiler,), lambda: _found_or_built(compiler))
+
+
+def _found_or_built(compiler: str) -> Path:
     code, version = run_quick([compiler, "-v"], VERSION_LIMIT_S)
     if code is None:
         raise NoCompiler(f"{compiler} -v did not answer in {VERSION_LIMIT_S:g} s.")
