@@ -113,20 +113,21 @@ class Soak:
         }
 
 
-def slope(values: Sequence[int]) -> float:
-    """Per minute, as the median of all pairs (Theil and Sen)."""
-    pairs = [(b - a) / (j - i) for i, a in enumerate(values) for j, b in enumerate(values) if i < j]
+def slope(points: Sequence[tuple[float, int]]) -> float:
+    """Per minute, as the median of all pairs (Theil and Sen); `points` are minutes and values."""
+    pairs = [(y - b) / (x - a) for i, (a, b) in enumerate(points) for x, y in points[i + 1 :]]
     return statistics.median(pairs) if pairs else 0.0
 
 
-def table(rows: Sequence[dict[str, int]]) -> list[str]:
-    """The first quarter beside the last; what the first turns load and compile is in the first."""
+def table(rows: Sequence[dict[str, int]], minutes: Sequence[float]) -> list[str]:
+    """The first quarter beside the last; what the first turns load and compile is in the first, not in the
+    slope."""
     quarter = max(1, len(rows) // 4)
     lines = ["| | first quarter | last quarter | most | slope, an hour |", "|---|---|---|---|---|"]
     for name, title in FIGURES.items():
         values = [row[name] for row in rows]
         first, last = statistics.median(values[:quarter]), statistics.median(values[-quarter:])
-        late = slope(values[quarter:])
+        late = slope(list(zip(minutes, values, strict=True))[quarter:])
         lines.append(f"| {title} | {first:g} | {last:g} | {max(values)} | {60 * late:+.1f} |")
     return lines
 
@@ -134,6 +135,7 @@ def table(rows: Sequence[dict[str, int]]) -> list[str]:
 def soak(minutes: float, seed: int, log: Path | None) -> list[str]:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     rows: list[dict[str, int]] = []
+    at: list[float] = []
     with tempfile.TemporaryDirectory() as made:
         one = Soak(Path(made), random.Random(seed))
         start = logged = time.monotonic()
@@ -145,7 +147,8 @@ def soak(minutes: float, seed: int, log: Path | None) -> list[str]:
                 continue
             logged = time.monotonic()
             rows.append(one.figures())
-            words = f"{(logged - start) / 60:.1f} min, {number} turns, {one.tally.kills} kills: {rows[-1]}"
+            at.append((logged - start) / 60)
+            words = f"{at[-1]:.1f} min, {number} turns, {one.tally.kills} kills: {rows[-1]}"
             print(words, *one.failed, flush=True)
             if log:
                 with log.open("a") as file:
@@ -157,7 +160,7 @@ def soak(minutes: float, seed: int, log: Path | None) -> list[str]:
         f"of them killed; {one.tally.orphans} processes lived on for 5 s after a kill, {left} at the end; "
         f"{len(one.failed)} commands failed, {output.count('Traceback')} tracebacks."
     )
-    return [told, "", *table(rows)]
+    return [told, "", *table(rows, at)]
 
 
 def main() -> None:

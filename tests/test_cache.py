@@ -117,3 +117,20 @@ def test_a_damaged_object_is_compiled_again_and_not_blamed_on_the_candidate(comp
     again = compile_candidate(task, candidate, "sm_90a")
     assert isinstance(again, Binary) and not again.compilation.cached
     assert again.path.stat().st_size > 1000
+
+
+def test_a_file_is_looked_at_as_a_whole_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELBLASTER_CACHE", str(tmp_path / "cache"))
+    made, file = [], tmp_path / "file"
+
+    def find() -> Path:
+        file.touch()
+        made.append(file)
+        return file
+
+    assert [cache.found_once("native", ("player",), find) for _ in range(3)] == [file] * 3 and len(made) == 1
+    file.unlink()
+    assert cache.found_once("native", ("player",), find) == file and len(made) == 2
+    monkeypatch.setenv("KERNELBLASTER_CACHE", str(tmp_path / "another"))
+    cache.found_once("native", ("player",), find)
+    assert len(made) == 3

@@ -9,6 +9,7 @@ from kernelblaster.bench.starting import start_knowledge
 from kernelblaster.bench.suite import entries_of
 from kernelblaster.judge.shared import JudgeServer
 from kernelblaster.opening import open_searching
+from kernelblaster.processes.crew import Fallen
 from kernelblaster.session.settings import Search
 
 TASK = """
@@ -26,10 +27,11 @@ def get_init_inputs():
 
 
 def test_one_process_owns_the_device_and_others_search(compiler: str, tmp_path: Path) -> None:
-    """As on a GPU, with the emulated device in its place."""
+    """As on a GPU, with the emulated device in its place. One that ends its process is told of."""
     (tmp_path / "suite").mkdir()
     for number in (1, 2):
         (tmp_path / "suite" / f"plus_{number}.py").write_text(TASK % f"{number}.0")
+    (tmp_path / "suite" / "then_ends.py").write_text(TASK % "3.0" + "import os; os._exit(0)")
     start_knowledge("seed", tmp_path / "kb.db")
     setup = Setup(
         device="emulated", gpu="h200", search=Search(evaluations=1), knowledge=str(tmp_path / "kb.db")
@@ -39,9 +41,10 @@ def test_one_process_owns_the_device_and_others_search(compiler: str, tmp_path: 
     pool = WorkerPool(tmp_path / "bench", workers=1)
     with open_searching("emulated", "h200") as judge:
         server = JudgeServer(judge)
-        side_by_side(jobs, 1, pool, heard.append, server.serve, server.connect)
+        fallen = side_by_side(jobs, 1, pool, heard.append, server.serve, server.connect)
     results = {news.job: news.result for news in heard if news.result}
-    assert {job.key for job in jobs} == set(results)
+    assert fallen == [Fallen(jobs[-1], 0)]
+    assert {job.key for job in jobs[:-1]} == set(results)
     assert [result.status for result in results.values()] == ["valid", "valid"]
     assert {news.kind for news in heard} >= {"began", "ended"}
     assert set(begun_runs(tmp_path / "bench")) == set(results)

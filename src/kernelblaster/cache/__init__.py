@@ -5,7 +5,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kernelblaster.cache.contents import is_whole, seal
@@ -17,6 +17,7 @@ from kernelblaster.settings import settings
 
 SCRATCH = ".scratch-"
 _elsewhere: dict[str, Path] = {}
+_looked_at: dict[tuple[object, ...], Path] = {}
 
 
 def entry(kind: str, digest: str) -> Path:
@@ -89,6 +90,16 @@ def filling(target: Path) -> Iterator[Path]:
     finally:
         scratch.close()
     evict_sometimes(settings().cache, settings().cache_bytes)
+
+
+def found_once(kind: str, about: tuple[object, ...], find: Callable[[], Path]) -> Path:
+    """A file of a result that `find` finds or makes: looked at as a whole once in this process, and from then
+    on only whether it is there."""
+    key = (entry(kind, ""), *about)
+    path = _looked_at.get(key)
+    if path is None or not path.is_file():
+        path = _looked_at[key] = find()
+    return path
 
 
 def kept_text(kind: str, text: str, suffix: str) -> Path:

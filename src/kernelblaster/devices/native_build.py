@@ -45,6 +45,11 @@ def emulating_player() -> Path:
 
 
 def _built(name: str, sources: Sequence[str], options: Sequence[str]) -> Path:
+    about = (name, *options)
+    return cache.found_once("native", about, lambda: _found_or_built(name, sources, options))
+
+
+def _found_or_built(name: str, sources: Sequence[str], options: Sequence[str]) -> Path:
     tools = toolchain()
     digest = hashlib.sha256(f"{tools.version} {name} {' '.join(options)}".encode())
     for file in (*sources, *HEADERS):

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from kernelblaster.errors import NoCompiler
-from kernelblaster.processes.leashed import run_leashed
+from kernelblaster.processes.leashed import run_quick
 from kernelblaster.settings import settings
 
 LIMIT_S = 60.0  # in which a compiler tells its version
@@ -42,7 +42,7 @@ def toolchain() -> Toolchain:
     host = shutil.which("g++")
     if host is None:
         raise NoCompiler("g++ was not found; nvcc needs it. On Debian: apt-get install g++")
-    code, report = run_leashed([nvcc, "--version"], limit_s=LIMIT_S)
+    code, report = run_quick([nvcc, "--version"], LIMIT_S)
     if code is None:
         raise NoCompiler(f"{nvcc} --version did not answer in {LIMIT_S:g} s; see KERNELBLASTER_NVCC.")
     match = re.search(r"release [\d.]+, V([\d.]+)", report)

@@ -1,5 +1,4 @@
-"""Run a command, a compiler for example, that neither outlives this process nor a time limit, and nor does
-anything that it starts."""
+"""Run a command, a compiler for example, within a time limit, with all that it starts."""
 
 import os
 import signal
@@ -19,30 +18,47 @@ def run_leashed(
     environment: Mapping[str, str] | None = None,
     memory_bytes: int = 0,
 ) -> tuple[int | None, str]:
-    """Exit code (None past the limit) and output. `memory_bytes` is for each process; 0: no limit."""
+    """Exit code (None past the limit) and output of a command that does not outlive this process either.
+    `memory_bytes` is for each process; 0: no limit."""
     watched, held = os.pipe()
     try:
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(LEASH), str(watched), str(memory_bytes), *command],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-            pass_fds=(watched,),
-        )
-        try:
-            output, _ = process.communicate(timeout=limit_s)
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            if isinstance(error, subprocess.TimeoutExpired):
-                return None, ""
-            raise
+        leash = [sys.executable, "-I", "-S", str(LEASH), str(watched), str(memory_bytes)]
+        return _run([*leash, *command], limit_s, folder, environment, (watched,))
     finally:
         os.close(watched)
         os.close(held)
+
+
+def run_quick(command: Sequence[str], limit_s: float) -> tuple[int | None, str]:
+    """The same for a command that takes a moment: without a process in between, which would take longer."""
+    return _run(command, limit_s)
+
+
+def _run(
+    command: Sequence[str],
+    limit_s: float,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    inherited: tuple[int, ...] = (),
+) -> tuple[int | None, str]:
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+        pass_fds=inherited,
+    )
+    try:
+        output, _ = process.communicate(timeout=limit_s)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        if isinstance(error, subprocess.TimeoutExpired):
+            return None, ""
+        raise
     return process.returncode, output

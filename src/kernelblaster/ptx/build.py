@@ -11,7 +11,7 @@ from kernelblaster import cache
 from kernelblaster.building import building
 from kernelblaster.cache.contents import is_whole
 from kernelblaster.errors import KernelBlasterError, NoCompiler
-from kernelblaster.processes.leashed import run_leashed
+from kernelblaster.processes.leashed import run_leashed, run_quick
 from kernelblaster.settings import building_environment
 
 NATIVE = Path(__file__).parent / "native"
@@ -29,7 +29,11 @@ def machine_library() -> Path:
         raise NoCompiler(
             "g++ was not found; the PTX machine is built with it. On Debian: apt-get install g++"
         )
-    code, version = run_leashed([compiler, "-v"], limit_s=VERSION_LIMIT_S)
+    return cache.found_once("ptx", (compiler,), lambda: _found_or_built(compiler))
+
+
+def _found_or_built(compiler: str) -> Path:
+    code, version = run_quick([compiler, "-v"], VERSION_LIMIT_S)
     if code is None:
         raise NoCompiler(f"{compiler} -v did not answer in {VERSION_LIMIT_S:g} s.")
     about = " ".join(FLAGS) + version + _cpu()

@@ -1,0 +1,182 @@
+"""What confinement, checksums and limits cost: this checkout beside an earlier one.
+
+python benchmarks/overhead.py --before CHECKOUT [--rounds 10] [--out FILE]
+
+Both take turns, a fresh process each time; each reports the fastest of several times that it did a thing.
+Parts that later versions of the judge changed for other reasons (more sizes, more draws, the order check)
+show in the verdict as a whole; the parts are what processes, sandbox, cache and files cost by themselves.
+"""
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from publish import publish
+
+ROOT = Path(__file__).parents[1]
+LIMIT_S = 600
+TITLES = {
+    "import": "import the package and PyTorch",
+    "first": "open a judge on the emulated device, the first of a process",
+    "open": "open another judge",
+    "player": "start a player (worker) with a candidate",
+    "sandbox": "start a recorder, confinement tried",
+    "record": "record one call: fork, confine, load, answer",
+    "cached": "find a compiled candidate in the cache, screened",
+    "event": "append an event, on the disk",
+    "knowledge": "one observation in a knowledge base, on the disk",
+    "calls": "calls of the candidate that a verdict verifies (a count)",
+    "verdict": "one verdict, everything warm",
+    "verdict a call": "the same, divided by its verified calls",
+}
+UNITS = {"calls": 1.0}  # all others are seconds, shown in milliseconds
+
+
+def fastest(action: Callable[[], object], times: int) -> float:
+    """Of so many: what others do on the machine only adds to it."""
+    taken = []
+    for _ in range(times):
+        start = time.perf_counter()
+        action()
+        taken.append(time.perf_counter() - start)
+    return min(taken)
+
+
+def measured(folder: Path) -> dict[str, float]:
+    """In this process, with whatever version of the package it finds."""
+    start = time.perf_counter()
+    from kernelblaster.api import load_task, open_judge
+    from kernelblaster.devices import window
+    from kernelblaster.devices.device import GpuFacts
+    from kernelblaster.devices.device_code import device_code
+    from kernelblaster.devices.recorder import CallToRecord, Recordable, Recorder
+    from kernelblaster.devices.toolchain import toolchain
+    from kernelblaster.judge.compile import Binary, compile_candidate
+    from kernelblaster.knowledge import KnowledgeBase, Provenance, plant
+    from kernelblaster.records import Candidate
+    from kernelblaster.store.run import create_run
+
+    found = {"import": time.perf_counter() - start}
+    task = load_task("core/level1/softmax")
+    candidate = Candidate(source=(ROOT / "examples" / "softmax.cu").read_text())
+
+    def opened() -> None:
+        toolchain.cache_clear()
+        with open_judge("emulated"):
+            pass
+
+    found["first"] = fastest(opened, 1)
+    found["open"] = fastest(opened, 20)
+    with open_judge("emulated") as judge:
+        judge.evaluate(task, candidate)
+        verdicts: list[Any] = []
+        found["verdict"] = fastest(lambda: verdicts.append(judge.evaluate(task, candidate)), 8)
+        found["calls"] = statistics.median(one.verification.calls for one in verdicts)
+        found["verdict a call"] = found["verdict"] / found["calls"]
+        architecture = judge.device.spec.architecture
+
+        def compiled() -> Binary:
+            binary = compile_candidate(task, candidate, architecture)
+            assert isinstance(binary, Binary)
+            return binary
+
+        found["cached"] = fastest(compiled, 30)
+        binary = compiled().path
+        judge.device.arena([4096, 4096], 0)
+        found["player"] = fastest(lambda: judge.device.start(binary).close(), 30)
+
+    def confined() -> None:
+        recorder = Recorder()
+        assert recorder.gaps() == ""
+        recorder.close()
+
+    found["sandbox"] = fastest(confined, 30)
+    code = device_code(binary.parent)
+    recordable = Recordable(binary.parent, code, GpuFacts("a GPU", 1 << 36, {16: 132}), {})
+    call = CallToRecord((window.BEGIN, window.BEGIN, 4, 8), window.SCRATCH, False, 4096)
+    recorder = Recorder()
+    recorder.gaps()
+    found["record"] = fastest(lambda: recorder.record(recordable, [call], 5.0), 100)
+    recorder.close()
+    with create_run(folder / "runs", task="t") as run:
+        numbers = iter(range(1000))
+        found["event"] = fastest(
+            lambda: run.once("evaluation", str(next(numbers)), lambda: {"us": 1.5, "text": "kernel " * 20}),
+            100,
+        )
+    with KnowledgeBase(folder / "kb.db") as kb:
+        plant(kb)
+        state, entries = next(iter(kb.content().entries.items()))
+        about = Provenance(run="r", architecture="sm_90a")
+        found["knowledge"] = fastest(lambda: kb.observe(state, next(iter(entries)), 0.1, about), 50)
+    return found
+
+
+def once(checkout: Path) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as made:
+        environment = {**os.environ, "PYTHONPATH": str(checkout / "src"), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, __file__, "--measure", made]
+        done = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=LIMIT_S
+        )
+    read: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return read
+
+
+def interval(quotients: list[float], seed: int = 0) -> tuple[float, float]:
+    """In which 95 % of the medians of resampled rounds lie."""
+    rng = random.Random(seed)
+    drawn = sorted(statistics.median(rng.choices(quotients, k=len(quotients))) for _ in range(2000))
+    return drawn[50], drawn[1949]
+
+
+def table(rounds: list[tuple[dict[str, float], dict[str, float]]]) -> list[str]:
+    lines = ["| | before, ms | now, ms | now / before | 95 % |", "|---|---|---|---|---|"]
+    for name, title in TITLES.items():
+        before, now = ([one[i][name] * UNITS.get(name, 1e3) for one in rounds] for i in (0, 1))
+        quotients = [b / a for a, b in zip(before, now, strict=True)]
+        low, high = interval(quotients)
+        medians = f"{statistics.median(before):.4g} | {statistics.median(now):.4g}"
+        lines.append(
+            f"| {title} | {medians} | {statistics.median(quotients):.3f} | {low:.3f} to {high:.3f} |"
+        )
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--before", type=Path)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    if given.measure:
+        print(json.dumps(measured(given.measure)))
+        return
+    if given.before is None:
+        parser.error("--before names the checkout to compare with")
+    for checkout in (given.before, ROOT):
+        once(checkout)  # what is built and compiled once for a machine
+    rounds = []
+    for number in range(given.rounds):
+        pair = [once(checkout) for checkout in ((given.before, ROOT) if number % 2 else (ROOT, given.before))]
+        rounds.append((pair[0], pair[1]) if number % 2 else (pair[1], pair[0]))
+        print(
+            number,
+            *(f"{name} {rounds[-1][1][name] / rounds[-1][0][name]:.2f}" for name in TITLES),
+            flush=True,
+        )
+    publish(table(rounds), given.out)
+
+
+if __name__ == "__main__":
+    main()
