@@ -117,13 +117,22 @@ class Judging:
 
     def _confirm_best(self, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
         """A new best of the run is checked for races on the PTX machine too: a GPU may hide one for long."""
-        if evaluation.timing is None or evaluation.timing.modelled:
+        timing = evaluation.timing
+        if timing is None or timing.modelled or timing.candidate_us >= self._best_us:
             return evaluation
-        known = (Evaluation.model_validate(data["evaluation"]) for data in self._recorded.values())
-        times = [e.timing.candidate_us for e in known if e.timing and isinstance(e.outcome, CORRECT)]
-        if evaluation.timing.candidate_us >= min(times, default=float("inf")):
-            return evaluation
-        return self._judge.confirmed(self._task, candidate, evaluation)
+        confirmed = self._judge.confirmed(self._task, candidate, evaluation)
+        if isinstance(confirmed.outcome, CORRECT):
+            self._best_us = timing.candidate_us
+        return confirmed
+
+    @cached_property
+    def _best_us(self) -> float:
+        """The time of the fastest correct candidate that was recorded before; then of those since."""
+        recorded = (Evaluation.model_validate(data["evaluation"]) for data in self._recorded.values())
+        return min(
+            (e.timing.candidate_us for e in recorded if e.timing and isinstance(e.outcome, CORRECT)),
+            default=float("inf"),
+        )
 
     def _named(self, candidate: Candidate) -> Evaluation | None:
         """The evaluation of this code, whoever wrote it first."""
