@@ -30,8 +30,8 @@ from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.policy import Attempt
 from kernelblaster.records import Candidate, Evaluation, Floor, KernelProfile, Metric, Profile, Task, Timing
 from kernelblaster.records.outcome import Speedup
-from kernelblaster.session.log import Progress
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.log import Progress
+from kernelblaster.sessions.settings import Search
 from kernelblaster.store.run import create_run
 
 TASKS = ("core/level1/softmax", "core/level2/scale_mask_softmax", "core/level2/linear_gelu_scale")

@@ -18,7 +18,7 @@ from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge import KnowledgeBase, plant
 from kernelblaster.optimize import optimize
 from kernelblaster.records.outcome import CORRECT
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 from kernelblaster.store.run import create_run
 from kernelblaster.tasks.cuda_prepare import inferred_lines
 

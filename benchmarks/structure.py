@@ -83,7 +83,7 @@ def step_files() -> set[str]:
     from kernelblaster.knowledge import KnowledgeBase, plant
     from kernelblaster.optimize import optimize
     from kernelblaster.policies.expert.policy import ExpertPolicy
-    from kernelblaster.session.settings import Search
+    from kernelblaster.sessions.settings import Search
     from kernelblaster.store.run import create_run
 
     task = load_task(TASK)

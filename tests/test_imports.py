@@ -18,7 +18,7 @@ LAYERS = [
     {"judge"},
     {"knowledge"},
     {"store"},
-    {"session"},
+    {"sessions"},
     {"models"},
     {"policies"},
     {"search"},

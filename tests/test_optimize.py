@@ -30,7 +30,7 @@ from kernelblaster.records import (
     Workload,
 )
 from kernelblaster.records.outcome import Speedup
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 from kernelblaster.store.run import create_run, open_run
 
 # What each technique does to the time; `late` pays only once `early` was applied.

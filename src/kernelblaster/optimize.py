@@ -16,9 +16,9 @@ from kernelblaster.policies.policy import Policy
 from kernelblaster.records import Candidate, Evaluation, Step, Task
 from kernelblaster.search.loop import MaicRl
 from kernelblaster.search.strategy import Best, Strategy, StrategyMaker, path_to
-from kernelblaster.session.log import Watcher, unwatched
-from kernelblaster.session.session import Session
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.log import Watcher, unwatched
+from kernelblaster.sessions.session import Session
+from kernelblaster.sessions.settings import Search
 from kernelblaster.store.run import Run
 
 

@@ -16,7 +16,7 @@ from kernelblaster.bench.tables import summaries, task_speedups
 from kernelblaster.cli.main import app
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 
 
 def plan_of(checkout: Path, own: Path, **changed: object) -> BenchPlan:

@@ -12,7 +12,7 @@ from kernelblaster.bench.jobs import Setup
 from kernelblaster.bench.suite import entries_of
 from kernelblaster.cli.main import app
 from kernelblaster.errors import BadTask
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 
 REFUSED = {
     "level1/2_broken": "broken",

@@ -18,7 +18,7 @@ from kernelblaster.bench.suite import entries_of
 from kernelblaster.cli.main import OWN, app
 from kernelblaster.errors import DeviceLost, Shortage
 from kernelblaster.processes.crew import Fallen
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 from kernelblaster.testing.made_bench import made_bench
 
 MODEL = "class Model: pass\n"

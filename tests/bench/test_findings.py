@@ -12,7 +12,7 @@ from kernelblaster.bench.studies import STUDIES, Claim, studies_named
 from kernelblaster.bench.suite import Entry
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.report.ablation_page import ablation_markdown, ablation_page
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 
 BUDGET = 8
 

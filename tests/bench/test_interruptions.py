@@ -18,7 +18,7 @@ from kernelblaster.errors import KernelBlasterError, NoDevice, Shortage
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.records import Candidate
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 from kernelblaster.store import events
 from kernelblaster.store.run import LOG
 from kernelblaster.tasks.catalog import load_task

@@ -10,7 +10,7 @@ from kernelblaster.bench.suite import entries_of
 from kernelblaster.judge.shared import JudgeServer
 from kernelblaster.opening import open_searching
 from kernelblaster.processes.crew import Fallen
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 
 TASK = """
 import torch, torch.nn as nn

@@ -9,7 +9,7 @@ from rich.console import Console
 from kernelblaster.cli import live
 from kernelblaster.cli.live import LiveSearch, bar, left, watching
 from kernelblaster.records import Failed, Gained, Step, StepId
-from kernelblaster.session.log import Progress
+from kernelblaster.sessions.log import Progress
 
 
 def progress(**fields: Any) -> Progress:

@@ -12,7 +12,7 @@ from kernelblaster.judge import compile
 from kernelblaster.knowledge.address import opened, shown
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.records import Candidate
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 from kernelblaster.store.files import write_whole
 from kernelblaster.store.run import create_run, run_folders
 from kernelblaster.store.subject import keep_task

@@ -8,7 +8,7 @@ from kernelblaster.bench.bench import Bench, BenchPlan
 from kernelblaster.bench.jobs import INITIAL, Setup
 from kernelblaster.bench.suite import entries_of
 from kernelblaster.devices.cuda import why_no_gpu
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 
 pytestmark = pytest.mark.gpu
 TASKS = ["core/level1/gelu", "core/level1/softmax", "core/level1/layer_norm"]

@@ -12,8 +12,8 @@ from kernelblaster.knowledge import Content, KnowledgeBase
 from kernelblaster.optimize import optimize
 from kernelblaster.policies.policy import Attempt, Discrepancy
 from kernelblaster.records import Candidate, Evaluation, StepId, Target, Task, Unsupported
-from kernelblaster.session.log import Progress
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.log import Progress
+from kernelblaster.sessions.settings import Search
 from kernelblaster.store.replay import Sample
 from kernelblaster.store.run import create_run, open_run
 from tests.search.world import World, attempt_of, solve, task_named

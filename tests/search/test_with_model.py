@@ -11,7 +11,7 @@ from kernelblaster.records import Candidate, Optimization, State
 from kernelblaster.search.expected_calls import expected_calls
 from kernelblaster.search.frozen_knowledge import FrozenKnowledge
 from kernelblaster.search.strategy import path_to
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 from tests.policies.llm.scenes import tried
 
 

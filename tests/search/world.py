@@ -35,7 +35,7 @@ from kernelblaster.records import (
 )
 from kernelblaster.records.outcome import Speedup
 from kernelblaster.records.target import Target
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 from kernelblaster.store.run import create_run
 
 # True speedups by state. `tensor` pays only after `tile`, which by itself gains nothing.

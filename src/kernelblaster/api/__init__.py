@@ -11,9 +11,9 @@ from kernelblaster.judge.protocol import Judge
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.opening import DeviceKind, open_device, open_judge, open_searching
 from kernelblaster.records import Candidate, Evaluation, Profile, Step, Task
-from kernelblaster.session.log import Progress
-from kernelblaster.session.session import Advice
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.log import Progress
+from kernelblaster.sessions.session import Advice, Session
+from kernelblaster.sessions.settings import Search
 
 __all__ = [
     "Advice",
@@ -30,6 +30,7 @@ __all__ = [
     "Profile",
     "Progress",
     "Search",
+    "Session",
     "Step",
     "Task",
     "bench",

@@ -26,8 +26,8 @@ from kernelblaster.records import Candidate, Evaluation, Optimization, Step, Ste
 from kernelblaster.records.kernel_name import source_name
 from kernelblaster.records.signature import Dtype
 from kernelblaster.records.step import compare
-from kernelblaster.session.session import Advice, Session
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.session import Advice, Session
+from kernelblaster.sessions.settings import Search
 from kernelblaster.store.results import leave_results
 from kernelblaster.store.run import Run
 

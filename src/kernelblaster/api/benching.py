@@ -22,7 +22,7 @@ from kernelblaster.opening import DeviceKind, kind_here
 from kernelblaster.quantities import kind_text
 from kernelblaster.records.signature import Dtype
 from kernelblaster.search.model_use import ModelUse
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 from kernelblaster.settings import settings
 
 BASELINES: tuple[BaselineName, ...] = ("eager", "compile", "max-autotune")

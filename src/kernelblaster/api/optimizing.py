@@ -20,8 +20,8 @@ from kernelblaster.opening import DeviceKind
 from kernelblaster.records import Task
 from kernelblaster.records.signature import Dtype
 from kernelblaster.search.model_use import ModelUse
-from kernelblaster.session.log import Progress
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.log import Progress
+from kernelblaster.sessions.settings import Search
 from kernelblaster.store.run import open_run
 
 if TYPE_CHECKING:

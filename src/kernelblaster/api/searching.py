@@ -30,8 +30,8 @@ from kernelblaster.search.model_use import (
     retries_with,
 )
 from kernelblaster.search.strategy import StrategyMaker
-from kernelblaster.session.log import Progress
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.log import Progress
+from kernelblaster.sessions.settings import Search
 from kernelblaster.settings import settings
 from kernelblaster.store.files import write_whole
 from kernelblaster.store.results import leave_results

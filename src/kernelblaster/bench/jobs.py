@@ -11,7 +11,7 @@ from kernelblaster.records.record import Record
 from kernelblaster.records.signature import Dtype
 from kernelblaster.search.model_use import ModelUse
 from kernelblaster.search.names import REMEMBERS, StrategyName
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 
 PolicyName = Literal["expert", "llm"]
 DIED = "Died"  # of a measurement whose process ended

@@ -33,7 +33,7 @@ from kernelblaster.records.outcome import CORRECT
 from kernelblaster.search.frozen_knowledge import FrozenKnowledge
 from kernelblaster.search.model_use import open_strategy
 from kernelblaster.search.strategy import StrategyMaker
-from kernelblaster.session.log import Progress
+from kernelblaster.sessions.log import Progress
 from kernelblaster.shortage import shortage
 from kernelblaster.store.events import first_event
 from kernelblaster.store.results import leave_results

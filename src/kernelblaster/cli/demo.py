@@ -16,7 +16,7 @@ from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.recipes import is_recipe
 from kernelblaster.records import Step, Verification
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 from kernelblaster.store.history import History
 from kernelblaster.store.run import open_run
 

@@ -19,7 +19,7 @@ from kernelblaster.quantities import speedup_text, time_text
 from kernelblaster.records.step import Gained
 
 if TYPE_CHECKING:
-    from kernelblaster.session.log import Progress
+    from kernelblaster.sessions.log import Progress
 
 WIDTH = 40
 SHOWN = 6

@@ -10,7 +10,7 @@ import typer
 
 from kernelblaster.building import telling
 from kernelblaster.cli.terminal import Terminal
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 from kernelblaster.settings import settings
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from kernelblaster.policies.llm.roles import ROLES
 from kernelblaster.search.expected_calls import expected_calls
 from kernelblaster.search.model_use import ModelUse, absolute_name, model_use_of
 from kernelblaster.search.names import StrategyName
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 from kernelblaster.store.run import Run
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from kernelblaster.bench.suite import Entry
 from kernelblaster.errors import StoreError
 from kernelblaster.records.outcome import Speedup
 from kernelblaster.search.model_use import recorded_model_use
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 from kernelblaster.store.run import LOG, Run, open_run, run_folders
 
 

@@ -3,7 +3,7 @@
 from kernelblaster.models.estimate import Expected
 from kernelblaster.policies.llm.roles import LEARNING, TOKENS, Cast, Role
 from kernelblaster.search.names import BY_ROLES, REMEMBERS, StrategyName
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 
 FAILING = 0.4  # of the candidates of a model, the share that is corrected once
 STATES_A_STEP = 0.5  # new pairs of kernel and state that a step meets

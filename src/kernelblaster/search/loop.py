@@ -46,8 +46,8 @@ from kernelblaster.records import (
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.records.step import compare
 from kernelblaster.search.strategy import Best
-from kernelblaster.session.log import Trial
-from kernelblaster.session.session import Advice, Session
+from kernelblaster.sessions.log import Trial
+from kernelblaster.sessions.session import Advice, Session
 from kernelblaster.store.replay import Sample
 
 WORTH_TAKING = 0.01  # log speedup: less is within the judge's resolution

@@ -15,7 +15,7 @@ from kernelblaster.policies.llm.roles import ROLES, Cast, cast_of
 from kernelblaster.records.record import Record
 from kernelblaster.search.names import REMEMBERS, StrategyName
 from kernelblaster.search.strategy import StrategyMaker
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 
 if TYPE_CHECKING:
     from kernelblaster.policies.expert.policy import ExpertPolicy

@@ -11,8 +11,8 @@ from kernelblaster.records import Candidate, Evaluation, Profile, Step, StepId, 
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.records.step import Gained, compare
 from kernelblaster.search.strategy import Best
-from kernelblaster.session.log import Trial
-from kernelblaster.session.session import Session
+from kernelblaster.sessions.log import Trial
+from kernelblaster.sessions.session import Session
 
 TECHNIQUE = "plain_rewrite"
 

@@ -5,7 +5,7 @@ from kernelblaster.policies.llm.policy import MixedPolicy
 from kernelblaster.policies.llm.soft_verifier import Review
 from kernelblaster.records import Candidate, Step, Task
 from kernelblaster.search.strategy import Best, Strategy, path_to
-from kernelblaster.session.session import Session
+from kernelblaster.sessions.session import Session
 
 REVIEWED = 3  # candidates of a model that are looked at; those that it did not write need no review
 

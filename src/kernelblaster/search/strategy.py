@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kernelblaster.records import Candidate, Evaluation, Step, Task
-from kernelblaster.session.session import Session
+from kernelblaster.sessions.session import Session
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from kernelblaster.search.plain_rewrites import PlainRewrites
 from kernelblaster.search.reviewed import Reviewed
 from kernelblaster.search.strategy import Strategy, StrategyMaker
 from kernelblaster.search.zero_shot import ZeroShot
-from kernelblaster.session.session import Session
+from kernelblaster.sessions.session import Session
 
 Make = Callable[[MixedPolicy, Session], Strategy]
 _MAKERS: dict[StrategyName, Make] = {

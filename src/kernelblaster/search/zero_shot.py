@@ -5,8 +5,8 @@ from kernelblaster.policies.llm.initial_writer import ORIGIN, draft
 from kernelblaster.policies.llm.policy import MixedPolicy
 from kernelblaster.records import Candidate, Step, StepId, Task
 from kernelblaster.search.strategy import Best
-from kernelblaster.session.log import Trial
-from kernelblaster.session.session import Session
+from kernelblaster.sessions.log import Trial
+from kernelblaster.sessions.session import Session
 
 
 class ZeroShot:

@@ -10,7 +10,7 @@ from kernelblaster.bench.jobs import INITIAL, Job, JobResult, Measured, Setup, S
 from kernelblaster.bench.suite import Entry
 from kernelblaster.records import Candidate
 from kernelblaster.records.outcome import Speedup
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 from kernelblaster.store.run import LOG, Run
 
 STATES = (

@@ -14,7 +14,7 @@ from kernelblaster.policies.policy import Target
 from kernelblaster.policies.rewrites.own_source import OwnSource
 from kernelblaster.policies.rewrites.techniques import load_rewrites
 from kernelblaster.records.outcome import CORRECT
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 from kernelblaster.store.run import create_run
 from kernelblaster.tasks.catalog import load_task
 

@@ -33,7 +33,7 @@ from kernelblaster.policies.rewrites.own_source import OwnSource
 from kernelblaster.records import Candidate, Evaluation, Profile, State, Task
 from kernelblaster.records.profile import Depth
 from kernelblaster.records.target import Target
-from kernelblaster.session.session import Session
+from kernelblaster.sessions.session import Session
 from kernelblaster.store.replay import Sample
 
 PROVEN = 3  # techniques that are known to pay in a state, from which on the model is not asked for more

@@ -12,7 +12,7 @@ from kernelblaster.policies.llm.history import Tried, history
 from kernelblaster.policies.llm.prompt import Piece
 from kernelblaster.records import Profile, Task
 from kernelblaster.records.outcome import CORRECT
-from kernelblaster.session.session import Session
+from kernelblaster.sessions.session import Session
 
 UNLIMITED = 100_000  # tokens of a prompt that is not kept short
 

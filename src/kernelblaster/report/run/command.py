@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelblaster.knowledge.address import is_url, knowledge_at
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 
 OPTIONS = {
     "evaluations": "--budget",

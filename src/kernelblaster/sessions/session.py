@@ -17,10 +17,10 @@ from kernelblaster.judge.protocol import Judge
 from kernelblaster.knowledge.content import Scored
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.records import Candidate, Evaluation, Step, Target, Task
-from kernelblaster.session.judging import Judging
-from kernelblaster.session.log import Log, Trial, Watcher, unwatched
-from kernelblaster.session.memory import Memory
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.judging import Judging
+from kernelblaster.sessions.log import Log, Trial, Watcher, unwatched
+from kernelblaster.sessions.memory import Memory
+from kernelblaster.sessions.settings import Search
 from kernelblaster.store.run import Run
 
 

@@ -1,7 +1,7 @@
 """What a search may spend: reserved before a batch starts, so that no batch overshoots."""
 
 from kernelblaster.records import Evaluation
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.settings import Search
 
 
 class SearchBudget:

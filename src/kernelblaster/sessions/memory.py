@@ -19,7 +19,7 @@ from kernelblaster.knowledge.payoff import payoffs
 from kernelblaster.knowledge.recipes import UNKNOWN_REACH, is_recipe, reach, recipes_for
 from kernelblaster.records import Evaluation, Optimization, State, Step, Target, Task, Timing
 from kernelblaster.records.step import Gained, stored_result
-from kernelblaster.session.judging import Judging
+from kernelblaster.sessions.judging import Judging
 from kernelblaster.store.replay import Sample, earlier_samples, samples
 from kernelblaster.store.run import Run
 

@@ -9,8 +9,8 @@ from kernelblaster.judge.protocol import Judge
 from kernelblaster.records import Candidate, Evaluation, Profile, Task, Timing
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.records.profile import Depth
-from kernelblaster.session.budget import SearchBudget
-from kernelblaster.session.settings import Search
+from kernelblaster.sessions.budget import SearchBudget
+from kernelblaster.sessions.settings import Search
 from kernelblaster.store.run import Run
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from kernelblaster.records import Candidate, Step, StepId, StepResult
-from kernelblaster.session.judging import Judging
+from kernelblaster.sessions.judging import Judging
 from kernelblaster.store.run import Run
 
 Phase = Literal["judging", "stepped", "learned"]
