@@ -25,7 +25,7 @@ from publish import publish
 
 ROOT = Path(__file__).parents[1]
 LIMIT_S = 600
-VERDICTS = 6
+VERDICTS = 4
 TITLES = {
     "import": "import the package and PyTorch",
     "first": "open a judge on the emulated device, the first of a process; processor time",
@@ -37,7 +37,7 @@ TITLES = {
     "event": "append an event, on the disk",
     "knowledge": "one observation in a knowledge base, on the disk",
     "calls": "calls of the candidate that a verdict verifies (a count)",
-    "wall": "one verdict, everything warm, the fastest of six",
+    "wall": "one verdict, everything warm, the fastest of four",
     "verdict": "one verdict, processor time of all its processes",
     "verdict a call": "the same, divided by its verified calls",
 }
