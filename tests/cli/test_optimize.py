@@ -17,8 +17,9 @@ from kernelblaster.cli.main import app
 from kernelblaster.errors import StoreError
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.store.run import create_run, open_run, run_folders
-from tests.cli.test_commands import ROOT, run
+from tests.cli.test_commands import ROOT, Called, called, run
 
+__all__ = ["called"]
 TASK = """
 import torch, torch.nn as nn
 rows = 4096
@@ -32,12 +33,12 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
-KILLS = 3
+KILLS = 2
 
 
 def words(task: Path, folder: Path) -> list[str]:
     places = ["--kb", str(folder / "kb.db"), "--runs", str(folder / "runs")]
-    return ["optimize", str(task), "--device", "emulated", "--budget", "6", "--json", *places]
+    return ["optimize", str(task), "--device", "emulated", "--budget", "4", "--json", *places]
 
 
 def start(*command: str) -> "subprocess.Popen[bytes]":
@@ -132,10 +133,10 @@ def test_two_runs_are_compared(whole: tuple[Path, dict[str, Any]]) -> None:
     assert found["settings"] == {} and found["best"][0]["gain_over_first"] == whole[1]["gain_over_first"]
 
 
-def test_what_cannot_be_done_is_said(compiler: str, tmp_path: Path) -> None:
+def test_what_cannot_be_done_is_said(compiler: str, called: Called, tmp_path: Path) -> None:
     task = "core/level1/conv3d"
     places = ["--kb", str(tmp_path / "kb.db"), "--runs", str(tmp_path / "runs")]
-    refused = run("optimize", task, "--device", "emulated", *places)
+    refused = called("optimize", task, "--device", "emulated", *places)
     assert refused.returncode == 2 and "does not cover" in refused.stderr
     for verb in ("resume", "verify", "export"):
         with pytest.raises(StoreError, match="there is no run nothing"):

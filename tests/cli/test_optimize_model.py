@@ -264,12 +264,11 @@ def test_strategies_to_compare_with(
         assert told(place.resume())["speedup"] == found["speedup"]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_run_that_is_killed_loses_nothing_that_was_paid_for(
-    clean: tuple[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
+    clean: tuple[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(monkeypatch, tmp_path)
-    with model_place(tmp_path, protocol) as place:
+    with model_place(tmp_path, "anthropic") as place:
         process = place.start(*place.words("--model", place.model, *SHORT))
         while len(place.script.calls) < 2:
             assert process.poll() is None, process.communicate()

@@ -15,7 +15,8 @@ from kernelblaster.judge.judge import DeviceJudge, EvaluationOptions
 from kernelblaster.judge.shared import JudgeServer, SharedJudge, _Job
 from kernelblaster.records import Candidate, Task
 
-context = multiprocessing.get_context("spawn")
+context = multiprocessing.get_context("forkserver")
+context.set_forkserver_preload(["kernelblaster.api"])  # torch is imported once for all of them
 
 
 class Answering(DeviceJudge):

@@ -15,6 +15,7 @@ from kernelblaster.records import Optimization
 from tests.search.world import BEST, FRAGILE, GAINS, STATES, World, evaluations_until, form_of, solve
 
 TASKS = 12
+FEWER_TASKS = 8  # are enough to see what is preferred
 
 
 def expected(kb: KnowledgeBase, state: str, technique: str, applied: tuple[str, ...] = ()) -> Prediction:
@@ -42,8 +43,14 @@ def with_priors(priors: dict[tuple[str, str], float]) -> KnowledgeBase:
     return kb
 
 
-def test_posteriors_converge_to_the_true_gains(tmp_path: Path) -> None:
-    kb = trained(tmp_path)
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
+    """Only to be read."""
+    return trained(tmp_path_factory.mktemp("taught"))
+
+
+def test_posteriors_converge_to_the_true_gains(taught: KnowledgeBase) -> None:
+    kb = taught
     checked = 0
     for state, gains in GAINS.items():
         for technique, gain in gains.items():
@@ -60,12 +67,13 @@ def test_selection_concentrates_on_what_pays(tmp_path: Path) -> None:
     first, last = Counter[str](), Counter[str]()
     for seed in range(3):
         kb = KnowledgeBase("sqlite://")
-        for number in range(TASKS):
+        for number in range(FEWER_TASKS):
             found = solve(kb, tmp_path, World(number), seed)
             opening = next(s.technique for s in found.steps if str(s.id) == "0/0/0/0")
-            (first if number == 0 else last if number >= TASKS // 2 else Counter()).update(parts(opening))
+            late = number >= FEWER_TASKS // 2
+            (first if number == 0 else last if late else Counter()).update(parts(opening))
     assert len(first) > 1, "nothing is preferred before anything is known"
-    assert last["fuse"] > 0.8 * 3 * TASKS / 2
+    assert last["fuse"] > 0.8 * 3 * FEWER_TASKS / 2
 
 
 def test_a_later_task_is_solved_with_fewer_evaluations(tmp_path: Path) -> None:
@@ -127,8 +135,8 @@ def test_a_technique_that_pays_only_after_another_is_found(tmp_path: Path) -> No
     assert median(alone) < 1.1 and max(alone) < 1.3
 
 
-def test_credit_goes_to_the_state_before_the_step(tmp_path: Path) -> None:
-    kb = trained(tmp_path)
+def test_credit_goes_to_the_state_before_the_step(taught: KnowledgeBase) -> None:
+    kb = taught
     assert "fuse" not in kb.content().entries["fused"]
     assert expected(kb, "plain", "fuse").speedup == pytest.approx(1.8, rel=0.08)
     assert expected(kb, "fused", "vector").speedup == pytest.approx(1.5, rel=0.08)
