@@ -1,6 +1,8 @@
 """The example scripts do what they say. Those that compile are left to whoever runs them, but one."""
 
 import importlib.util
+import json
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -42,3 +44,23 @@ def test_two_runs_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str
     runs = sorted(path.parent for path in (tmp_path / "bench").rglob("*/events.jsonl"))
     loaded("compare_two_runs").main([str(runs[0]), str(runs[1])])
     assert "candidates, by" in capsys.readouterr().out
+
+
+def test_the_notebook(
+    compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its cells one after the other, with fewer candidates and rows. What it shows is kept in the file."""
+    cells = json.loads((EXAMPLES / "first_steps.ipynb").read_text())["cells"]
+    codes = [cell for cell in cells if cell["cell_type"] == "code"]
+    shown = [output["output_type"] for cell in codes for output in cell["outputs"]]
+    assert shown.count("execute_result") == 3 and set(shown) == {"execute_result", "stream"}
+    monkeypatch.chdir(tmp_path)
+    notebook = ModuleType("notebook")
+    monkeypatch.setitem(sys.modules, "notebook", notebook)
+    for cell in codes:
+        text = "".join(cell["source"]).replace("budget=6", "budget=2").replace("budget=3", "budget=1")
+        text = text.replace("randn(4096,", "randn(256,")
+        exec(compile(text, "first_steps.ipynb", "exec"), notebook.__dict__)
+    assert "applied: " in capsys.readouterr().out
+    assert {"add_norm.cu", "fast_add_norm.py"} <= {path.name for path in (tmp_path / "first-steps").iterdir()}
+    assert "modelled" in notebook.found._repr_html_() or not notebook.found.modelled
