@@ -9,7 +9,7 @@ from kernelblaster.bench.starting import start_knowledge
 from kernelblaster.bench.suite import entries_of
 from kernelblaster.judge.shared import JudgeServer
 from kernelblaster.opening import open_searching
-from kernelblaster.processes.crew import Fallen
+from kernelblaster.processes.workers import LostJob
 from kernelblaster.session.settings import Search
 
 TASK = """
@@ -43,7 +43,7 @@ def test_one_process_owns_the_device_and_others_search(compiler: str, tmp_path: 
         server = JudgeServer(judge)
         fallen = side_by_side(jobs, 1, pool, heard.append, server.serve, server.connect)
     results = {news.job: news.result for news in heard if news.result}
-    assert fallen == [Fallen(jobs[-1], 0)]
+    assert fallen == [LostJob(jobs[-1], 0)]
     assert {job.key for job in jobs[:-1]} == set(results)
     assert [result.status for result in results.values()] == ["valid", "valid"]
     assert {news.kind for news in heard} >= {"began", "ended"}

@@ -7,10 +7,10 @@ import pytest
 
 from kernelblaster.bench.working import begin_work, taking_part
 from kernelblaster.errors import StoreError
-from kernelblaster.processes.crew import Crew, WorkerLine
+from kernelblaster.processes.workers import JobPipe, Workers
 
 
-def take_part(line: WorkerLine, folder: Path) -> None:
+def take_part(line: JobPipe, folder: Path) -> None:
     with taking_part(folder):
         line.tell("here")
         for _ in line.jobs():
@@ -18,8 +18,8 @@ def take_part(line: WorkerLine, folder: Path) -> None:
 
 
 def test_the_next_bench_waits_for_processes_of_the_one_before(tmp_path: Path) -> None:
-    crew = Crew(take_part, [(tmp_path,)])
-    assert next(crew.heard(["a long job"])) == "here"
+    crew = Workers(take_part, [(tmp_path,)])
+    assert next(crew.replies(["a long job"])) == "here"
     with pytest.raises(StoreError, match="still at work on it"):
         begin_work(tmp_path, limit_s=0.1)
     crew.kill()

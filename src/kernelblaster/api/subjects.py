@@ -92,5 +92,5 @@ def _checked(candidate: Candidate, where: str, task: Task | None) -> Candidate:
 
 
 def _from_text(text: str, cast: dict[str, Any], name: str | None) -> Task:
-    path = cache.kept_text("given", text, ".cu" if "__global__" in text else ".py")
+    path = cache.text_file("given", text, ".cu" if "__global__" in text else ".py")
     return catalog.load_file(name or f"text-{sha256(text.encode()).hexdigest()[:8]}", path, **cast)

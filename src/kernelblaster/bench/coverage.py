@@ -9,7 +9,7 @@ from kernelblaster.errors import BadTask, KernelBlasterError
 from kernelblaster.policies.expert.graph import UncoveredOperators
 from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.expert.unify import NotUniform
-from kernelblaster.processes.crew import Fallen, WorkerLine, tried_twice
+from kernelblaster.processes.workers import JobPipe, LostJob, run_with_retry
 from kernelblaster.records.record import Record
 from kernelblaster.tasks.fitness import fitness_of
 
@@ -76,14 +76,14 @@ def _refusals(
     if workers == 1 and not apart:
         yield from ((number, refusal(entry, setup)) for number, entry in enumerate(entries))
         return
-    for news in tried_twice(_look, (setup,), enumerate(entries), min(workers, len(entries))):
-        if isinstance(news, Fallen):
+    for news in run_with_retry(_look, (setup,), enumerate(entries), min(workers, len(entries))):
+        if isinstance(news, LostJob):
             number, entry = news.job
             yield number, LeftOut(name=entry.name, status="died", reason=death(news.code))
         else:
             yield news
 
 
-def _look(line: WorkerLine, setup: Setup) -> None:
+def _look(line: JobPipe, setup: Setup) -> None:
     for number, entry in line.jobs():
         line.tell((number, refusal(entry, setup)))

@@ -16,7 +16,7 @@ from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.baseline import BaselineName
 from kernelblaster.judge.judge import DeviceJudge, EvaluationOptions
 from kernelblaster.opening import open_device
-from kernelblaster.processes.crew import Fallen, WorkerLine, tried_twice, work_off
+from kernelblaster.processes.workers import JobPipe, LostJob, run_jobs, run_with_retry
 from kernelblaster.records import Candidate, Evaluation, Task
 from kernelblaster.records.outcome import CORRECT, Speedup
 from kernelblaster.store.history import History
@@ -121,23 +121,23 @@ def measured(
             for result in results:
                 yield measuring.measure(folder, result)
         return
-    for news in tried_twice(_measure, (job, baselines, folder), results, workers=1):
+    for news in run_with_retry(_measure, (job, baselines, folder), results, workers=1):
         if isinstance(news, KernelBlasterError):
             raise news
-        if isinstance(news, Fallen):
+        if isinstance(news, LostJob):
             died = Measured(job=news.job.job, baseline=INITIAL, outcome=DIED, reason=death(news.code))
             yield [died.model_copy(update={"baseline": name}) for name in (*baselines, INITIAL)]
         else:
             yield news
 
 
-def _measure(line: WorkerLine, job: Job, baselines: tuple[BaselineName, ...], folder: Path) -> None:
+def _measure(line: JobPipe, job: Job, baselines: tuple[BaselineName, ...], folder: Path) -> None:
     try:
         with Measuring(job, baselines) as measuring:
             for result in line.jobs():
                 line.tell(measuring.measure(folder, result))
     except KernelBlasterError as error:
-        line.let_go()
+        line.disown_job()
         line.tell(error)
 
 
@@ -158,10 +158,10 @@ def warm(jobs: Sequence[tuple[Path, str]], names: Sequence[BaselineName], worker
     wanted = [(folder, run, name) for folder, run in jobs for name in names if name in COMPILED]
     if wanted:
         with suppress(ChildProcessError):
-            list(work_off(_warm, (), wanted, workers))
+            list(run_jobs(_warm, (), wanted, workers))
 
 
-def _warm(line: WorkerLine) -> None:
+def _warm(line: JobPipe) -> None:
     for what in line.jobs():
         line.tell(_warmed(*what))
 

@@ -22,7 +22,7 @@ from kernelblaster.judge.protocol import Judge
 from kernelblaster.judge.shared import JudgeServer, SharedJudge
 from kernelblaster.models.failures import ModelError
 from kernelblaster.opening import open_searching
-from kernelblaster.processes.crew import Crew, Fallen, WorkerLine, tried_twice
+from kernelblaster.processes.workers import JobPipe, LostJob, Workers, run_with_retry
 from kernelblaster.search.model_use import check_models
 
 RESTARTS = 2  # of a device that was lost
@@ -92,7 +92,7 @@ def _round(jobs: Sequence[Job], pool: WorkerPool, tell: Tell) -> None:
     else:
         hearing = _Hearing(tell)
         workers = min(pool.workers, len(jobs))
-        for news in tried_twice(_work, (None, pool), _in_time(jobs, pool), workers):
+        for news in run_with_retry(_work, (None, pool), _in_time(jobs, pool), workers):
             hearing(news)
         hearing.raise_what_broke()
 
@@ -104,11 +104,11 @@ class _Hearing:
         self._tell = tell
         self._broke: list[KernelBlasterError] = []
 
-    def __call__(self, news: News | Fallen | KernelBlasterError) -> None:
+    def __call__(self, news: News | LostJob | KernelBlasterError) -> None:
         if isinstance(news, KernelBlasterError):
             self._broke.append(news)
             self._tell(News("lost", "", words=str(news)))
-        elif isinstance(news, Fallen):
+        elif isinstance(news, LostJob):
             result = result_of(news.job, "died", death(news.code))
             self._tell(News("ended", news.job.key, result=result))
         else:
@@ -120,9 +120,9 @@ class _Hearing:
 
 
 def _sharing(judge: DeviceJudge, jobs: Sequence[Job], pool: WorkerPool, tell: Tell) -> None:
-    """Processes that share this one's device; as `tried_twice` for the rest."""
+    """Processes that share this one's device; as `run_with_retry` for the rest."""
 
-    def shared(some: Iterable[Job], workers: int) -> list[Fallen]:
+    def shared(some: Iterable[Job], workers: int) -> list[LostJob]:
         server = JudgeServer(judge)
         try:
             return side_by_side(some, workers, pool, tell, server.serve, server.connect)
@@ -130,7 +130,7 @@ def _sharing(judge: DeviceJudge, jobs: Sequence[Job], pool: WorkerPool, tell: Te
             tell(News("busy", "", busy=dict(server.busy)))
 
     waiting = _in_time(jobs, pool)
-    doubtful: list[Fallen] = []
+    doubtful: list[LostJob] = []
     while (first := next(waiting, None)) is not None:
         doubtful += shared(chain([first], waiting), min(pool.workers, len(jobs)))
     hearing = _Hearing(tell)
@@ -175,16 +175,16 @@ def side_by_side(
     tell: Tell,
     serve: Callable[[], None],
     connect: Callable[[], SharedJudge],
-) -> list[Fallen]:
+) -> list[LostJob]:
     """Start the processes and listen to them while `serve` goes on; `connect` gives each its judge. The jobs
     whose processes ended before they did."""
-    crew = Crew(_work, [(connect(), pool) for _ in range(workers)])
+    crew = Workers(_work, [(connect(), pool) for _ in range(workers)])
     wrong: list[BaseException] = []
     hearing = _Hearing(tell)
 
     def listen() -> None:
         try:
-            for news in crew.heard(jobs):
+            for news in crew.replies(jobs):
                 hearing(news)
         except BaseException as error:  # a full disk, for example: told by the first thread, below
             wrong.append(error)
@@ -201,7 +201,7 @@ def side_by_side(
     if wrong:
         raise wrong[0]
     hearing.raise_what_broke()
-    return crew.fallen
+    return crew.lost_jobs
 
 
 def _in_time(jobs: Sequence[Job], pool: WorkerPool) -> Iterator[Job]:
@@ -212,7 +212,7 @@ def _in_time(jobs: Sequence[Job], pool: WorkerPool) -> Iterator[Job]:
         yield job
 
 
-def _work(line: WorkerLine, given: SharedJudge | None, pool: WorkerPool) -> None:
+def _work(line: JobPipe, given: SharedJudge | None, pool: WorkerPool) -> None:
     """One process: a job after another."""
     try:
         with taking_part(pool.folder), Judges(pool, given) as judges:
@@ -220,7 +220,7 @@ def _work(line: WorkerLine, given: SharedJudge | None, pool: WorkerPool) -> None
             for job in line.jobs():
                 line.tell(_ended(job, judges.of(job), pool, begun, line.tell))
     except KernelBlasterError as error:
-        line.let_go()
+        line.disown_job()
         line.tell(_sendable(error))
     finally:
         if given is not None:

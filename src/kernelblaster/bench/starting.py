@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from kernelblaster.durability import replace_durably
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge.address import is_url, opened
 from kernelblaster.knowledge.head import BESIDE
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
-from kernelblaster.lasting import become
 
 EMPTY, SEED = "empty", "seed"
 
@@ -57,6 +57,6 @@ def _appearing(target: Path) -> Iterator[Path]:
         for left in (scratch, *(Path(f"{scratch}{kind}") for kind in BESIDE)):
             left.unlink(missing_ok=True)
         yield scratch
-        become(scratch, target)
+        replace_durably(scratch, target)
     except OSError as error:
         raise KnowledgeError(f"{target}: cannot be written: {error.strerror or error}.") from error
