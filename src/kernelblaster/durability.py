@@ -6,7 +6,7 @@ from pathlib import Path
 
 def replace_durably(scratch: Path, target: Path) -> None:
     """Atomically give `scratch`, a written file, the name `target`, replacing any file of that name. The
-    content and the new name are on the disk when this returns. Both must be in the same folder."""
+    content and the new name are on the disk when this returns. Both must be on the same file system."""
     sync(scratch)
     scratch.replace(target)
     sync(target.parent)

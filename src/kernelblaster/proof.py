@@ -74,7 +74,7 @@ class Repeated(Record):
 
 def prove(task: Task, candidate: Candidate, judge: DeviceJudge) -> Proof:
     """Compile and judge the candidate without the cache, and record all that is needed to repeat it. Raises
-    KernelBlasterError if it was rejected before anything was drawn."""
+    KernelBlasterError if judging ended before inputs were drawn."""
     with cache.afresh("candidate"):
         evaluation = judge.evaluate(task, candidate)
     if evaluation.seed is None:

@@ -11,7 +11,7 @@ from kernelblaster.bench import coverage, measuring, pool
 from kernelblaster.bench.bench import Bench
 from kernelblaster.bench.coverage import covered
 from kernelblaster.bench.jobs import Job, Setup
-from kernelblaster.bench.measuring import measured
+from kernelblaster.bench.measuring import measure_all
 from kernelblaster.bench.pool import WorkerPool, search_all
 from kernelblaster.bench.searching import News
 from kernelblaster.bench.suite import entries_of
@@ -78,7 +78,7 @@ def test_a_measurement_that_ends_its_process_is_found_too(
     monkeypatch.setattr(
         measuring, "run_with_retry", lambda *a, **k: iter([LostJob(first, 0), DeviceLost("gone")])
     )
-    news = measured(*about, [first], apart=True)
+    news = measure_all(*about, [first], apart=True)
     assert {(one.baseline, one.outcome) for one in next(news)} >= {("eager", "Died"), ("initial", "Died")}
     with pytest.raises(DeviceLost):
         next(news)

@@ -124,7 +124,7 @@ def _studied(
 ) -> "tuple[list[Entry], list[LeftOut]]":
     """The tasks to search, drawn from those that are covered; and those that are not."""
     from kernelblaster.bench.coverage import covered
-    from kernelblaster.bench.suite import drawn, entries_of
+    from kernelblaster.bench.suite import entries_of, sample
 
     found = entries_of(suites)
     if not quiet and not out.is_terminal:
@@ -138,18 +138,23 @@ def _studied(
     if not kept:
         first = left_out[0]
         raise BadTask(f"no task is covered; {first.name} is {first.status}: {first.reason}")
-    return kept if subset is None else drawn(kept, subset), left_out
+    return kept if subset is None else sample(kept, subset), left_out
 
 
 def _leave(opened: "Ablation", json_: bool) -> None:
-    from kernelblaster.report.ablation_page import ablation_markdown, ablation_page, arms_table, found_in
+    from kernelblaster.report.ablation_page import (
+        ablation_markdown,
+        ablation_page,
+        arms_table,
+        summarize_studies,
+    )
     from kernelblaster.report.writing import written
 
     files = [
         written(opened.folder / "studies.html", ablation_page(opened, time.strftime("on %Y-%m-%d"))),
         written(opened.folder / "studies.md", ablation_markdown(opened)),
     ]
-    studies = found_in(opened)
+    studies = summarize_studies(opened)
     if json_:
         told = {
             "files": [str(file) for file in files],

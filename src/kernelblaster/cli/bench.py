@@ -110,7 +110,7 @@ def bench(
     kept = folder or benching.new_folder((suites or [""])[0])
     benching.check_teaching(start, teach)
     print_estimates(plan.jobs if plan else [])
-    with benching.opened_bench(kept, plan, start) as opened:
+    with benching.open_bench(kept, plan, start) as opened:
         with (
             going_on(f"bench --folder {kept}"),
             overseeing(f"bench {kept}", [job.key for job in opened.plan.jobs], json_, opened.done) as view,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kernelblaster.bench.ablation import Ablation
-from kernelblaster.bench.findings import ArmFound, Found, found_by
+from kernelblaster.bench.findings import ArmFindings, StudyFindings, summarize_study
 from kernelblaster.bench.metrics import Interval
 from kernelblaster.report.chart import TONES, Bar, Bars, Chart, ChartAxis, ChartLine, LineChart
 from kernelblaster.report.rendering import rendered
@@ -23,13 +23,13 @@ NOT_STUDIED_COLUMNS = ("task", "status", "reason")
 TAGS = {"agrees": "good", "contradicts": "bad", "undecided": "idle", "no claim": ""}
 
 
-def found_in(ablation: Ablation) -> list[Found]:
-    return [found_by(ablation, study) for study in ablation.studies]
+def summarize_studies(ablation: Ablation) -> list[StudyFindings]:
+    return [summarize_study(ablation, study) for study in ablation.studies]
 
 
 def ablation_markdown(ablation: Ablation) -> str:
     lines = ["# Learning studies", "", _about(ablation), ""]
-    for found in found_in(ablation):
+    for found in summarize_studies(ablation):
         lines += [f"## {found.study.title}", "", _scope(found), ""]
         lines += [*table(*arms_table(found)), ""]
         lines += [f"- {answer.sentence}" for answer in found.answers]
@@ -47,14 +47,14 @@ def ablation_page(ablation: Ablation, made: str = "") -> str:
         title="Learning studies",
         made=made,
         lead=_about(ablation),
-        studies=[_shown(found) for found in found_in(ablation)],
+        studies=[_shown(found) for found in summarize_studies(ablation)],
         not_studied=_not_studied(ablation),
         not_studied_title=NOT_STUDIED,
         not_studied_columns=NOT_STUDIED_COLUMNS,
     )
 
 
-def charts_of(found: Found) -> list[Chart]:
+def charts_of(found: StudyFindings) -> list[Chart]:
     """How the best grows with the evaluations, and what each arm needs until it is there."""
     arms = [arm for arm in found.arms if arm.curve]
     if not arms:
@@ -92,7 +92,7 @@ def charts_of(found: Found) -> list[Chart]:
     return [curves, bars]
 
 
-def arms_table(found: Found) -> tuple[list[str], list[list[str]]]:
+def arms_table(found: StudyFindings) -> tuple[list[str], list[list[str]]]:
     """Columns, and a row for each arm; tokens where a model was asked."""
     rows = [_cells(arm) for arm in found.arms]
     if all(arm.tokens is None for arm in found.arms):
@@ -101,7 +101,7 @@ def arms_table(found: Found) -> tuple[list[str], list[list[str]]]:
     return [*COLUMNS, TOKENS], [[*row, cell] for row, cell in zip(rows, tokens, strict=True)]
 
 
-def _cells(arm: ArmFound) -> list[str]:
+def _cells(arm: ArmFindings) -> list[str]:
     gain = "" if arm.gain is None else " / ".join(f"{value:.2f}x" for value in arm.gain)
     return [
         arm.name,
@@ -113,7 +113,7 @@ def _cells(arm: ArmFound) -> list[str]:
     ]
 
 
-def _shown(found: Found) -> dict[str, Any]:
+def _shown(found: StudyFindings) -> dict[str, Any]:
     columns, rows = arms_table(found)
     return {
         "name": found.study.name,
@@ -143,13 +143,13 @@ def _about(ablation: Ablation) -> str:
     )
 
 
-def _scope(found: Found) -> str:
+def _scope(found: StudyFindings) -> str:
     trained = "; the other half of the tasks was trained on" if found.study.trains else ""
     seeds = f"{found.seeds} of {found.planned}" if found.seeds < found.planned else str(found.seeds)
     return f"{found.tasks} tasks with {seeds} seeds in every arm{trained}."
 
 
-def _left_out(found: Found) -> str:
+def _left_out(found: StudyFindings) -> str:
     reasons: dict[str, list[str]] = {}
     for task, reason in found.left_out.items():
         reasons.setdefault(reason.split(":")[0], []).append(task.split("/")[-1])

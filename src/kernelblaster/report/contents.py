@@ -194,7 +194,7 @@ def _settings(contents: Contents) -> dict[str, Any]:
 
 
 def _used(usage: TechniqueUsage) -> dict[str, Any]:
-    found = usage.told()
+    found = usage.as_dict()
     states = {task: len(met) for task, met in found.pop("visited").items()}
     return found | {"states_by_task": states}
 

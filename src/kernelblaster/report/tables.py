@@ -116,7 +116,7 @@ def _costs(contents: Contents) -> list[str]:
 
 
 def _used(contents: Contents) -> list[str]:
-    told = contents.usage.told()
+    told = contents.usage.as_dict()
     head = ["", "applications", "paid", "no gain", "failed", "median"]
     lines = []
     for kind in ("techniques", "states"):

@@ -1,4 +1,4 @@
-"""What a bench's searches know when they start: nothing, the seed, or what another knowledge base holds."""
+"""The knowledge base that searches start with: empty, the shipped seed, or a copy of another."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ EMPTY, SEED = "empty", "seed"
 
 
 def start_knowledge(start: str, where: Path) -> None:
-    """Make the knowledge base `where`: empty, with the seed, or as a copy of a file or a server's. One
-    that is there already stays as it is; it is there in full or not at all."""
+    """Create the knowledge base `where`: `empty`, with the `seed`, or as a copy of a file or of a server's.
+    Does nothing if it exists. Created atomically."""
     if where.is_file():
         return
     if start not in (EMPTY, SEED) and not is_url(start):
         copy_knowledge(start, where)
         return
-    with _appearing(where) as scratch, KnowledgeBase(scratch) as knowledge:
+    with _written_atomically(where) as scratch, KnowledgeBase(scratch) as knowledge:
         if start == SEED:
             plant(knowledge)
         elif start != EMPTY:
@@ -32,13 +32,13 @@ def start_knowledge(start: str, where: Path) -> None:
 
 
 def copy_knowledge(source: str | Path, target: Path) -> None:
-    """A copy of a knowledge base in a file, made while others may be writing to it."""
+    """Copy a knowledge base from a file, also while others write to it. Raises KnowledgeError."""
     if not Path(source).is_file():
         raise KnowledgeError(f"{source}: there is no such knowledge base.")
-    KnowledgeBase(source, create=False).close()  # whole, or an error that says what is wrong
+    KnowledgeBase(source, create=False).close()  # raises if it is damaged
     try:
         with (
-            _appearing(target) as scratch,
+            _written_atomically(target) as scratch,
             closing(sqlite3.connect(source)) as one,
             closing(sqlite3.connect(scratch)) as other,
         ):
@@ -48,9 +48,9 @@ def copy_knowledge(source: str | Path, target: Path) -> None:
 
 
 @contextmanager
-def _appearing(target: Path) -> Iterator[Path]:
-    """A file that becomes `target` when the block ends well. What a process that was killed left of it is
-    removed first."""
+def _written_atomically(target: Path) -> Iterator[Path]:
+    """A path that is renamed to `target` if the block ends without an error. Removes leftovers of a killed
+    process first."""
     scratch = target.with_suffix(".new")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
