@@ -148,11 +148,11 @@ def _leave(opened: "Ablation", json_: bool) -> None:
         arms_table,
         summarize_studies,
     )
-    from kernelblaster.report.writing import written
+    from kernelblaster.report.writing import write_text
 
     files = [
-        written(opened.folder / "studies.html", ablation_page(opened, time.strftime("on %Y-%m-%d"))),
-        written(opened.folder / "studies.md", ablation_markdown(opened)),
+        write_text(opened.folder / "studies.html", ablation_page(opened, time.strftime("on %Y-%m-%d"))),
+        write_text(opened.folder / "studies.md", ablation_markdown(opened)),
     ]
     studies = summarize_studies(opened)
     if json_:
