@@ -12,7 +12,7 @@ from kernelblaster.doctor import examine
 from kernelblaster.records.finding import Finding
 
 out = Terminal()
-BESIDE = 20  # columns in front of what is said
+BESIDE = 20  # columns before the detail
 MARKS = {
     "ok": "[green]ok[/green]     ",
     "missing": "[red]missing[/red]",
@@ -31,7 +31,7 @@ def doctor(
 
     Exit code 0 if candidates can be evaluated here (or the model answers), 1 if not.
     """
-    findings = _about(model) if model else examine()
+    findings = _check_model(model) if model else examine()
     if json_:
         print(json.dumps([asdict(f) for f in findings], indent=1))
     else:
@@ -46,7 +46,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _about(model: str) -> list[Finding]:
+def _check_model(model: str) -> list[Finding]:
     from kernelblaster.models.check import check_model
 
     return check_model(model)

@@ -55,12 +55,12 @@ def evaluate(
         with open_judge(where.device, where.gpu, **options) as judge:
             tried: list[Evaluation] = []
             if sweep:
-                found, tried = judge.sweep(loaded, source)
+                evaluation, tried = judge.sweep(loaded, source)
             else:
-                found = judge.evaluate(loaded, source)
+                evaluation = judge.evaluate(loaded, source)
     if json_:
-        print(found.model_dump_json(indent=1))
+        print(evaluation.model_dump_json(indent=1))
     else:
         print_sweep(tried)
-        print_evaluation(found)
-    raise typer.Exit(exit_code(found.outcome))
+        print_evaluation(evaluation)
+    raise typer.Exit(exit_code(evaluation.outcome))
