@@ -29,7 +29,7 @@ from kernelblaster.records.record import Record
 from kernelblaster.scratch import Scratch
 from kernelblaster.strict_json import InvalidJson, first_problem, read_json
 from kernelblaster.tasks.catalog import load_task
-from kernelblaster.verify import speedups_meet
+from kernelblaster.verify import speedups_overlap
 
 LARGER = 4  # times a task's largest workload: the most that a proof may ask for
 MOST_RUNS = 1000  # of one case
@@ -134,7 +134,7 @@ def repeat(proof: Proof, judge: DeviceJudge) -> Repeated:
     correct = isinstance(now.outcome, CORRECT)
     holds = None
     if isinstance(then.outcome, CORRECT) and isinstance(now.outcome, CORRECT) and then.device == now.device:
-        holds = speedups_meet(then.outcome.speedup, now.outcome.speedup)
+        holds = speedups_overlap(then.outcome.speedup, now.outcome.speedup)
     return Repeated(
         then=then, now=now, correct=correct, speedup_holds=holds, differences=_differences(then, now)
     )

@@ -39,10 +39,10 @@ def verify(run: Run, judge: DeviceJudge) -> Verified:
     correct = isinstance(now.outcome, CORRECT)
     holds = None
     if isinstance(then.outcome, CORRECT) and isinstance(now.outcome, CORRECT) and then.device == now.device:
-        holds = speedups_meet(then.outcome.speedup, now.outcome.speedup)
+        holds = speedups_overlap(then.outcome.speedup, now.outcome.speedup)
     return Verified(run=run.name, then=then, now=now, correct=correct, speedup_holds=holds)
 
 
-def speedups_meet(one: Speedup, other: Speedup) -> bool:
+def speedups_overlap(one: Speedup, other: Speedup) -> bool:
     """Whether two confidence intervals, widened by the timer's resolution, overlap."""
     return max(log(one.low), log(other.low)) <= min(log(one.high), log(other.high)) + 2 * RESOLUTION

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kernelblaster import opening
 from kernelblaster.api.result import OptimizeResult
-from kernelblaster.api.searching import SearchRequest, begun, runs_folder
+from kernelblaster.api.searching import SearchRequest, runs_folder, start_run
 from kernelblaster.api.subjects import CandidateLike, Inputs, TaskLike, load_candidate, load_task
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.address import knowledge_at
@@ -149,7 +149,7 @@ def session(
     where = knowledge_at(knowledge)
     wanted = SearchRequest(loaded.name, search, where, device, gpu, loaded.dtype)
     with (
-        begun(loaded, wanted, runs_folder(runs)) as run,
+        start_run(loaded, wanted, runs_folder(runs)) as run,
         KnowledgeBase(where) as known,
         opening.open_searching(device, gpu) as judge,
     ):

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from kernelblaster.api.result import OptimizeResult
 from kernelblaster.api.searching import (
     SearchRequest,
-    begun,
     models_of,
     named_models,
     runs_folder,
     search_of,
     search_run,
+    start_run,
 )
 from kernelblaster.api.subjects import Inputs, TaskLike, load_task
 from kernelblaster.knowledge.address import knowledge_at
@@ -84,7 +84,7 @@ def optimize(
         dtype=dtype,
         models=models,
     )
-    with begun(loaded, wanted, runs_folder(runs)) as run:
+    with start_run(loaded, wanted, runs_folder(runs)) as run:
         search_run(run, models, wanted.knowledge, StepWatch(on_step))
     return OptimizeResult(run.folder, _instance(task))
 

@@ -94,7 +94,7 @@ def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
 
 
 @contextmanager
-def begun(task: Task, wanted: SearchRequest, runs: Path) -> Iterator[Run]:
+def start_run(task: Task, wanted: SearchRequest, runs: Path) -> Iterator[Run]:
     """A new run for the task. It is deleted again if nothing was judged in it. Raises KernelBlasterError for
     a model or GPU that cannot be used, before the run is created."""
     if wanted.models is not None:

@@ -15,15 +15,15 @@ from kernelblaster.knowledge.seed import plant
 EMPTY, SEED = "empty", "seed"
 
 
-def start_knowledge(start: str, where: Path) -> None:
-    """Create the knowledge base `where`: `empty`, with the `seed`, or as a copy of a file or of a server's.
+def start_knowledge(start: str, path: Path) -> None:
+    """Create the knowledge base in `path`: `empty`, with the `seed`, or as a copy of a file or of a server's.
     Does nothing if it exists. Created atomically."""
-    if where.is_file():
+    if path.is_file():
         return
     if start not in (EMPTY, SEED) and not is_url(start):
-        copy_knowledge(start, where)
+        copy_knowledge(start, path)
         return
-    with _written_atomically(where) as scratch, KnowledgeBase(scratch) as knowledge:
+    with _written_atomically(path) as scratch, KnowledgeBase(scratch) as knowledge:
         if start == SEED:
             plant(knowledge)
         elif start != EMPTY:

@@ -188,7 +188,7 @@ def search_in_workers(
         try:
             for news in crew.replies(jobs):
                 messages(news)
-        except BaseException as error:  # a full disk, for example: told by the first thread, below
+        except BaseException as error:  # a full disk, for example: raised by the first thread, below
             wrong.append(error)
             crew.kill()
 

@@ -12,8 +12,8 @@ from rich.table import Table
 from kernelblaster.cli.bench import numbers
 from kernelblaster.cli.groups import grouped
 from kernelblaster.cli.interruption import explain_resuming
-from kernelblaster.cli.options import DeviceOptions, DtypeOption, JsonOption, SearchOptions, working
-from kernelblaster.cli.progress import overseeing
+from kernelblaster.cli.options import DeviceOptions, DtypeOption, JsonOption, SearchOptions, show_status
+from kernelblaster.cli.progress import show_bench
 from kernelblaster.cli.show import out
 from kernelblaster.cli.with_model import ModelOptions, print_estimates
 from kernelblaster.errors import BadTask, KernelBlasterError
@@ -110,7 +110,7 @@ def ablate(
             print_estimates(list(jobs.values()))
         with (
             explain_resuming(f"ablate --folder {kept}"),
-            overseeing(f"ablation {kept}", list(jobs), json_, opened.results) as view,
+            show_bench(f"ablation {kept}", list(jobs), json_, opened.results) as view,
         ):
             side_by_side = workers or default_workers(opened.plan.setup.device)
             opened.run(side_by_side, seconds, view, apart=context.obj is not None)
@@ -129,7 +129,7 @@ def _studied(
     entries = entries_of(suites)
     if not quiet and not out.is_terminal:
         out.print(f"looking which of {len(entries)} tasks are covered", highlight=False)
-    with working(quiet) as tell:
+    with show_status(quiet) as tell:
 
         def looked_at(done: int) -> None:
             tell(f"covered? {done} of {len(entries)} tasks")

@@ -11,7 +11,7 @@ from rich.table import Table
 from kernelblaster.cli.groups import grouped
 from kernelblaster.cli.interruption import explain_resuming
 from kernelblaster.cli.options import DEFAULTS, DeviceOptions, DtypeOption, JsonOption, SearchOptions
-from kernelblaster.cli.progress import overseeing
+from kernelblaster.cli.progress import show_bench
 from kernelblaster.cli.show import out
 from kernelblaster.cli.terminal import Terminal
 from kernelblaster.cli.with_model import ModelOptions, StrategyOption, print_estimates
@@ -113,7 +113,7 @@ def bench(
     with benching.open_bench(kept, plan, start) as opened:
         with (
             explain_resuming(f"bench --folder {kept}"),
-            overseeing(f"bench {kept}", [job.key for job in opened.plan.jobs], json_, opened.done) as view,
+            show_bench(f"bench {kept}", [job.key for job in opened.plan.jobs], json_, opened.done) as view,
         ):
             side_by_side = workers or default_workers(opened.plan.setup.device)
             opened.run(side_by_side, seconds, view, view.measured, apart=context.obj is not None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from kernelblaster.cli.options import DeviceName, DeviceOption, working
+from kernelblaster.cli.options import DeviceName, DeviceOption, show_status
 from kernelblaster.cli.show import out
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.content import Content
@@ -81,7 +81,7 @@ def _examples_folder() -> Path:
 def _show_machine() -> None:
     from kernelblaster.doctor import examine
 
-    with working(False) as progress:
+    with show_status(False) as progress:
         progress("looking at this machine")
         findings = examine()
     broken = [f for f in findings if f.needed and f.state == "missing"]
@@ -99,7 +99,7 @@ def _show_race() -> None:
 
     task, name = RACY
     file = _examples_folder() / name
-    with working(False) as progress:
+    with show_status(False) as progress:
         progress("running it on the PTX machine, every access watched")
         outcome = emulate(task, file).outcome
     assert not isinstance(outcome, Verification), "the race was not found"
@@ -116,7 +116,7 @@ def _search(task: str, folder: Path, device: DeviceName) -> "OptimizeResult":
     from kernelblaster.api import Progress, optimize
 
     budget = Search(iterations=1, rollouts=1, evaluations=BUDGETS[task])
-    with working(False) as progress:
+    with show_status(False) as progress:
         progress("judging the first candidate")
 
         def on_step(now: Progress) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kernelblaster.cli.options import JsonOption
-from kernelblaster.cli.terminal import Terminal, hanging, plain
+from kernelblaster.cli.terminal import Terminal, plain, wrap_hanging
 from kernelblaster.doctor import examine
 from kernelblaster.records.finding import Finding
 
@@ -36,11 +36,11 @@ def doctor(
         print(json.dumps([asdict(f) for f in findings], indent=1))
     else:
         for finding in findings:
-            detail = hanging(out, finding.detail, BESIDE)
+            detail = wrap_hanging(out, finding.detail, BESIDE)
             line = f"{MARKS[finding.state]}  {finding.subject:10} {plain(detail)}"
             out.print(line, markup=True, highlight=False, soft_wrap=True)
             if finding.advice:
-                advice = hanging(out, finding.advice, BESIDE)
+                advice = wrap_hanging(out, finding.advice, BESIDE)
                 out.print(f"{'':{BESIDE}}{advice}", style="dim", highlight=False, soft_wrap=True)
     if any(f.needed and f.state == "missing" for f in findings):
         raise typer.Exit(1)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kernelblaster.cli.groups import grouped
-from kernelblaster.cli.options import JsonOption, TaskOptions, working
+from kernelblaster.cli.options import JsonOption, TaskOptions, show_status
 from kernelblaster.cli.show import exit_code, out, print_counters, print_outcome
 from kernelblaster.cli.terminal import plain
 from kernelblaster.records import Verification
@@ -37,7 +37,7 @@ def emulate(
 
     loaded = of.load(named[0])
     source = load_candidate(Path(candidate), loaded)
-    with working(json_) as progress, open_judge("emulated", gpu, progress=progress) as judge:
+    with show_status(json_) as progress, open_judge("emulated", gpu, progress=progress) as judge:
         checked = judge.check(loaded, source)
         device = judge.device.name
     outcome, counted = checked.outcome, checked.counters

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from kernelblaster.cli.groups import grouped
-from kernelblaster.cli.options import DeviceOptions, JsonOption, SanitizeOption, TaskOptions, working
+from kernelblaster.cli.options import DeviceOptions, JsonOption, SanitizeOption, TaskOptions, show_status
 from kernelblaster.cli.show import exit_code, print_evaluation, print_sweep
 from kernelblaster.records import Evaluation
 
@@ -43,7 +43,7 @@ def evaluate(
 
     loaded = of.load(task)
     source = load_candidate(candidate, loaded)
-    with working(json_) as progress:
+    with show_status(json_) as progress:
         progress("opening the device")
         options = {
             "baseline": baseline,

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from kernelblaster.cli import kb_check
 from kernelblaster.cli.options import JsonOption
-from kernelblaster.cli.terminal import Terminal, hanging, in_parts, plain
+from kernelblaster.cli.terminal import Terminal, break_name, plain, wrap_hanging
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge import (
     Content,
@@ -281,7 +281,7 @@ def _show_states(content: Content, json_: bool) -> None:
         technique = best[0].optimization.technique if best else ""
         expected = told(technique, best[0].prediction.speedup) if best else ""
         attempts = sum(row.evidence.total.attempts for row in rows)
-        shown_name = in_parts(out, name, out.width - BESIDE_STATE)
+        shown_name = break_name(out, name, out.width - BESIDE_STATE)
         table.add_row(shown_name, str(len(rows)), f"{attempts:g}", technique, expected)
     out.show(table)
 
@@ -318,7 +318,7 @@ def _show_scored(scored: list[Scored], expected: str = "expected") -> None:
     for item in scored if not beside else ():
         if item.notes:
             note = f"{item.optimization.technique}: {item.notes[-1]}"
-            out.print(hanging(out, note, 2), highlight=False)
+            out.print(wrap_hanging(out, note, 2), highlight=False)
 
 
 def _line(event: KnowledgeEvent) -> str:

@@ -126,7 +126,7 @@ class LiveSearch:
 
 
 @contextmanager
-def watching(title: str, quiet: bool) -> Iterator[SearchView]:
+def show_search(title: str, quiet: bool) -> Iterator[SearchView]:
     """The view for `quiet`, for a terminal, or for a pipe."""
     if quiet:
         yield SilentSearch()

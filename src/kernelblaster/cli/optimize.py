@@ -7,7 +7,7 @@ import typer
 
 from kernelblaster.cli.groups import grouped
 from kernelblaster.cli.interruption import explain_resuming
-from kernelblaster.cli.live import watching
+from kernelblaster.cli.live import show_search
 from kernelblaster.cli.options import (
     DEFAULTS,
     DeviceOptions,
@@ -77,7 +77,7 @@ def optimize(
     2 it could not be done, 130 stopped.
     """
     from kernelblaster.api.benching import gpu_key
-    from kernelblaster.api.searching import SearchRequest, begun, runs_folder
+    from kernelblaster.api.searching import SearchRequest, runs_folder, start_run
     from kernelblaster.knowledge.address import knowledge_at
 
     use = models.use(strategy)
@@ -92,7 +92,7 @@ def optimize(
     wanted = SearchRequest(task, search, knowledge_at(kb), where.device, gpu, of.dtype, use)
     if use is not None:
         print_estimate(expected(use, search))
-    with begun(loaded, wanted, runs_folder(runs)) as run:
+    with start_run(loaded, wanted, runs_folder(runs)) as run:
         optimized = _search(run, use, wanted.knowledge, json_)
     raise typer.Exit(_exit_code(optimized.evaluation.outcome, fail_under))
 
@@ -124,8 +124,8 @@ def resume(
     """
     from kernelblaster.api.searching import models_of, runs_folder
 
-    with open_run(runs_folder(runs), run, writing=True) as begun:
-        optimized = _search(begun, models_of(begun, usd, tokens), kb, json_)
+    with open_run(runs_folder(runs), run, writing=True) as opened:
+        optimized = _search(opened, models_of(opened, usd, tokens), kb, json_)
     raise typer.Exit(_exit_code(optimized.evaluation.outcome, fail_under))
 
 
@@ -136,7 +136,7 @@ def _search(run: Run, models: ModelUse | None, kb: str | None, json_: bool) -> "
     how = f"resume {run.name} --runs {run.folder.parent}"
     with (
         explain_resuming(how, "what was judged is recorded"),
-        watching(f"run {run.name}: {task_of(run).name}", json_) as view,
+        show_search(f"run {run.name}: {task_of(run).name}", json_) as view,
     ):
         optimized = search_run(run, models, kb, view)
     costs = bill(models, run) if models else None

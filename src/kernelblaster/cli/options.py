@@ -106,7 +106,7 @@ class SearchOptions:
 
 
 @contextmanager
-def working(quiet: bool) -> Iterator[Callable[[str], None]]:
+def show_status(quiet: bool) -> Iterator[Callable[[str], None]]:
     """A status line on standard error, removed at the end; the yielded function sets its text. Nothing is
     shown if `quiet` or not on a terminal."""
     console = Terminal(stderr=True)

@@ -136,7 +136,7 @@ class LiveBench:
 
 
 @contextmanager
-def overseeing(title: str, jobs: Sequence[str], quiet: bool, done: Collection[str]) -> Iterator[Overview]:
+def show_bench(title: str, jobs: Sequence[str], quiet: bool, done: Collection[str]) -> Iterator[Overview]:
     """The view for `quiet`, for a terminal, or for a pipe; `done` are the jobs that ended before."""
     if quiet:
         yield SilentBench()

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from kernelblaster.cli.options import JsonOption, RunArgument, RunsOption, runs_folder
 from kernelblaster.cli.show import out
-from kernelblaster.cli.terminal import hanging, in_parts
+from kernelblaster.cli.terminal import break_name, wrap_hanging
 from kernelblaster.errors import StoreError
 from kernelblaster.quantities import speedup_text, time_text
 from kernelblaster.store.comparison import compare
@@ -36,7 +36,7 @@ def list_(runs: RunsOption = None, json_: JsonOption = False) -> None:
         table.add_column(title, no_wrap=title != "task", overflow="fold")
     for row in rows:
         speedup = speedup_text(row["speedup"], row["modelled"])
-        task = in_parts(out, row["task"], out.width - BESIDE_TASK)
+        task = break_name(out, row["task"], out.width - BESIDE_TASK)
         table.add_row(row["run"], task, str(row["evaluations"]), speedup, row["state"])
     out.show(table)
 
@@ -52,7 +52,7 @@ def show(run: RunArgument, runs: RunsOption = None, json_: JsonOption = False) -
     for event in events:
         when = time.strftime("%H:%M:%S", time.localtime(event.at))
         lead = f"{when}  {event.kind:11} {event.key:18} "
-        line = lead + hanging(out, _event_text(event.kind, event.data), len(lead))
+        line = lead + wrap_hanging(out, _event_text(event.kind, event.data), len(lead))
         out.print(line, highlight=False, soft_wrap=True)
 
 

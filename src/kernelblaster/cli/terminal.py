@@ -43,7 +43,7 @@ def plain(text: Any) -> str:
     return escape(str(text))
 
 
-def hanging(console: Console, text: str, at: int) -> str:
+def wrap_hanging(console: Console, text: str, at: int) -> str:
     """Wrap a text that is printed after `at` columns, so that its further lines are indented as far.
     Unchanged if not on a terminal."""
     if not console.is_terminal or console.width < at + NARROWEST:
@@ -52,7 +52,7 @@ def hanging(console: Console, text: str, at: int) -> str:
     return f"\n{'':{at}}".join(lines)
 
 
-def in_parts(console: Console, name: str, most: int) -> str:
+def break_name(console: Console, name: str, most: int) -> str:
     """A name such as `core/level1/softmax` for a table column: on a terminal, broken after `/` or `+` into
     lines of at most `most` columns."""
     if not console.is_terminal:

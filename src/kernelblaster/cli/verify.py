@@ -12,7 +12,7 @@ from kernelblaster.cli.options import (
     RunsOption,
     SanitizeOption,
     runs_folder,
-    working,
+    show_status,
 )
 from kernelblaster.cli.show import out, print_evaluation
 from kernelblaster.errors import KernelBlasterError
@@ -59,7 +59,7 @@ def verify(
     from kernelblaster.verify import verify as judge_again
 
     assert run is not None
-    with open_run(runs_folder(runs), run) as opened, working(json_) as progress:
+    with open_run(runs_folder(runs), run) as opened, show_status(json_) as progress:
         about = opened.events[0].data
         kind = device or ("auto" if gpu else about.get("device", "auto"))
         where = gpu if device or gpu else about.get("gpu")
@@ -84,7 +84,10 @@ def _repeat(path: Path, device: DeviceName, gpu: str | None, sanitize: bool, jso
     from kernelblaster.proof import repeat as judge_proof
 
     document = read_proof(path)
-    with working(json_) as progress, open_judge(device, gpu, progress=progress, sanitize=sanitize) as judge:
+    with (
+        show_status(json_) as progress,
+        open_judge(device, gpu, progress=progress, sanitize=sanitize) as judge,
+    ):
         repeated = judge_proof(document, judge)
     if json_:
         print(repeated.model_dump_json(indent=1))

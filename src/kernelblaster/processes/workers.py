@@ -191,4 +191,4 @@ def _enter(packed: _Packed) -> None:
     except OSError as error:
         if error.errno != errno.EBADF:
             raise
-        os._exit(1)  # foreign code has closed what this process talks through; its end is heard
+        os._exit(1)  # code of a task has closed the pipe; the first process notices that this one ends

@@ -6,7 +6,7 @@ from kernelblaster.bench.ablation import Ablation
 from kernelblaster.bench.findings import ArmFindings, StudyFindings, summarize_study
 from kernelblaster.bench.metrics import Interval
 from kernelblaster.report.chart import TONES, Bar, Bars, Chart, ChartAxis, ChartLine, LineChart
-from kernelblaster.report.rendering import rendered
+from kernelblaster.report.rendering import render_page
 from kernelblaster.report.tables import table
 
 COLUMNS = (
@@ -43,7 +43,7 @@ def ablation_markdown(ablation: Ablation) -> str:
 
 
 def ablation_page(ablation: Ablation, made: str = "") -> str:
-    return rendered(
+    return render_page(
         "ablation.html",
         title="Learning studies",
         made=made,

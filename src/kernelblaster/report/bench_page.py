@@ -12,10 +12,10 @@ from typing import Any
 
 from kernelblaster.bench.tables import percent, times
 from kernelblaster.quantities import kind_text
-from kernelblaster.report.compare import compared_chart, compared_rows
+from kernelblaster.report.compare import comparison_chart, comparison_rows
 from kernelblaster.report.contents import Contents, summary_dict
 from kernelblaster.report.figures import named
-from kernelblaster.report.rendering import rendered
+from kernelblaster.report.rendering import render_page
 from kernelblaster.report.trajectory import Detail
 
 PARTS = {
@@ -37,7 +37,7 @@ def bench_page(contents: Sequence[Contents], made: str = "") -> str:
         jobs = {job: number for number, job in enumerate(one.details)}
         subjects.append(summary_dict(one) | {"runs": jobs})
         runs += [(f"run-{index}-{jobs[job]}", _packed(detail)) for job, detail in one.details.items()]
-    return rendered(
+    return render_page(
         "bench.html",
         title=" and ".join(one.title for one in contents),
         made=made,
@@ -109,8 +109,8 @@ def _tiles(one: Contents) -> Iterator[tuple[str, str]]:
 
 
 def _compared(contents: Sequence[Contents]) -> dict[str, Any]:
-    head, rows = compared_rows(contents)
-    return {"head": head, "rows": rows, "chart": compared_chart(contents)}
+    head, rows = comparison_rows(contents)
+    return {"head": head, "rows": rows, "chart": comparison_chart(contents)}
 
 
 def _packed(detail: Detail) -> str:

@@ -84,7 +84,7 @@ PYTHON = Grammar(
 GRAMMARS = {"cuda": CUDA, "python": PYTHON}
 
 
-def coloured(text: str, language: Language) -> list[Markup]:
+def highlight(text: str, language: Language) -> list[Markup]:
     """The lines of a text as escaped HTML, with tokens as `<i class=...>`. Control characters and those that
     change the text direction are shown as escapes."""
     lines: list[list[str]] = [[]]

@@ -14,7 +14,7 @@ def common_tasks(contents: Sequence[Contents]) -> set[str]:
     return set.intersection(*sets)
 
 
-def compared_rows(contents: Sequence[Contents]) -> tuple[list[str], list[list[str]]]:
+def comparison_rows(contents: Sequence[Contents]) -> tuple[list[str], list[list[str]]]:
     """A header, and a row for each subject: valid tasks, geometric mean, speedup over the first subject with
     its interval, and candidates judged, all on the common tasks."""
     common = common_tasks(contents)
@@ -33,7 +33,7 @@ def compared_rows(contents: Sequence[Contents]) -> tuple[list[str], list[list[st
     return head, rows
 
 
-def compared_chart(contents: Sequence[Contents]) -> Chart | None:
+def comparison_chart(contents: Sequence[Contents]) -> Chart | None:
     """The fast_p curves of all subjects, each against its own main baseline; None without a valid task."""
     common = common_tasks(contents)
     sets = [

@@ -19,7 +19,7 @@ from kernelblaster.bench.usage import TechniqueUsage, usage_of
 from kernelblaster.report.chart import Chart
 from kernelblaster.report.figures import figures_of, named
 from kernelblaster.report.learned import merge_learned
-from kernelblaster.report.reading import Subject, opened_runs
+from kernelblaster.report.reading import Subject, open_runs
 from kernelblaster.report.trajectory import Detail, detail_of
 
 
@@ -66,7 +66,7 @@ def contents_of(subject: Subject) -> Contents:
     ended = [row for row in rows if row.result.status != "unfinished"]
     counted = replace(subject, rows=ended or rows)
     main = BEST if len(subject.plan.baselines) > 1 else subject.plan.baselines[0]
-    details = {row.result.job: detail_of(run) for row, run in opened_runs(subject)}
+    details = {row.result.job: detail_of(run) for row, run in open_runs(subject)}
     usage = usage_of({job: detail.steps for job, detail in details.items()})
     paths = {job: detail.path for job, detail in details.items()}
     runs = {row.result.job: row.result.run or "" for row in rows}

@@ -16,7 +16,7 @@ from kernelblaster.knowledge.summary import summarize
 from kernelblaster.knowledge.tally import total
 from kernelblaster.report.anchors import anchor
 from kernelblaster.report.chart import TONES, Chart, ChartAxis, ChartLine, LineChart, Stack
-from kernelblaster.report.rendering import rendered
+from kernelblaster.report.rendering import render_page
 
 NOTES_SHOWN = 3
 LOW, HIGH = log(0.4), log(6.0)  # of the small plots, in log speedup
@@ -72,7 +72,7 @@ def knowledge_page(knowledge: KnowledgeBase, made: str = "") -> str:
     """The page of the knowledge base as it is now; `made` says when or how it was made."""
     content, events = knowledge.content(), effective(knowledge.log())
     states = sorted(content.living, key=lambda entry: (-_attempts(content, entry), entry.state.name))
-    return rendered(
+    return render_page(
         "knowledge.html",
         title=Path(knowledge.name).stem,
         made=made,

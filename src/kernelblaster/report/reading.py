@@ -184,7 +184,7 @@ def _speedup(verdict: dict[str, Any]) -> float | None:
     return None if interval is None else float(interval["estimate"])
 
 
-def opened_runs(subject: Subject) -> Iterator[tuple[Row, Run]]:
+def open_runs(subject: Subject) -> Iterator[tuple[Row, Run]]:
     """The rows that have a run, with the open run; runs that cannot be read are skipped."""
     for row in subject.rows:
         folder = subject.runs.get(row.result.job)

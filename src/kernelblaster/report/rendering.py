@@ -15,8 +15,8 @@ from kernelblaster.report.svg import PAINT, draw_svg
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def rendered(template: str, **values: Any) -> str:
-    """The page that a template makes of these values."""
+def render_page(template: str, **values: Any) -> str:
+    """The HTML of a template with these values."""
     return _environment.get_template(template).render(**values)
 
 

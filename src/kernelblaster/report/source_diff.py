@@ -7,7 +7,7 @@ from typing import Literal
 
 from markupsafe import Markup
 
-from kernelblaster.report.colours import Language, coloured
+from kernelblaster.report.colours import Language, highlight
 
 NEAR = 3  # equal lines that are shown before and after a change
 MOST_LINES = 800  # of a difference that are shown
@@ -42,7 +42,7 @@ def difference(before: str, after: str, language: Language = "cuda") -> list[Dif
 
 
 def _lines(before: str, after: str, language: Language) -> Iterator[DiffLine]:
-    old, new = coloured(before, language), coloured(after, language)
+    old, new = highlight(before, language), highlight(after, language)
     for equal, i, j, k, m in _blocks(before.split("\n"), after.split("\n")):
         if equal:
             yield from (DiffLine("same", line) for line in new[k:m])

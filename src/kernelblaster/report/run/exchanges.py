@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from kernelblaster.policies.llm.asker import ANSWER, QUESTION
-from kernelblaster.report.colours import coloured
+from kernelblaster.report.colours import highlight
 from kernelblaster.store.events import RunEvent
 
 
@@ -64,10 +64,10 @@ def _exchange(key: str, question: dict[str, Any] | None, answer: dict[str, Any] 
 def _blocks(said: Any) -> list[Block]:
     """Texts of several lines as blocks of their own, highlighted if they are source; the rest as JSON."""
     if not isinstance(said, dict):
-        return [Block("", coloured(json.dumps(said, indent=1, ensure_ascii=False), "text"))]
+        return [Block("", highlight(json.dumps(said, indent=1, ensure_ascii=False), "text"))]
     long = {name: value for name, value in said.items() if isinstance(value, str) and "\n" in value}
     rest = {name: value for name, value in said.items() if name not in long}
-    blocks = [Block("", coloured(json.dumps(rest, indent=1, ensure_ascii=False), "text"))] if rest else []
+    blocks = [Block("", highlight(json.dumps(rest, indent=1, ensure_ascii=False), "text"))] if rest else []
     for name, value in long.items():
-        blocks.append(Block(name, coloured(value, "cuda" if name == "source" else "text")))
+        blocks.append(Block(name, highlight(value, "cuda" if name == "source" else "text")))
     return blocks

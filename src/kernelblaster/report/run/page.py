@@ -13,8 +13,8 @@ from kernelblaster.knowledge.recipes import told
 from kernelblaster.quantities import time_text
 from kernelblaster.report.anchors import KnowledgeLinks, links_beside
 from kernelblaster.report.chart import Chart, ChartAxis, ChartLine, LineChart, log_range
-from kernelblaster.report.colours import Language, coloured
-from kernelblaster.report.rendering import rendered
+from kernelblaster.report.colours import Language, highlight
+from kernelblaster.report.rendering import render_page
 from kernelblaster.report.run.command import repeat_command
 from kernelblaster.report.run.exchanges import exchanges_of
 from kernelblaster.report.run.facts import device_of, facts_of
@@ -40,7 +40,7 @@ def run_page(folder: Path, beside: Path, made: str = "") -> str:
         history = History(run)
         tree = Tree(run, history, exchanges_of(run.events))
         shown = tree.shown()
-        return rendered(
+        return render_page(
             "run.html",
             title=history.task,
             made=made,
@@ -128,7 +128,7 @@ def _reference(run: Run) -> ShownSource | None:
 
 def _source(name: str, text: str, language: Language) -> ShownSource:
     data = base64.b64encode(text.encode()).decode()
-    lines = coloured(text.removesuffix("\n"), language)
+    lines = highlight(text.removesuffix("\n"), language)
     return ShownSource(name, lines, f"data:text/plain;charset=utf-8;base64,{data}")
 
 

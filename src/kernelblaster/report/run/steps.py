@@ -160,8 +160,8 @@ class Tree:
         return changes(_kernels(before), _kernels(after), str(after["tier"])) if before and after else None
 
     def _profile(self, judged: JudgedCandidate) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = judged.verdict.get("profile") or self._profiles.get(judged.code)
-        return found
+        profile: dict[str, Any] | None = judged.verdict.get("profile") or self._profiles.get(judged.code)
+        return profile
 
     def _difference(self, parent: JudgedCandidate | None, child: JudgedCandidate | None) -> list[DiffLine]:
         if parent is None or child is None:
