@@ -110,7 +110,7 @@ class Pace:
         return 60 * self.evaluations / self.seconds if self.seconds else None
 
     def __str__(self) -> str:
-        """Empty where nothing was searched."""
+        """A sentence; empty if nothing was searched."""
         if not self.seconds:
             return ""
         words = f"{self.evaluations} candidates judged in {self.seconds:.0f} s: {self.a_minute:.0f} a minute"

@@ -66,7 +66,8 @@ class ExportedKernel:
     # Building
 
     def build(self, architecture: str | None = None) -> "ExportedKernel":
-        """Compile, where nvcc exists; what stands in the way is kept in `problem`."""
+        """Compile for `architecture` if nvcc is found, and load the library if there is a GPU. If that fails,
+        `problem` says why."""
         self.architecture = architecture or self.architecture
         nvcc = _nvcc()
         if nvcc is None:
@@ -80,7 +81,7 @@ class ExportedKernel:
         return self
 
     def load(self, library: Path) -> None:
-        """Use the launch function of this library."""
+        """Take the launch function from this library."""
         if "cuTensorMapEncode" in self.source:
             ctypes.CDLL("libcuda.so.1", mode=ctypes.RTLD_GLOBAL)
         launch = ctypes.CDLL(str(library)).exported_launch
