@@ -353,7 +353,7 @@ def cache_target(root: Path) -> Target:
                 (folder / name).write_bytes(data)
 
     def read() -> Any:
-        if not cache.found(target):
+        if not cache.is_stored(target):
             fill()
             return "mended"
         return {name: (target / name).read_bytes() for name in contents}

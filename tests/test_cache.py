@@ -45,26 +45,26 @@ def test_every_damage_is_found_and_mended() -> None:
     rng = random.Random(0)
     for number in range(60):
         target = fill("ab12")
-        assert cache.found(target)
+        assert cache.is_stored(target)
         file = rng.choice(sorted(target.iterdir()))
         data = bytearray(file.read_bytes())
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
         file.write_bytes(data)
-        assert not cache.found(target) and not target.exists(), number
+        assert not cache.is_stored(target) and not target.exists(), number
 
 
 def test_files_that_are_missing_added_or_another_results_are_found() -> None:
     other = fill("cd34", "other")
     target = fill("ab12")
     (target / "b").unlink()
-    assert not cache.found(target)
+    assert not cache.is_stored(target)
     (fill("ab12") / "c").write_text("more")
-    assert not cache.found(target)
+    assert not cache.is_stored(target)
     (other / "a").rename(fill("ab12") / "a")
-    assert not cache.found(target)
-    fill("cd34", "again") if not cache.found(other) else None
+    assert not cache.is_stored(target)
+    fill("cd34", "again") if not cache.is_stored(other) else None
     other.rename(target)
-    assert not cache.found(target)
+    assert not cache.is_stored(target)
 
 
 def test_the_second_writer_finds_the_first_ones_result() -> None:
@@ -72,7 +72,7 @@ def test_the_second_writer_finds_the_first_ones_result() -> None:
     with cache.filling(target) as folder:
         (folder / "a").write_text("slow")
         fill("ab12", "quick")
-    assert cache.found(target) and (target / "a").read_text() == "quick"
+    assert cache.is_stored(target) and (target / "a").read_text() == "quick"
 
 
 def test_what_was_not_used_for_longest_goes_first(own: Path) -> None:
@@ -80,7 +80,7 @@ def test_what_was_not_used_for_longest_goes_first(own: Path) -> None:
     kept = fill("99ab", "x" * 1000, kind="native")
     for age, target in enumerate([kept, *targets]):
         os.utime(target, (time.time() - 10**6 + age,) * 2)
-    assert cache.found(targets[0])  # now it is the one that was used last
+    assert cache.is_stored(targets[0])  # now it is the one that was used last
     assert evict(own, limit=10**6) == 0
     assert evict(own, limit=17_000) > 0
     left = [number for number, target in enumerate(targets) if target.exists()]
@@ -96,7 +96,7 @@ def test_what_a_killed_process_left_is_swept_and_what_lives_is_not(own: Path) ->
         cache.sweep_cache()
         assert folder.is_dir()
         (folder / "a").write_text("whole")
-    assert not list(own.rglob(".scratch*")) and cache.found(cache.entry("kind", "cd34"))
+    assert not list(own.rglob(".scratch*")) and cache.is_stored(cache.entry("kind", "cd34"))
 
 
 def test_only_what_is_left_over_is_swept(tmp_path: Path) -> None:
@@ -128,9 +128,9 @@ def test_a_file_is_looked_at_as_a_whole_once(tmp_path: Path, monkeypatch: pytest
         made.append(file)
         return file
 
-    assert [cache.found_once("native", ("player",), find) for _ in range(3)] == [file] * 3 and len(made) == 1
+    assert [cache.find_once("native", ("player",), find) for _ in range(3)] == [file] * 3 and len(made) == 1
     file.unlink()
-    assert cache.found_once("native", ("player",), find) == file and len(made) == 2
+    assert cache.find_once("native", ("player",), find) == file and len(made) == 2
     monkeypatch.setenv("KERNELBLASTER_CACHE", str(tmp_path / "another"))
-    cache.found_once("native", ("player",), find)
+    cache.find_once("native", ("player",), find)
     assert len(made) == 3

@@ -48,7 +48,7 @@ def test_every_page_is_in_the_index_and_on_the_site() -> None:
 
 def test_what_the_tutorial_calls_exists() -> None:
     """Every verb and option of its commands is one of the commands'."""
-    from kernelblaster.cli.main import VERBS, loaded
+    from kernelblaster.cli.main import VERBS, load_command
 
     guides = ("tutorial", "for-kernel-engineers", "for-ml-engineers", "for-teams")
     texts = [ROOT / "README.md", *(DOCS / f"{name}.md" for name in guides)]
@@ -59,7 +59,7 @@ def test_what_the_tutorial_calls_exists() -> None:
     for line in commands:
         words = line.split("  ")[0].split("#")[0].split()
         assert words[0] in VERBS, line
-        command = loaded(words.pop(0))
+        command = load_command(words.pop(0))
         if hasattr(command, "commands"):
             command = command.commands[words.pop(0)]
         known = {name for parameter in command.params for name in parameter.opts}

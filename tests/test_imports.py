@@ -9,7 +9,7 @@ LAYERS = [
     {"settings"},
     {"keeper"},
     {"strict_json"},
-    {"lasting", "processes", "scratch"},
+    {"durability", "processes", "scratch"},
     {"cache"},
     {"records"},
     {"ptx"},

@@ -2,9 +2,9 @@
 
     import kernelblaster as kb
 
-    found = kb.optimize("core/level1/softmax")          # or a module: kb.optimize(module, inputs=[x])
-    print(found.speedup, found.verdict, found.applied)
-    module = found.module()
+    result = kb.optimize("core/level1/softmax")         # or a module: kb.optimize(module, inputs=[x])
+    print(result.speedup, result.verdict, result.applied)
+    module = result.module()
 
     with kb.session("core/level1/softmax") as search:   # for a loop of your own
         evaluation = search.tell(my_source)
@@ -101,8 +101,8 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """`optimize` and `bench` are functions here, also after the modules of these names were imported, which
-    would otherwise take their place."""
+    """Keeps `optimize` and `bench` bound to the functions: importing the submodules of the same names would
+    otherwise replace them."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (name in __all__ and isinstance(value, ModuleType)):

@@ -1,4 +1,4 @@
-"""The command's start: keys go to a process of their own before anything else is loaded."""
+"""Entry point of the command. API keys are moved into a separate process before anything else is loaded."""
 
 import os
 import secrets
@@ -20,8 +20,9 @@ def main() -> None:
 
 
 def hide_keys() -> None:
-    """Where there are keys of model servers in the environment, they are left to a child, and this process
-    begins anew without them: neither its environment nor its memory has them."""
+    """Move API keys of model servers out of this process. If the environment has any, a forked child keeps
+    them (`models/keeping.py`), and this process is re-executed with an environment without them, so that
+    neither its environment nor its memory holds a key."""
     keys = {name: key for name in KEYS if (key := secret(name))}
     if not keys:
         return
@@ -38,7 +39,8 @@ def hide_keys() -> None:
 
 
 def _keep(listening: socket.socket, keys: dict[str, str], parent: int) -> None:
-    """The child: nobody may look into it, and it ends with its parent."""
+    """The child's side: never returns. It cannot be traced or dumped (PR_SET_DUMPABLE), is killed when its
+    parent ends, and serves `keys` on the socket."""
     import ctypes
 
     try:

@@ -1,4 +1,4 @@
-"""Work that is done once on a machine and takes long, such as building the emulator: telling of it."""
+"""Progress messages for long one-time work, such as building the emulator."""
 
 import sys
 import time
@@ -12,8 +12,8 @@ _watcher: ContextVar[Tell | None] = ContextVar("watcher", default=None)
 
 @contextmanager
 def telling(tell: Tell) -> Iterator[None]:
-    """Inside the block, `tell` hears of such work, again and again while it goes on. Otherwise a line on
-    standard error says that it begins, and one that it ended."""
+    """Inside the block, `tell` is called with each progress message of such work. Outside of any such block,
+    one line on standard error says that the work begins and one that it ended."""
     before = _watcher.set(tell)
     try:
         yield
@@ -23,19 +23,20 @@ def telling(tell: Tell) -> Iterator[None]:
 
 @contextmanager
 def building(what: str, how_long: str) -> Iterator[Tell]:
-    """Tell that something is built; what is yielded tells how far it is."""
+    """Report that `what` is being built, which takes about `how_long`. Yields a function to report progress
+    with, for example `12 of 42 files`."""
     start = time.monotonic()
     watcher = _watcher.get()
-    words = f"building {what} once, {how_long}"
+    sentence = f"building {what} once, {how_long}"
 
-    def told(progress: str) -> None:
+    def report(progress: str) -> None:
         if watcher is not None:
-            watcher(f"{words}: {progress}, {time.monotonic() - start:.0f} s")
+            watcher(f"{sentence}: {progress}, {time.monotonic() - start:.0f} s")
 
     if watcher is None:
-        print(f"{words} ...", file=sys.stderr, flush=True)
+        print(f"{sentence} ...", file=sys.stderr, flush=True)
     else:
-        watcher(words)
-    yield told
+        watcher(sentence)
+    yield report
     if watcher is None:
         print(f"built {what} in {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)

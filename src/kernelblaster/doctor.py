@@ -9,7 +9,8 @@ from kernelblaster.settings import settings
 
 
 def examine() -> list[Finding]:
-    """Look at everything; starts a worker on the GPU if there is one."""
+    """One finding for each thing that is needed or useful. Starts a worker process on the GPU if there is
+    one."""
     gpu = _gpu()
     return [_compiler(), _torch(), _sandbox(), *gpu, _default(gpu), _profiler(), _sanitizer(), _cache()]
 
@@ -46,7 +47,7 @@ def _gpu() -> list[Finding]:
     try:
         spec = device.spec
         detail = (
-            f"{device.name}, {spec.architecture}, {spec.multiprocessors} multiprocessors, "
+            f"{device.name}, {spec.architecture}, {spec.multiprocessors} SMs, "
             f"{spec.dram_gb_s:g} GB/s, {spec.l2_mb:.0f} MB L2"
         )
         listed = "" if "not listed" not in spec.source else "its rates are not listed: floors are loose"
@@ -56,7 +57,7 @@ def _gpu() -> list[Finding]:
 
 
 def _sandbox() -> Finding:
-    """Whether host code of candidates can be confined here: without that it is not run."""
+    """Whether the host code of candidates can be confined here; without that it is not run."""
     from kernelblaster.devices.recorder import Recorder
 
     recorder = Recorder()
@@ -75,7 +76,7 @@ def _sandbox() -> Finding:
 
 
 def _default(gpu: list[Finding]) -> Finding:
-    """The device that a command uses unless it is told otherwise."""
+    """The device that commands use if none is named."""
     from kernelblaster.devices.emulated import DEFAULT_GPU
     from kernelblaster.devices.specs import gpu_specs
 

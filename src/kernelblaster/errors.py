@@ -1,8 +1,9 @@
-"""Errors that a person can act on. Bad kernels are not errors: they are outcomes."""
+"""Errors that a person can act on. A bad kernel is not an error but an outcome (`records/outcome.py`)."""
 
 
 class KernelBlasterError(Exception):
-    """The message says what happened, to which file, and what to do next."""
+    """Base of all errors that a person can act on; the message says what happened, to which file, and what to
+    do."""
 
 
 class BadTask(KernelBlasterError):
@@ -18,11 +19,11 @@ class NoCompiler(KernelBlasterError):
 
 
 class DeviceLost(KernelBlasterError):
-    """The GPU, its driver or the harness failed; nothing is known about the candidate."""
+    """The GPU, its driver or the harness failed. This says nothing about the candidate."""
 
 
 class Shortage(KernelBlasterError):
-    """This machine lacks something: space, memory, permission. Nothing is known about the task."""
+    """This machine lacks disk space, memory or a permission. This says nothing about the task."""
 
 
 class KnowledgeError(KernelBlasterError):

@@ -1,7 +1,7 @@
-"""The key keeper, as other processes see it: a process that has the keys of model servers, runs no foreign
-code, and makes the calls that need a key. Where none was started, there is nothing to ask.
+"""Client of the key keeper, a process that holds the API keys of model servers, runs no code of others, and
+makes the calls that need a key. Without one, `is_running` is false.
 
-A message is a JSON object behind its length; each has a connection of its own."""
+Protocol: one connection for each message; a message is a 4-byte big-endian length and a JSON object."""
 
 import json
 import socket
@@ -17,29 +17,29 @@ SHORT_S = 30.0
 
 
 class KeeperLost(KernelBlasterError):
-    """The process that has the keys is gone, or does not answer."""
+    """The process that holds the keys has ended, or does not answer."""
 
 
-def kept_names() -> frozenset[str]:
-    """The environment variables whose keys the keeper has."""
+def key_names() -> frozenset[str]:
+    """The environment variables whose keys the keeper holds."""
     _, _, names = keeper_address().partition(" ")
     return frozenset(names.split())
 
 
-def there_is_a_keeper() -> bool:
+def is_running() -> bool:
     return bool(keeper_address())
 
 
 def seal() -> None:
-    """From now on no server gets a key that was not named before. To be called before foreign code runs; a
-    keeper that is gone needs no seal."""
-    if there_is_a_keeper():
+    """Forbid the keeper to use keys for servers that were not named before. To be called before code of
+    others runs. Does nothing if there is no keeper, or it has ended."""
+    if is_running():
         with suppress(KeeperLost):
             ask({"do": "seal"}, SHORT_S)
 
 
 def ask(message: dict[str, Any], limit_s: float) -> dict[str, Any]:
-    """The keeper's reply."""
+    """Send a message; the keeper's reply. Raises `KeeperLost` where none comes within `limit_s` seconds."""
     name = keeper_address().partition(" ")[0]
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
@@ -59,7 +59,7 @@ def send(connection: socket.socket, message: dict[str, Any]) -> None:
 
 
 def receive(connection: socket.socket) -> dict[str, Any]:
-    """Raises `ValueError` where what comes is no message."""
+    """Read one message. Raises `ValueError` if what arrives is not one, or is larger than LARGEST_BYTES."""
     (size,) = struct.unpack("!I", _exactly(connection, 4))
     if size > LARGEST_BYTES:
         raise ValueError("a message that is too large")

@@ -1,4 +1,4 @@
-"""Opening devices and judges: where candidates run, and who judges them."""
+"""Open devices and judges by kind: a GPU of this machine, or the emulated device."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -16,10 +16,11 @@ DeviceKind = Literal["auto", "cuda", "emulated"]
 
 
 def kind_here(kind: DeviceKind, gpu: str | None = None) -> Literal["cuda", "emulated"]:
-    """Which of the two `auto` means here: the GPU where there is one; naming a `gpu` to stand for means
-    the emulated device."""
+    """Resolve `auto`: `cuda` if this machine has a usable GPU, else `emulated`. Naming a `gpu`, which is the
+    one that the emulated device models, also means `emulated`. Raises KernelBlasterError for an unknown
+    `gpu`, or one given with `cuda`."""
     if gpu is not None:
-        gpu_named(gpu)  # a name that nobody knows is told before anything is begun
+        gpu_named(gpu)  # an unknown name is an error before anything is begun
     if kind == "cuda" and gpu is not None:
         raise KernelBlasterError(f"--gpu {gpu} says what the emulated device stands for; leave it out.")
     if kind == "cuda" or (kind == "auto" and gpu is None and why_no_gpu() is None):
@@ -28,16 +29,16 @@ def kind_here(kind: DeviceKind, gpu: str | None = None) -> Literal["cuda", "emul
 
 
 def open_device(kind: DeviceKind = "auto", gpu: str | None = None) -> Device:
-    """The GPU of this machine, or the emulated device."""
+    """The GPU of this machine, or the emulated device that models `gpu`. The caller closes it."""
     return CudaDevice() if kind_here(kind, gpu) == "cuda" else EmulatedDevice(gpu or DEFAULT_GPU)
 
 
 @contextmanager
 def open_judge(kind: DeviceKind = "auto", gpu: str | None = None, **options: object) -> Iterator[DeviceJudge]:
-    """A judge on a device of its own; options are those of `Options`. A GPU that is lost while it is in
-    use raises DeviceLost."""
+    """A judge with a device of its own, both closed at the end; `options` are fields of `EvaluationOptions`.
+    Raises DeviceLost if the GPU fails while it is in use."""
     with (
-        _loss_told(),
+        _raise_device_lost(),
         closing(open_device(kind, gpu)) as device,
         closing(DeviceJudge(device, EvaluationOptions(**options))) as judge,  # type: ignore[arg-type]
     ):
@@ -48,16 +49,16 @@ def open_judge(kind: DeviceKind = "auto", gpu: str | None = None, **options: obj
 def open_searching(
     kind: DeviceKind = "auto", gpu: str | None = None, **options: object
 ) -> Iterator[DeviceJudge]:
-    """A judge for `optimize`: profiles come with the verdicts where they cost nothing, and are made where
-    a search asks for them otherwise."""
+    """`open_judge` for a search: verdicts come with a profile only where that is free (on the emulated
+    device); on a GPU the search asks for profiles itself."""
     with open_judge(kind, gpu, **options) as judge:
         judge.options = replace(judge.options, profile=judge.device.modelled)
         yield judge
 
 
 @contextmanager
-def _loss_told() -> Iterator[None]:
-    """What PyTorch says of a GPU that is gone says nothing about a candidate."""
+def _raise_device_lost() -> Iterator[None]:
+    """Turn PyTorch's CUDA errors into DeviceLost: they say nothing about a candidate."""
     try:
         yield
     except RuntimeError as error:

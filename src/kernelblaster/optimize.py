@@ -24,8 +24,9 @@ from kernelblaster.store.run import Run
 
 @dataclass(frozen=True)
 class Optimized:
-    """The best candidate with its verdict, the first correct one's verdict, and the techniques between
-    them. `stopped` says why the search did not come to its end."""
+    """Result of a search. `candidate` is the best one and `evaluation` its verdict; `first` is the verdict of
+    the first correct candidate; `applied` are the techniques on the path from that to the best. `stopped` is
+    the reason if the search ended early, else None."""
 
     candidate: Candidate
     evaluation: Evaluation
@@ -45,9 +46,9 @@ def optimize(
     watcher: Watcher = unwatched,
     make: StrategyMaker | None = None,
 ) -> Optimized:
-    """Search from the policy's first candidate by MAIC-RL, or by another strategy. A run that was begun
-    before is continued: what it recorded is not done again. Where a budget for models is spent, the best so
-    far is returned, and the run can be continued with a larger one."""
+    """Search from the policy's first candidate: by MAIC-RL, or by the strategy that `make` returns. A run
+    that was begun before is continued; what it recorded is not done again. If a budget for models is used up,
+    the best so far is returned with `stopped` set, and the run can be continued with a larger one."""
     session = Session(task, judge, knowledge, run, search, watcher)
     strategy: Strategy = make(session) if make else MaicRl(policy or expert_for(judge), session)
     stopped = None
@@ -61,12 +62,12 @@ def optimize(
 
 
 def expert_for(judge: Judge) -> ExpertPolicy:
-    """The expert policy with the techniques that a device can run."""
+    """The expert policy, limited to techniques that the judge's device can run."""
     return ExpertPolicy(judge.device.spec.architecture, judge.device.modelled)
 
 
 def _best_so_far(session: Session, steps: list[Step], stopped: BudgetSpent) -> Best:
-    """The fastest candidate when a search was stopped. Raises what stopped it where there is none."""
+    """The fastest correct candidate when a search was stopped; raises `stopped` if there is none."""
     ranked = session.judging.ranked()
     if not ranked:
         raise stopped

@@ -1,5 +1,5 @@
-"""Texts of others, made fit for where they are written: a terminal, a comment, Markdown, CSV. HTML and SVG
-have `html.escape`."""
+"""Escape untrusted text for a terminal, a source comment, Markdown or CSV. (For HTML and SVG there is
+`html.escape`.)"""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ _MARKDOWN = str.maketrans({"<": "&lt;", "[": "\\[", "|": "/", "`": "'"})
 
 
 def printable(text: str) -> str:
-    """For a terminal: control characters, and those that turn the direction of a line, are shown as
-    escapes; lines and tabs stay."""
+    """For a terminal: control characters and those that change the text direction are shown as escapes;
+    newlines and tabs stay."""
     return text.translate(_IN_LINES)
 
 
@@ -23,16 +23,17 @@ def one_line(text: str) -> str:
 
 
 def comment(text: str) -> str:
-    """For the rest of a line behind `//` or `#`: it cannot go on to the next line."""
+    """For the rest of a line after `//` or `#`: one line of at most LONGEST_COMMENT characters that cannot
+    continue on the next (no trailing backslash or trigraph)."""
     line = one_line(text)[:LONGEST_COMMENT]
     return line + " ." if line.endswith(("\\", "??/")) else line
 
 
 def markdown(text: str) -> str:
-    """For a line or a table's cell: neither HTML, nor a link, nor another cell."""
+    """For a line or a table cell of Markdown: cannot start HTML, a link, code or another cell."""
     return one_line(text).translate(_MARKDOWN)
 
 
 def csv_cell(value: Any) -> Any:
-    """A text that a spreadsheet would take for a formula is marked as a text."""
+    """Text that a spreadsheet would run as a formula gets a leading apostrophe."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t")) else value

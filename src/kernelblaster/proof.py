@@ -1,11 +1,11 @@
-"""A verdict that others can repeat: what was checked, on which draws, with which results, in one document.
+"""Proofs: a verdict with everything that is needed to repeat it, in one JSON document.
 
     proof = prove(task, candidate, judge)
     Path("proof.json").write_text(proof.model_dump_json(indent=1))
     repeated = repeat(Proof.model_validate_json(text), judge)
 
-The seeds are secret while a candidate is judged; afterwards they are part of the proof, so that the same
-values at the same sizes can be drawn elsewhere.
+The seeds are secret while a candidate is judged. Afterwards they are part of the proof, so that the same
+inputs at the same sizes can be drawn elsewhere.
 """
 
 import hashlib
@@ -29,17 +29,18 @@ from kernelblaster.records.record import Record
 from kernelblaster.scratch import Scratch
 from kernelblaster.strict_json import InvalidJson, first_problem, read_json
 from kernelblaster.tasks.catalog import load_task
-from kernelblaster.verify import speedups_meet
+from kernelblaster.verify import speedups_overlap
 
-LARGER = 4  # than a task's largest workload: what a proof may ask for
+LARGER = 4  # times a task's largest workload: the most that a proof may ask for
 MOST_RUNS = 1000  # of one case
 CLOSE = 1e-3  # relative difference of two errors that count as the same
 _cases: TypeAdapter[list[Case]] = TypeAdapter(list[Case])
 
 
 class Proof(Record):
-    """`cases` is the plan of the verification as it was drawn; `evaluation` has the seed, every comparison
-    and every sample. `checked` and `unchecked` say in words what was looked at and what was not."""
+    """A document with the sources of task and candidate, and their verdict. `cases` are the verification
+    cases as they were drawn; `evaluation` has the seed, every comparison and every timing sample. `checked`
+    and `unchecked` say in words what was checked and what was not."""
 
     format: Literal[1] = 1
     task_name: str
@@ -56,8 +57,9 @@ class Proof(Record):
 
 
 class Repeated(Record):
-    """A proof's verdict, judged again on the same draws. `differences` are comparisons that came out
-    otherwise; on the same kind of device a deterministic kernel has none."""
+    """A proof's verdict (`then`) beside the one of judging it again on the same inputs (`now`). `differences`
+    are the comparisons with another error than then; a deterministic kernel on the same kind of device has
+    none. `speedup_holds` is None if the two cannot be compared."""
 
     then: Evaluation
     now: Evaluation
@@ -71,7 +73,8 @@ class Repeated(Record):
 
 
 def prove(task: Task, candidate: Candidate, judge: DeviceJudge) -> Proof:
-    """Compile and judge afresh, and write down everything that is needed to do so again."""
+    """Compile and judge the candidate without the cache, and record all that is needed to repeat it. Raises
+    KernelBlasterError if judging ended before inputs were drawn."""
     with cache.afresh("candidate"):
         evaluation = judge.evaluate(task, candidate)
     if evaluation.seed is None:
@@ -93,7 +96,7 @@ def prove(task: Task, candidate: Candidate, judge: DeviceJudge) -> Proof:
 
 
 def read_proof(path: Path) -> Proof:
-    """A proof from its file; KernelBlasterError where it is none."""
+    """Read a proof. Raises KernelBlasterError if the file cannot be read, or is not one."""
     try:
         proof = Proof.model_validate_json(json.dumps(read_json(path)))
         _cases.validate_python(proof.cases)
@@ -109,7 +112,9 @@ def read_proof(path: Path) -> Proof:
 
 
 def repeat(proof: Proof, judge: DeviceJudge) -> Repeated:
-    """Judge a proof's candidate again on the draws that the proof names."""
+    """Judge a proof's candidate again, on the inputs that the proof names. Raises KernelBlasterError if the
+    proof has no seed, its cases are larger than the task's, or its source gives another task in this
+    version."""
     seed = proof.evaluation.seed
     if seed is None:
         raise KernelBlasterError("the proof names no seed, so nothing can be repeated.")
@@ -129,14 +134,15 @@ def repeat(proof: Proof, judge: DeviceJudge) -> Repeated:
     correct = isinstance(now.outcome, CORRECT)
     holds = None
     if isinstance(then.outcome, CORRECT) and isinstance(now.outcome, CORRECT) and then.device == now.device:
-        holds = speedups_meet(then.outcome.speedup, now.outcome.speedup)
+        holds = speedups_overlap(then.outcome.speedup, now.outcome.speedup)
     return Repeated(
         then=then, now=now, correct=correct, speedup_holds=holds, differences=_differences(then, now)
     )
 
 
 def _within_plan(task: Task, cases: list[Case]) -> tuple[Case, ...]:
-    """The cases, if they are no larger than what the task's own plan draws."""
+    """The cases, checked: they have the task's sizes, are at most LARGER times its largest workload, and run
+    at most MOST_RUNS times."""
     largest = LARGER * max(workload.total_bytes(task.signature) for workload in task.workloads)
     names = {size.name for size in task.signature.sizes}
     for case in cases:
@@ -151,18 +157,19 @@ def _within_plan(task: Task, cases: list[Case]) -> tuple[Case, ...]:
 
 
 def _differences(then: Evaluation, now: Evaluation) -> tuple[str, ...]:
-    """Comparisons of a deterministic candidate whose errors are not what they were on the same device."""
+    """Sentences on comparisons whose RMS error changed by more than CLOSE. Empty unless both are on the same
+    device and the candidate is deterministic."""
     one, other = then.verification, now.verification
     if one is None or other is None or then.device != now.device or not one.deterministic:
         return ()
-    found: list[str] = []
+    changed: list[str] = []
     for a, b in zip(one.cases, other.cases, strict=False):
         title = f"{a.workload}/{a.distribution}/{a.output}"
         if (a.workload, a.distribution, a.output) != (b.workload, b.distribution, b.output):
-            return (*found, f"{title}: the plan was another from here on")
+            return (*changed, f"{title}: the plan was another from here on")
         if a.candidate and b.candidate and abs(a.candidate.rms - b.candidate.rms) > CLOSE * a.candidate.rms:
-            found.append(f"{title}: rms error {b.candidate.rms:.3g}, then {a.candidate.rms:.3g}")
-    return tuple(found)
+            changed.append(f"{title}: rms error {b.candidate.rms:.3g}, then {a.candidate.rms:.3g}")
+    return tuple(changed)
 
 
 def _software() -> dict[str, str]:

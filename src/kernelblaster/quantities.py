@@ -1,4 +1,4 @@
-"""Speedups and times as text that says where they come from: what was modelled and not measured says so."""
+"""Speedups and times as text; modelled ones, which were not measured, say so."""
 
 MODELLED = " modelled"
 
@@ -14,5 +14,5 @@ def time_text(us: float | None, modelled: bool) -> str:
 
 
 def kind_text(modelled: bool) -> str:
-    """What follows a number: nothing where it was measured."""
+    """What follows a number: ` modelled`, or nothing if it was measured."""
     return MODELLED if modelled else ""

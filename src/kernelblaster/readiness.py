@@ -1,4 +1,4 @@
-"""Which verbs will work on a task, and why not: found by trying what each begins with, without a device."""
+"""Which commands will work on a task, and why not. Tries the first stages of each, without a device."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from kernelblaster.records.record import Record
 
 
 class Readiness(Record):
-    """Of one verb, as it is typed. `why` says what stands in its way; None: it will work."""
+    """One command, as it is typed (`verb`), and what prevents it (`why`); None: it will work."""
 
     verb: str
     why: str | None = None
@@ -25,7 +25,8 @@ class Readiness(Record):
 
 
 def readiness_of(task: Task, fitness: Fitness) -> tuple[Readiness, ...]:
-    """An unfit task is refused by every verb that judges. Takes a second or two."""
+    """One entry for each command that takes a task. An unfit task is refused by all that judge. Takes a
+    second or two."""
     unfit = None if fitness.fit else f"unfit to be scored: {fitness.problems[0]}"
     expert = unfit or _problem(lambda: ExpertPolicy().initial(task))
     emulated = unfit or _problem(lambda: _emulated(task))
@@ -44,7 +45,7 @@ def readiness_of(task: Task, fitness: Fitness) -> tuple[Readiness, ...]:
 
 
 def _problem(attempt: Callable[[], object]) -> str | None:
-    """The words of what goes wrong, in one line."""
+    """The message of the error that `attempt` raises, in one line; None if it raises none."""
     try:
         attempt()
     except KernelBlasterError as error:

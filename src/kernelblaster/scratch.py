@@ -1,7 +1,7 @@
-"""Folders for work in progress, which a process that is killed leaves behind and the next one sweeps away.
+"""Temporary folders that are removed even if their process was killed: the next process sweeps them.
 
-Each is locked by its owner as long as that lives, so that a sweep tells what is left over from what is in
-use, whichever process, container or machine uses it.
+Each folder is locked (flock) while its owner lives, so that a sweep never removes one in use, whichever
+process, container or machine uses it.
 """
 
 import contextlib
@@ -13,12 +13,13 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-OLD_S = 24 * 3600.0  # where a file system has no locks, what is older is left over
+OLD_S = 24 * 3600.0  # without file locks, older folders count as left over
 PREFIX = "kernelblaster-scratch-"
 
 
 class Scratch:
-    """A new folder in `parent`; it vanishes when this is closed, unless it was moved elsewhere by then."""
+    """A new folder in `parent` (by default the system's for temporary files). `close` removes it, unless it
+    was renamed by then."""
 
     def __init__(self, parent: Path | None = None, prefix: str = PREFIX) -> None:
         self._handle: int | None = None
@@ -45,7 +46,7 @@ class Scratch:
 
 
 def sweep(parent: Path, prefix: str = PREFIX) -> int:
-    """Remove what processes of this user that have ended left in `parent`; how many folders that was."""
+    """Remove folders in `parent` that processes of this user left when they ended; how many that were."""
     swept = 0
     for path in _own(parent, prefix):
         try:
@@ -60,17 +61,19 @@ def sweep(parent: Path, prefix: str = PREFIX) -> int:
 
 
 def _own(parent: Path, prefix: str) -> list[Path]:
-    found = []
+    """The folders of this user in `parent` with this prefix."""
+    folders = []
     with contextlib.suppress(OSError):
         for path in parent.glob(f"{prefix}*"):
             with contextlib.suppress(OSError):
                 if path.lstat().st_uid == os.geteuid() and path.is_dir() and not path.is_symlink():
-                    found.append(path)
-    return found
+                    folders.append(path)
+    return folders
 
 
 def _locked(path: Path) -> int | None:
-    """A handle that holds the folder's lock; None where another process holds it."""
+    """A file descriptor that holds the folder's lock; None if another process holds it or the folder is gone.
+    On file systems without locks, a folder counts as locked until it is OLD_S seconds old."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:

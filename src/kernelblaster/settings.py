@@ -1,4 +1,4 @@
-"""The one place where the environment is read."""
+"""Settings from environment variables. Nothing else reads the environment."""
 
 import math
 import os
@@ -29,12 +29,12 @@ KEEPER = "KERNELBLASTER_KEEPER"  # set for the processes of a command whose keys
 
 @dataclass(frozen=True)
 class Settings:
-    """Where things are and how long they may take. Times are in seconds.
+    """Paths, tools and limits. Times are in seconds.
 
-    Each can be set by an environment variable: KERNELBLASTER_CACHE (what can be made again),
-    KERNELBLASTER_CACHE_GB (how much of that is kept), KERNELBLASTER_DATA (runs and the knowledge base),
+    Set by environment variables: KERNELBLASTER_CACHE (folder of results that can be recomputed),
+    KERNELBLASTER_CACHE_GB (its largest size), KERNELBLASTER_DATA (folder of runs and the knowledge base),
     KERNELBLASTER_NVCC, KERNELBLASTER_CALL_LIMIT, KERNELBLASTER_COMPILE_LIMIT, KERNELBLASTER_UNSAFE (run host
-    code of candidates also where it cannot be confined).
+    code of candidates even where it cannot be confined).
     """
 
     cache: Path
@@ -67,7 +67,7 @@ def settings() -> Settings:
 
 
 def allow_unsafe() -> None:
-    """For this process and those that it starts."""
+    """Allow unconfined host code of candidates in this process and those that it starts."""
     os.environ[UNSAFE] = "1"
 
 
@@ -83,18 +83,19 @@ def _number(name: str, otherwise: float) -> float:
 
 
 def visible_device() -> str:
-    """The GPU that index 0 means, for the worker's own environment."""
+    """The GPU that CUDA device 0 means here, as a value for CUDA_VISIBLE_DEVICES of a worker."""
     return os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0] or "0"
 
 
 def secret(name: str) -> str | None:
-    """A key for a server, from the environment variable of that name. It is not to be written anywhere."""
+    """An API key, from the environment variable of that name; None if unset or empty. Never write it
+    anywhere."""
     return os.environ.get(name) or None
 
 
 def compiler_environment() -> dict[str, str]:
-    """What a compiler of foreign sources gets of the environment: where its parts are, and nothing else. A
-    source can read its compiler's environment, and show it in an error."""
+    """The environment for compilers of untrusted sources: only where tools and libraries are. A source can
+    read its compiler's environment, and print it in an error message."""
     return {name: os.environ[name] for name in FOR_COMPILERS if name in os.environ}
 
 
@@ -105,7 +106,8 @@ def building_environment(scratch: Path) -> dict[str, str]:
 
 
 def keeper_address() -> str:
-    """The name of the key keeper's socket and, behind it, those of its keys; empty where there is none."""
+    """The name of the key keeper's socket, then the names of its keys, separated by spaces; empty if there is
+    no keeper."""
     return os.environ.get(KEEPER, "")
 
 
@@ -115,9 +117,9 @@ def library_path() -> str:
 
 def _tool(name: str) -> str | None:
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    found = shutil.which(name)
-    if found:
-        return found
+    on_path = shutil.which(name)
+    if on_path:
+        return on_path
     for home in homes:
         if home and (Path(home) / "bin" / name).is_file():
             return str(Path(home) / "bin" / name)

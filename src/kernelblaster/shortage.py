@@ -1,4 +1,4 @@
-"""Errors that say nothing but that this machine, or this process on it, is short of something."""
+"""Recognize errors that mean that this machine or process is short of something: disk, memory, files."""
 
 import errno
 
@@ -18,7 +18,7 @@ _MEMORY = ("cannot allocate memory", "not enough memory", "failed to map segment
 
 
 def shortage(error: BaseException) -> str | None:
-    """In one sentence what is short, and what to do; None where the error is about something else."""
+    """What is short and what to do about it, in one sentence; None if the error means something else."""
     if isinstance(error, MemoryError):
         return WORDS[errno.ENOMEM]
     if isinstance(error, FileNotFoundError) and "No usable temporary directory" in str(error):

@@ -1,7 +1,7 @@
-"""JSON from outside, from a server or in a file: read within limits, or refused with a reason.
+"""Strict JSON for untrusted input, from a server or a file: parsed within limits, or refused with a reason.
 
-Refused are NaN, infinities and other numbers that nothing here could mean, a key that is there twice,
-half a surrogate pair, what is not UTF-8, and what is nested too deep or simply too large."""
+Refused are NaN, infinities and numbers that are too large, duplicate keys, unpaired surrogates, text that is
+not UTF-8, and documents that are nested too deep or too large."""
 
 import json
 import math
@@ -16,11 +16,12 @@ LARGEST_INTEGER = 1 << 64
 
 
 class InvalidJson(ValueError):
-    """The message is what is wrong, to stand behind the name of what was read: `is not UTF-8`."""
+    """What is wrong, as a phrase to follow the name of what was read: `is not UTF-8`."""
 
 
 def parse_json(data: bytes | str, *, deepest: int = DEEPEST, control_characters: bool = False) -> Any:
-    """The value of a JSON text. `control_characters` may be in strings, as models write them."""
+    """The value of a JSON text. Raises `InvalidJson`. With `control_characters`, strings may contain them
+    unescaped, as models write them."""
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
         value = json.loads(
@@ -46,12 +47,12 @@ def parse_json(data: bytes | str, *, deepest: int = DEEPEST, control_characters:
 
 
 def read_json(path: Path, *, most_bytes: int = LARGEST_BYTES, deepest: int = DEEPEST) -> Any:
-    """The value in a file. Raises `OSError` and `Unreadable`."""
+    """The value in a file. Raises `OSError` and `InvalidJson`."""
     return parse_json(read_bounded(path, most_bytes), deepest=deepest)
 
 
 def read_bounded(path: Path, most_bytes: int = LARGEST_BYTES) -> bytes:
-    """A file's bytes, if there are not too many. Raises `OSError` and `Unreadable`."""
+    """The bytes of a file. Raises `OSError`, and `InvalidJson` if there are more than `most_bytes`."""
     with path.open("rb") as file:
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
@@ -60,18 +61,18 @@ def read_bounded(path: Path, most_bytes: int = LARGEST_BYTES) -> bytes:
 
 
 def first_problem(error: ValidationError) -> str:
-    """Where it does not fit and why, without the value."""
+    """Field and message of the first validation error, without the value."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     return f"`{'.'.join(str(part) for part in first['loc']) or 'the whole'}`: {first['msg']}"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    value = dict(pairs)
+    if len(value) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise InvalidJson(f"has the key {twice[:40]!r} twice in one object")
-    return found
+    return value
 
 
 def _constant(name: str) -> Any:

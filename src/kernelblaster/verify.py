@@ -14,9 +14,9 @@ from kernelblaster.store.subject import task_of
 
 
 class Verified(Record):
-    """The verdict of then and of now. `correct` says whether the candidate still is; `speedup_holds`
-    whether the two intervals, widened by the timer's resolution, meet, and is None where that cannot be
-    asked: on another device, or of a candidate that is not correct."""
+    """The best candidate's recorded verdict (`then`) and the new one (`now`). `correct`: it is still correct.
+    `speedup_holds`: the two confidence intervals, widened by the timer's resolution, overlap; None if they
+    cannot be compared, because the device is another or the candidate is not correct."""
 
     run: str
     then: Evaluation
@@ -30,7 +30,8 @@ class Verified(Record):
 
 
 def verify(run: Run, judge: DeviceJudge) -> Verified:
-    """Compiled anew, on values drawn anew, timed anew; what the run recorded is only compared with."""
+    """Judge the run's best candidate again: compiled without the cache, verified on new inputs, timed again.
+    The recorded verdict is only compared with."""
     candidate, then = History(run).best_candidate()
     task = task_of(run)
     with cache.afresh("candidate"):
@@ -38,10 +39,10 @@ def verify(run: Run, judge: DeviceJudge) -> Verified:
     correct = isinstance(now.outcome, CORRECT)
     holds = None
     if isinstance(then.outcome, CORRECT) and isinstance(now.outcome, CORRECT) and then.device == now.device:
-        holds = speedups_meet(then.outcome.speedup, now.outcome.speedup)
+        holds = speedups_overlap(then.outcome.speedup, now.outcome.speedup)
     return Verified(run=run.name, then=then, now=now, correct=correct, speedup_holds=holds)
 
 
-def speedups_meet(one: Speedup, other: Speedup) -> bool:
-    """Whether two intervals, widened by the timer's resolution, have anything in common."""
+def speedups_overlap(one: Speedup, other: Speedup) -> bool:
+    """Whether two confidence intervals, widened by the timer's resolution, overlap."""
     return max(log(one.low), log(other.low)) <= min(log(one.high), log(other.high)) + 2 * RESOLUTION

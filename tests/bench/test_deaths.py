@@ -11,13 +11,13 @@ from kernelblaster.bench import coverage, measuring, pool
 from kernelblaster.bench.bench import Bench
 from kernelblaster.bench.coverage import covered
 from kernelblaster.bench.jobs import Job, Setup
-from kernelblaster.bench.measuring import measured
+from kernelblaster.bench.measuring import measure_all
 from kernelblaster.bench.pool import WorkerPool, search_all
 from kernelblaster.bench.searching import News
 from kernelblaster.bench.suite import entries_of
 from kernelblaster.cli.main import OWN, app
 from kernelblaster.errors import DeviceLost, Shortage
-from kernelblaster.processes.crew import Fallen
+from kernelblaster.processes.workers import LostJob
 from kernelblaster.sessions.settings import Search
 from kernelblaster.testing.made_bench import made_bench
 
@@ -50,8 +50,8 @@ def test_what_keeps_a_process_from_working_is_raised_when_the_others_have_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = jobs_of(tmp_path / "suite", one=MODEL, two=MODEL)
-    told = [Shortage("the disk is full"), Fallen(jobs[1], -9)]
-    monkeypatch.setattr(pool, "tried_twice", lambda *about: iter(told))
+    told = [Shortage("the disk is full"), LostJob(jobs[1], -9)]
+    monkeypatch.setattr(pool, "run_with_retry", lambda *about: iter(told))
     heard: list[News] = []
     with pytest.raises(Shortage, match="the disk is full"):
         search_all(jobs, WorkerPool(tmp_path / "bench", workers=2), heard.append)
@@ -62,7 +62,9 @@ def test_what_keeps_a_process_from_working_is_raised_when_the_others_have_ended(
 def test_a_task_that_exits_is_left_out_of_a_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = jobs_of(tmp_path / "suite", one=MODEL, two=MODEL)
     entries = [job.entry for job in jobs]
-    monkeypatch.setattr(coverage, "tried_twice", lambda *about: iter([(0, None), Fallen((1, entries[1]), 0)]))
+    monkeypatch.setattr(
+        coverage, "run_with_retry", lambda *about: iter([(0, None), LostJob((1, entries[1]), 0)])
+    )
     kept, left_out = covered(entries, jobs[0].setup, 1, apart=True)
     assert kept == entries[:1] and [one.status for one in left_out] == ["died"]
 
@@ -74,20 +76,20 @@ def test_a_measurement_that_ends_its_process_is_found_too(
         (first, *_) = [row.result for row in bench.rows() if row.result.status == "valid"]
         about = (bench.plan.jobs[0], bench.plan.baselines, tmp_path / "b")
     monkeypatch.setattr(
-        measuring, "tried_twice", lambda *a, **k: iter([Fallen(first, 0), DeviceLost("gone")])
+        measuring, "run_with_retry", lambda *a, **k: iter([LostJob(first, 0), DeviceLost("gone")])
     )
-    news = measured(*about, [first], apart=True)
+    news = measure_all(*about, [first], apart=True)
     assert {(one.baseline, one.outcome) for one in next(news)} >= {("eager", "Died"), ("initial", "Died")}
     with pytest.raises(DeviceLost):
         next(news)
 
 
 def test_the_exit_code_of_a_bench_tells_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def tried(work: object, about: object, jobs: Iterator[Job], workers: int) -> Iterator[Fallen]:
-        yield from (Fallen(job, 0) for job in jobs)
+    def tried(work: object, about: object, jobs: Iterator[Job], workers: int) -> Iterator[LostJob]:
+        yield from (LostJob(job, 0) for job in jobs)
 
     jobs_of(tmp_path / "suite", ends=ENDS)
-    monkeypatch.setattr(pool, "tried_twice", tried)
+    monkeypatch.setattr(pool, "run_with_retry", tried)
     words = ["bench", str(tmp_path / "suite"), "--device", "emulated", "--workers", "1"]
     run = CliRunner().invoke(app, [*words, "--folder", str(tmp_path / "b")], obj=OWN)
     assert run.exit_code == 1 and "ends: its code ended the process" in run.output

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernelblaster.bench.ablation import Ablation, AblationPlan
-from kernelblaster.bench.findings import found_by, verdict_on
+from kernelblaster.bench.findings import summarize_study, verdict_on
 from kernelblaster.bench.jobs import NOTHING, PolicyName, Setup, result_of
 from kernelblaster.bench.metrics import Interval
 from kernelblaster.bench.studies import STUDIES, Claim, studies_named
@@ -50,7 +50,7 @@ def test_fewer_evaluations_are_found_and_said(tmp_path: Path) -> None:
     with ablation(tmp_path / "a") as opened:
         slow = (0.5, None, 0.6, 0.7, 2.0)
         fill(opened, {"empty": slow, "trained": (0.5, 2.0), "no memory": slow})
-        found = found_by(opened, opened.studies[0])
+        found = summarize_study(opened, opened.studies[0])
         assert (found.tasks, found.seeds, found.left_out) == (6, 2, {})
         empty, trained, _ = found.arms
         assert empty.evaluations is not None and empty.evaluations.estimate == pytest.approx(5)
@@ -73,7 +73,7 @@ def test_fewer_evaluations_are_found_and_said(tmp_path: Path) -> None:
 def test_how_much_the_paper_found_is_said_too(tmp_path: Path, best: float, words: str) -> None:
     with ablation(tmp_path / "a") as opened:
         fill(opened, {"empty": (0.5, 1.0), "trained": (0.5, best), "no memory": (0.5, 1.0)})
-        _, more, _ = found_by(opened, opened.studies[0]).answers
+        _, more, _ = summarize_study(opened, opened.studies[0]).answers
     assert more.verdict == "agrees" and words in more.sentence
 
 
@@ -83,7 +83,7 @@ def test_a_seed_that_was_not_searched_to_the_end_is_left_out(tmp_path: Path) -> 
         job = opened.job(opened.studies[0], opened.studies[0].arms[0], opened.plan.halves[1][0], 1)
         begun = result_of(job, "valid").model_copy(update={"judged": (9.0,), "gain": 1.0})
         opened._run.once("result", job.key, lambda: begun.model_dump(mode="json"))
-        found = found_by(opened, opened.studies[0])
+        found = summarize_study(opened, opened.studies[0])
         text = ablation_markdown(opened)
     assert (found.tasks, found.seeds, found.left_out) == (6, 1, {})
     assert found.arms[0].searches == 6 and "6 tasks with 1 of 2 seeds" in text
@@ -113,7 +113,7 @@ def test_tokens_are_compared_where_all_are_known(tmp_path: Path) -> None:
     for name, tokens in (("a", spent), ("b", {**spent, "full": 0})):
         with ablation(tmp_path / name, ("agents",), policy="llm") as opened:
             fill(opened, judged, tokens)
-            found = found_by(opened, opened.studies[0])
+            found = summarize_study(opened, opened.studies[0])
             text = ablation_markdown(opened)
         claimed = found.answers[-1]
         if name == "a":
@@ -127,7 +127,7 @@ def test_tokens_are_compared_where_all_are_known(tmp_path: Path) -> None:
 def test_a_search_that_never_gets_there_counts_with_its_budget(tmp_path: Path) -> None:
     with ablation(tmp_path / "a") as opened:
         fill(opened, {"empty": (0.5, 1.0), "trained": (0.5, 2.0), "no memory": (0.5, 1.0)})
-        empty = found_by(opened, opened.studies[0]).arms[0]
+        empty = summarize_study(opened, opened.studies[0]).arms[0]
     assert empty.missed == 12
     assert empty.evaluations is not None and empty.evaluations.estimate == pytest.approx(BUDGET)
 
@@ -139,7 +139,7 @@ def test_a_task_that_an_arm_lacks_is_left_out_and_named(tmp_path: Path) -> None:
         gone = opened.plan.tasks_of(study)[0]
         events = [e for e in opened._run.events if e.key != opened.job(study, study.arms[0], gone, 0).key]
         opened._run.events[:] = events
-        found = found_by(opened, study)
+        found = summarize_study(opened, study)
         assert found.tasks == 5 and found.left_out == {gone.name: "not searched yet"}
         assert "not searched yet" in ablation_markdown(opened)
 
@@ -147,13 +147,13 @@ def test_a_task_that_an_arm_lacks_is_left_out_and_named(tmp_path: Path) -> None:
 def test_a_few_tasks_decide_nothing(tmp_path: Path) -> None:
     with ablation(tmp_path / "a", tasks=8) as opened:
         fill(opened, {"empty": (0.5, 1.0, 2.0), "trained": (0.5, 2.0), "no memory": (0.5,)})
-        answer = found_by(opened, opened.studies[0]).answers[0]
+        answer = summarize_study(opened, opened.studies[0]).answers[0]
     assert answer.verdict == "undecided" and "4 tasks are too few" in answer.sentence
 
 
 def test_nothing_searched_is_no_finding(tmp_path: Path) -> None:
     with ablation(tmp_path / "a") as opened:
-        found = found_by(opened, opened.studies[0])
+        found = summarize_study(opened, opened.studies[0])
         assert found.tasks == 0 and {answer.verdict for answer in found.answers} == {"undecided"}
         assert ablation_page(opened)
 

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
+from kernelblaster.bench.initial_knowledge import start_knowledge
 from kernelblaster.bench.jobs import Job, Setup
-from kernelblaster.bench.pool import WorkerPool, side_by_side
+from kernelblaster.bench.pool import WorkerPool, search_in_workers
 from kernelblaster.bench.searching import News, begun_runs
-from kernelblaster.bench.starting import start_knowledge
 from kernelblaster.bench.suite import entries_of
 from kernelblaster.judge.shared import JudgeServer
 from kernelblaster.opening import open_searching
-from kernelblaster.processes.crew import Fallen
+from kernelblaster.processes.workers import LostJob
 from kernelblaster.sessions.settings import Search
 
 TASK = """
@@ -41,9 +41,9 @@ def test_one_process_owns_the_device_and_others_search(compiler: str, tmp_path: 
     pool = WorkerPool(tmp_path / "bench", workers=1)
     with open_searching("emulated", "h200") as judge:
         server = JudgeServer(judge)
-        fallen = side_by_side(jobs, 1, pool, heard.append, server.serve, server.connect)
+        fallen = search_in_workers(jobs, 1, pool, heard.append, server.serve, server.connect)
     results = {news.job: news.result for news in heard if news.result}
-    assert fallen == [Fallen(jobs[-1], 0)]
+    assert fallen == [LostJob(jobs[-1], 0)]
     assert {job.key for job in jobs[:-1]} == set(results)
     assert [result.status for result in results.values()] == ["valid", "valid"]
     assert {news.kind for news in heard} >= {"began", "ended"}

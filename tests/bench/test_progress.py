@@ -44,7 +44,7 @@ def told(view: progress.Overview) -> None:
 def test_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     text = StringIO()
     monkeypatch.setattr(progress, "out", Console(file=text, width=200))
-    with progress.overseeing("bench f", ["a", "b", "c", "d"], False, {"z"}) as view:
+    with progress.show_bench("bench f", ["a", "b", "c", "d"], False, {"z"}) as view:
         told(view)
     lines = text.getvalue().splitlines()
     assert lines[0] == "bench f: 4 searches"
@@ -73,7 +73,7 @@ def test_what_a_run_had_judged_before_does_not_count() -> None:
 
 
 def test_beside_json_only_what_needs_a_person_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress.overseeing("bench f", [], True, ()) as view:
+    with progress.show_bench("bench f", [], True, ()) as view:
         told(view)
         view(News("says", "bench/v/0", words="desk/0001: read prompt.md there"))
     said = capsys.readouterr()

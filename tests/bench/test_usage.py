@@ -51,7 +51,7 @@ def test_states_visited_and_transitions() -> None:
 
 def test_nothing_was_used() -> None:
     found = usage_of({})
-    assert found.states_a_task is None and found.told()["techniques"] == []
+    assert found.states_a_task is None and found.as_dict()["techniques"] == []
 
 
 def test_discovery_counts_what_paid_once() -> None:

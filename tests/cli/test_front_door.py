@@ -16,7 +16,7 @@ from kernelblaster.api import benching
 from kernelblaster.bench.bench import Row
 from kernelblaster.bench.jobs import JobResult, Measured
 from kernelblaster.cli import main, progress
-from kernelblaster.cli.main import VERBS, app, loaded
+from kernelblaster.cli.main import VERBS, app, load_command
 from kernelblaster.cli.optimize import _exit_code
 from kernelblaster.devices.specs import gpu_named, gpu_specs
 from kernelblaster.errors import KernelBlasterError
@@ -67,7 +67,7 @@ def test_commands_that_need_no_torch_do_not_import_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", VERBS)
 def test_the_list_of_commands_says_what_the_commands_say(name: str) -> None:
-    found = loaded(name)
+    found = load_command(name)
     assert " ".join(found.help.split("\n\n")[0].split()) == VERBS[name].line
 
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from kernelblaster.cli import live
-from kernelblaster.cli.live import LiveSearch, bar, left, watching
+from kernelblaster.cli.live import LiveSearch, bar, left, show_search
 from kernelblaster.records import Failed, Gained, Step, StepId
 from kernelblaster.sessions.log import Progress
 
@@ -50,7 +50,7 @@ def test_what_is_left_of_every_budget_is_told() -> None:
 
 def test_a_terminal_shows_the_whole_state_of_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     written = on_a_console(monkeypatch, terminal=True)
-    with watching("run r: a task", quiet=False) as view:
+    with show_search("run r: a task", quiet=False) as view:
         view(progress())
         view(progress(phase="judging", technique="kernel_fusion", predicted=2.0, result=None, step=None))
         view.stage("verifying")
@@ -74,7 +74,7 @@ def test_only_the_last_steps_are_shown() -> None:
 
 def test_elsewhere_each_step_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     written = on_a_console(monkeypatch, terminal=False)
-    with watching("run r", quiet=False) as view:
+    with show_search("run r", quiet=False) as view:
         view(progress(phase="judging", step=None))
         view(progress())
         view(progress(result=Failed("Incorrect")))
@@ -86,7 +86,7 @@ def test_elsewhere_each_step_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_with_json_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     written = on_a_console(monkeypatch, terminal=True)
-    with watching("run r", quiet=True) as view:
+    with show_search("run r", quiet=True) as view:
         view(progress())
         view.stage("timing")
         view.say("news")
@@ -96,7 +96,7 @@ def test_with_json_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("terminal", [True, False])
 def test_what_is_modelled_is_marked(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     written = on_a_console(monkeypatch, terminal=terminal)
-    with watching("run r", quiet=False) as view:
+    with show_search("run r", quiet=False) as view:
         view(progress(modelled=True))
     assert "1.49x modelled" in written.getvalue() and "best 200.0 us modelled" in written.getvalue()
 

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 from typer.testing import CliRunner
 
-from kernelblaster.bench.starting import start_knowledge
+from kernelblaster.bench.initial_knowledge import start_knowledge
 from kernelblaster.cli.main import app
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge import Content, KnowledgeBase, KnowledgeEvent, Provenance, plant

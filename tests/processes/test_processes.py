@@ -10,25 +10,25 @@ from pathlib import Path
 
 import pytest
 
-from kernelblaster.processes.crew import Crew, Fallen, WorkerLine, tried_twice, work_off
 from kernelblaster.processes.leashed import run_leashed
+from kernelblaster.processes.workers import JobPipe, LostJob, Workers, run_jobs, run_with_retry
 
 ROOT = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {here!r})
 import test_processes
-from kernelblaster.processes.crew import Crew
+from kernelblaster.processes.workers import Workers
 
 if __name__ == "__main__":
-    crew = Crew(test_processes.report_and_wait, [(sys.argv[1],)] * 2)
-    for heard in crew.heard(range(500)):
+    crew = Workers(test_processes.report_and_wait, [(sys.argv[1],)] * 2)
+    for heard in crew.replies(range(500)):
         pass
 """
 STARTING = """
 import os, time
 from pathlib import Path
-from kernelblaster.processes.crew import Crew
+from kernelblaster.processes.workers import Workers
 
 def work(line):
     pass
@@ -44,7 +44,7 @@ run_leashed(["sh", "-c", "sleep 600 & echo $! >$0; mv $0 $0.pid; wait", sys.argv
 """
 
 
-def report_and_wait(line: WorkerLine, folder: str) -> None:
+def report_and_wait(line: JobPipe, folder: str) -> None:
     for job in line.jobs():
         line.tell("x" * 100_000)
         (Path(folder) / f"{os.getpid()}.pid").touch()
@@ -52,7 +52,7 @@ def report_and_wait(line: WorkerLine, folder: str) -> None:
             time.sleep(600)
 
 
-def double(line: WorkerLine) -> None:
+def double(line: JobPipe) -> None:
     for job in line.jobs():
         if job == "die":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -61,7 +61,7 @@ def double(line: WorkerLine) -> None:
         line.tell(2 * job)
 
 
-def die_once(line: WorkerLine, mark: Path) -> None:
+def die_once(line: JobPipe, mark: Path) -> None:
     for job in line.jobs():
         if not mark.exists():
             mark.touch()
@@ -69,9 +69,9 @@ def die_once(line: WorkerLine, mark: Path) -> None:
         line.tell(job)
 
 
-def let_go(line: WorkerLine) -> None:
+def let_go(line: JobPipe) -> None:
     for _ in line.jobs():
-        line.let_go()
+        line.disown_job()
         line.tell("the disk is full")
         return
 
@@ -120,7 +120,7 @@ def test_a_process_that_is_still_starting_ends_with_the_one_that_was_killed(
 ) -> None:
     (tmp_path / "slow.py").write_text(STARTING)
     words = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import slow; "
-    words += "list(slow.Crew(slow.work, [()]).heard([]))"
+    words += "list(slow.Workers(slow.work, [()]).replies([]))"
     root = subprocess.Popen([sys.executable, "-c", words])
     gone += pids(tmp_path, 1)
     root.kill()
@@ -150,26 +150,26 @@ def test_the_code_and_the_output_of_a_command() -> None:
 
 
 def test_jobs_are_handed_out_once_each() -> None:
-    assert sorted(work_off(double, (), list(range(40)), workers=2)) == [2 * n for n in range(40)]
+    assert sorted(run_jobs(double, (), list(range(40)), workers=2)) == [2 * n for n in range(40)]
 
 
 def test_a_process_that_is_killed_takes_no_other_with_it() -> None:
-    crew = Crew(double, [()] * 2)
-    assert sorted(crew.heard(["die", *range(500)])) == [2 * n for n in range(500)]
+    crew = Workers(double, [()] * 2)
+    assert sorted(crew.replies(["die", *range(500)])) == [2 * n for n in range(500)]
     assert crew.failures == [-signal.SIGKILL]
-    assert crew.fallen == [Fallen("die", -signal.SIGKILL)]
+    assert crew.lost_jobs == [LostJob("die", -signal.SIGKILL)]
     for end, code in (("die", "-9"), ("exit", "0")):
         with pytest.raises(ChildProcessError, match=f"code {code}"):
-            list(work_off(double, (), [end], workers=1))
+            list(run_jobs(double, (), [end], workers=1))
 
 
 def test_a_job_that_ends_its_process_is_told_and_the_others_go_on() -> None:
     """However it does: the first one leaves with 0, as if all were well."""
-    found = list(tried_twice(double, (), iter(["exit", *range(5), "die", 5]), workers=1))
+    found = list(run_with_retry(double, (), iter(["exit", *range(5), "die", 5]), workers=1))
     assert sorted(one for one in found if isinstance(one, int)) == [0, 2, 4, 6, 8, 10]
-    assert found[-2:] == [Fallen("exit", 0), Fallen("die", -signal.SIGKILL)]
+    assert found[-2:] == [LostJob("exit", 0), LostJob("die", -signal.SIGKILL)]
 
 
 def test_a_job_is_blamed_only_if_it_ends_another_process_by_itself(tmp_path: Path) -> None:
-    assert list(tried_twice(die_once, (tmp_path / "mark",), ["job"], workers=1)) == ["job"]
-    assert list(tried_twice(let_go, (), ["job"], workers=1)) == ["the disk is full"]
+    assert list(run_with_retry(die_once, (tmp_path / "mark",), ["job"], workers=1)) == ["job"]
+    assert list(run_with_retry(let_go, (), ["job"], workers=1)) == ["the disk is full"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelblaster.report.colours import Language, coloured, tokens
+from kernelblaster.report.colours import Language, highlight, tokens
 from kernelblaster.report.source_diff import MOST_LINES, difference
 
 CUDA = """#include <cuda_runtime.h>
@@ -48,19 +48,19 @@ def test_python() -> None:
 @given(st.text("ab(\"'/*\n\\#R1 @{", max_size=60), st.sampled_from(["cuda", "python", "text"]))
 def test_tokens_are_the_text(text: str, language: Language) -> None:
     assert "".join(part for _, part in tokens(text, language)) == text
-    assert len(coloured(text, language)) == text.count("\n") + 1
+    assert len(highlight(text, language)) == text.count("\n") + 1
 
 
 @pytest.mark.parametrize("piece", ['R"(', "/*", '"""', "'", "1'", "\\", "#\n", "rb'"])
 def test_what_never_ends_takes_little_time(piece: str) -> None:
     start = time.process_time()
     for language in ("cuda", "python"):
-        assert coloured(piece * 4000, language)
+        assert highlight(piece * 4000, language)
     assert time.process_time() - start < 3
 
 
 def test_a_line_is_escaped_and_shows_what_would_hide() -> None:
-    line = coloured("// <b>&\u202e x", "cuda")[0]
+    line = highlight("// <b>&\u202e x", "cuda")[0]
     assert line == "<i class=c>// &lt;b&gt;&amp;\\u202e x</i>"
 
 

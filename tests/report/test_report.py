@@ -13,9 +13,9 @@ from kernelblaster.bench.tables import times
 from kernelblaster.knowledge import KnowledgeBase, Provenance, plant
 from kernelblaster.report.bench_page import bench_page
 from kernelblaster.report.chart import Bar, Bars, ChartAxis, ChartLine, LineChart, shown
-from kernelblaster.report.contents import Contents, told
+from kernelblaster.report.contents import Contents, summary_dict
 from kernelblaster.report.knowledge_page import knowledge_page
-from kernelblaster.report.svg import drawn
+from kernelblaster.report.svg import draw_svg
 from kernelblaster.report.tables import csv_of, markdown_of
 from kernelblaster.report.writing import read, write
 from kernelblaster.store.run import LOG, Run
@@ -32,7 +32,7 @@ def contents(tmp_path_factory: pytest.TempPathFactory) -> Contents:
 
 
 def test_the_numbers_are_those_of_the_rows(contents: Contents) -> None:
-    found = told(contents)
+    found = summary_dict(contents)
     assert (found["tasks"], found["valid"]) == (24, 21)
     assert found["main"] == "best" and found["overall"]["low"] < found["overall"]["estimate"]
     row = next(row for row in found["rows"] if row["status"] == "valid")
@@ -75,10 +75,10 @@ def test_every_figure_is_well_formed_and_drawn(contents: Contents) -> None:
         "discovery",
     }
     for chart in contents.charts:
-        root = ElementTree.fromstring(drawn(chart, alone=True))
+        root = ElementTree.fromstring(draw_svg(chart, alone=True))
         shapes = [node for node in root.iter() if node.tag.split("}")[-1] in ("path", "rect", "circle")]
         assert len(shapes) > 4, chart.name
-        assert "nan" not in drawn(chart).lower() and "inf" not in drawn(chart).lower()
+        assert "nan" not in draw_svg(chart).lower() and "inf" not in draw_svg(chart).lower()
 
 
 def test_csv_and_markdown_hold_every_task(contents: Contents) -> None:
@@ -105,8 +105,8 @@ def test_png_figures_where_matplotlib_is_installed(contents: Contents, tmp_path:
 def test_axes() -> None:
     assert ChartAxis("", 0, 10).marks == [0, 2, 4, 6, 8, 10]
     assert ChartAxis("", 0.1, 100, log=True).marks == pytest.approx([0.1, 0.3, 1, 3, 10, 30, 100])
-    assert ChartAxis("", 1, 100, log=True).place(10) == pytest.approx(0.5)
-    assert ChartAxis("", 0, 1).place(7) == 1.0
+    assert ChartAxis("", 1, 100, log=True).fraction(10) == pytest.approx(0.5)
+    assert ChartAxis("", 0, 1).fraction(7) == 1.0
     assert (shown(0.25, "percent"), shown(1.5, "times"), shown(2_500_000, "si")) == ("25%", "1.5x", "2.5M")
     assert shown(1000, "times") == "1000x"
     assert [times(x) for x in (1350.4, 81.23, 1.5)] == ["1350x", "81.2x", "1.50x"]
@@ -114,9 +114,9 @@ def test_axes() -> None:
 
 def test_an_empty_line_and_many_bars_are_drawn() -> None:
     axis = ChartAxis("x", 0, 1)
-    assert drawn(LineChart("n", "t", axis, axis, (ChartLine("a", ()),)))
+    assert draw_svg(LineChart("n", "t", axis, axis, (ChartLine("a", ()),)))
     many = tuple(Bar(f"b{place}", place / 100 + 0.01) for place in range(90))
-    assert drawn(Bars("n", "t", ChartAxis("x", 0.01, 1, log=True), many, origin=0.01)).count("<rect") == 90
+    assert draw_svg(Bars("n", "t", ChartAxis("x", 0.01, 1, log=True), many, origin=0.01)).count("<rect") == 90
 
 
 def test_a_knowledge_base_is_a_page(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_run_whose_first_candidate_failed_begins_with_the_first_correct_one(tm
         learned = {"from": 0, "to": 0, "states": [], "techniques": [], "reasons": []}
         written.once("results", "end", lambda: {"best": "code2", "applied": [], "learned": learned})
     contents = read([str(run)], tmp_path, tmp_path)[0]
-    row = told(contents)["rows"][0]
+    row = summary_dict(contents)["rows"][0]
     assert row["against"] == {"eager": 2.5, "initial": 1.25}
     assert bench_page([contents])
 

@@ -10,7 +10,7 @@ import pytest
 
 from kernelblaster.knowledge import KnowledgeBase, plant
 from kernelblaster.report.knowledge_page import knowledge_page
-from kernelblaster.report.run.command import repeating
+from kernelblaster.report.run.command import repeat_command
 from kernelblaster.report.run.facts import worked_seconds
 from kernelblaster.report.run.page import run_page
 from kernelblaster.report.writing import read, write
@@ -169,7 +169,7 @@ def test_the_command_has_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> 
     about = {"task": "my file.py", "device": "cuda", "gpu": None, "dtype": "float16", "kb": "/home/me/a b.db"}
     about |= {"search": {"evaluations": 4, "seed": 0, "wall_seconds": 60.0}}
     about |= {"models": {"choice": {"model": "openai:x", "budget": {"usd": 2.0}}, "strategy": "zero-shot"}}
-    assert repeating(about) == (
+    assert repeat_command(about) == (
         "kernelblaster optimize 'my file.py' --device cuda --dtype float16 --budget 4 --seconds 60 "
         "--model openai:x --usd 2.0 --strategy zero-shot --kb ~/'a b.db'"
     )

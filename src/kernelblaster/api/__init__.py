@@ -1,4 +1,4 @@
-"""The public interface: what `import kernelblaster` offers, and what the commands call."""
+"""The public Python API, which the commands call too."""
 
 from kernelblaster.api.asking import AskTell, session
 from kernelblaster.api.benching import BenchResult, bench

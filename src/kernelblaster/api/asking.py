@@ -1,4 +1,4 @@
-"""Ask and tell: the judge and the knowledge base for a loop that someone else writes.
+"""Ask and tell: the judge and the knowledge base for a search loop of your own.
 
 with kb.session("core/level1/softmax") as search:
     search.tell(first_source)
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kernelblaster import opening
 from kernelblaster.api.result import OptimizeResult
-from kernelblaster.api.searching import SearchRequest, begun, runs_folder
+from kernelblaster.api.searching import SearchRequest, runs_folder, start_run
 from kernelblaster.api.subjects import CandidateLike, Inputs, TaskLike, load_candidate, load_task
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.address import knowledge_at
@@ -31,13 +31,13 @@ from kernelblaster.sessions.settings import Search
 from kernelblaster.store.results import leave_results
 from kernelblaster.store.run import Run
 
-UNLIMITED = 1 << 30  # candidates: who brings the loop says when it ends
-NEUTRAL = 1.0  # what is promised of a technique that nobody knows
+UNLIMITED = 1 << 30  # candidates: your own loop decides when to stop
+NEUTRAL = 1.0  # predicted speedup of an unknown technique
 
 
 class AskTell:
-    """An open session, see `session`. Candidates are judged and recorded in a run; a step whose technique
-    is named is evidence for the knowledge base."""
+    """An open session, see `session`. Candidates are judged and recorded in a run; a step with a named
+    technique also teaches the knowledge base."""
 
     def __init__(self, run: Run, knowledge: KnowledgeBase, session: Session) -> None:
         self.run = run.folder
@@ -51,13 +51,13 @@ class AskTell:
 
     @property
     def best(self) -> Evaluation | None:
-        """Of the fastest correct candidate so far; None as long as there is none."""
+        """The evaluation of the fastest correct candidate so far; None if there is none."""
         ranked = self._session.judging.ranked()
         return ranked[0][1] if ranked else None
 
     def tell(self, candidate: CandidateLike, technique: str | None = None) -> Evaluation:
-        """Judge a candidate. With a `technique`, this is a step from the candidate that `ask` speaks of, and
-        what it gained there is learned. The fastest correct candidate is what is asked about next."""
+        """Judge a candidate. With a `technique`, it is a step from the candidate that `ask` advises on, and
+        the knowledge base learns its gain. `ask` then advises on the fastest correct candidate."""
         given = load_candidate(candidate)
         parent = self._parent
         advice = self.ask() if technique is not None and parent is not None else None
@@ -71,7 +71,8 @@ class AskTell:
         return evaluation
 
     def ask(self) -> Advice:
-        """What to try next on the fastest candidate so far, the most promising first."""
+        """Techniques to try next on the fastest candidate so far, the most promising first. Raises
+        KernelBlasterError if there is no correct candidate yet."""
         if self._parent is None:
             raise KernelBlasterError("there is no correct candidate yet: tell one first.")
         if self._advice is None:
@@ -79,11 +80,11 @@ class AskTell:
         return self._advice
 
     def result(self) -> OptimizeResult:
-        """The best so far, as `optimize` returns it."""
+        """The best so far, as `optimize` returns it. Raises StoreError if no candidate is correct."""
         return OptimizeResult(self.run)
 
     def finish(self) -> None:
-        """Leave the results in the run's folder; without a correct candidate there are none."""
+        """Write the results into the run's folder, if there is a correct candidate."""
         ranked = self._session.judging.ranked()
         if ranked:
             best = ranked[0][0]
@@ -91,7 +92,7 @@ class AskTell:
             leave_results(self._run, best, self._applied[best.code], self._knowledge)
 
     def _advise(self, parent: Candidate) -> Advice:
-        """About the kernel that is most worth optimizing, for every technique known in its state."""
+        """Advice about the kernel with the largest possible gain: all techniques known in its state."""
         session = self._session
         profile = session.judging.profile([parent])[0]
         kernels = extract_states(profile, session.judging.floor_bytes) if profile else ()
@@ -141,14 +142,14 @@ def session(
     runs: str | Path | None = None,
     dtype: Dtype | None = None,
 ) -> Iterator[AskTell]:
-    """A search whose candidates come from outside; arguments as for `optimize`. When the block ends, its
-    run has results like any other."""
+    """A search whose candidates come from you; arguments as for `optimize`. Results are written when the
+    block ends."""
     loaded = load_task(task, dtype, inputs=inputs)
     search = Search(evaluations=UNLIMITED)
     where = knowledge_at(knowledge)
     wanted = SearchRequest(loaded.name, search, where, device, gpu, loaded.dtype)
     with (
-        begun(loaded, wanted, runs_folder(runs)) as run,
+        start_run(loaded, wanted, runs_folder(runs)) as run,
         KnowledgeBase(where) as known,
         opening.open_searching(device, gpu) as judge,
     ):

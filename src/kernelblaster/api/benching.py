@@ -1,4 +1,4 @@
-"""`bench`: every task of a suite searched, and measured beside each baseline."""
+"""`bench`: search every task of a suite, and measure the results against each baseline."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -7,10 +7,10 @@ from pathlib import Path
 
 from kernelblaster.api.searching import named_models, search_of
 from kernelblaster.bench.bench import KNOWLEDGE, Bench, BenchPlan, Pace, Row
+from kernelblaster.bench.initial_knowledge import EMPTY, SEED, start_knowledge
 from kernelblaster.bench.jobs import Setup
 from kernelblaster.bench.pool import default_workers
 from kernelblaster.bench.searching import News
-from kernelblaster.bench.starting import EMPTY, SEED, start_knowledge
 from kernelblaster.bench.suite import entries_of
 from kernelblaster.bench.tables import GroupSummary, cells, summaries
 from kernelblaster.devices.specs import gpu_named
@@ -30,7 +30,7 @@ BASELINES: tuple[BaselineName, ...] = ("eager", "compile", "max-autotune")
 
 @dataclass(frozen=True)
 class BenchResult:
-    """What a bench came to, or has come to so far: a row for each task and seed, and their summaries."""
+    """Result of a bench so far: a row for each task and seed, and their summaries."""
 
     folder: Path
     device: str
@@ -45,7 +45,7 @@ class BenchResult:
         return sum(row.result.status == "unfinished" for row in self.rows)
 
     def report(self, path: str | Path = "report.html") -> Path:
-        """Write the page of the bench: one HTML file that needs no network."""
+        """Write the bench's report, one self-contained HTML file; returns its path."""
         from kernelblaster.report.writing import read, write
 
         return write(read([str(self.folder)], self.folder, self.folder), Path(path), set())[0]
@@ -61,8 +61,8 @@ class BenchResult:
 def bench_result(bench: Bench, folder: Path) -> BenchResult:
     rows = bench.rows()
     modelled = any(row.result.modelled for row in rows) or bench.plan.setup.device == "emulated"
-    found = summaries(bench.plan, rows)
-    return BenchResult(folder, bench.device, modelled, bench.plan, rows, found, bench.pace)
+    by_group = summaries(bench.plan, rows)
+    return BenchResult(folder, bench.device, modelled, bench.plan, rows, by_group, bench.pace)
 
 
 def bench(
@@ -82,11 +82,11 @@ def bench(
     dtype: Dtype | None = None,
     on_step: Callable[[News], None] = lambda news: None,
 ) -> BenchResult:
-    """Search every task of `suites` (names, folders, `kernelbench:PATH`) and measure what was found.
+    """Search every task of `suites` (names, folders, `kernelbench:PATH`) and measure the results.
 
-    All is kept in `folder`; one that is there already is gone on with, and needs no suites. `knowledge` is
-    what it knows at first: `seed`, `empty`, or a knowledge base, of which it uses a copy; with `teach`,
-    that knowledge base learns what the bench learned. `on_step` is called with news of each search.
+    Everything is recorded in `folder`; an existing bench there is continued, and needs no suites. `knowledge`
+    is the initial knowledge base: `seed`, `empty`, or one that is copied; with `teach`, that one is taught
+    what the bench learned. No search is started after `seconds`. `on_step` is called with progress messages.
     """
     named = [suites] if isinstance(suites, str) else list(suites)
     plan = None
@@ -107,28 +107,28 @@ def bench(
         raise KernelBlasterError("name a suite, or a folder to go on with.")
     where = Path(folder) if folder else new_folder(named[0])
     check_teaching(knowledge, teach)
-    with opened_bench(where, plan, knowledge) as opened:
+    with open_bench(where, plan, knowledge) as opened:
         opened.run(workers or default_workers(opened.plan.setup.device), seconds, on_step)
         if teach:
             teach_from(where, knowledge)
         return bench_result(opened, where)
 
 
-def opened_bench(folder: Path, plan: BenchPlan | None, start: str) -> Bench:
-    """The bench in a folder. Where it starts with what a server knows, that is fetched here: the plan has no
-    password."""
-    found = Bench.open(folder, plan)
+def open_bench(folder: Path, plan: BenchPlan | None, start: str) -> Bench:
+    """Open or create the bench in a folder. If it starts from a server's knowledge base, that is copied now:
+    the plan does not record the password."""
+    bench = Bench.open(folder, plan)
     if plan is not None and is_url(start):
         try:
             start_knowledge(start, folder / KNOWLEDGE)
         except BaseException:
-            found.close()
+            bench.close()
             raise
-    return found
+    return bench
 
 
 def recorded_start(start: str) -> str:
-    """As a plan records it."""
+    """The initial knowledge base as a plan records it: without password, with an absolute path."""
     return shown(start) if start in (EMPTY, SEED) or is_url(start) else str(Path(start).absolute())
 
 
@@ -138,8 +138,8 @@ def check_teaching(start: str, teach: bool) -> None:
 
 
 def teach_from(folder: Path, knowledge: str) -> int:
-    """Let a knowledge base learn what a bench learned; the number of new events. A second time changes
-    nothing."""
+    """Merge what a bench learned into a knowledge base; returns the number of new events. Repeating it
+    changes nothing."""
     with KnowledgeBase(folder / KNOWLEDGE, create=False) as own, KnowledgeBase(knowledge_at(knowledge)) as to:
         return to.merge(own)
 
@@ -150,12 +150,13 @@ def new_folder(suite: str) -> Path:
 
 
 def gpu_key(gpu: str | None) -> str | None:
-    """A GPU by the name that is recorded."""
+    """The recorded name of a GPU."""
     return None if gpu is None else gpu_named(gpu).name
 
 
 def chosen_baselines(given: str, kind: str) -> tuple[BaselineName, ...]:
-    """From a list with commas. Eager is always among them: the searches are timed beside it."""
+    """Baselines from a comma-separated list; all that the device supports if empty. Always includes eager,
+    which the searches are timed against. Raises KernelBlasterError."""
     if not given:
         return BASELINES if kind == "cuda" else ("eager",)
     wanted = [name.strip() for name in given.split(",")]

@@ -1,4 +1,4 @@
-"""One candidate: judged, profiled, or checked without a GPU."""
+"""Judge, profile or emulate one candidate."""
 
 from kernelblaster.api.subjects import CandidateLike, Inputs, TaskLike, load_candidate, load_task
 from kernelblaster.devices.emulated import DEFAULT_GPU
@@ -19,7 +19,7 @@ def evaluate(
 ) -> Evaluation:
     """Judge one candidate: correct or not, faster or not, by how much.
 
-    `inputs` are examples for a task that is given as a module; options are those of `Options`.
+    `inputs` are examples for a task that is given as a module; `options` are fields of `EvaluationOptions`.
     """
     loaded = load_task(task, inputs=inputs)
     source = load_candidate(candidate, loaded)
@@ -35,7 +35,7 @@ def profile(
     *,
     inputs: Inputs | None = None,
 ) -> Profile | Outcome:
-    """Profile one candidate; one that fails verification gives its outcome instead."""
+    """Profile one candidate. Returns its outcome instead if it fails verification."""
     loaded = load_task(task, inputs=inputs)
     source = load_candidate(candidate, loaded)
     with open_judge(device, gpu) as judge:
@@ -49,7 +49,8 @@ def emulate(
     *,
     inputs: Inputs | None = None,
 ) -> Checked:
-    """Check one candidate on the PTX machine: right at a small size, and what it does there."""
+    """Check one candidate at a small size on the PTX machine, without a GPU: correctness, every memory
+    access, and performance counters."""
     loaded = load_task(task, inputs=inputs)
     source = load_candidate(candidate, loaded)
     with open_judge("emulated", gpu) as judge:

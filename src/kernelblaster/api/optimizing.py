@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from kernelblaster.api.result import OptimizeResult
 from kernelblaster.api.searching import (
     SearchRequest,
-    begun,
     models_of,
     named_models,
     runs_folder,
     search_of,
     search_run,
+    start_run,
 )
 from kernelblaster.api.subjects import Inputs, TaskLike, load_task
 from kernelblaster.knowledge.address import knowledge_at
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 OnStep = Callable[[Progress], None]
 
 
-class Heard:
-    """Implements `Watch` for a program: only steps are told of."""
+class StepWatch:
+    """Implements `Watch` for the Python API: passes on steps and nothing else."""
 
     def __init__(self, on_step: OnStep | None) -> None:
         self._on_step = on_step
@@ -71,7 +71,7 @@ def optimize(
     runs: the folder in which the run is kept; the user's own if left out.
     on_step: called with a `Progress` after each step.
 
-    The run can be interrupted, and gone on with by `resume`.
+    The run can be interrupted, and continued by `resume`.
     """
     loaded = load_task(task, dtype, inputs=inputs)
     models = named_models(model)
@@ -84,8 +84,8 @@ def optimize(
         dtype=dtype,
         models=models,
     )
-    with begun(loaded, wanted, runs_folder(runs)) as run:
-        search_run(run, models, wanted.knowledge, Heard(on_step))
+    with start_run(loaded, wanted, runs_folder(runs)) as run:
+        search_run(run, models, wanted.knowledge, StepWatch(on_step))
     return OptimizeResult(run.folder, _instance(task))
 
 
@@ -98,23 +98,23 @@ def resume(
     tokens: int | None = None,
     on_step: OnStep | None = None,
 ) -> OptimizeResult:
-    """Go on with a run exactly where it was. It is named by its name, the beginning of it, its folder, or
-    `last`. `knowledge` is its own again, where that has a password; `usd` and `tokens` are another budget
-    for models."""
+    """Continue a run where it stopped. It is given by its name, a unique prefix of it, its folder, or `last`.
+    `knowledge` is the run's own URL again, if that has a password, which is not recorded; `usd` and `tokens`
+    are new budgets for models."""
     with open_run(runs_folder(runs), run, writing=True) as opened:
         models = models_of(opened, usd, tokens)
-        search_run(opened, models, knowledge, Heard(on_step))
+        search_run(opened, models, knowledge, StepWatch(on_step))
     return OptimizeResult(opened.folder)
 
 
 def load_run(run: str | Path = "last", *, runs: str | Path | None = None) -> OptimizeResult:
-    """What a run came to, or has come to so far."""
+    """The result of a run so far, by its name, a unique prefix of it, its folder, or `last`."""
     with open_run(runs_folder(runs), run) as opened:
         return OptimizeResult(opened.folder)
 
 
 def compile(module: "torch.nn.Module", inputs: Inputs, **options: Any) -> "torch.nn.Module":
-    """An optimized module in the place of this one: `optimize`, with its options, and then `module()`."""
+    """An optimized replacement of a module: `optimize` with these options, then `module()`."""
     return optimize(module, inputs, **options).module()
 
 

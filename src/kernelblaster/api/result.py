@@ -1,4 +1,4 @@
-"""What a run came to, for those who go on with it: the verdict, the source, files to export, a module."""
+"""The result of a run: verdict, source, exported files, and an optimized module."""
 
 import importlib.util
 from functools import cached_property
@@ -25,10 +25,10 @@ MODULE_FILE = "optimized.py"
 
 
 class OptimizeResult:
-    """A run with a correct candidate, read from its folder: of a run that ended, its best; of one that did
-    not, the best so far. Times are in microseconds; `modelled` says that none of them was measured.
+    """A run with a correct candidate, read from its folder: its best, or the best so far if it has not ended.
+    Times are in microseconds; if `modelled`, they come from the GPU model.
 
-    `original` is the module that was optimized, where one was given: `module()` has its parameters.
+    `original` is the module that was optimized, if one was given: `module()` takes over its parameters.
     """
 
     def __init__(self, run: Path, original: "torch.nn.Module | None" = None) -> None:
@@ -59,12 +59,12 @@ class OptimizeResult:
 
     @property
     def verdict(self) -> str:
-        """`Accepted`: faster. `Inconclusive`: neither faster nor slower beyond what can be told. `Slower`."""
+        """`Accepted`: faster. `Inconclusive`: neither, within the uncertainty. `Slower`."""
         return self.evaluation.outcome.kind
 
     @property
     def speedup(self) -> float:
-        """Over the baseline, eager PyTorch; see `modelled`, and `interval` for how sure it is."""
+        """Over the baseline, eager PyTorch; `interval` is its uncertainty. See also `modelled`."""
         return self._speedup.estimate
 
     @property
@@ -73,7 +73,7 @@ class OptimizeResult:
 
     @property
     def modelled(self) -> bool:
-        """Whether times come from the GPU model and not from a clock."""
+        """Whether times come from the GPU model, not from measurements."""
         return self.timing.modelled
 
     @property
@@ -83,7 +83,7 @@ class OptimizeResult:
 
     @property
     def gain(self) -> float | None:
-        """Over the first correct candidate of the run."""
+        """Speedup over the first correct candidate of the run."""
         first = self._history.first
         return self.speedup / first.speedup if first and first.speedup else None
 
@@ -91,7 +91,7 @@ class OptimizeResult:
 
     @property
     def finished(self) -> bool:
-        """Whether the search came to its end; where a budget for models was spent, it did not."""
+        """Whether the search is complete; false if interrupted, or stopped by a budget for models."""
         return self._history.finished
 
     @property
@@ -112,11 +112,11 @@ class OptimizeResult:
     # To go on with
 
     def export(self, path: str | Path | None = None, format: Format | None = None) -> str:
-        """The text of a file that needs nothing of KernelBlaster, written to `path` where one is given.
+        """The text of a file that does not depend on KernelBlaster, also written to `path` if given.
 
-        `cu`: the CUDA source. `module`: a Python file with a torch module that falls back on the original
-        where the kernel is not for its inputs. `kernelbench`: a Python file with `ModelNew`. If left out,
-        the path's suffix decides, and without one it is `cu`.
+        `cu`: the CUDA source. `module`: a Python file with a torch module, which runs the original for inputs
+        that the kernel was not verified on. `kernelbench`: a Python file with `ModelNew`. By default the
+        path's suffix decides; without one, `cu`.
         """
         suffix = Path(path).suffix if path is not None else ""
         with Run(self.run, writing=False) as opened:
@@ -126,15 +126,15 @@ class OptimizeResult:
         return text
 
     def report(self, path: str | Path = "report.html") -> Path:
-        """Write the page of the run: one HTML file that needs no network."""
+        """Write the run's report, one self-contained HTML file; returns its path."""
         from kernelblaster.report.writing import read, write
 
         contents = read([str(self.run)], self.run.parent, settings().data / "benches")
         return write(contents, Path(path), set())[0]
 
     def module(self) -> "torch.nn.Module":
-        """The optimized module, ready to use. Where its kernel cannot run (there is no GPU, or the inputs
-        are not what it was verified on) the original runs in its place, and a warning says why."""
+        """The optimized module. Where its kernel cannot run (no GPU, or inputs that it was not verified on),
+        the original runs instead, with a warning that says why."""
         loaded = self._loaded()
         arguments = loaded.get_init_inputs()
         named = isinstance(arguments, dict)
@@ -186,7 +186,7 @@ class OptimizeResult:
 
 
 def _like(made: "torch.nn.Module", original: "torch.nn.Module") -> "torch.nn.Module":
-    """With the parameters, the mode and the place of the module that was given."""
+    """`made` with the parameters, the training mode, the device and the dtype of `original`."""
     try:
         made.load_state_dict(original.state_dict())
     except RuntimeError as error:

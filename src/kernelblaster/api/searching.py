@@ -1,6 +1,6 @@
-"""A run from its beginning to its results: what `optimize` does, whoever calls it.
+"""Create, search and continue a run: what `optimize` does in the Python API and in the command.
 
-Nothing here prints. A `Watch` hears of progress; errors that can be acted on are raised.
+Nothing here prints. A `Watch` is called with progress; errors that can be acted on are raised.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ RESTARTS = 1  # of a device that was lost, in one call
 
 
 class Watch(Protocol):
-    """Told of progress by the search, of stages by the judge, and of what a person should know."""
+    """Receives progress of the search, stages of the judge (`stage`), and messages for a person (`say`)."""
 
     def __call__(self, progress: Progress) -> None: ...
 
@@ -54,8 +54,8 @@ class Watch(Protocol):
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """What a run is to do. `task` is how it was named, `knowledge` a file or a URL (see `knowledge_at`);
-    `models` take part where there are any."""
+    """What a run is to do. `task` is as the user named it, `knowledge` a file or a URL (see `knowledge_at`);
+    `models` is None if no model takes part."""
 
     task: str
     search: Search
@@ -67,11 +67,11 @@ class SearchRequest:
 
     @property
     def about(self) -> dict[str, Any]:
-        """The run's first event; it has no password in it."""
-        told: dict[str, Any] = {"task": self.task, "dtype": self.dtype}
-        told |= {"device": self.device, "gpu": self.gpu}
-        told |= {"kb": shown(self.knowledge), "search": self.search.model_dump()}
-        return told | ({"models": self.models.model_dump(mode="json")} if self.models else {})
+        """The data of the run's first event; without passwords."""
+        data: dict[str, Any] = {"task": self.task, "dtype": self.dtype}
+        data |= {"device": self.device, "gpu": self.gpu}
+        data |= {"kb": shown(self.knowledge), "search": self.search.model_dump()}
+        return data | ({"models": self.models.model_dump(mode="json")} if self.models else {})
 
 
 def runs_folder(given: str | Path | None) -> Path:
@@ -79,14 +79,14 @@ def runs_folder(given: str | Path | None) -> Path:
 
 
 def named_models(model: str | ModelUse | None) -> ModelUse | None:
-    """The model that takes part in all roles, from its name KIND:NAME."""
+    """A model for all roles from its name KIND:NAME."""
     if isinstance(model, str):
         return model_use_of(ModelChoice(model=absolute_name(model)), (), "maic-rl")
     return model
 
 
 def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
-    """The usual search with so many candidates to judge."""
+    """The settings of a search: `budget` is the number of candidates to judge, or all settings."""
     if isinstance(budget, Search):
         return budget
     usual = Search(retries=retries_with(models))
@@ -94,13 +94,13 @@ def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
 
 
 @contextmanager
-def begun(task: Task, wanted: SearchRequest, runs: Path) -> Iterator[Run]:
-    """A new run. One in which nothing was judged in the end is removed again: there is nothing to go on
-    with."""
+def start_run(task: Task, wanted: SearchRequest, runs: Path) -> Iterator[Run]:
+    """A new run for the task. It is deleted again if nothing was judged in it. Raises KernelBlasterError for
+    a model or GPU that cannot be used, before the run is created."""
     if wanted.models is not None:
         check_models(wanted.models)
     if wanted.gpu is not None:
-        opening.kind_here(wanted.device, wanted.gpu)  # a name that nobody knows is told before
+        opening.kind_here(wanted.device, wanted.gpu)  # an unknown name is an error before the run exists
     with create_run(runs, **wanted.about) as run:
         try:
             keep_task(run, task)
@@ -114,7 +114,8 @@ def begun(task: Task, wanted: SearchRequest, runs: Path) -> Iterator[Run]:
 
 
 def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> ModelUse | None:
-    """The models that take part in a run that was begun before, with another budget where one is given."""
+    """The models of an existing run, with new budgets if given. Raises StoreError if the run has no
+    events."""
     if not run.events:
         raise StoreError(f"{run.folder}: was stopped before it began; remove it, and start again.")
     models = recorded_model_use(run.events[0].data)
@@ -124,9 +125,9 @@ def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> 
 
 
 def search_run(run: Run, models: ModelUse | None, knowledge: str | None, watch: Watch) -> Optimized:
-    """Search, or go on searching, and leave the results in the run's folder. `knowledge` is the run's own,
-    with the password that is not recorded. A device that is lost is started once more, and the run goes
-    on where it was."""
+    """Search, or continue searching, and write the results into the run's folder. `knowledge` is the run's
+    own URL, with the password that is not recorded. A lost device is restarted once, and the run
+    continues."""
     where = opened(run.events[0].data["kb"], knowledge)
     for _ in range(RESTARTS):
         try:
@@ -148,12 +149,12 @@ def _search_once(run: Run, models: ModelUse | None, where: str, watch: Watch) ->
         _strategy(run, models, judge, watch.say) as make,
     ):
         _check_device(run, judge.device.name)
-        found = search_for(task_of(run), judge, knowledge, run, search, watcher=watch, make=make)
-        if found.stopped is None:
-            leave_results(run, found.candidate, found.applied, knowledge)
+        optimized = search_for(task_of(run), judge, knowledge, run, search, watcher=watch, make=make)
+        if optimized.stopped is None:
+            leave_results(run, optimized.candidate, optimized.applied, knowledge)
         else:
-            write_whole(run.folder / "best.cu", found.candidate.source)
-    return found
+            write_whole(run.folder / "best.cu", optimized.candidate.source)
+    return optimized
 
 
 def _knowledge(run: Run, models: ModelUse | None, where: str) -> KnowledgeBase:
@@ -174,12 +175,12 @@ def _knowledge(run: Run, models: ModelUse | None, where: str) -> KnowledgeBase:
 def _strategy(
     run: Run, models: ModelUse | None, judge: Judge, say: Callable[[str], None]
 ) -> AbstractContextManager[StrategyMaker | None]:
-    """The strategy with the models that take part in it; None: the usual one, without any."""
+    """The strategy with the models that take part; None means the default one, without models."""
     return nullcontext() if models is None else open_strategy(models, run.folder, expert_for(judge), say)
 
 
 def _check_device(run: Run, name: str) -> None:
-    """What different devices measure has no place in one run."""
+    """Raise NoDevice if the run was begun on another device: the times could not be compared."""
     first = run.once("device", "begun", lambda: {"name": name})["name"]
     if first != name:
         raise NoDevice(f"the run was begun on {first}; this is {name}, and the two cannot be compared.")

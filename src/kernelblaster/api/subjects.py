@@ -1,4 +1,4 @@
-"""What people hand in, as tasks and candidates: names, paths, modules, source text."""
+"""Load tasks and candidates from what users pass: names, paths, modules, source text."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -34,12 +34,11 @@ def load_task(
     init: str | None = None,
     name: str | None = None,
 ) -> Task:
-    """The one task that this stands for, with its signature and workloads derived.
+    """The task, with its signature and workloads derived. Raises BadTask.
 
-    A module needs example `inputs`, which also give its types; files and names have inputs of their own,
-    and are cast to `dtype` where one is given. For a file that has none, `inputs` and `init` are texts:
-    Python expressions for the inputs and for the constructor's arguments. `name` is what a module or a text
-    is called.
+    A module needs example `inputs`, which also determine its types. Files and names have inputs of their own,
+    and are cast to `dtype` if given; for a file without inputs, `inputs` and `init` are Python expressions
+    (text) for the inputs and the constructor's arguments. `name` is for modules and source text.
     """
     if isinstance(task, str | Path | Task):
         if inputs is not None and not isinstance(inputs, str):
@@ -60,8 +59,8 @@ def load_task(
 
 
 def load_candidate(candidate: CandidateLike, task: Task | None = None) -> Candidate:
-    """The candidate in a file, or in a text; an error that says what is wrong with it. Given a CUDA-source
-    `task`, it may have the launch function of the task's own file."""
+    """The candidate in a file or a text. Raises KernelBlasterError if it cannot be read or has no launch
+    function. For a CUDA-source `task`, it may have the launch function of the task's own file."""
     if isinstance(candidate, Candidate):
         return candidate
     if isinstance(candidate, str) and "\n" in candidate:
@@ -92,5 +91,5 @@ def _checked(candidate: Candidate, where: str, task: Task | None) -> Candidate:
 
 
 def _from_text(text: str, cast: dict[str, Any], name: str | None) -> Task:
-    path = cache.kept_text("given", text, ".cu" if "__global__" in text else ".py")
+    path = cache.text_file("given", text, ".cu" if "__global__" in text else ".py")
     return catalog.load_file(name or f"text-{sha256(text.encode()).hexdigest()[:8]}", path, **cast)

@@ -1,1 +1,1 @@
-"""Suites, searched and measured as a whole: how good is it, on this device, and why?"""
+"""Benchmarks and ablation studies over task suites: search every task, measure the results, summarize."""

@@ -1,8 +1,8 @@
-"""Studies that are run: every arm on the same tasks with the same seeds and the same budget.
+"""Ablation studies: every arm searches the same tasks with the same seeds and the same budget.
 
-Each search goes alone, from a copy of what its arm knows, so that no search learns from another. All
-searches of a task see the same verdict on the same candidate (`verdicts`). Like a bench, an ablation is a
-folder that is gone on with.
+Each search starts from a copy of its arm's knowledge base, so that no search learns from another. Verdicts
+are cached (`verdicts` folder): all searches of a task see the same verdict on the same candidate. Like a
+bench, an ablation is a folder and can be interrupted and continued.
 """
 
 import time
@@ -11,13 +11,13 @@ from pathlib import Path
 from random import Random
 
 from kernelblaster.bench.coverage import LeftOut
+from kernelblaster.bench.initial_knowledge import EMPTY, SEED, start_knowledge
 from kernelblaster.bench.jobs import Job, JobResult, Setup
-from kernelblaster.bench.kept import KeptLine, begin, holds
 from kernelblaster.bench.pool import WorkerPool, search_all
 from kernelblaster.bench.searching import News, Tell
-from kernelblaster.bench.starting import EMPTY, SEED, start_knowledge
 from kernelblaster.bench.studies import Arm, Start, Study, studies_named
 from kernelblaster.bench.suite import Entry
+from kernelblaster.bench.work_folder import WorkFolder, create_work, holds_work
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.records.record import Record
 
@@ -26,9 +26,9 @@ KIND = "ablation"
 
 
 class AblationPlan(Record):
-    """`elsewhere` is the GPU that knowledge is brought from. The tasks are split in halves by `split`: one
-    trains, the other is searched; studies that need no training search all of them. `left_out` are the
-    tasks of the suites that no arm could search."""
+    """What is compared. `elsewhere` is the GPU whose knowledge the study `transfer` starts from. The tasks
+    are split into halves by the seed `split`: one trains, the other is searched; studies without training
+    search all. `left_out` are the tasks of the suites that no arm can search."""
 
     studies: tuple[str, ...]
     suites: tuple[str, ...]
@@ -41,7 +41,7 @@ class AblationPlan(Record):
 
     @property
     def halves(self) -> tuple[list[Entry], list[Entry]]:
-        """To train on, and to search."""
+        """The tasks to train on, and those to search."""
         shuffled = Random(self.split).sample(self.entries, len(self.entries))
         half = len(shuffled) // 2
         return sorted(shuffled[:half], key=_name), sorted(shuffled[half:], key=_name)
@@ -50,8 +50,8 @@ class AblationPlan(Record):
         return self.halves[1] if study.trains else self.entries
 
 
-class Ablation(KeptLine):
-    """An open ablation."""
+class Ablation(WorkFolder):
+    """An open ablation: its plan, results and remaining jobs."""
 
     def __init__(self, folder: Path, *, writing: bool) -> None:
         super().__init__(folder, KIND, "ablation", writing=writing)
@@ -60,7 +60,8 @@ class Ablation(KeptLine):
 
     @staticmethod
     def open(folder: Path, plan: AblationPlan | None = None) -> "Ablation":
-        """The one in a folder, to go on with; a new one where there is none."""
+        """Open the ablation in `folder` to continue it, or create it from `plan`. Raises KernelBlasterError
+        if the plan differs from the recorded one, or there is neither."""
         if is_ablation(folder):
             ablation = Ablation(folder, writing=True)
             if plan is not None and plan != ablation.plan:
@@ -73,7 +74,7 @@ class Ablation(KeptLine):
         if plan is None:
             raise KernelBlasterError(f"{folder}: there is no ablation to go on with; name a suite.")
         studies_for(plan.studies, plan.setup, plan.elsewhere)
-        begin(folder, KIND, plan.model_dump(mode="json"))
+        create_work(folder, KIND, plan.model_dump(mode="json"))
         return Ablation(folder, writing=True)
 
     @property
@@ -82,8 +83,8 @@ class Ablation(KeptLine):
 
     @property
     def jobs(self) -> list[Job]:
-        """Everything that is to be searched; training first."""
-        return [*self._training(), *(job for study in self.studies for job in self._of(study))]
+        """Every search of the ablation, training first."""
+        return [*self._training(), *(job for study in self.studies for job in self._jobs_of(study))]
 
     def run(
         self,
@@ -93,13 +94,13 @@ class Ablation(KeptLine):
         *,
         apart: bool = False,
     ) -> None:
-        """Train, then search what was not searched yet; nothing new is begun after so many seconds. `apart`
-        as of a bench."""
+        """Train, then search what was not searched yet. No search is started after `seconds`. `apart` as in
+        `Bench.run`."""
         until = None if seconds is None else time.monotonic() + seconds
         pool = WorkerPool(self.folder, workers, until, self.folder / "verdicts", apart)
-        start_knowledge(EMPTY, self._known("empty"))
-        start_knowledge(SEED, self._known("seed"))
-        for jobs in (self._training(), [job for study in self.studies for job in self._of(study)]):
+        start_knowledge(EMPTY, self._knowledge_path("empty"))
+        start_knowledge(SEED, self._knowledge_path("seed"))
+        for jobs in (self._training(), [job for study in self.studies for job in self._jobs_of(study)]):
             for job in jobs:
                 start_knowledge(EMPTY, Path(job.setup.knowledge))
             record = self._recording(tell)
@@ -117,19 +118,19 @@ class Ablation(KeptLine):
                 return
 
     def _share(self, jobs: Sequence[Job], record: Tell) -> None:
-        """Studies have arms in common: what one of them searched, the others need not."""
+        """Copy results to equal jobs of other arms: studies have arms in common."""
         done = self.results
-        found = {job.asks: done[job.key] for job in jobs if job.key in done}
+        known = {job.asks: done[job.key] for job in jobs if job.key in done}
         for job in jobs:
-            if job.key not in done and job.asks in found:
-                shared = found[job.asks].model_copy(update={"job": job.key, "arm": job.arm})
+            if job.key not in done and job.asks in known:
+                shared = known[job.asks].model_copy(update={"job": job.key, "arm": job.arm})
                 record(News("ended", job.key, result=shared))
 
-    def _known(self, start: Start) -> Path:
+    def _knowledge_path(self, start: Start) -> Path:
         return self.folder / "knows" / f"{start.replace(' ', '-')}.db"
 
     def _training(self) -> list[Job]:
-        """The first half, which teaches one knowledge base for each GPU that is trained for."""
+        """Searches of the first half of the tasks; they teach one knowledge base for each GPU."""
         starts = {arm.start for study in self.studies for arm in study.arms}
         wanted: list[tuple[Start, str | None]] = []
         if "trained" in starts:
@@ -141,14 +142,17 @@ class Ablation(KeptLine):
                 arm=f"{TRAINING} {start}",
                 entry=entry,
                 seed=0,
-                setup=self.plan.setup.model_copy(update={"gpu": gpu, "knowledge": str(self._known(start))}),
+                setup=self.plan.setup.model_copy(
+                    update={"gpu": gpu, "knowledge": str(self._knowledge_path(start))}
+                ),
             )
             for start, gpu in wanted
             for entry in self.plan.halves[0]
         ]
 
-    def _of(self, study: Study) -> list[Job]:
-        """One arm after another: side by side go different tasks, and the next arm finds their verdicts."""
+    def _jobs_of(self, study: Study) -> list[Job]:
+        """The jobs of a study, one arm after another: different tasks run in parallel, and the next arm
+        reuses their verdicts."""
         return [
             self.job(study, arm, entry, seed)
             for seed in self.plan.seeds
@@ -159,7 +163,7 @@ class Ablation(KeptLine):
     def job(self, study: Study, arm: Arm, entry: Entry, seed: int) -> Job:
         setup = self.plan.setup
         search = setup.search.model_copy(update=arm.settings)
-        own = {"search": search, "knowledge": str(self._known(arm.start)), "alone": True}
+        own = {"search": search, "knowledge": str(self._knowledge_path(arm.start)), "alone": True}
         own |= {"strategy": arm.strategy}
         return Job(
             arm=f"{study.name}: {arm.name}", entry=entry, seed=seed, setup=setup.model_copy(update=own)
@@ -167,25 +171,26 @@ class Ablation(KeptLine):
 
 
 def studies_for(names: Sequence[str], setup: Setup, elsewhere: str | None) -> list[Study]:
-    """The studies by name; an error where one of them cannot be run with this setup."""
-    found = studies_named(list(names))
-    starts = {arm.start for study in found for arm in study.arms}
+    """The studies of these names. Raises KernelBlasterError if a name is unknown or a study cannot be run
+    with this setup."""
+    studies = studies_named(list(names))
+    starts = {arm.start for study in studies for arm in study.arms}
     if "trained elsewhere" in starts and (elsewhere is None or setup.device != "emulated"):
         raise KernelBlasterError(
             "the study `transfer` trains for another GPU, which only the emulated device can stand for: use "
             "--device emulated --elsewhere GPU, or leave the study out."
         )
-    asking = [study.name for study in found if study.needs_model]
-    if asking and setup.policy == "expert":
+    with_model = [study.name for study in studies if study.needs_model]
+    if with_model and setup.policy == "expert":
         raise KernelBlasterError(
-            f"the study `{asking[0]}` compares ways to use a language model: give --model KIND:NAME "
+            f"the study `{with_model[0]}` compares ways to use a language model: give --model KIND:NAME "
             "(docs/models.md), or leave the study out."
         )
-    return found
+    return studies
 
 
 def is_ablation(folder: Path) -> bool:
-    return holds(folder, KIND)
+    return holds_work(folder, KIND)
 
 
 def _name(entry: Entry) -> str:

@@ -1,11 +1,11 @@
-"""A whole suite, searched and measured: durable, and resumed where it was.
+"""A bench: every task of a suite searched, and the results measured. It can be interrupted and continued.
 
     bench = Bench.open(folder, plan)
     bench.run(workers=4)
     for row in bench.rows(): ...
 
-A bench is a folder: its own events (what was planned, what came of each task), the run of each task, and
-the knowledge base that they share.
+A bench is a folder with its event log (the plan, and the result of each task), the run of each task, and the
+knowledge base that the searches share.
 """
 
 import time
@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kernelblaster.bench.initial_knowledge import SEED, start_knowledge
 from kernelblaster.bench.jobs import DIED, INITIAL, Job, JobResult, Measured, Setup, result_of
-from kernelblaster.bench.kept import KeptLine, begin, holds
-from kernelblaster.bench.measuring import measured, warm
+from kernelblaster.bench.measuring import measure_all, warm
 from kernelblaster.bench.metrics import against_best
 from kernelblaster.bench.pool import WorkerPool, search_all
 from kernelblaster.bench.searching import News, Tell
-from kernelblaster.bench.starting import SEED, start_knowledge
 from kernelblaster.bench.suite import Entry
+from kernelblaster.bench.work_folder import WorkFolder, create_work, holds_work
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.baseline import BaselineName
 from kernelblaster.records.record import Record
@@ -34,8 +34,8 @@ BEST = "best"  # names the fastest baseline of each task
 
 
 class BenchPlan(Record):
-    """What a bench is to do. `start` is what its knowledge base starts with: `seed`, `empty`, or a
-    knowledge base that is copied. `baselines` are measured afresh, eager first."""
+    """What a bench is to do. `start` is the initial knowledge base: `seed`, `empty`, or one that is copied.
+    After the searches, the best candidates are measured against `baselines`, eager first."""
 
     suites: tuple[str, ...]
     entries: tuple[Entry, ...]
@@ -55,14 +55,15 @@ class BenchPlan(Record):
 
 @dataclass(frozen=True)
 class Row:
-    """A task with one seed: what the search came to, and what was measured afresh, by baseline."""
+    """A task with one seed: the result of the search, and the final measurements by baseline."""
 
     result: JobResult
     measured: dict[str, Measured]
 
     @property
     def speedups(self) -> dict[str, float | None]:
-        """By baseline that runs, the initial candidate left out; None: not valid beside it."""
+        """Speedup by baseline that runs, without the initial candidate; None: not correct in that
+        measurement."""
         return {
             name: one.speedup.estimate if one.speedup else None
             for name, one in self.measured.items()
@@ -70,7 +71,7 @@ class Row:
         }
 
     def speedup(self, baseline: str) -> float | None:
-        """Against a baseline, or the best of them; None where there is no valid candidate."""
+        """Against a baseline, or against the fastest (`best`); None if there is no valid candidate."""
         if self.result.status != "valid":
             return None
         if baseline == BEST:
@@ -79,26 +80,26 @@ class Row:
         return one.speedup.estimate if one and one.speedup else None
 
     def faster(self, baseline: str) -> bool:
-        """Whether the judge accepted it as faster: beyond what the measurement leaves open."""
+        """Whether the judge accepted it as faster, that is, beyond measurement uncertainty."""
         one = self.beside_best if baseline == BEST else self.measured.get(baseline)
         return self.result.status == "valid" and one is not None and one.outcome == "Accepted"
 
     @property
     def died(self) -> bool:
-        """Whether its code ended the process in which it ran."""
+        """Whether code of the task ended the process in which it ran."""
         return self.result.status == "died" or any(one.outcome == DIED for one in self.measured.values())
 
     @property
     def beside_best(self) -> Measured | None:
-        """The measurement beside the fastest baseline."""
+        """The measurement against the fastest baseline; None if there is none."""
         known = [one for name, one in self.measured.items() if name != INITIAL and one.speedup]
         return min(known, key=lambda one: one.speedup.estimate, default=None) if known else None  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast candidates were judged, side by side, and which share of that time the device was busy with
-    what."""
+    """Throughput of the searches: candidates judged, wall-clock seconds, and the share of that time that the
+    device spent on each kind of work (`busy`)."""
 
     evaluations: int
     seconds: float
@@ -109,7 +110,7 @@ class Pace:
         return 60 * self.evaluations / self.seconds if self.seconds else None
 
     def __str__(self) -> str:
-        """Empty where nothing was searched."""
+        """A sentence; empty if nothing was searched."""
         if not self.seconds:
             return ""
         words = f"{self.evaluations} candidates judged in {self.seconds:.0f} s: {self.a_minute:.0f} a minute"
@@ -118,8 +119,8 @@ class Pace:
         return f"{words}; the device: {', '.join(shares)}." if shares else f"{words}."
 
 
-class Bench(KeptLine):
-    """An open bench."""
+class Bench(WorkFolder):
+    """An open bench: its plan, rows and measurements."""
 
     def __init__(self, folder: Path, *, writing: bool) -> None:
         super().__init__(folder, KIND, "bench", writing=writing)
@@ -127,8 +128,8 @@ class Bench(KeptLine):
 
     @staticmethod
     def open(folder: Path, plan: BenchPlan | None = None) -> "Bench":
-        """The bench in a folder, to go on with; a new one where there is none. A plan that differs from
-        the one that it was begun with is an error."""
+        """Open the bench in `folder` to continue it, or create it from `plan`. Raises KernelBlasterError if
+        the plan differs from the recorded one, or there is neither."""
         if is_bench(folder):
             bench = Bench(folder, writing=True)
             different = _differences(bench.plan, plan) if plan else []
@@ -141,7 +142,7 @@ class Bench(KeptLine):
             return bench
         if plan is None:
             raise KernelBlasterError(f"{folder}: there is no bench to go on with; name a suite.")
-        begin(folder, KIND, plan.model_dump(mode="json"))
+        create_work(folder, KIND, plan.model_dump(mode="json"))
         return Bench(folder, writing=True)
 
     # Working
@@ -155,26 +156,26 @@ class Bench(KeptLine):
         *,
         apart: bool = False,
     ) -> None:
-        """Search what was not searched yet, then measure what was not measured yet. Nothing new is begun
-        after so many seconds. `apart`: code of tasks, which can end the process it runs in, is not run in
-        this one, even with a single worker."""
+        """Search what was not searched yet, then measure what was not measured yet. Nothing is started after
+        `seconds`. With `apart`, code of tasks, which may crash its process, never runs in this one, even with
+        a single worker."""
         until = None if seconds is None else time.monotonic() + seconds
         start_knowledge(self.plan.start, self.folder / KNOWLEDGE)
         done = self._results()
-        jobs = [self._placed(job) for job in self.plan.jobs if job.key not in done]
+        jobs = [self._with_knowledge(job) for job in self.plan.jobs if job.key not in done]
         if jobs:
             self._run.append("searching")
             start = time.monotonic()
             busy: Counter[str] = Counter()
             try:
                 pool = WorkerPool(self.folder, workers, until, apart=apart)
-                search_all(jobs, pool, self._recording(_adding(busy, tell)))
+                search_all(jobs, pool, self._recording(_counting(busy, tell)))
             finally:
                 self._run.append("pace", seconds=time.monotonic() - start, busy=dict(busy))
         self._measure(workers, until, tell_measured, apart)
 
-    def _placed(self, job: Job) -> Job:
-        """With this bench's own knowledge base, wherever its folder is now."""
+    def _with_knowledge(self, job: Job) -> Job:
+        """The job with the path of this bench's knowledge base, wherever its folder is now."""
         setup = job.setup.model_copy(update={"knowledge": str(self.folder / KNOWLEDGE)})
         return job.model_copy(update={"setup": setup})
 
@@ -197,11 +198,11 @@ class Bench(KeptLine):
         for last in (False, True):
             try:
                 about = (self.plan.jobs[0], self.plan.baselines, self.folder)
-                for found in measured(*about, in_time(), apart=apart):
-                    for one in found:
+                for measurements in measure_all(*about, in_time(), apart=apart):
+                    for one in measurements:
                         self._run.once("measured", f"{one.job} {one.baseline}", _dumped(one))
                         tell(one)
-                    left.pop(found[0].job)
+                    left.pop(measurements[0].job)
                 return
             except DeviceLost:
                 if last:
@@ -215,7 +216,7 @@ class Bench(KeptLine):
         return set(self._results())
 
     def rows(self) -> list[Row]:
-        """One for each task and seed that was planned, in the order of the plan."""
+        """One for each planned task and seed, in the order of the plan."""
         results, measured = self._results(), self._measurements()
         return [
             _row(results.get(job.key) or result_of(job, "unfinished"), measured.get(job.key, {}))
@@ -224,14 +225,14 @@ class Bench(KeptLine):
 
     @property
     def device(self) -> str:
-        """The device's name; before anything was judged, its kind."""
+        """The device's name; until something was judged, its kind."""
         known = (result.device for result in self._results().values() if result.device)
         return next(known, self.plan.setup.gpu or self.plan.setup.device)
 
     @property
     def pace(self) -> Pace:
-        """Of all searches, over every time that this was gone on with. One that was killed counts up to
-        the last result; what the device was busy with is known of those that ended."""
+        """Over all searches and all interruptions. A process that was killed counts up to its last result;
+        `busy` covers only those that ended."""
         busy: Counter[str] = Counter()
         seconds = known = mark = 0.0
         for event in self._run.events:
@@ -250,20 +251,24 @@ class Bench(KeptLine):
         return {e.key: JobResult.model_validate(e.data) for e in self._run.events if e.kind == "result"}
 
     def _measurements(self) -> dict[str, dict[str, Measured]]:
-        found: dict[str, dict[str, Measured]] = {}
+        by_job: dict[str, dict[str, Measured]] = {}
         for event in self._run.events:
             if event.kind == "measured":
                 one = Measured.model_validate(event.data)
-                found.setdefault(one.job, {})[one.baseline] = one
-        return {job: by for job, by in found.items() if {*self.plan.baselines, INITIAL} <= by.keys()}
+                by_job.setdefault(one.job, {})[one.baseline] = one
+        return {
+            job: by_baseline
+            for job, by_baseline in by_job.items()
+            if {*self.plan.baselines, INITIAL} <= by_baseline.keys()
+        }
 
 
 def is_bench(folder: Path) -> bool:
-    return holds(folder, KIND)
+    return holds_work(folder, KIND)
 
 
 def _row(result: JobResult, measured: dict[str, Measured]) -> Row:
-    """A candidate that is not correct beside one of the baselines is not valid."""
+    """A row; a candidate that is incorrect in one of the final measurements is not valid."""
     wrong = [one for one in measured.values() if one.speedup is None and not one.absent]
     if wrong:
         reason = f"judged afresh: {wrong[0].outcome}: {wrong[0].reason}"
@@ -273,12 +278,12 @@ def _row(result: JobResult, measured: dict[str, Measured]) -> Row:
     return Row(result, measured)
 
 
-def _adding(busy: Counter[str], tell: Tell) -> Tell:
-    def heard(news: News) -> None:
+def _counting(busy: Counter[str], tell: Tell) -> Tell:
+    def count(news: News) -> None:
         busy.update(news.busy)
         tell(news)
 
-    return heard
+    return count
 
 
 def _dumped(one: Measured) -> Callable[[], dict[str, Any]]:
@@ -286,6 +291,6 @@ def _dumped(one: Measured) -> Callable[[], dict[str, Any]]:
 
 
 def _differences(begun: BenchPlan, now: BenchPlan) -> list[str]:
-    """The names of what differs. Where the knowledge base lies is no difference."""
+    """The names of the fields that differ. The location of the knowledge base is ignored."""
     old, new = (replaced.model_dump(exclude={"setup": {"knowledge"}}) for replaced in (begun, now))
     return [name for name in old if old[name] != new[name]]

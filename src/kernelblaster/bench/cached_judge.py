@@ -1,4 +1,4 @@
-"""Verdicts that are kept, so that what several searches ask for is judged once."""
+"""A judge that caches verdicts on disk, so that a candidate of several searches is judged once."""
 
 import hashlib
 import re
@@ -15,9 +15,8 @@ _WRITTEN = re.compile(r'\{"sum":"([0-9a-f]{16})","evaluation":(\{.*\})\}\n')
 
 
 class CachedJudge:
-    """A judge that keeps its evaluations in a folder, by device and task, and gives them again for the
-    same code. For studies, where many searches of one task are compared: all of them see the same verdict
-    on the same candidate."""
+    """Implements `Judge` with another one. Evaluations are stored in a folder by device, task and code. For
+    studies that compare many searches of one task: all see the same verdict on the same candidate."""
 
     def __init__(self, judge: Judge, folder: Path) -> None:
         self._judge = judge
@@ -37,11 +36,11 @@ class CachedJudge:
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
         paths = [self._path(task, candidate) for task, candidate in jobs]
-        known = {path: _kept(path) for path in paths}
+        known = {path: _stored(path) for path in paths}
         missing = {path: job for path, job in zip(paths, jobs, strict=True) if known[path] is None}
         judged = self._judge.evaluate_many(list(missing.values())) if missing else iter(())
         for path, evaluation in zip(missing, judged, strict=True):
-            known[path] = self._keep(path, evaluation)
+            known[path] = self._store(path, evaluation)
         for path, (task, candidate) in zip(paths, jobs, strict=True):
             kept = known[path]
             assert kept is not None
@@ -50,23 +49,23 @@ class CachedJudge:
     def _path(self, task: Task, candidate: Candidate) -> Path:
         return self._folder / self.device.spec.name / task.digest / f"{candidate.code}.json"
 
-    def _keep(self, path: Path, evaluation: Evaluation) -> Evaluation:
-        """The verdict that stands: another process may have been quicker."""
+    def _store(self, path: Path, evaluation: Evaluation) -> Evaluation:
+        """Store a verdict; returns the one that counts, an earlier one of another process if there is one."""
         text = evaluation.model_dump_json()
-        earlier = _kept(path)
+        earlier = _stored(path)
         if earlier is not None:
             return earlier
         write_whole(path, f'{{"sum":"{_sum(text)}","evaluation":{text}}}\n')
         return Evaluation.model_validate_json(text)
 
 
-def _kept(path: Path) -> Evaluation | None:
-    """None too where the file is not what was written: then it is judged again."""
+def _stored(path: Path) -> Evaluation | None:
+    """The stored evaluation; None if it is missing or damaged, and must be judged again."""
     try:
-        found = _WRITTEN.fullmatch(path.read_text())
+        match = _WRITTEN.fullmatch(path.read_text())
     except (OSError, UnicodeDecodeError):
         return None
-    return Evaluation.model_validate_json(found[2]) if found and _sum(found[2]) == found[1] else None
+    return Evaluation.model_validate_json(match[2]) if match and _sum(match[2]) == match[1] else None
 
 
 def _sum(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Which tasks a study can be about: those that a policy covers, and what is wrong with the others."""
+"""Which tasks can be searched, and what is wrong with the others."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -9,14 +9,14 @@ from kernelblaster.errors import BadTask, KernelBlasterError
 from kernelblaster.policies.expert.graph import UncoveredOperators
 from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.expert.unify import NotUniform
-from kernelblaster.processes.crew import Fallen, WorkerLine, tried_twice
+from kernelblaster.processes.workers import JobPipe, LostJob, run_with_retry
 from kernelblaster.records.record import Record
 from kernelblaster.tasks.fitness import fitness_of
 
 
 class LeftOut(Record):
-    """A task that is not searched. `status` is what a bench would say of it: broken, unfit, uncovered, died,
-    or failed where this program fails at it."""
+    """A task that cannot be searched. `status` is as in a bench: broken, unfit, uncovered, died, or failed
+    for an internal error."""
 
     name: str
     status: Status
@@ -31,20 +31,20 @@ def covered(
     *,
     apart: bool = False,
 ) -> tuple[list[Entry], list[LeftOut]]:
-    """The tasks that can be searched so, and the others. `tell` hears how many were looked at; `apart`: not
-    in this process, which a task could end."""
+    """The tasks that can be searched with this setup, and the others. `tell` is called with the number of
+    tasks checked so far. With `apart`, tasks are not loaded in this process, which they could crash."""
     refused: dict[int, LeftOut | None] = {}
-    for number, found in _refusals(entries, setup, workers, apart):
-        refused[number] = found
+    for index, problem in _refusals(entries, setup, workers, apart):
+        refused[index] = problem
         tell(len(refused))
-    kept = [entry for number, entry in enumerate(entries) if refused[number] is None]
-    left_out = (refused[number] for number in range(len(entries)))
+    kept = [entry for index, entry in enumerate(entries) if refused[index] is None]
+    left_out = (refused[index] for index in range(len(entries)))
     return kept, [one for one in left_out if one is not None]
 
 
 def refusal(entry: Entry, setup: Setup) -> LeftOut | None:
-    """Why a task cannot be searched; None where it can. A model that may write the first candidate covers
-    every task."""
+    """Why a task cannot be searched; None if it can. A model that may write the first candidate covers every
+    task."""
     try:
         task = load_entry(entry, setup.dtype)
     except BadTask as error:
@@ -57,13 +57,13 @@ def refusal(entry: Entry, setup: Setup) -> LeftOut | None:
             ExpertPolicy().initial(task)
     except KernelBlasterError as error:
         return LeftOut(name=entry.name, status=status_of(error), reason=str(error))
-    except Exception as error:  # of this program: it is told, and the other tasks are studied
+    except Exception as error:  # of this program: reported, and the other tasks are studied
         return LeftOut(name=entry.name, status="failed", reason=f"internal error: {error!r}")
     return None
 
 
 def status_of(error: KernelBlasterError) -> Status:
-    """What an error says of a task that could be loaded."""
+    """The status of a task that was loaded, from the error that stopped its search."""
     if isinstance(error, UncoveredOperators | NotUniform):
         return "uncovered"
     return "unfit" if isinstance(error, BadTask) else "failed"
@@ -72,18 +72,18 @@ def status_of(error: KernelBlasterError) -> Status:
 def _refusals(
     entries: Sequence[Entry], setup: Setup, workers: int, apart: bool
 ) -> Iterator[tuple[int, LeftOut | None]]:
-    """By the number of the entry, in any order."""
+    """(index of the entry, refusal), in any order."""
     if workers == 1 and not apart:
-        yield from ((number, refusal(entry, setup)) for number, entry in enumerate(entries))
+        yield from ((index, refusal(entry, setup)) for index, entry in enumerate(entries))
         return
-    for news in tried_twice(_look, (setup,), enumerate(entries), min(workers, len(entries))):
-        if isinstance(news, Fallen):
-            number, entry = news.job
-            yield number, LeftOut(name=entry.name, status="died", reason=death(news.code))
+    for news in run_with_retry(_look, (setup,), enumerate(entries), min(workers, len(entries))):
+        if isinstance(news, LostJob):
+            index, entry = news.job
+            yield index, LeftOut(name=entry.name, status="died", reason=death(news.code))
         else:
             yield news
 
 
-def _look(line: WorkerLine, setup: Setup) -> None:
-    for number, entry in line.jobs():
-        line.tell((number, refusal(entry, setup)))
+def _look(pipe: JobPipe, setup: Setup) -> None:
+    for index, entry in pipe.jobs():
+        pipe.tell((index, refusal(entry, setup)))

@@ -1,4 +1,4 @@
-"""What a study found: its arms in numbers, and an honest sentence on each of the paper's claims."""
+"""Results of a study: the statistics of each arm, and a verdict on each claim of the paper."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from kernelblaster.bench.studies import LITTLE, Arm, Claim, Measure, Study
 
 REACHED = 0.95
 MOST_TASKS = 0.8
-LEAST_TASKS = 6  # drawing fewer anew says little about others
+LEAST_TASKS = 6  # a bootstrap over fewer says little
 WORDS: dict[Measure, str] = {
     "best": "speed of the best",
     "evaluations": "evaluations until 95% of the best",
@@ -27,12 +27,12 @@ Verdict = Literal["agrees", "contradicts", "undecided", "no claim"]
 
 
 @dataclass(frozen=True)
-class ArmFound:
-    """One arm on the tasks that all arms have. `best` is the speedup over the baseline, `gain` quartiles
-    of that over the first candidate. `evaluations` are those until 95 % of the best that any search of the
-    task found; a search that never got there counts with its whole budget, and is counted in `missed`.
-    `tokens` are those of one search; None where no model was paid for each. `curve` is how near the best
-    so far is to that best, after each evaluation."""
+class ArmFindings:
+    """One arm, on the tasks that all arms have. `best` is the speedup over the baseline; `gain` are quartiles
+    of the gain over the first candidate. `evaluations` are those until 95 % of the best that any search of
+    the task reached; a search that never got there counts with its whole budget, and in `missed`. `tokens`
+    are those of one search; None unless every search used some. `curve` is the best so far relative to that
+    best, after each evaluation."""
 
     name: str
     searches: int
@@ -46,7 +46,7 @@ class ArmFound:
 
 @dataclass(frozen=True)
 class StudyAnswer:
-    """A claim with the ratio that was found, and what it says."""
+    """A claim, the ratio of its two arms, and what that says about the claim."""
 
     claim: Claim
     ratio: Interval | None
@@ -55,16 +55,16 @@ class StudyAnswer:
 
 
 @dataclass(frozen=True)
-class Found:
-    """`left_out` are the tasks that some arm has no result for, with the reason; of the seeds that were
-    `planned`, those count with which most tasks were searched."""
+class StudyFindings:
+    """Results of one study. `left_out` are the tasks without a result in some arm, with the reason. `seeds`
+    is how many of the `planned` seeds are complete enough to count."""
 
     study: Study
     tasks: int
     seeds: int
     planned: int
     budget: int
-    arms: list[ArmFound]
+    arms: list[ArmFindings]
     answers: list[StudyAnswer]
     left_out: dict[str, str]
 
@@ -73,7 +73,8 @@ Key = tuple[str, str, int]
 """Arm, task and seed."""
 
 
-def found_by(ablation: Ablation, study: Study) -> Found:
+def summarize_study(ablation: Ablation, study: Study) -> StudyFindings:
+    """The findings of a study from the results so far."""
     plan, results = ablation.plan, ablation.results
     by_key: dict[Key, JobResult] = {}
     left_out: dict[str, str] = {}
@@ -91,7 +92,7 @@ def found_by(ablation: Ablation, study: Study) -> Found:
     tasks = sorted({task for _, task, _ in by_key} - left_out.keys())
     budget = plan.setup.search.evaluations
     searches = _Searches(by_key, tasks, seeds, budget)
-    return Found(
+    return StudyFindings(
         study=study,
         tasks=len(tasks),
         seeds=len(seeds),
@@ -104,8 +105,8 @@ def found_by(ablation: Ablation, study: Study) -> Found:
 
 
 def _searched_seeds(ablation: Ablation, study: Study, results: Mapping[str, JobResult]) -> list[int]:
-    """As many seeds as most of the tasks were searched with: a study that goes on with its last seed says
-    what it knows of the others."""
+    """The seeds that count: as many as possible such that MOST_TASKS of the tasks have all of them. So a
+    study that is still searching its last seed reports the others."""
     done: dict[int, set[str]] = {
         seed: {
             entry.name
@@ -136,12 +137,12 @@ class _Searches:
             for task in tasks
         }
 
-    def arm(self, arm: Arm) -> ArmFound:
+    def arm(self, arm: Arm) -> ArmFindings:
         every = [(task, self._results[arm.name, task, seed]) for task in self.tasks for seed in self._seeds]
         missed = sum(
             evaluations_until(result.judged, REACHED * self._goals[task]) is None for task, result in every
         )
-        return ArmFound(
+        return ArmFindings(
             name=arm.name,
             searches=len(every),
             best=geometric_mean_interval(self.values(arm.name, "best")),
@@ -160,7 +161,7 @@ class _Searches:
         ]
 
     def ratio(self, claim: Claim) -> Interval | None:
-        """Paired by task and seed; None where there is nothing to compare."""
+        """Ratio of the claim's two arms, paired by task and seed; None if there is nothing to compare."""
         mine, theirs = (self.values(name, claim.measure) for name in (claim.arm, claim.beside))
         if not _positive(mine) or not _positive(theirs):
             return None
@@ -182,10 +183,10 @@ class _Searches:
             for task in self.tasks
         }
         points = []
-        for place in range(self._budget):
+        for index in range(self._budget):
             groups = [
-                [value / self._goals[task] for curve in found if (value := curve[place]) is not None]
-                for task, found in curves.items()
+                [value / self._goals[task] for curve in its_curves if (value := curve[index]) is not None]
+                for task, its_curves in curves.items()
             ]
             point = geometric_mean_interval(groups)
             assert point is not None  # the first candidate of a search is valid
@@ -231,12 +232,13 @@ def _answer(claim: Claim, searches: _Searches) -> StudyAnswer:
 
 
 def _as_claimed(claim: Claim, ratio: Interval) -> tuple[float, float]:
-    """The ends of an interval as factors above 1 where the claim holds."""
+    """The bounds of the ratio, inverted if the claim is `fewer`, so that above 1 means that the claim
+    holds."""
     return (1 / ratio.high, 1 / ratio.low) if claim.direction == "fewer" else (ratio.low, ratio.high)
 
 
 def verdict_on(claim: Claim, ratio: Interval) -> Verdict:
-    """By the interval alone: what it leaves open is undecided."""
+    """What the confidence interval says about a claim; undecided if it contains both answers."""
     if not claim.words:
         return "no claim"
     low, high = _as_claimed(claim, ratio)

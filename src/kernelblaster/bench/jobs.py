@@ -1,4 +1,4 @@
-"""What a bench does: jobs, each the search of one task, and what came of each."""
+"""Jobs of a bench, each the search of one task with one seed, and their results."""
 
 from pathlib import Path
 from typing import Literal
@@ -18,16 +18,16 @@ DIED = "Died"  # of a measurement whose process ended
 INITIAL = "initial"  # the baseline that is the policy's first, naive candidate
 
 Status = Literal["valid", "invalid", "failed", "uncovered", "unfit", "broken", "died", "unfinished"]
-"""`valid`: correct, when judged afresh too. `invalid`: found by the search, but not correct afresh.
+"""`valid`: correct, also in the final measurement. `invalid`: found by the search, but not correct then.
 `failed`: the search ended without a candidate. `uncovered`: the policy has no kernels for its operators.
 `unfit`: the reference cannot be scored. `broken`: the file is no task. `died`: its code ended the process in
 which it ran, twice. `unfinished`: not searched yet."""
 
 
 class Setup(Record):
-    """How tasks are searched. `knowledge` is a knowledge base that all searches read and teach; if they
-    go `alone`, each has a copy of its own. `search.seed` is replaced by each job's own seed. Where the
-    policy is `llm`, `models` take part, in these `roles`."""
+    """How tasks are searched. `knowledge` is the knowledge base that all searches read and teach; with
+    `alone`, each search has a copy. `search.seed` is replaced by each job's seed. If the policy is `llm`,
+    `models` take part in these `roles`."""
 
     policy: PolicyName = "expert"
     strategy: StrategyName = "maic-rl"
@@ -42,13 +42,13 @@ class Setup(Record):
 
     @property
     def model_use(self) -> ModelUse | None:
-        """How a model takes part; None: it does not."""
+        """How a model takes part; None if none does."""
         if self.policy == "expert":
             return None
         return ModelUse(choice=self.models, roles=self.roles, strategy=self.strategy)
 
     def asking(self, model_use: ModelUse | None) -> "Setup":
-        """With a model that takes part, if one does."""
+        """This setup with a model; unchanged if `model_use` is None."""
         if model_use is None:
             return self
         asked = {"models": model_use.choice, "roles": model_use.roles, "strategy": model_use.strategy}
@@ -56,7 +56,7 @@ class Setup(Record):
 
     @property
     def model(self) -> str | None:
-        """Who answers, in words; None: nobody is asked."""
+        """The model's name for people; None if there is none."""
         if self.policy == "expert":
             return None
         given = self.models
@@ -68,7 +68,7 @@ class Setup(Record):
 
 
 class Job(Record):
-    """One search of one task. `arm` names the setup among those that are compared."""
+    """One search of one task. `arm` names its setup among those that are compared."""
 
     arm: str
     entry: Entry
@@ -81,24 +81,24 @@ class Job(Record):
 
     @property
     def asks(self) -> str:
-        """The same for jobs that search alike, whatever their arms are called."""
+        """A digest that is equal for jobs that do the same search, whatever their arms are called."""
         return self.digest_without("arm")
 
     @property
     def file_name(self) -> str:
-        """The key as the name of a file."""
+        """The key as a file name."""
         return self.key.replace("/", "-").replace(":", "-")
 
     @property
     def model_use(self) -> ModelUse | None:
-        """As in the setup; recordings are kept apart, in a folder for each job."""
-        found = self.setup.model_use
-        if found is None:
+        """The setup's, with folders of recorded answers of its own for each job."""
+        use = self.setup.model_use
+        if use is None:
             return None
-        choice = found.choice
-        places = {"record": choice.record, "replay": choice.replay}
-        own = {name: str(Path(place) / self.file_name) for name, place in places.items() if place}
-        return found.model_copy(update={"choice": choice.model_copy(update=own)})
+        choice = use.choice
+        folders = {"record": choice.record, "replay": choice.replay}
+        own = {name: str(Path(folder) / self.file_name) for name, folder in folders.items() if folder}
+        return use.model_copy(update={"choice": choice.model_copy(update=own)})
 
 
 class Spent(Record):
@@ -119,10 +119,10 @@ NOTHING = Spent(evaluations=0, device_seconds=0.0, seconds=0.0)
 
 
 class JobResult(Record):
-    """What a search came to. Times are in microseconds, `gain` is over the first candidate; None where
-    there is no candidate. `judged` are the speedups over eager in the order in which they were judged,
-    None for each failure, those in review among them. The `reason` of a valid one says what ended it
-    early, if something did."""
+    """Result of a search. Times are in microseconds, `gain` is over the first candidate; None without a
+    candidate. `judged` are the speedups over eager in the order of judging, None for each failure or
+    candidate that a review rejected. For a valid result, `reason` says why the search stopped early, if it
+    did."""
 
     job: str
     arm: str
@@ -145,8 +145,8 @@ class JobResult(Record):
 
 
 class Measured(Record):
-    """The best candidate beside one baseline, judged afresh. `outcome` is the kind; no `speedup`: it was
-    not correct, and `reason` says what was wrong, or the baseline itself does not run (`absent`)."""
+    """The final measurement of the best candidate against one baseline. `outcome` is the kind of the verdict.
+    Without `speedup`, the candidate was not correct (`reason`), or the baseline does not run (`absent`)."""
 
     job: str
     baseline: str

@@ -1,8 +1,8 @@
-"""What was found, judged afresh beside each baseline.
+"""Final measurements: the best candidate of each search, judged again against each baseline.
 
-Candidate and baseline take turns within one measurement (judge/timing.py), and the measurements of a task
-follow each other. The first, naive candidate is no module that the judge could take turns with: it is
-judged beside eager PyTorch too, and the quotient of the two speedups is what was gained over it.
+Candidate and baseline alternate within one measurement (judge/timing.py). The initial candidate is not a
+module that the judge could alternate with: it is judged against eager PyTorch too, and the ratio of the two
+speedups is the gain over it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.baseline import BaselineName
 from kernelblaster.judge.judge import DeviceJudge, EvaluationOptions
 from kernelblaster.opening import open_device
-from kernelblaster.processes.crew import Fallen, WorkerLine, tried_twice, work_off
+from kernelblaster.processes.workers import JobPipe, LostJob, run_jobs, run_with_retry
 from kernelblaster.records import Candidate, Evaluation, Task
 from kernelblaster.records.outcome import CORRECT, Speedup
 from kernelblaster.store.history import History
@@ -27,7 +27,7 @@ COMPILED: tuple[BaselineName, ...] = ("compile", "max-autotune")
 
 
 class Measuring:
-    """Judges of one device, one for each baseline."""
+    """Judges on one device, one for each baseline."""
 
     def __init__(self, job: Job, baselines: Sequence[BaselineName]) -> None:
         self._open = ExitStack()
@@ -47,7 +47,8 @@ class Measuring:
         self._open.close()
 
     def measure(self, folder: Path, result: JobResult) -> list[Measured]:
-        """The best candidate of a run beside each baseline; what was prepared for it is then let go."""
+        """The best candidate of a run against each baseline, and over the initial candidate. Frees what was
+        prepared for it."""
         assert result.run is not None
         with open_run(folder / "runs", result.run) as run:
             history = History(run)
@@ -55,11 +56,11 @@ class Measuring:
             best, _ = history.best_candidate()
             start = next(judged for judged in history.judged if judged.speedup is not None)
             first = Candidate(source=history.source_of(start), origin="first")
-        found: list[Measured] = []
+        measurements: list[Measured] = []
         try:
             for name, judge in self._judges.items():
-                found.append(self._beside(name, judge, task, best, result.job))
-            found.append(self._over_first(task, first, best, found[0], result.job))
+                measurements.append(self._beside(name, judge, task, best, result.job))
+            measurements.append(self._over_first(task, first, best, measurements[0], result.job))
         except RuntimeError as error:
             if "CUDA error" in str(error):
                 raise DeviceLost(f"the GPU failed: {str(error).splitlines()[0]}.") from error
@@ -69,13 +70,13 @@ class Measuring:
                 judge.close()
             if any(name in COMPILED for name in self._judges):
                 _forget_compiled()
-        return found
+        return measurements
 
     def _beside(
         self, name: BaselineName, judge: DeviceJudge, task: Task, best: Candidate, job: str
     ) -> Measured:
-        """A compiled baseline that does not run is absent. Where eager PyTorch does not run any more,
-        nothing is known of the candidate."""
+        """A compiled baseline that does not run is `absent`. If eager PyTorch does not run, nothing is known
+        of the candidate."""
         try:
             return _measured(judge.evaluate(task, best), name, job)
         except DeviceLost:
@@ -111,39 +112,39 @@ class Measuring:
         )
 
 
-def measured(
+def measure_all(
     job: Job, baselines: tuple[BaselineName, ...], folder: Path, results: Iterable[JobResult], *, apart: bool
 ) -> Iterator[list[Measured]]:
-    """What `Measuring` finds of each result, on the device of `job`. `apart`: in a process of its own, which
-    the code of a task may end; what it ended twice was found too."""
+    """What `Measuring` gives for each result, on the device of `job`. With `apart`, this is done in another
+    process, which code of a task may crash; after two crashes the measurements say so."""
     if not apart:
         with Measuring(job, baselines) as measuring:
             for result in results:
                 yield measuring.measure(folder, result)
         return
-    for news in tried_twice(_measure, (job, baselines, folder), results, workers=1):
+    for news in run_with_retry(_measure, (job, baselines, folder), results, workers=1):
         if isinstance(news, KernelBlasterError):
             raise news
-        if isinstance(news, Fallen):
+        if isinstance(news, LostJob):
             died = Measured(job=news.job.job, baseline=INITIAL, outcome=DIED, reason=death(news.code))
             yield [died.model_copy(update={"baseline": name}) for name in (*baselines, INITIAL)]
         else:
             yield news
 
 
-def _measure(line: WorkerLine, job: Job, baselines: tuple[BaselineName, ...], folder: Path) -> None:
+def _measure(pipe: JobPipe, job: Job, baselines: tuple[BaselineName, ...], folder: Path) -> None:
     try:
         with Measuring(job, baselines) as measuring:
-            for result in line.jobs():
-                line.tell(measuring.measure(folder, result))
+            for result in pipe.jobs():
+                pipe.tell(measuring.measure(folder, result))
     except KernelBlasterError as error:
-        line.let_go()
-        line.tell(error)
+        pipe.disown_job()
+        pipe.tell(error)
 
 
 def quotient(one: Speedup, other: Speedup) -> Speedup:
-    """How much faster one is than the other, both being beside the same baseline. The bounds are the
-    widest that both intervals allow."""
+    """The speedup of one over the other, both being against the same baseline. The interval is the widest
+    that both allow."""
     return Speedup(
         estimate=one.estimate / other.estimate,
         low=one.low / other.high,
@@ -153,20 +154,20 @@ def quotient(one: Speedup, other: Speedup) -> Speedup:
 
 
 def warm(jobs: Sequence[tuple[Path, str]], names: Sequence[BaselineName], workers: int) -> None:
-    """Let torch.compile make what it will need, side by side and before anything is timed; it keeps it on
-    disk. `jobs` are runs by their folders and names. What cannot be compiled shows when it is measured."""
+    """Run torch.compile for the baselines in parallel before anything is timed; it caches on disk. `jobs` are
+    (folder of runs, name of the run). Failures are ignored here: they show again when measured."""
     wanted = [(folder, run, name) for folder, run in jobs for name in names if name in COMPILED]
     if wanted:
         with suppress(ChildProcessError):
-            list(work_off(_warm, (), wanted, workers))
+            list(run_jobs(_warm, (), wanted, workers))
 
 
-def _warm(line: WorkerLine) -> None:
-    for what in line.jobs():
-        line.tell(_warmed(*what))
+def _warm(pipe: JobPipe) -> None:
+    for what in pipe.jobs():
+        pipe.tell(_compile_baseline(*what))
 
 
-def _warmed(folder: Path, name: str, baseline: BaselineName) -> bool:
+def _compile_baseline(folder: Path, name: str, baseline: BaselineName) -> bool:
     import torch
 
     from kernelblaster.tasks.reference import open_reference
@@ -202,7 +203,7 @@ def _measured(evaluation: Evaluation, baseline: str, job: str) -> Measured:
 
 
 def _forget_compiled() -> None:
-    """torch.compile keeps to its own limit of recompilations; each task starts anew."""
+    """Reset torch.compile's limit of recompilations for the next task."""
     import torch
 
     torch._dynamo.reset()

@@ -1,7 +1,7 @@
-"""How good a set of results is, in numbers.
+"""Statistics of benchmark results.
 
-Speedups come as a list with one place for each task that was asked for. A task without a valid candidate
-(wrong, failed, refused, unfit, unfinished) is None: it has no speedup, and stays in every denominator.
+Speedups are lists with one entry for each task that was asked for. A task without a valid candidate (wrong,
+failed, refused, unfit, unfinished) is None: it has no speedup, but counts in every denominator.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,10 +17,9 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class BenchSummary:
-    """Of `tasks` tasks. Average to maximum are of the speedups of the `valid` ones, as in the paper's
-    table 3. `valid_rate`, `faster` and `slower` are shares of all tasks; one that is exactly as fast is
-    neither. `kept` is the geometric mean over all tasks where one without a valid candidate keeps its
-    baseline, so counts as 1. None: there is nothing to take it of."""
+    """Of `tasks` tasks. Average to maximum are over the speedups of the `valid` ones, as in the paper's table
+    3. `valid_rate`, `faster` and `slower` are shares of all tasks. `kept` is the geometric mean over all
+    tasks, counting one without a valid candidate as 1. None: no data."""
 
     tasks: int
     valid: int
@@ -63,32 +62,33 @@ def summarize(speedups: Sequence[float | None]) -> BenchSummary:
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """Of at least one positive value."""
+    """Of at least one value; all must be positive."""
     return exp(fmean(log(value) for value in values))
 
 
 def against_best(speedups: Mapping[str, float | None]) -> float | None:
-    """Against the fastest of several baselines: the least of the speedups against each. None where one
-    of them is missing: the missing one might have been the fastest."""
-    found = list(speedups.values())
-    known = [speedup for speedup in found if speedup is not None]
-    return min(known) if known and len(known) == len(found) else None
+    """Against the fastest of several baselines: the smallest of the speedups. None if one is None, since that
+    baseline might be the fastest."""
+    values = list(speedups.values())
+    known = [speedup for speedup in values if speedup is not None]
+    return min(known) if known and len(known) == len(values) else None
 
 
 def of_light(us: float, floor_us: float) -> float:
-    """How near a time is to its floor: 1 is the speed of light, 0.5 takes twice as long."""
+    """Floor over time: 1 is the speed of light, 0.5 takes twice as long."""
     return floor_us / us
 
 
 def thresholds(speedups: Sequence[float | None], count: int = 61) -> list[float]:
-    """Where to look at a fast_p curve: from 0.25 to what the fastest reaches, at least 4, in equal
-    ratios, with 1 among them."""
+    """Values of p for a fast_p curve: from 0.25 to the largest speedup (at least 4), in equal ratios,
+    including 1."""
     top = max([4.0, *(speedup for speedup in speedups if speedup is not None)]) * 1.05
-    return sorted({1.0, *(0.25 * (top / 0.25) ** (place / (count - 1)) for place in range(count))})
+    return sorted({1.0, *(0.25 * (top / 0.25) ** (index / (count - 1)) for index in range(count))})
 
 
 def fast_p(speedups: Sequence[float | None], at: Sequence[float]) -> list[float]:
-    """For each p, the share of all tasks whose candidate is valid and more than p times as fast."""
+    """For each p in `at`, the share of all tasks with a valid candidate of more than p times the baseline's
+    speed."""
     if not speedups:
         return []
     return [sum(s is not None and s > p for s in speedups) / len(speedups) for p in at]
@@ -97,7 +97,7 @@ def fast_p(speedups: Sequence[float | None], at: Sequence[float]) -> list[float]
 def fast_p_band(
     speedups: Sequence[float | None], at: Sequence[float], seed: int = 0, confidence: float = CONFIDENCE
 ) -> list[Interval]:
-    """The same with the interval that drawing the tasks anew gives."""
+    """`fast_p` with bootstrap confidence intervals over the tasks."""
     if not speedups:
         return []
     reached = np.array([[s is not None and s > p for p in at] for s in speedups], dtype=np.float64)
@@ -112,9 +112,8 @@ def fast_p_band(
 def geometric_mean_interval(
     groups: Sequence[Sequence[float]], seed: int = 0, confidence: float = CONFIDENCE
 ) -> Interval | None:
-    """The geometric mean over tasks, and the interval that drawing the tasks anew gives. A group holds
-    the values of one task, for example one for each seed; it counts once, by its own geometric mean. None
-    where there is no task."""
+    """The geometric mean over tasks with a bootstrap confidence interval. A group holds the values of one
+    task, for example one for each seed, and counts once, by its own geometric mean. None without tasks."""
     means = np.array([fmean(log(value) for value in group) for group in groups if group])
     if not len(means):
         return None
@@ -125,8 +124,8 @@ def geometric_mean_interval(
 
 @dataclass(frozen=True)
 class Cost:
-    """What was spent: candidates judged, seconds that they held the device, wall clock, and what language
-    models took. No `usd`: the price of a model is not known."""
+    """What was spent: candidates judged, device seconds, wall-clock seconds, and tokens and dollars of
+    language models. `usd` is None if a price is unknown."""
 
     evaluations: int = 0
     device_seconds: float = 0.0
@@ -146,12 +145,12 @@ class Cost:
 
 
 def doublings(gains: Sequence[float | None]) -> float:
-    """All gains together, counted in doublings of speed; a task without a gain to count adds none."""
+    """The sum of log2 of all gains; tasks without a gain add nothing."""
     return sum(log2(gain) for gain in gains if gain is not None)
 
 
 def gain_for_each(gains: Sequence[float | None], cost: Cost) -> dict[str, float | None]:
-    """Doublings of speed for each evaluation, second, token and dollar; None where none was spent."""
+    """Doublings of speed for each evaluation, second, token and dollar; None if none was spent."""
     total = doublings(gains)
     spent = {
         "evaluation": cost.evaluations,
@@ -163,27 +162,27 @@ def gain_for_each(gains: Sequence[float | None], cost: Cost) -> dict[str, float 
     return {name: total / amount if amount else None for name, amount in spent.items()}
 
 
-def best_so_far(speedups: Sequence[float | None], places: int) -> list[float | None]:
-    """The best speedup after 1, 2, ... `places` evaluations; what was reached stays. None as long as
-    nothing was valid."""
-    found: list[float | None] = []
+def best_so_far(speedups: Sequence[float | None], count: int) -> list[float | None]:
+    """The best speedup after 1, 2, ... `count` evaluations; None until one was valid. Stays constant after
+    the last evaluation."""
+    curve: list[float | None] = []
     best: float | None = None
-    for place in range(places):
-        now = speedups[place] if place < len(speedups) else None
+    for index in range(count):
+        now = speedups[index] if index < len(speedups) else None
         if now is not None and (best is None or now > best):
             best = now
-        found.append(best)
-    return found
+        curve.append(best)
+    return curve
 
 
 def evaluations_until(speedups: Sequence[float | None], goal: float) -> int | None:
-    """How many were judged when one first reached the goal; None if none did."""
-    places = (place for place, found in enumerate(speedups, 1) if found is not None and found >= goal)
-    return next(places, None)
+    """How many were judged when one first reached `goal`; None if none did."""
+    reached = (count for count, speedup in enumerate(speedups, 1) if speedup is not None and speedup >= goal)
+    return next(reached, None)
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float] | None:
-    """Lower quartile, median and upper quartile; None of nothing."""
+    """Lower quartile, median and upper quartile; None without values."""
     if not values:
         return None
     low, middle, high = np.quantile(np.array(values), [0.25, 0.5, 0.75])

@@ -1,5 +1,5 @@
-"""Many searches side by side. On a GPU one process owns the device, and the others, which think and
-have their candidates compiled, ask it; the emulated device is cheap, so each process has its own."""
+"""Parallel searches. On a GPU, one process owns the device and judges for the others, which search and
+compile; the emulated device is cheap, so there each process has its own."""
 
 import os
 import time
@@ -15,14 +15,14 @@ from kernelblaster.bench.cached_judge import CachedJudge
 from kernelblaster.bench.deaths import death
 from kernelblaster.bench.jobs import Job, result_of
 from kernelblaster.bench.searching import BROKEN, News, Tell, begun_runs, search
-from kernelblaster.bench.working import taking_part
+from kernelblaster.bench.work_lock import share_work_lock
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.judge.protocol import Judge
 from kernelblaster.judge.shared import JudgeServer, SharedJudge
 from kernelblaster.models.failures import ModelError
 from kernelblaster.opening import open_searching
-from kernelblaster.processes.crew import Crew, Fallen, WorkerLine, tried_twice
+from kernelblaster.processes.workers import JobPipe, LostJob, Workers, run_with_retry
 from kernelblaster.search.model_use import check_models
 
 RESTARTS = 2  # of a device that was lost
@@ -30,9 +30,9 @@ RESTARTS = 2  # of a device that was lost
 
 @dataclass(frozen=True)
 class WorkerPool:
-    """`workers` processes that search; nothing new is started after `until` (by `time.monotonic`). Where
-    `verdicts` are kept in a folder, what several searches ask for is judged once. A single worker is this
-    process, unless it is to be kept `apart` from the code of tasks, which can end the process it runs in."""
+    """`workers` processes that search; none is started after `until` (a `time.monotonic`). With a folder
+    `verdicts`, what several searches judge is judged once. A single worker is this process, unless `apart`,
+    which keeps code of tasks, which may crash its process, out of this one."""
 
     folder: Path
     workers: int
@@ -46,15 +46,16 @@ class WorkerPool:
 
 
 def default_workers(device: str) -> int:
-    """On a GPU enough to keep it busy; else half of the cores, since each also compiles."""
+    """On a GPU enough to keep it busy; otherwise half of the cores, since each worker also compiles."""
     cores = os.cpu_count() or 1
     return max(2, min(8, cores // 2)) if device == "cuda" else max(1, cores // 2)
 
 
 def search_all(jobs: Sequence[Job], pool: WorkerPool, tell: Tell) -> None:
-    """Search them; each result is told. Jobs that could not be begun in time are left out. All jobs must be
-    for the same kind of device. Raises what keeps a process from working when the others have ended, and a
-    `ModelError` where a model that takes part cannot be used."""
+    """Search all jobs, which must be for the same kind of device; `tell` is called with each result. Jobs
+    that cannot be started in time are left out. A lost device is restarted; DeviceLost is raised after more
+    than RESTARTS losses, if no job ended since the last one. Raises errors that stop a worker once the others
+    have ended, and `ModelError` if a model cannot be used."""
     for model_use in {job.setup.model_use for job in jobs}:
         if model_use is not None:
             check_models(model_use)
@@ -85,62 +86,63 @@ def _round(jobs: Sequence[Job], pool: WorkerPool, tell: Tell) -> None:
         with Judges(pool) as judges:
             for job in jobs:
                 if not pool.over:
-                    tell(_ended(job, judges.of(job), pool, begun, tell))
+                    tell(_search_job(job, judges.of(job), pool, begun, tell))
     elif jobs[0].setup.device == "cuda":
         with open_searching("cuda") as judge:
-            _sharing(judge, jobs, pool, tell)
+            _share_device(judge, jobs, pool, tell)
     else:
-        hearing = _Hearing(tell)
+        messages = _Messages(tell)
         workers = min(pool.workers, len(jobs))
-        for news in tried_twice(_work, (None, pool), _in_time(jobs, pool), workers):
-            hearing(news)
-        hearing.raise_what_broke()
+        for news in run_with_retry(_work, (None, pool), _in_time(jobs, pool), workers):
+            messages(news)
+        messages.raise_first_error()
 
 
-class _Hearing:
-    """What processes tell, passed on. An error that kept one of them from working is raised at the end."""
+class _Messages:
+    """Passes on the messages of workers. An error that stopped a worker is raised at the end, by
+    `raise_first_error`."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
         self._broke: list[KernelBlasterError] = []
 
-    def __call__(self, news: News | Fallen | KernelBlasterError) -> None:
+    def __call__(self, news: News | LostJob | KernelBlasterError) -> None:
         if isinstance(news, KernelBlasterError):
             self._broke.append(news)
             self._tell(News("lost", "", words=str(news)))
-        elif isinstance(news, Fallen):
+        elif isinstance(news, LostJob):
             result = result_of(news.job, "died", death(news.code))
             self._tell(News("ended", news.job.key, result=result))
         else:
             self._tell(news)
 
-    def raise_what_broke(self) -> None:
+    def raise_first_error(self) -> None:
         if self._broke:
             raise self._broke[0]
 
 
-def _sharing(judge: DeviceJudge, jobs: Sequence[Job], pool: WorkerPool, tell: Tell) -> None:
-    """Processes that share this one's device; as `tried_twice` for the rest."""
+def _share_device(judge: DeviceJudge, jobs: Sequence[Job], pool: WorkerPool, tell: Tell) -> None:
+    """Search in processes that share this one's device; jobs are retried as by `run_with_retry`."""
 
-    def shared(some: Iterable[Job], workers: int) -> list[Fallen]:
+    def shared(some: Iterable[Job], workers: int) -> list[LostJob]:
         server = JudgeServer(judge)
         try:
-            return side_by_side(some, workers, pool, tell, server.serve, server.connect)
+            return search_in_workers(some, workers, pool, tell, server.serve, server.connect)
         finally:
             tell(News("busy", "", busy=dict(server.busy)))
 
     waiting = _in_time(jobs, pool)
-    doubtful: list[Fallen] = []
+    doubtful: list[LostJob] = []
     while (first := next(waiting, None)) is not None:
         doubtful += shared(chain([first], waiting), min(pool.workers, len(jobs)))
-    hearing = _Hearing(tell)
+    messages = _Messages(tell)
     for one in doubtful:
         for fallen in shared([one.job], 1):
-            hearing(fallen)
+            messages(fallen)
 
 
 class Judges:
-    """The judge for each job: the one that is given, or one for each GPU that is modelled."""
+    """The judge for each job: the `given` one, or one for each device and modelled GPU."""
 
     def __init__(self, pool: WorkerPool, given: SharedJudge | None = None) -> None:
         self._pool = pool
@@ -164,29 +166,29 @@ class Judges:
         return CachedJudge(judge, self._pool.verdicts) if self._pool.verdicts else judge  # type: ignore[return-value]
 
 
-def _ended(job: Job, judge: Judge, pool: WorkerPool, begun: Mapping[str, str], tell: Tell) -> News:
+def _search_job(job: Job, judge: Judge, pool: WorkerPool, begun: Mapping[str, str], tell: Tell) -> News:
     return News("ended", job.key, result=search(job, judge, pool.folder, begun.get(job.key), tell))
 
 
-def side_by_side(
+def search_in_workers(
     jobs: Iterable[Job],
     workers: int,
     pool: WorkerPool,
     tell: Tell,
     serve: Callable[[], None],
     connect: Callable[[], SharedJudge],
-) -> list[Fallen]:
-    """Start the processes and listen to them while `serve` goes on; `connect` gives each its judge. The jobs
-    whose processes ended before they did."""
-    crew = Crew(_work, [(connect(), pool) for _ in range(workers)])
+) -> list[LostJob]:
+    """Start workers, which get their judges from `connect`, and pass on their messages while `serve` runs.
+    Returns the jobs whose worker ended before they did."""
+    crew = Workers(_work, [(connect(), pool) for _ in range(workers)])
     wrong: list[BaseException] = []
-    hearing = _Hearing(tell)
+    messages = _Messages(tell)
 
     def listen() -> None:
         try:
-            for news in crew.heard(jobs):
-                hearing(news)
-        except BaseException as error:  # a full disk, for example: told by the first thread, below
+            for news in crew.replies(jobs):
+                messages(news)
+        except BaseException as error:  # a full disk, for example: raised by the first thread, below
             wrong.append(error)
             crew.kill()
 
@@ -200,35 +202,35 @@ def side_by_side(
         raise
     if wrong:
         raise wrong[0]
-    hearing.raise_what_broke()
-    return crew.fallen
+    messages.raise_first_error()
+    return crew.lost_jobs
 
 
 def _in_time(jobs: Sequence[Job], pool: WorkerPool) -> Iterator[Job]:
-    """As they are asked for, until the time is over."""
+    """The jobs, until the pool's time is over."""
     for job in jobs:
         if pool.over:
             return
         yield job
 
 
-def _work(line: WorkerLine, given: SharedJudge | None, pool: WorkerPool) -> None:
-    """One process: a job after another."""
+def _work(pipe: JobPipe, given: SharedJudge | None, pool: WorkerPool) -> None:
+    """A worker process: searches one job after another."""
     try:
-        with taking_part(pool.folder), Judges(pool, given) as judges:
+        with share_work_lock(pool.folder), Judges(pool, given) as judges:
             begun = begun_runs(pool.folder)
-            for job in line.jobs():
-                line.tell(_ended(job, judges.of(job), pool, begun, line.tell))
+            for job in pipe.jobs():
+                pipe.tell(_search_job(job, judges.of(job), pool, begun, pipe.tell))
     except KernelBlasterError as error:
-        line.let_go()
-        line.tell(_sendable(error))
+        pipe.disown_job()
+        pipe.tell(_sendable(error))
     finally:
         if given is not None:
             given.close()
 
 
 def _sendable(error: KernelBlasterError) -> KernelBlasterError:
-    """The same words, as an error that needs nothing else."""
+    """An error of the same message that can be pickled."""
     if isinstance(error, BROKEN):
         return error
     return ModelError(str(error)) if isinstance(error, ModelError) else KernelBlasterError(str(error))

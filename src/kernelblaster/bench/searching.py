@@ -1,4 +1,4 @@
-"""One job: load the task, search it in a run of its own, and say what came of it, whatever that is."""
+"""The search of one job: load the task, search it in a run of its own, and report the result."""
 
 import time
 import traceback
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kernelblaster.bench.coverage import status_of
+from kernelblaster.bench.initial_knowledge import copy_knowledge
 from kernelblaster.bench.jobs import NOTHING, Job, JobResult, Spent, Status, result_of
 from kernelblaster.bench.spending import spent_on_models
-from kernelblaster.bench.starting import copy_knowledge
 from kernelblaster.bench.suite import load_entry
 from kernelblaster.errors import (
     BadTask,
@@ -41,15 +41,15 @@ from kernelblaster.store.run import LOG, Run, create_run, open_run, run_folders
 from kernelblaster.store.subject import keep_task, task_of
 
 BROKEN = (DeviceLost, NoDevice, NoCompiler, Shortage, KnowledgeError, StoreError)
-"""Of which no task is to blame."""
+"""Errors that no task is to blame for."""
 
 
 @dataclass(frozen=True)
 class News:
-    """What a watcher is told of a job: that it `began` (again when its run is opened, with what was judged
-    before), went a step on, `says` where it waits for someone, or `ended`, with its `result`; or that the
-    device or a process was `lost`; or what a device that all shared was `busy` with, in seconds. Times are
-    in microseconds; None as long as nothing was timed; `modelled` ones were not measured."""
+    """A progress message about a job. Kinds: `began` (again when its run is opened, with the evaluations so
+    far), `stepped`, `says` (it waits for a person), `ended` (with `result`); without a job, `lost` (the
+    device or a process), `busy` (seconds that a shared device spent on each kind of work). Times are in
+    microseconds, None until something was timed."""
 
     kind: Literal["began", "stepped", "says", "ended", "lost", "busy"]
     job: str
@@ -68,9 +68,9 @@ Tell = Callable[[News], None]
 
 
 def search(job: Job, judge: Judge, folder: Path, begun: str | None, tell: Tell) -> JobResult:
-    """The result of a job; `begun` is the run that was begun for it before, which goes on. What is wrong
-    with the task, or with what a model answers, is a result. What is wrong with the device, the disk, a
-    database or a model's server is an error: the job stays unfinished."""
+    """Do the job; `begun` is the name of its earlier run, which is continued. Problems with the task or with
+    a model's answers give a result. Problems with the device, the disk, a database or a model's server are
+    raised, and the job stays unfinished."""
     start = time.monotonic()
     run: Run | None = None
     tell(News("began", job.key))
@@ -82,15 +82,15 @@ def search(job: Job, judge: Judge, folder: Path, begun: str | None, tell: Tell) 
         judge.prepare(task)
         with _run(job, folder, begun) as run, _knowledge(job, folder, run) as knowledge:
             start -= max((e.data["seconds"] for e in run.events if e.kind == "batch"), default=0.0)
-            found = _searched(job, task, judge, run, knowledge, tell)
-            return _result(job, run, found, start)
+            optimized = _searched(job, task, judge, run, knowledge, tell)
+            return _result(job, run, optimized, start)
     except BROKEN:
         raise
     except KernelBlasterError as error:
         if isinstance(error, ModelError) and not isinstance(error, BudgetSpent | BadAnswer):
             raise
         return _without(job, status_of(error), str(error), run, start)
-    except (Exception, SystemExit) as error:  # of this program: it is told, and the other tasks go on
+    except (Exception, SystemExit) as error:  # of this program: reported, and the other tasks go on
         short = shortage(error)
         if short is not None:
             raise Shortage(short) from error
@@ -100,13 +100,13 @@ def search(job: Job, judge: Judge, folder: Path, begun: str | None, tell: Tell) 
 
 
 def begun_runs(folder: Path) -> dict[str, str]:
-    """By job, the run that was begun for it; only the first line of each is read."""
-    found: dict[str, str] = {}
+    """The names of earlier runs by job key. Reads only the first line of each run."""
+    names: dict[str, str] = {}
     for run in run_folders(folder / "runs"):
         first = first_event(run / LOG)
         if first is not None and "job" in first.data:  # else killed before its first event was whole
-            found[first.data["job"]] = run.name
-    return found
+            names[first.data["job"]] = run.name
+    return names
 
 
 def _searched(
@@ -115,17 +115,17 @@ def _searched(
     plan = job.setup.search.model_copy(update={"seed": job.seed})
 
     def watched(progress: Progress) -> None:
-        told = {name: getattr(progress, name) for name in ("first_us", "best_us", "baseline_us", "floor_us")}
-        told |= {"evaluations": progress.evaluations, "modelled": progress.modelled}
-        tell(News("stepped", job.key, **told))
+        times = {name: getattr(progress, name) for name in ("first_us", "best_us", "baseline_us", "floor_us")}
+        times |= {"evaluations": progress.evaluations, "modelled": progress.modelled}
+        tell(News("stepped", job.key, **times))
 
     judged = sum(event.kind == "evaluation" for event in run.events)
     tell(News("began", job.key, evaluations=judged))
     keep_task(run, task)
     with _strategy(job, run, judge, tell) as make:
-        found = optimize(task_of(run), judge, knowledge, run, plan, watcher=watched, make=make)
-    leave_results(run, found.candidate, found.applied, knowledge)
-    return found
+        optimized = optimize(task_of(run), judge, knowledge, run, plan, watcher=watched, make=make)
+    leave_results(run, optimized.candidate, optimized.applied, knowledge)
+    return optimized
 
 
 @contextmanager
@@ -141,7 +141,8 @@ def _run(job: Job, folder: Path, begun: str | None) -> Iterator[Run]:
 
 
 def _strategy(job: Job, run: Run, judge: Judge, tell: Tell) -> AbstractContextManager[StrategyMaker | None]:
-    """With the models that take part; None: without any. A search that goes alone shares no answers."""
+    """The strategy with the models that take part; None without a model. With `alone`, answers are not shared
+    with other searches."""
     if job.model_use is None:
         return nullcontext()
     answers = run.folder / "answers" if job.setup.alone else None
@@ -164,21 +165,21 @@ def _knowledge(job: Job, folder: Path, run: Run) -> KnowledgeBase:
     return KnowledgeBase(own)
 
 
-def _result(job: Job, run: Run, found: Optimized, start: float) -> JobResult:
-    timing, first = found.evaluation.timing, found.first.timing
+def _result(job: Job, run: Run, optimized: Optimized, start: float) -> JobResult:
+    timing, first = optimized.evaluation.timing, optimized.first.timing
     assert timing is not None and first is not None
-    return result_of(job, "valid", found.stopped or "").model_copy(
+    return result_of(job, "valid", optimized.stopped or "").model_copy(
         update={
             "run": run.name,
-            "device": found.evaluation.device,
+            "device": optimized.evaluation.device,
             "modelled": timing.modelled,
             "first_us": first.candidate_us,
             "best_us": timing.candidate_us,
             "baseline_us": timing.baseline_us,
             "floor_us": timing.floor_us,
-            "gain": _estimate(found.evaluation) / _estimate(found.first),
-            "applied": found.applied,
-            "judged": _judged(run, _estimate(found.evaluation)),
+            "gain": _estimate(optimized.evaluation) / _estimate(optimized.first),
+            "applied": optimized.applied,
+            "judged": _judged(run, _estimate(optimized.evaluation)),
             "spent": _spent(job, run, start),
         }
     )
@@ -189,7 +190,7 @@ def _without(job: Job, status: Status, reason: str, run: Run | None, start: floa
 
 
 def _spent(job: Job, run: Run | None, start: float) -> Spent:
-    """So far; without a run, nothing but time."""
+    """The costs so far; without a run only the time."""
     seconds = time.monotonic() - start
     if run is None:
         return NOTHING.model_copy(update={"seconds": seconds})
@@ -205,8 +206,8 @@ def _spent(job: Job, run: Run | None, start: float) -> Spent:
 
 
 def _judged(run: Run, best: float) -> tuple[float | None, ...]:
-    """Speedups in the order in which they were judged; None for failures. Where a review rejected
-    candidates, what was faster than the best that is given out failed too."""
+    """Speedups in the order of judging; None for failures. If a review rejected candidates, those faster than
+    `best` count as failures."""
     events = run.events
     speedups = [_speedup(event.data["evaluation"]) for event in events if event.kind == "evaluation"]
     if any(event.kind == "review" and event.data["verdict"] == "rejected" for event in events):
@@ -220,5 +221,5 @@ def _estimate(evaluation: Evaluation) -> float:
 
 
 def _speedup(verdict: dict[str, Any]) -> float | None:
-    found = verdict["outcome"].get("speedup")
-    return None if found is None else float(found["estimate"])
+    interval = verdict["outcome"].get("speedup")
+    return None if interval is None else float(interval["estimate"])

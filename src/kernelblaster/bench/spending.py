@@ -1,4 +1,4 @@
-"""What a run spent on language models, from the ledger that it keeps in its folder."""
+"""Tokens and dollars that a run spent on language models, from its ledger."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from kernelblaster.models.prices import read_prices
 
 
 def spent_on_models(run: Path, prices: str | None = None) -> tuple[int, float | None]:
-    """Tokens and dollars; no dollars are known where the price of a model is not. `prices` go before the
-    shipped ones, as long as the file is there. A run without a ledger asked none."""
+    """(tokens, dollars); dollars are None if a price is unknown. `prices` is a file that overrides the
+    shipped prices, if it exists. A run without a ledger spent nothing."""
     ledger = run / LEDGER
     if not ledger.is_file():
         return 0, 0.0

@@ -1,4 +1,4 @@
-"""Learning studies: which arms are compared, on what, and what the paper says about it.
+"""The ablation studies: which arms are compared, and what the paper claims.
 
 A new study, or a new arm of one, is a new entry here.
 """
@@ -12,14 +12,14 @@ from kernelblaster.search.names import StrategyName
 Start = Literal["empty", "seed", "trained", "trained elsewhere"]
 Measure = Literal["best", "evaluations", "tokens"]
 Direction = Literal["more", "fewer", "little"]
-LITTLE = 1.1  # by less than this factor, one arm is little better than another
+LITTLE = 1.1  # a smaller factor between two arms counts as little
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to search. `settings` differ from those of the study's other arms; what it knows at first
-    is nothing, the seed, what the first half of the tasks taught, or what they taught for another GPU. A
-    strategy without a memory knows nothing, whatever there is to start with."""
+    """One way to search. `settings` are the fields of `Search` in which it differs. `start` is its initial
+    knowledge: nothing, the seed, what the first half of the tasks taught, or what they taught for another
+    GPU. A strategy without memory ignores it."""
 
     name: str
     start: Start = "seed"
@@ -29,9 +29,9 @@ class Arm:
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper leads one to expect of an arm beside another: `more` speed, `fewer` evaluations or
-    tokens, or `little` more of what is measured. `size` is the factor that it found, where it tells one. No
-    `words`: the paper says nothing about it."""
+    """What the paper says about one arm relative to another: `more` speed, `fewer` evaluations or tokens, or
+    `little` difference. `size` is the paper's factor, if it gives one. Empty `words`: the paper makes no
+    claim."""
 
     arm: str
     beside: str
@@ -43,8 +43,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Study:
-    """`claims` are what is answered, each with a sentence. One that `needs_model` compares ways to use a
-    language model."""
+    """Arms to compare and `claims` to check. `needs_model`: it compares ways to use a language model."""
 
     name: str
     title: str
@@ -54,7 +53,7 @@ class Study:
 
     @property
     def trains(self) -> bool:
-        """Whether a half of the tasks is needed for training."""
+        """Whether half of the tasks is used for training."""
         return any(arm.start in ("trained", "trained elsewhere") for arm in self.arms)
 
 
@@ -181,7 +180,7 @@ STUDIES = (
 
 
 def studies_named(names: list[str]) -> list[Study]:
-    """Where none is named, all that can do without a model."""
+    """The studies of these names; without names, all that need no model. Raises KernelBlasterError."""
     known = {study.name: study for study in STUDIES}
     unknown = [name for name in names if name not in known]
     if unknown:

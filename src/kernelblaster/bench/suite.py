@@ -1,4 +1,4 @@
-"""Which tasks a suite stands for: `core`, a folder, a KernelBench checkout, or parts of them."""
+"""The tasks of a suite: `core`, a folder, a KernelBench checkout, or parts of them."""
 
 import re
 import sys
@@ -20,8 +20,8 @@ NUMBER = re.compile(r"(\d+)_")
 
 
 class Entry(Record):
-    """A task of a suite: its name, its file, and the `group` (a level, a folder) that it is counted in.
-    `number` tells problems of a group apart: KernelBench's own, else the place by name."""
+    """A task of a suite: its name, its file, and the `group` (level or folder) for statistics. `number` is
+    unique in a group: KernelBench's own, else the position by name."""
 
     name: str
     path: str
@@ -36,41 +36,41 @@ def entries_of(
     subset: int | None = None,
     seed: int = 0,
 ) -> list[Entry]:
-    """The tasks of these suites; only those of some `levels`; only those whose numbers are among the
-    `problems` (`1-20,33`); only `subset` of each group, drawn by the seed. BadTask where none is left."""
-    found = [entry for suite in suites for entry in _numbered(_named(suite))]
-    twice = {entry.name for entry in found if sum(entry.name == other.name for other in found) > 1}
+    """The tasks of these suites, filtered: by `levels`; by number (`problems`, such as `1-20,33`); to
+    `subset` tasks of each group, drawn by the seed. Raises BadTask if none is left."""
+    entries = [entry for suite in suites for entry in _numbered(_named(suite))]
+    twice = {entry.name for entry in entries if sum(entry.name == other.name for other in entries) > 1}
     if twice:
         raise BadTask(f"{min(twice)}: stands for two tasks; give the two suites in separate benches.")
     if levels:
-        found = [entry for entry in found if _level(entry.group) in levels]
+        entries = [entry for entry in entries if _level(entry.group) in levels]
     if problems:
         wanted = ranges(problems)
-        found = [entry for entry in found if entry.number in wanted]
+        entries = [entry for entry in entries if entry.number in wanted]
     if subset is not None:
-        found = drawn(found, subset, seed)
-    if not found:
+        entries = sample(entries, subset, seed)
+    if not entries:
         raise BadTask(f"{', '.join(suites)}: no task is left with these levels and problems.")
-    return found
+    return entries
 
 
-def drawn(found: Sequence[Entry], count: int, seed: int = 0) -> list[Entry]:
-    """Only so many of each group."""
+def sample(entries: Sequence[Entry], count: int, seed: int = 0) -> list[Entry]:
+    """A random sample of `count` tasks of each group."""
     kept: set[str] = set()
-    for group in sorted({entry.group for entry in found}):
-        names = [entry.name for entry in found if entry.group == group]
+    for group in sorted({entry.group for entry in entries}):
+        names = [entry.name for entry in entries if entry.group == group]
         kept |= set(Random(f"{seed}/{group}").sample(names, min(count, len(names))))
-    return [entry for entry in found if entry.name in kept]
+    return [entry for entry in entries if entry.name in kept]
 
 
 def load_entry(entry: Entry, dtype: Dtype | None) -> Task:
-    """The task in its file; BadTask where that is none. What the file prints goes to standard error."""
+    """Load the task. Raises BadTask. What the file prints goes to standard error."""
     with redirect_stdout(sys.stderr):
         return load_file(entry.name, Path(entry.path), dtype)
 
 
 def ranges(text: str) -> set[int]:
-    """`1-20,33` as numbers."""
+    """The numbers of `1-20,33`. Raises BadTask."""
     numbers: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
@@ -84,23 +84,23 @@ def ranges(text: str) -> set[int]:
 
 
 def _named(suite: str) -> list[tuple[str, Path]]:
-    """(name, file); files of a folder are named by their way from it, with the suffix where two differ in
+    """(name, file). Files of a folder are named by their relative path, with the suffix only if two differ in
     nothing else."""
     folder = Path(suite)
-    found = find(suite)
+    files = find(suite)
     if suite.startswith(KERNELBENCH) or not folder.is_dir():
-        return found
+        return files
     root = folder.resolve()
-    ways = [file.resolve().relative_to(root) for _, file in found]
-    bare = Counter(way.with_suffix("") for way in ways)
-    names = [way if bare[way.with_suffix("")] > 1 else way.with_suffix("") for way in ways]
-    return [(f"{root.name}/{name}", file) for name, (_, file) in zip(names, found, strict=True)]
+    paths = [file.resolve().relative_to(root) for _, file in files]
+    bare = Counter(path.with_suffix("") for path in paths)
+    names = [path if bare[path.with_suffix("")] > 1 else path.with_suffix("") for path in paths]
+    return [(f"{root.name}/{name}", file) for name, (_, file) in zip(names, files, strict=True)]
 
 
-def _numbered(found: Iterable[tuple[str, Path]]) -> list[Entry]:
+def _numbered(files: Iterable[tuple[str, Path]]) -> list[Entry]:
     counted: dict[str, int] = {}
     entries = []
-    for name, file in found:
+    for name, file in files:
         path = file.resolve()
         group = path.parent.name
         counted[group] = counted.get(group, 0) + 1

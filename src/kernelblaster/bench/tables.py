@@ -1,4 +1,4 @@
-"""The numbers of a bench by level and by baseline: the columns of the paper's table 3."""
+"""Summaries of a bench by group and baseline: the columns of the paper's table 3."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ COLUMNS = ("valid", "average", "geomean", "median", "min", "max", "> 1x", "< 1x"
 
 @dataclass(frozen=True)
 class GroupSummary:
-    """The speedups of a group of tasks against one baseline; `all` is all groups together."""
+    """The speedups of a group of tasks against one baseline; group `all` is all tasks."""
 
     group: str
     baseline: str
@@ -21,13 +21,12 @@ class GroupSummary:
 
 
 def baselines_of(plan: BenchPlan) -> list[str]:
-    """What was measured against, the best of them first where there are several, the first candidate
-    last."""
+    """The baselines in the order of the tables: `best` first if there are several, `initial` last."""
     return [*([BEST] if len(plan.baselines) > 1 else []), *plan.baselines, INITIAL]
 
 
 def groups_of(rows: Sequence[Row]) -> list[str]:
-    """Levels or folders, by name, and `all` where there is more than one."""
+    """Levels or folders by name, and `all` if there is more than one."""
     groups = sorted({row.result.group for row in rows})
     return [*groups, ALL] if len(groups) > 1 else groups
 
@@ -37,16 +36,15 @@ def in_group(rows: Sequence[Row], group: str) -> list[Row]:
 
 
 def task_speedups(rows: Sequence[Row], baseline: str) -> list[float | None]:
-    """One for each task. With several seeds, a task counts by their geometric mean, and has none where one
-    of the seeds has none."""
+    """One for each task; with several seeds their geometric mean, None if one of them has none."""
     by_task: dict[str, list[float | None]] = {}
     for row in rows:
         by_task.setdefault(row.result.task, []).append(row.speedup(baseline))
-    found: list[float | None] = []
+    means: list[float | None] = []
     for speedups in by_task.values():
         known = [speedup for speedup in speedups if speedup is not None]
-        found.append(geometric_mean(known) if len(known) == len(speedups) else None)
-    return found
+        means.append(geometric_mean(known) if len(known) == len(speedups) else None)
+    return means
 
 
 def summaries(plan: BenchPlan, rows: Sequence[Row]) -> list[GroupSummary]:
@@ -58,7 +56,7 @@ def summaries(plan: BenchPlan, rows: Sequence[Row]) -> list[GroupSummary]:
 
 
 def cells(summary: BenchSummary) -> list[str]:
-    """What stands under COLUMNS; empty where there is nothing to tell."""
+    """The cells for COLUMNS; empty without data."""
     numbers = (summary.average, summary.geometric_mean, summary.median, summary.minimum, summary.maximum)
     return [
         f"{summary.valid} of {summary.tasks}",

@@ -1,5 +1,5 @@
-"""What was used: techniques by how often they were applied and what came of it, states by who visited
-them, and which technique pays after which."""
+"""Usage statistics: how often techniques were applied and paid, which states were visited, and which
+technique pays after which."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,8 +15,8 @@ START = "(start)"  # stands for what is applied before the first technique
 
 @dataclass
 class Uses:
-    """Of a technique, or in a state: attempts that `paid`, valid ones that gained nothing (`idle`), and
-    failures by kind; and the speedups of the valid ones."""
+    """Attempts of a technique, or in a state: those that `paid`, valid ones without gain (`idle`), and
+    failures by kind; `speedups` of the valid ones."""
 
     paid: int = 0
     idle: int = 0
@@ -45,7 +45,7 @@ class Uses:
     def median_speedup(self) -> float | None:
         return median(self.speedups) if self.speedups else None
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         return {
             "attempts": self.attempts,
             "paid": self.paid,
@@ -58,8 +58,8 @@ class Uses:
 
 @dataclass(frozen=True)
 class Transition:
-    """A technique applied directly after another: how often validly, the median speedup, the share of
-    the attempts that paid, and what the technique gave at the median wherever it was applied."""
+    """A technique applied directly after another: attempts, the share that paid, the median speedup, and the
+    technique's median speedup over all its uses."""
 
     before: str
     technique: str
@@ -71,7 +71,8 @@ class Transition:
 
 @dataclass(frozen=True)
 class TechniqueUsage:
-    """`visited`: the states of each task's kernels, in the order in which they were met."""
+    """Uses by technique, by state and by (state, technique). `visited` are the states of each task's kernels
+    in order of first visit."""
 
     techniques: dict[str, Uses]
     states: dict[str, Uses]
@@ -81,17 +82,18 @@ class TechniqueUsage:
 
     @property
     def states_a_task(self) -> float | None:
-        """How many states a task's kernels are in, on average."""
+        """Mean number of states of a task."""
         counts = [len(states) for states in self.visited.values()]
         return sum(counts) / len(counts) if counts else None
 
-    def told(self) -> dict[str, Any]:
-        """As plain data, the most used first."""
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON data, the most used first."""
         return {
-            "techniques": [{"name": name} | uses.told() for name, uses in _most_used(self.techniques)],
-            "states": [{"name": name} | uses.told() for name, uses in _most_used(self.states)],
+            "techniques": [{"name": name} | uses.as_dict() for name, uses in _most_used(self.techniques)],
+            "states": [{"name": name} | uses.as_dict() for name, uses in _most_used(self.states)],
             "pairs": [
-                {"state": key[0], "technique": key[1]} | uses.told() for key, uses in _most_used(self.pairs)
+                {"state": key[0], "technique": key[1]} | uses.as_dict()
+                for key, uses in _most_used(self.pairs)
             ],
             "states_a_task": self.states_a_task,
             "visited": self.visited,
@@ -100,8 +102,8 @@ class TechniqueUsage:
 
 
 def usage_of(steps: Mapping[str, Iterable[Step]]) -> TechniqueUsage:
-    """From the steps of each task. What the device could not judge is no application. The same step of a
-    task, walked along twice, counts once."""
+    """Statistics from the steps of each task. Steps that the device could not judge are ignored; a step that
+    several rollouts took counts once."""
     techniques: defaultdict[str, Uses] = defaultdict(Uses)
     states: defaultdict[str, Uses] = defaultdict(Uses)
     pairs: defaultdict[tuple[str, str], Uses] = defaultdict(Uses)
@@ -109,14 +111,14 @@ def usage_of(steps: Mapping[str, Iterable[Step]]) -> TechniqueUsage:
     visited: dict[str, list[str]] = {}
     for task, its_steps in steps.items():
         seen: set[tuple[str, str, str]] = set()
-        met = visited.setdefault(task, [])
+        states_here = visited.setdefault(task, [])
         for step in its_steps:
             key = (step.parent, step.child, step.technique)
             if step.failure == "Unsupported" or key in seen:
                 continue
             seen.add(key)
-            if step.state not in met:
-                met.append(step.state)
+            if step.state not in states_here:
+                states_here.append(step.state)
             previous = step.before[-1] if step.before else START
             for uses in (
                 techniques[step.technique],
@@ -131,22 +133,21 @@ def usage_of(steps: Mapping[str, Iterable[Step]]) -> TechniqueUsage:
 
 
 def discovery_of(steps: Iterable[Step]) -> list[tuple[int, int]]:
-    """How many (state, technique) pairs had paid at least once, after each application, in the order of
-    the steps: (applications, pairs)."""
+    """(applications so far, (state, technique) pairs that paid so far), after each step."""
     paid: set[tuple[str, str]] = set()
-    found = []
+    counts = []
     for number, step in enumerate(steps, 1):
         if step.log_speedup is not None and step.log_speedup > PAID:
             paid.add((step.state, step.technique))
-        found.append((number, len(paid)))
-    return found
+        counts.append((number, len(paid)))
+    return counts
 
 
 def _transitions(
     followed: Mapping[tuple[str, str], Uses], techniques: Mapping[str, Uses]
 ) -> list[Transition]:
-    """Those that gained most at the median first; those that were never valid last."""
-    found = [
+    """Sorted by median speedup, the largest first, never valid ones last."""
+    transitions = [
         Transition(
             before=before,
             technique=technique,
@@ -157,7 +158,7 @@ def _transitions(
         )
         for (before, technique), uses in followed.items()
     ]
-    return sorted(found, key=lambda t: (-(t.median_speedup or 0.0), -t.attempts, t.before, t.technique))
+    return sorted(transitions, key=lambda t: (-(t.median_speedup or 0.0), -t.attempts, t.before, t.technique))
 
 
 def _most_used(uses: Mapping[Any, Uses]) -> Sequence[tuple[Any, Uses]]:

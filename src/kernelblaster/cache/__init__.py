@@ -1,5 +1,5 @@
-"""A folder of content-addressed results that many processes may fill at once. What it holds can be made
-again: a result that is not what was written counts as none."""
+"""A folder of content-addressed results that many processes may fill at once. All of it can be recomputed: a
+damaged result counts as missing."""
 
 import contextlib
 import fcntl
@@ -10,23 +10,24 @@ from pathlib import Path
 
 from kernelblaster.cache.contents import is_whole, seal
 from kernelblaster.cache.eviction import evict_sometimes
+from kernelblaster.durability import sync
 from kernelblaster.errors import Shortage
-from kernelblaster.lasting import sync
 from kernelblaster.scratch import Scratch, sweep
 from kernelblaster.settings import settings
 
 SCRATCH = ".scratch-"
 _elsewhere: dict[str, Path] = {}
-_looked_at: dict[tuple[object, ...], Path] = {}
+_known_files: dict[tuple[object, ...], Path] = {}
 
 
 def entry(kind: str, digest: str) -> Path:
-    """The folder of one result, by the digest of all that it depends on; see `found`."""
+    """The folder of one result; `digest` is that of everything the result depends on. It may not exist: see
+    `is_stored`."""
     return _elsewhere.get(kind, settings().cache) / kind / digest[:2] / digest
 
 
-def found(target: Path) -> bool:
-    """Whether the result is there, and is what was written under this digest. One that is not is removed."""
+def is_stored(target: Path) -> bool:
+    """Whether the result exists and is intact. A damaged one is removed. Marks it as used now."""
     if not target.is_dir():
         return False
     if not is_whole(target):
@@ -35,13 +36,14 @@ def found(target: Path) -> bool:
                 _discard(target)
                 return False
     with contextlib.suppress(OSError):
-        os.utime(target)  # when it was used last
+        os.utime(target)  # for eviction: used now
     return True
 
 
 @contextlib.contextmanager
 def afresh(kind: str) -> Iterator[None]:
-    """Inside the block, this process finds no results of a kind that were there before it."""
+    """Inside the block, this process sees no earlier results of this kind; new ones are discarded at the
+    end."""
     try:
         settings().cache.mkdir(parents=True, exist_ok=True)
         folder = Scratch(settings().cache, SCRATCH)
@@ -57,7 +59,7 @@ def afresh(kind: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(target: Path) -> Iterator[None]:
-    """Let one process at a time work on `target`: for results that are costly to make twice."""
+    """Hold an exclusive lock on `target`, for results that are costly to compute twice."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         file = (target.parent / f".{target.name}.lock").open("a")
@@ -70,8 +72,9 @@ def alone(target: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def filling(target: Path) -> Iterator[Path]:
-    """A scratch folder that becomes `target` when the block ends well, and vanishes otherwise.
-    If another process was quicker, its result stands."""
+    """A scratch folder that becomes `target` if the block ends without an error, and is removed otherwise. If
+    another process stored the result first, that one stays. Raises Shortage if the cache cannot be
+    written."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = Scratch(target.parent.parent, SCRATCH)
@@ -92,28 +95,28 @@ def filling(target: Path) -> Iterator[Path]:
     evict_sometimes(settings().cache, settings().cache_bytes)
 
 
-def found_once(kind: str, about: tuple[object, ...], find: Callable[[], Path]) -> Path:
-    """A file of a result that `find` finds or makes: looked at as a whole once in this process, and from then
-    on only whether it is there."""
+def find_once(kind: str, about: tuple[object, ...], find: Callable[[], Path]) -> Path:
+    """The file that `find` returns, remembered for this process: `find`, which checks or makes the result, is
+    called again only if the file is gone."""
     key = (entry(kind, ""), *about)
-    path = _looked_at.get(key)
+    path = _known_files.get(key)
     if path is None or not path.is_file():
-        path = _looked_at[key] = find()
+        path = _known_files[key] = find()
     return path
 
 
-def kept_text(kind: str, text: str, suffix: str) -> Path:
-    """A file with this text, for those who take files only."""
+def text_file(kind: str, text: str, suffix: str) -> Path:
+    """A file in the cache with this text, for callers that need a path."""
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
     target = entry(kind, digest)
-    if not found(target):
+    if not is_stored(target):
         with filling(target) as folder:
             (folder / f"text{suffix}").write_text(text)
     return target / f"text{suffix}"
 
 
 def sweep_cache() -> None:
-    """Remove what processes that were killed left unfinished."""
+    """Remove unfinished results of processes that were killed."""
     cache = settings().cache
     sweep(cache, SCRATCH)
     with contextlib.suppress(OSError):
@@ -122,7 +125,7 @@ def sweep_cache() -> None:
 
 
 def _discard(target: Path) -> None:
-    """At once for whoever looks; its files follow."""
+    """Remove a result: renamed away at once, so that nobody sees it half deleted, then deleted."""
     try:
         with Scratch(target.parent.parent, SCRATCH) as folder:
             target.rename(folder / target.name)

@@ -1,16 +1,16 @@
-"""What a result in the cache consists of: a list of its files with their digests, kept beside them."""
+"""Integrity of a cached result: a manifest with the digests of its files, stored beside them."""
 
 import hashlib
 import json
 from pathlib import Path
 
-from kernelblaster.lasting import sync
+from kernelblaster.durability import sync
 
 CONTENTS = "contents.json"
 
 
 def seal(folder: Path, target: Path) -> None:
-    """Write the list of a folder that is to become `target`; all of it is on the disk when this returns."""
+    """Write the manifest of a folder that is to be renamed to `target`, and fsync everything in it."""
     (folder / CONTENTS).write_bytes(_listed(folder, target))
     (folder / CONTENTS).chmod(0o644)
     for path in folder.rglob("*"):
@@ -19,8 +19,8 @@ def seal(folder: Path, target: Path) -> None:
 
 
 def is_whole(target: Path) -> bool:
-    """Whether a folder holds what was written for `target`: no file of it is missing, other than it was,
-    or another result's."""
+    """Whether the folder has exactly the files of its manifest, unchanged, and the manifest is that of
+    `target`."""
     try:
         return (target / CONTENTS).read_bytes() == _listed(target, target)
     except OSError:

@@ -1,4 +1,4 @@
-"""The cache stays within its size: what was not used for longest goes first."""
+"""Keep the cache within its size limit by removing the least recently used results."""
 
 import contextlib
 import fcntl
@@ -8,10 +8,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-EVERY_S = 3600.0  # between two looks at the whole cache
+EVERY_S = 3600.0  # between two scans of the whole cache
 IN_USE_S = 3600.0  # what was used since then may be in use
-LEFT = 0.9  # of the limit, so that the next look finds little to do
-BUILT = ("native", "ptx")  # parts of this program; long runs go on using them
+LEFT = 0.9  # share of the limit that eviction leaves, so that the next one has little to do
+BUILT = ("native", "ptx")  # parts of this program, which long runs keep using
 MARK = ".looked-at"
 
 
@@ -23,7 +23,8 @@ class _Result:
 
 
 def evict_sometimes(root: Path, limit: int) -> None:
-    """Look at the whole cache if nobody has for an hour. Whatever hinders this is no reason to stop."""
+    """Run `evict` unless that was done in the last EVERY_S seconds or another process is doing it. `limit` is
+    in bytes. I/O errors are ignored."""
     with contextlib.suppress(OSError):
         mark = root / MARK
         if mark.exists() and abs(time.time() - mark.stat().st_mtime) < EVERY_S:
@@ -35,31 +36,32 @@ def evict_sometimes(root: Path, limit: int) -> None:
 
 
 def evict(root: Path, limit: int, in_use_s: float = IN_USE_S) -> int:
-    """Remove results, those that were not used for longest first, until the cache is within its limit (in
-    bytes) again; how many. What was used of late stays."""
-    found = sorted(_results(root), key=lambda one: one.used)
-    total, removed = sum(one.bytes for one in found), 0
+    """Remove results, the least recently used first, until the cache is below LEFT times `limit` bytes; how
+    many were removed. Does nothing below the limit. Keeps what was used in the last `in_use_s` seconds, and
+    the kinds in BUILT."""
+    results = sorted(_results(root), key=lambda result: result.used)
+    total, removed = sum(result.bytes for result in results), 0
     if total <= limit:
         return 0
-    for one in found:
+    for result in results:
         if total <= LEFT * limit:
             break
-        if one.path.parts[-3] in BUILT or time.time() - one.used < in_use_s:
+        if result.path.parts[-3] in BUILT or time.time() - result.used < in_use_s:
             continue
-        going = one.path.with_name(f".going-{one.path.name}")
+        going = result.path.with_name(f".going-{result.path.name}")
         with contextlib.suppress(OSError):
-            one.path.rename(going)
+            result.path.rename(going)
         shutil.rmtree(going, ignore_errors=True)
-        total -= one.bytes
+        total -= result.bytes
         removed += 1
     return removed
 
 
 def _results(root: Path) -> list[_Result]:
-    found = []
+    results = []
     for path in root.glob("*/??/*"):
         with contextlib.suppress(OSError):
             if path.is_dir():
                 size = sum(file.stat().st_size for file in path.rglob("*"))
-                found.append(_Result(path.stat().st_mtime, size, path))
-    return found
+                results.append(_Result(path.stat().st_mtime, size, path))
+    return results

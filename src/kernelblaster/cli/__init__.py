@@ -1,1 +1,1 @@
-"""One thin file a verb: parse, call the public API, print."""
+"""The command line: one module for each command, which parses options, calls the API, and prints."""

@@ -10,10 +10,10 @@ import typer
 from rich.table import Table
 
 from kernelblaster.cli.bench import numbers
-from kernelblaster.cli.going_on import going_on
 from kernelblaster.cli.groups import grouped
-from kernelblaster.cli.options import DeviceOptions, DtypeOption, JsonOption, SearchOptions, working
-from kernelblaster.cli.progress import overseeing
+from kernelblaster.cli.interruption import explain_resuming
+from kernelblaster.cli.options import DeviceOptions, DtypeOption, JsonOption, SearchOptions, show_status
+from kernelblaster.cli.progress import show_bench
 from kernelblaster.cli.show import out
 from kernelblaster.cli.with_model import ModelOptions, print_estimates
 from kernelblaster.errors import BadTask, KernelBlasterError
@@ -109,12 +109,12 @@ def ablate(
         if plan:
             print_estimates(list(jobs.values()))
         with (
-            going_on(f"ablate --folder {kept}"),
-            overseeing(f"ablation {kept}", list(jobs), json_, opened.results) as view,
+            explain_resuming(f"ablate --folder {kept}"),
+            show_bench(f"ablation {kept}", list(jobs), json_, opened.results) as view,
         ):
             side_by_side = workers or default_workers(opened.plan.setup.device)
             opened.run(side_by_side, seconds, view, apart=context.obj is not None)
-        _leave(opened, json_)
+        _write_results(opened, json_)
         if any(result.status == "died" for result in opened.results.values()):
             raise typer.Exit(1)
 
@@ -122,50 +122,55 @@ def ablate(
 def _studied(
     suites: list[str], subset: int | None, setup: "Setup", workers: int, quiet: bool, apart: bool
 ) -> "tuple[list[Entry], list[LeftOut]]":
-    """The tasks to search, drawn from those that are covered; and those that are not."""
+    """The tasks to search, sampled from those that are covered; and those that are not covered."""
     from kernelblaster.bench.coverage import covered
-    from kernelblaster.bench.suite import drawn, entries_of
+    from kernelblaster.bench.suite import entries_of, sample
 
-    found = entries_of(suites)
+    entries = entries_of(suites)
     if not quiet and not out.is_terminal:
-        out.print(f"looking which of {len(found)} tasks are covered", highlight=False)
-    with working(quiet) as tell:
+        out.print(f"looking which of {len(entries)} tasks are covered", highlight=False)
+    with show_status(quiet) as tell:
 
         def looked_at(done: int) -> None:
-            tell(f"covered? {done} of {len(found)} tasks")
+            tell(f"covered? {done} of {len(entries)} tasks")
 
-        kept, left_out = covered(found, setup, workers, looked_at, apart=apart)
+        kept, left_out = covered(entries, setup, workers, looked_at, apart=apart)
     if not kept:
         first = left_out[0]
         raise BadTask(f"no task is covered; {first.name} is {first.status}: {first.reason}")
-    return kept if subset is None else drawn(kept, subset), left_out
+    return kept if subset is None else sample(kept, subset), left_out
 
 
-def _leave(opened: "Ablation", json_: bool) -> None:
-    from kernelblaster.report.ablation_page import ablation_markdown, ablation_page, arms_table, found_in
-    from kernelblaster.report.writing import written
+def _write_results(opened: "Ablation", json_: bool) -> None:
+    from kernelblaster.report.ablation_page import (
+        ablation_markdown,
+        ablation_page,
+        arms_table,
+        summarize_studies,
+    )
+    from kernelblaster.report.writing import write_text
 
     files = [
-        written(opened.folder / "studies.html", ablation_page(opened, time.strftime("on %Y-%m-%d"))),
-        written(opened.folder / "studies.md", ablation_markdown(opened)),
+        write_text(opened.folder / "studies.html", ablation_page(opened, time.strftime("on %Y-%m-%d"))),
+        write_text(opened.folder / "studies.md", ablation_markdown(opened)),
     ]
-    studies = found_in(opened)
+    studies = summarize_studies(opened)
     if json_:
-        told = {
+        summary = {
             "files": [str(file) for file in files],
-            "studies": [asdict(found) for found in studies],
+            "studies": [asdict(findings) for findings in studies],
             "left_out": [one.model_dump() for one in opened.plan.left_out],
         }
-        print(json.dumps(told, indent=1))
+        print(json.dumps(summary, indent=1))
         return
-    for found in studies:
-        out.print(f"\n{found.study.title}", style="bold", highlight=False)
-        columns, rows = arms_table(found)
+    for findings in studies:
+        out.print(f"\n{findings.study.title}", style="bold", highlight=False)
+        columns, rows = arms_table(findings)
         table = Table(*columns, box=None, pad_edge=False, header_style="dim")
         for row in rows:
             table.add_row(*row)
         out.print(table, highlight=False)
-        for answer in found.answers:
+        for answer in findings.answers:
             out.print(f"- {answer.sentence}", markup=False, highlight=False, soft_wrap=True)
     for one in opened.plan.left_out:
         line = f"{one.status:10} {one.name}: {one.reason}"

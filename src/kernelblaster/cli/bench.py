@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table
 
-from kernelblaster.cli.going_on import going_on
 from kernelblaster.cli.groups import grouped
+from kernelblaster.cli.interruption import explain_resuming
 from kernelblaster.cli.options import DEFAULTS, DeviceOptions, DtypeOption, JsonOption, SearchOptions
-from kernelblaster.cli.progress import overseeing
+from kernelblaster.cli.progress import show_bench
 from kernelblaster.cli.show import out
 from kernelblaster.cli.terminal import Terminal
 from kernelblaster.cli.with_model import ModelOptions, StrategyOption, print_estimates
@@ -110,25 +110,26 @@ def bench(
     kept = folder or benching.new_folder((suites or [""])[0])
     benching.check_teaching(start, teach)
     print_estimates(plan.jobs if plan else [])
-    with benching.opened_bench(kept, plan, start) as opened:
+    with benching.open_bench(kept, plan, start) as opened:
         with (
-            going_on(f"bench --folder {kept}"),
-            overseeing(f"bench {kept}", [job.key for job in opened.plan.jobs], json_, opened.done) as view,
+            explain_resuming(f"bench --folder {kept}"),
+            show_bench(f"bench {kept}", [job.key for job in opened.plan.jobs], json_, opened.done) as view,
         ):
             side_by_side = workers or default_workers(opened.plan.setup.device)
             opened.run(side_by_side, seconds, view, view.measured, apart=context.obj is not None)
-        found = benching.bench_result(opened, kept)
+        result = benching.bench_result(opened, kept)
     learned = benching.teach_from(kept, start) if teach else None
     if json_:
-        print(json.dumps(_told(found, learned), indent=1))
+        print(json.dumps(_as_dict(result, learned), indent=1))
     else:
-        _show(found, learned, shown(start))
-    if any(row.died for row in found.rows):
+        _show(result, learned, shown(start))
+    if any(row.died for row in result.rows):
         raise typer.Exit(1)
 
 
 def _model_use(policy: str | None, models: ModelOptions, strategy: StrategyName) -> ModelUse | None:
-    """None: only the expert plays, who has a memory or none."""
+    """How a model takes part; None if only the expert policy is used, with or without memory. Raises
+    KernelBlasterError for contradictory options."""
     expert_can = policy != "llm" and strategy in BY_ROLES
     use = models.use("maic-rl" if expert_can else strategy)
     if use is None and policy == "llm":
@@ -139,23 +140,24 @@ def _model_use(policy: str | None, models: ModelOptions, strategy: StrategyName)
 
 
 def numbers(text: str, option: str) -> list[int]:
-    """`1,2,3` as numbers."""
+    """The numbers of `1,2,3`. Raises KernelBlasterError that names the `option`."""
     try:
         return [int(part) for part in text.split(",") if part.strip()]
     except ValueError as error:
         raise KernelBlasterError(f"{option} {text}: give whole numbers with commas between them.") from error
 
 
-def _told(found: "BenchResult", learned: int | None) -> dict[str, Any]:
+def _as_dict(result: "BenchResult", learned: int | None) -> dict[str, Any]:
+    """The result for `--json`; `learned` is the number of events taught, None without `--teach`."""
     taught = {} if learned is None else {"taught_events": learned}
     return {
-        "folder": str(found.folder),
-        "device": found.device,
-        "modelled": found.modelled,
-        "pace": asdict(found.pace),
+        "folder": str(result.folder),
+        "device": result.device,
+        "modelled": result.modelled,
+        "pace": asdict(result.pace),
         **taught,
         "summaries": [
-            asdict(one.summary) | {"group": one.group, "baseline": one.baseline} for one in found.summaries
+            asdict(one.summary) | {"group": one.group, "baseline": one.baseline} for one in result.summaries
         ],
         "tasks": [
             {
@@ -171,32 +173,32 @@ def _told(found: "BenchResult", learned: int | None) -> dict[str, Any]:
                 "applied": list(row.result.applied),
                 "run": row.result.run,
             }
-            for row in found.rows
+            for row in result.rows
         ],
     }
 
 
-def _show(found: "BenchResult", learned: int | None, knowledge: str) -> None:
+def _show(result: "BenchResult", learned: int | None, knowledge: str) -> None:
     from kernelblaster.bench.tables import COLUMNS, cells
 
     table = Table("", "vs", *COLUMNS, box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-    for one in found.summaries:
+    for one in result.summaries:
         table.add_row(one.group, one.baseline.replace("max-", ""), *cells(one.summary))
-    if found.modelled:
-        out.print(f"speedups modelled, not measured: {found.device}", highlight=False, soft_wrap=True)
+    if result.modelled:
+        out.print(f"speedups modelled, not measured: {result.device}", highlight=False, soft_wrap=True)
     out.print(table, highlight=False)
-    if found.plan.setup.model:
-        _show_costs(found.plan.setup.model, found.rows)
-    _show_failures(found.rows)
-    if found.pace.seconds:
-        out.print(str(found.pace), highlight=False, soft_wrap=True)
+    if result.plan.setup.model:
+        _show_costs(result.plan.setup.model, result.rows)
+    _show_failures(result.rows)
+    if result.pace.seconds:
+        out.print(str(result.pace), highlight=False, soft_wrap=True)
     if learned is not None:
         out.print(f"taught {knowledge}: {learned} new events", highlight=False, soft_wrap=True)
     console = Terminal(stderr=True)
-    if found.unfinished:
-        how = f"kernelblaster bench --folder {found.folder}"
-        console.print(f"{found.unfinished} unfinished; go on with: {how}", highlight=False, soft_wrap=True)
-    console.print(f"a page of it: kernelblaster report {found.folder}", highlight=False, soft_wrap=True)
+    if result.unfinished:
+        how = f"kernelblaster bench --folder {result.folder}"
+        console.print(f"{result.unfinished} unfinished; go on with: {how}", highlight=False, soft_wrap=True)
+    console.print(f"a page of it: kernelblaster report {result.folder}", highlight=False, soft_wrap=True)
 
 
 def _show_costs(model: str, rows: "list[Row]") -> None:

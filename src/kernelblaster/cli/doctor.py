@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from kernelblaster.cli.options import JsonOption
-from kernelblaster.cli.terminal import Terminal, hanging, plain
+from kernelblaster.cli.terminal import Terminal, plain, wrap_hanging
 from kernelblaster.doctor import examine
 from kernelblaster.records.finding import Finding
 
 out = Terminal()
-BESIDE = 20  # columns in front of what is said
+BESIDE = 20  # columns before the detail
 MARKS = {
     "ok": "[green]ok[/green]     ",
     "missing": "[red]missing[/red]",
@@ -31,22 +31,22 @@ def doctor(
 
     Exit code 0 if candidates can be evaluated here (or the model answers), 1 if not.
     """
-    findings = _about(model) if model else examine()
+    findings = _check_model(model) if model else examine()
     if json_:
         print(json.dumps([asdict(f) for f in findings], indent=1))
     else:
         for finding in findings:
-            detail = hanging(out, finding.detail, BESIDE)
+            detail = wrap_hanging(out, finding.detail, BESIDE)
             line = f"{MARKS[finding.state]}  {finding.subject:10} {plain(detail)}"
             out.print(line, markup=True, highlight=False, soft_wrap=True)
             if finding.advice:
-                advice = hanging(out, finding.advice, BESIDE)
+                advice = wrap_hanging(out, finding.advice, BESIDE)
                 out.print(f"{'':{BESIDE}}{advice}", style="dim", highlight=False, soft_wrap=True)
     if any(f.needed and f.state == "missing" for f in findings):
         raise typer.Exit(1)
 
 
-def _about(model: str) -> list[Finding]:
+def _check_model(model: str) -> list[Finding]:
     from kernelblaster.models.check import check_model
 
     return check_model(model)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kernelblaster.cli.groups import grouped
-from kernelblaster.cli.options import JsonOption, TaskOptions, working
+from kernelblaster.cli.options import JsonOption, TaskOptions, show_status
 from kernelblaster.cli.show import exit_code, out, print_counters, print_outcome
 from kernelblaster.cli.terminal import plain
 from kernelblaster.records import Verification
@@ -15,7 +15,7 @@ from kernelblaster.records import Verification
 
 @grouped
 def emulate(
-    places: Annotated[
+    names: Annotated[
         list[str],
         typer.Argument(metavar="[TASK] CANDIDATE.cu", help="See docs/tasks.md and docs/candidates.md."),
     ],
@@ -29,7 +29,7 @@ def emulate(
     Every access is checked (bounds, alignment, use after free, uninitialized scratch memory). Exit code 0 if
     nothing is wrong; otherwise as `evaluate`, whose `--device emulated` adds a modelled time.
     """
-    *first, candidate = places
+    *first, candidate = names
     named = [*first, *([task] if task else [])]
     if len(named) != 1:
         raise typer.BadParameter("name one task and one candidate: emulate TASK CANDIDATE.cu")
@@ -37,10 +37,10 @@ def emulate(
 
     loaded = of.load(named[0])
     source = load_candidate(Path(candidate), loaded)
-    with working(json_) as progress, open_judge("emulated", gpu, progress=progress) as judge:
-        found = judge.check(loaded, source)
+    with show_status(json_) as progress, open_judge("emulated", gpu, progress=progress) as judge:
+        checked = judge.check(loaded, source)
         device = judge.device.name
-    outcome, counted = found.outcome, found.counters
+    outcome, counted = checked.outcome, checked.counters
     if json_:
         parts = {"outcome": outcome, "counters": counted}
         print(json.dumps({k: v.model_dump(mode="json") if v else None for k, v in parts.items()}, indent=1))

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from kernelblaster.cli.groups import grouped
-from kernelblaster.cli.options import DeviceOptions, JsonOption, SanitizeOption, TaskOptions, working
+from kernelblaster.cli.options import DeviceOptions, JsonOption, SanitizeOption, TaskOptions, show_status
 from kernelblaster.cli.show import exit_code, print_evaluation, print_sweep
 from kernelblaster.records import Evaluation
 
@@ -43,7 +43,7 @@ def evaluate(
 
     loaded = of.load(task)
     source = load_candidate(candidate, loaded)
-    with working(json_) as progress:
+    with show_status(json_) as progress:
         progress("opening the device")
         options = {
             "baseline": baseline,
@@ -55,12 +55,12 @@ def evaluate(
         with open_judge(where.device, where.gpu, **options) as judge:
             tried: list[Evaluation] = []
             if sweep:
-                found, tried = judge.sweep(loaded, source)
+                evaluation, tried = judge.sweep(loaded, source)
             else:
-                found = judge.evaluate(loaded, source)
+                evaluation = judge.evaluate(loaded, source)
     if json_:
-        print(found.model_dump_json(indent=1))
+        print(evaluation.model_dump_json(indent=1))
     else:
         print_sweep(tried)
-        print_evaluation(found)
-    raise typer.Exit(exit_code(found.outcome))
+        print_evaluation(evaluation)
+    raise typer.Exit(exit_code(evaluation.outcome))

@@ -35,8 +35,8 @@ def export(
     if output is not None:
         write_whole(output.absolute(), text, mode=0o666)
     if json_:
-        told = {"file": str(output)} if output else {"text": text}
-        print(json.dumps({"run": name, "format": format_, **told}, indent=1))
+        written = {"file": str(output)} if output else {"text": text}
+        print(json.dumps({"run": name, "format": format_, **written}, indent=1))
     elif output is None:
         print(printable(text) if sys.stdout.isatty() else text, end="")
     else:

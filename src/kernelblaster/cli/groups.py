@@ -1,4 +1,4 @@
-"""Option groups: options that several verbs share are declared once, as the fields of a dataclass.
+"""Option groups: options of several commands are declared once, as the fields of a dataclass.
 
     @dataclass(frozen=True)
     class DeviceOptions:
@@ -7,7 +7,7 @@
     @grouped
     def verb(task: str, where: DeviceOptions) -> None: ...
 
-The command line has the fields in the place of `where`.
+The command line has one option for each field in place of `where`.
 """
 
 import inspect
@@ -18,7 +18,7 @@ from typing import Any, get_type_hints
 
 
 def grouped(verb: Callable[..., None]) -> Callable[..., None]:
-    """The verb with the fields of its groups as parameters, which Typer makes options of."""
+    """The command with the fields of its groups as keyword parameters, which Typer turns into options."""
     hints = get_type_hints(verb, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     flat: list[inspect.Parameter] = []

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from kernelblaster.cli import kb_check
 from kernelblaster.cli.options import JsonOption
-from kernelblaster.cli.terminal import Terminal, hanging, in_parts, plain
+from kernelblaster.cli.terminal import Terminal, break_name, plain, wrap_hanging
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge import (
     Content,
@@ -82,16 +82,16 @@ def search(
 ) -> None:
     """Find optimizations by words in their state, name, description and notes."""
     with KnowledgeBase(knowledge_at(kb), create=False) as opened:
-        found = find(opened.content(), words)
+        matches = find(opened.content(), words)
     if json_:
-        print(json.dumps([entry.model_dump(mode="json") for entry in found], indent=1))
+        print(json.dumps([entry.model_dump(mode="json") for entry in matches], indent=1))
         return
-    for entry in found:
+    for entry in matches:
         expected = score(entry)
         text = f"{told(entry.technique, expected.speedup)}  {expected.attempts:g} attempts"
         line = f"{entry.state}  {entry.technique}  {text}"
         out.print(line, highlight=False, markup=False, soft_wrap=True)
-    out.print(f"{len(found)} optimizations", style="dim")
+    out.print(f"{len(matches)} optimizations", style="dim")
 
 
 @app.command("stats")
@@ -141,11 +141,11 @@ def diff(
 ) -> None:
     """Show what was learned between two versions."""
     with KnowledgeBase(knowledge_at(kb), create=False) as opened:
-        found = difference(opened.at(before), opened.content() if after is None else opened.at(after))
+        changes = difference(opened.at(before), opened.content() if after is None else opened.at(after))
     if json_:
-        print(found.model_dump_json(indent=1))
+        print(changes.model_dump_json(indent=1))
     else:
-        _print_difference(found)
+        _print_difference(changes)
 
 
 @app.command("merge")
@@ -281,7 +281,7 @@ def _show_states(content: Content, json_: bool) -> None:
         technique = best[0].optimization.technique if best else ""
         expected = told(technique, best[0].prediction.speedup) if best else ""
         attempts = sum(row.evidence.total.attempts for row in rows)
-        shown_name = in_parts(out, name, out.width - BESIDE_STATE)
+        shown_name = break_name(out, name, out.width - BESIDE_STATE)
         table.add_row(shown_name, str(len(rows)), f"{attempts:g}", technique, expected)
     out.show(table)
 
@@ -301,7 +301,7 @@ def _scored(item: Scored) -> dict[str, object]:
 
 
 def _show_scored(scored: list[Scored], expected: str = "expected") -> None:
-    """A line each, with the last note beside it where there is room, else below the table."""
+    """A line for each technique, with its last note in the table if there is room, else below it."""
     beside = not out.is_terminal or out.width >= ROOM_FOR_NOTES
     table = Table(box=None, header_style="dim", pad_edge=False)
     for title in ("technique", expected, "likely range", "valid", "weight", *(["note"] if beside else [])):
@@ -318,7 +318,7 @@ def _show_scored(scored: list[Scored], expected: str = "expected") -> None:
     for item in scored if not beside else ():
         if item.notes:
             note = f"{item.optimization.technique}: {item.notes[-1]}"
-            out.print(hanging(out, note, 2), highlight=False)
+            out.print(wrap_hanging(out, note, 2), highlight=False)
 
 
 def _line(event: KnowledgeEvent) -> str:
@@ -336,11 +336,11 @@ def _line(event: KnowledgeEvent) -> str:
     return f"{event.version}  {event.time:%Y-%m-%d %H:%M:%S}  {event.change.kind}  {words}  {source}".rstrip()
 
 
-def _print_difference(found: Difference) -> None:
-    for sign, names in (("+", found.states_added), ("-", found.states_removed)):
+def _print_difference(changes: Difference) -> None:
+    for sign, names in (("+", changes.states_added), ("-", changes.states_removed)):
         for name in names:
             out.print(f"{sign} {name}", highlight=False, markup=False)
-    for changed in found.techniques:
+    for changed in changes.techniques:
         text = " -> ".join(_short(changed.technique, one) for one in (changed.before, changed.after))
         retired = f"  retired: {changed.retired}" if changed.retired else ""
         out.print(
@@ -351,12 +351,16 @@ def _print_difference(found: Difference) -> None:
         )
         for note in changed.notes:
             out.print(f"    note: {note}", highlight=False, markup=False)
-    if found.empty:
+    if changes.empty:
         out.print("no difference", style="dim")
 
 
-def _short(technique: str, found: Score | None) -> str:
-    return "none" if found is None else f"{told(technique, found.speedup)} ({found.attempts:g} attempts)"
+def _short(technique: str, expected: Score | None) -> str:
+    return (
+        "none"
+        if expected is None
+        else f"{told(technique, expected.speedup)} ({expected.attempts:g} attempts)"
+    )
 
 
 def _counts(counts: dict[str, float]) -> str:

@@ -22,17 +22,17 @@ def check(
     ] = False,
     json_: JsonOption = False,
 ) -> None:
-    """Look whether everything is what was written, row by row; exit code 1 where something is not."""
+    """Check the integrity of every row; exit code 1 if something is damaged."""
     where = knowledge_at(kb)
-    found = problems(where)
-    kept = make_again(where) if found and repair else None
-    left = problems(where) if found and repair else found
+    damage = problems(where)
+    kept = make_again(where) if damage and repair else None
+    left = problems(where) if damage and repair else damage
     if json_:
-        print(json.dumps({"problems": found, "left": left, "damaged": kept and str(kept)}, indent=1))
+        print(json.dumps({"problems": damage, "left": left, "damaged": kept and str(kept)}, indent=1))
     else:
-        for line in found or ["everything is what was written"]:
+        for line in damage or ["everything is what was written"]:
             out.print(line, markup=False, highlight=False, soft_wrap=True)
-        if found and repair and not left:
+        if damage and repair and not left:
             what = f"; the damaged one is kept as {kept}" if kept else ""
             out.print(f"made again from its events{what}", markup=False, highlight=False, soft_wrap=True)
     if left:

@@ -1,4 +1,4 @@
-"""What a person sees while a search runs: a view that is redrawn on a terminal, lines elsewhere."""
+"""Progress of one search: a live view on a terminal, lines otherwise."""
 
 import time
 from collections import deque
@@ -28,7 +28,7 @@ QUIET_SECONDS = 2  # after which a stage says how long it takes
 
 
 class SearchView(Protocol):
-    """Told of progress by the search, of stages by the judge, and of news by the command."""
+    """Receives progress of the search, stages of the judge (`stage`), and messages for a person (`say`)."""
 
     def __call__(self, progress: "Progress") -> None: ...
 
@@ -38,7 +38,7 @@ class SearchView(Protocol):
 
 
 class SilentSearch:
-    """For `--json`: only what a person should know is said, on standard error."""
+    """For `--json`: only messages for a person, on standard error."""
 
     def __call__(self, progress: "Progress") -> None:
         pass
@@ -51,7 +51,7 @@ class SilentSearch:
 
 
 class SearchLines:
-    """A line for each step, for logs and pipes."""
+    """One line for each step, for logs and pipes."""
 
     def __call__(self, progress: "Progress") -> None:
         if progress.phase == "stepped" and progress.step is not None:
@@ -67,7 +67,7 @@ class SearchLines:
 
 
 class LiveSearch:
-    """The whole state of the search in a few lines, for a terminal."""
+    """A few lines that are redrawn, for a terminal."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -102,12 +102,13 @@ class LiveSearch:
         return Group(*parts)
 
     def _seconds(self) -> str:
-        """How long the stage goes on: that something moves says that nothing hangs."""
+        """The duration of the current stage, shown after QUIET_SECONDS so that a person sees that nothing
+        hangs."""
         seconds = time.monotonic() - self._since
         return f", {seconds:.0f} s" if seconds >= QUIET_SECONDS else ""
 
     def _last_steps(self) -> Table:
-        """The state is what is cut where there is no room for all."""
+        """A table of the last steps; in a narrow terminal the state is cut."""
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for title in ("  step", "technique", "predicted", "got"):
             table.add_column(title, no_wrap=True)
@@ -125,8 +126,8 @@ class LiveSearch:
 
 
 @contextmanager
-def watching(title: str, quiet: bool) -> Iterator[SearchView]:
-    """The view that suits whoever watches."""
+def show_search(title: str, quiet: bool) -> Iterator[SearchView]:
+    """The view for `quiet`, for a terminal, or for a pipe."""
     if quiet:
         yield SilentSearch()
         return
@@ -141,20 +142,20 @@ def watching(title: str, quiet: bool) -> Iterator[SearchView]:
 
 
 def bar(progress: "Progress", width: int) -> str:
-    """How far the best has come from the first candidate to the floor, by the logarithm of time; `|` is
-    where the baseline is. Empty as long as nothing was timed."""
+    """A progress bar from the first candidate's time to the floor, on a log scale; `|` marks the baseline.
+    Empty until something was timed."""
     first, floor = progress.first_us, progress.floor_us
     if not first or not floor or not progress.best_us or first <= floor:
         return ""
     done = _part(progress.best_us, first, floor)
-    cells = ["█" if place < round(done * width) else "░" for place in range(width)]
+    cells = ["█" if index < round(done * width) else "░" for index in range(width)]
     if progress.baseline_us:
         cells[min(width - 1, round(_part(progress.baseline_us, first, floor) * width))] = "|"
     return "".join(cells) + f" {done:.0%} of the way to the floor"
 
 
 def left(progress: "Progress") -> str:
-    """What may still be spent."""
+    """The remaining budget, in words."""
     parts = [f"{progress.evaluations_left} candidates"]
     if progress.seconds_left is not None:
         parts.append(f"{progress.seconds_left:.0f} s")

@@ -17,13 +17,13 @@ from kernelblaster.shortage import shortage
 
 UsageError: Any = typer.BadParameter.__mro__[2]  # click's own, which some versions of typer contain
 STOPPED = 130
-OWN = "own process"  # the context of commands that have the process to themselves
+OWN = "own process"  # context object of a command line run; None when called from Python
 
 
 class Verb(NamedTuple):
-    """Where a command is, `module.name` within this package, and the first line of its help."""
+    """A command: `path` is `module.name` within this package; `line` is the first line of its help."""
 
-    place: str
+    path: str
     line: str
 
 
@@ -76,21 +76,21 @@ VERBS = {
 
 
 class Verbs(TyperGroup):
-    """Commands that are imported when they are called: to list them, none is."""
+    """A command group that imports a command only when it is called, so that listing them is fast."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
-        return name, loaded(name) if name in VERBS else command, rest
+        return name, load_command(name) if name in VERBS else command, rest
 
 
-def loaded(name: str) -> Any:
-    """The command of this name, or the group of commands."""
-    module, _, attribute = VERBS[name].place.partition(".")
-    found = getattr(import_module(f"kernelblaster.cli.{module}"), attribute)
-    if isinstance(found, typer.Typer):
-        return typer.main.get_group(found)
+def load_command(name: str) -> Any:
+    """The command, or command group, of this name."""
+    module, _, attribute = VERBS[name].path.partition(".")
+    command = getattr(import_module(f"kernelblaster.cli.{module}"), attribute)
+    if isinstance(command, typer.Typer):
+        return typer.main.get_group(command)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    alone.command(name)(found)
+    alone.command(name)(command)
     return typer.main.get_command(alone)
 
 
@@ -135,8 +135,8 @@ def _options(
 
 
 def main() -> None:
-    """Errors that a person can act on become one line on standard error and exit code 2; with `--json`,
-    also an object with an `error` on standard output."""
+    """Run the command line. Errors that a person can act on are printed as one line on standard error, with
+    exit code 2; with `--json`, also as an object with `error` on standard output."""
     try:
         prepare()
         code = app(standalone_mode=False, obj=OWN)
@@ -145,7 +145,7 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except KernelBlasterError as error:
-        _say(str(error))
+        _fail(str(error))
     except BrokenPipeError:
         sys.exit(141)
     except (OSError, MemoryError, RuntimeError, ImportError) as error:
@@ -154,13 +154,13 @@ def main() -> None:
         words = shortage(error)
         if words is None:
             raise
-        _say(words)
+        _fail(words)
     except KeyboardInterrupt:
         _stop()
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _say(words: str) -> NoReturn:
+def _fail(words: str) -> NoReturn:
     from kernelblaster.cli.terminal import Terminal
 
     _print_json(words)

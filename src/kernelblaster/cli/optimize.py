@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelblaster.cli.going_on import going_on
 from kernelblaster.cli.groups import grouped
-from kernelblaster.cli.live import watching
+from kernelblaster.cli.interruption import explain_resuming
+from kernelblaster.cli.live import show_search
 from kernelblaster.cli.options import (
     DEFAULTS,
     DeviceOptions,
@@ -77,7 +77,7 @@ def optimize(
     2 it could not be done, 130 stopped.
     """
     from kernelblaster.api.benching import gpu_key
-    from kernelblaster.api.searching import SearchRequest, begun, runs_folder
+    from kernelblaster.api.searching import SearchRequest, runs_folder, start_run
     from kernelblaster.knowledge.address import knowledge_at
 
     use = models.use(strategy)
@@ -85,20 +85,20 @@ def optimize(
     search = far.search(**limits, retries=retries_with(use), seed=seed)
     if use is not None:
         check_models(use)
-    loaded = of.load(task)  # a bad task is told of before anything is made
+    loaded = of.load(task)  # a bad task is an error before anything is created
     if not json_:
         _show_inferred(loaded)
     gpu = gpu_key(where.gpu)
     wanted = SearchRequest(task, search, knowledge_at(kb), where.device, gpu, of.dtype, use)
     if use is not None:
         print_estimate(expected(use, search))
-    with begun(loaded, wanted, runs_folder(runs)) as run:
-        found = _go(run, use, wanted.knowledge, json_)
-    raise typer.Exit(_exit_code(found.evaluation.outcome, fail_under))
+    with start_run(loaded, wanted, runs_folder(runs)) as run:
+        optimized = _search(run, use, wanted.knowledge, json_)
+    raise typer.Exit(_exit_code(optimized.evaluation.outcome, fail_under))
 
 
 def _show_inferred(task: "Task") -> None:
-    """What a CUDA source did not declare and was read off it, or assumed."""
+    """Print what a CUDA source did not declare and was inferred or assumed."""
     lines = inferred_lines(task.source)
     if lines:
         out.print("not declared, so taken (put these lines into the file to change them):", highlight=False)
@@ -124,29 +124,29 @@ def resume(
     """
     from kernelblaster.api.searching import models_of, runs_folder
 
-    with open_run(runs_folder(runs), run, writing=True) as begun:
-        found = _go(begun, models_of(begun, usd, tokens), kb, json_)
-    raise typer.Exit(_exit_code(found.evaluation.outcome, fail_under))
+    with open_run(runs_folder(runs), run, writing=True) as opened:
+        optimized = _search(opened, models_of(opened, usd, tokens), kb, json_)
+    raise typer.Exit(_exit_code(optimized.evaluation.outcome, fail_under))
 
 
-def _go(run: Run, models: ModelUse | None, kb: str | None, json_: bool) -> "Optimized":
+def _search(run: Run, models: ModelUse | None, kb: str | None, json_: bool) -> "Optimized":
     from kernelblaster.api.searching import search_run
     from kernelblaster.store.subject import task_of
 
     how = f"resume {run.name} --runs {run.folder.parent}"
     with (
-        going_on(how, "what was judged is recorded"),
-        watching(f"run {run.name}: {task_of(run).name}", json_) as view,
+        explain_resuming(how, "what was judged is recorded"),
+        show_search(f"run {run.name}: {task_of(run).name}", json_) as view,
     ):
-        found = search_run(run, models, kb, view)
-    told = bill(models, run) if models else None
+        optimized = search_run(run, models, kb, view)
+    costs = bill(models, run) if models else None
     if json_:
-        print(json.dumps(_summary(run, found) | ({"models": told} if told else {}), indent=1))
-        return found
-    _show_result(run, found)
-    if told:
-        print_bill(told, lambda line: out.print(line, highlight=False, markup=False, soft_wrap=True))
-    return found
+        print(json.dumps(_summary(run, optimized) | ({"models": costs} if costs else {}), indent=1))
+        return optimized
+    _show_result(run, optimized)
+    if costs:
+        print_bill(costs, lambda line: out.print(line, highlight=False, markup=False, soft_wrap=True))
+    return optimized
 
 
 def _exit_code(outcome: Outcome, fail_under: float | None) -> int:
@@ -156,37 +156,37 @@ def _exit_code(outcome: Outcome, fail_under: float | None) -> int:
     return 0 if outcome.speedup.estimate >= fail_under else 1
 
 
-def _summary(run: Run, found: "Optimized") -> dict[str, Any]:
-    assert isinstance(found.evaluation.outcome, CORRECT)
+def _summary(run: Run, optimized: "Optimized") -> dict[str, Any]:
+    assert isinstance(optimized.evaluation.outcome, CORRECT)
     return {
         "run": run.name,
-        "verdict": found.evaluation.outcome.kind,
-        "applied": list(found.applied),
-        "speedup": found.evaluation.outcome.speedup.model_dump(),
-        "modelled": _modelled(found),
-        "gain_over_first": _gain(found),
+        "verdict": optimized.evaluation.outcome.kind,
+        "applied": list(optimized.applied),
+        "speedup": optimized.evaluation.outcome.speedup.model_dump(),
+        "modelled": _modelled(optimized),
+        "gain_over_first": _gain(optimized),
         "best": str(run.folder / "best.cu"),
-        **({"stopped": found.stopped} if found.stopped else {}),
+        **({"stopped": optimized.stopped} if optimized.stopped else {}),
     }
 
 
-def _show_result(run: Run, found: "Optimized") -> None:
-    print_evaluation(found.evaluation.model_copy(update={"profile": None, "counters": None}))
-    way = ", ".join(found.applied) or "nothing: the first candidate is the best"
-    out.print(f"  applied    {way}", highlight=False)
-    gain = speedup_text(_gain(found), _modelled(found))
+def _show_result(run: Run, optimized: "Optimized") -> None:
+    print_evaluation(optimized.evaluation.model_copy(update={"profile": None, "counters": None}))
+    applied = ", ".join(optimized.applied) or "nothing: the first candidate is the best"
+    out.print(f"  applied    {applied}", highlight=False)
+    gain = speedup_text(_gain(optimized), _modelled(optimized))
     out.print(f"  gain       {gain} over the first candidate", highlight=False)
     out.print(f"  kept       {run.folder / 'best.cu'}", highlight=False, soft_wrap=True)
-    if found.stopped:
+    if optimized.stopped:
         how = f"kernelblaster resume {run.name} --runs {run.folder.parent}, with --usd or --tokens"
-        out.print(f"  stopped    {found.stopped} {how}", highlight=False, markup=False, soft_wrap=True)
+        out.print(f"  stopped    {optimized.stopped} {how}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _modelled(found: "Optimized") -> bool:
-    return found.evaluation.timing is not None and found.evaluation.timing.modelled
+def _modelled(optimized: "Optimized") -> bool:
+    return optimized.evaluation.timing is not None and optimized.evaluation.timing.modelled
 
 
-def _gain(found: "Optimized") -> float:
-    first, last = found.first.outcome, found.evaluation.outcome
+def _gain(optimized: "Optimized") -> float:
+    first, last = optimized.first.outcome, optimized.evaluation.outcome
     assert isinstance(first, CORRECT) and isinstance(last, CORRECT)
     return last.speedup.estimate / first.speedup.estimate

@@ -1,4 +1,4 @@
-"""Options and habits that several verbs share."""
+"""Options that several commands share."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -61,7 +61,7 @@ DtypeOption = Annotated[
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """What a task's file does not say."""
+    """What a task's file does not specify."""
 
     dtype: DtypeOption = None
     inputs: Annotated[
@@ -82,7 +82,7 @@ class TaskOptions:
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How far a search goes."""
+    """The extent of a search."""
 
     iterations: Annotated[int, typer.Option(help="How often it learns from its rollouts.", min=1)] = (
         DEFAULTS.iterations
@@ -101,13 +101,14 @@ class SearchOptions:
     ] = DEFAULTS.explained
 
     def search(self, **more: Any) -> Search:
-        """With settings that are no options of every verb."""
+        """The settings, with `more` that are not options of every command."""
         return Search(**asdict(self), **more)
 
 
 @contextmanager
-def working(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A line on standard error that says what is being done, gone when it is done."""
+def show_status(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A status line on standard error, removed at the end; the yielded function sets its text. Nothing is
+    shown if `quiet` or not on a terminal."""
     console = Terminal(stderr=True)
     if quiet or not console.is_terminal:
         yield lambda stage: None

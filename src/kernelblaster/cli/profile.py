@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kernelblaster.cli.groups import grouped
-from kernelblaster.cli.options import DeviceOptions, JsonOption, TaskOptions, working
+from kernelblaster.cli.options import DeviceOptions, JsonOption, TaskOptions, show_status
 from kernelblaster.cli.show import exit_code, print_outcome, print_profile
 from kernelblaster.records import Profile
 
@@ -28,7 +28,7 @@ def profile(
 
     loaded = of.load(task)
     sources = [load_candidate(path, loaded) for path in candidates]
-    with working(json_) as progress:
+    with show_status(json_) as progress:
         progress("opening the device")
         with open_judge(where.device, where.gpu, progress=progress) as judge:
             results = judge.profile(loaded, sources)

@@ -1,4 +1,4 @@
-"""What a person sees while many tasks are searched: a view that is redrawn on a terminal, lines elsewhere."""
+"""Progress of many searches: a live view on a terminal, lines otherwise."""
 
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -24,7 +24,7 @@ AROUND = 6  # lines of the view beside them
 
 
 class Overview(Protocol):
-    """Told of searches and of measurements."""
+    """Receives progress messages of searches, and measurements."""
 
     def __call__(self, news: "News") -> None: ...
 
@@ -32,7 +32,7 @@ class Overview(Protocol):
 
 
 class SilentBench:
-    """For `--json`: only what needs a person is said, on standard error."""
+    """For `--json`: only messages for a person, on standard error."""
 
     def __call__(self, news: "News") -> None:
         if news.words:
@@ -43,8 +43,8 @@ class SilentBench:
 
 
 class Rate:
-    """How many candidates were judged since this started, and how fast; what a run had judged before does
-    not count."""
+    """Candidates judged since this was created, and how many a minute. What continued runs had judged before
+    is not counted."""
 
     def __init__(self) -> None:
         self._start = self._last = time.monotonic()
@@ -71,7 +71,7 @@ class Rate:
 
 
 class BenchLines:
-    """A line for each task that ended and for each measurement, for logs and pipes."""
+    """One line for each search that ended and each measurement, for logs and pipes."""
 
     def __init__(self, total: int, done: int) -> None:
         self._total = total
@@ -82,7 +82,7 @@ class BenchLines:
         self.rate.hear(news)
         if news.result is not None:
             self._done += 1
-            line = f"{self._done}/{self._total}  {news.result.job:50} {_told(news.result)}"
+            line = f"{self._done}/{self._total}  {news.result.job:50} {_result_text(news.result)}"
             out.print(line, markup=False, highlight=False, soft_wrap=True)
         elif news.words:
             out.print(news.words, markup=False, highlight=False, soft_wrap=True)
@@ -93,7 +93,7 @@ class BenchLines:
 
 
 class LiveBench:
-    """All searches that go on, a line each; the last ones that ended; how many are left."""
+    """For a terminal: running searches, the last results, and how many are left."""
 
     def __init__(self, title: str, total: int, done: int) -> None:
         self._title = title
@@ -115,7 +115,7 @@ class LiveBench:
             self._now.pop(news.job, None)
             self._done += 1
             style = "green" if news.result.status == "valid" else "yellow"
-            self._ended.append((news.result.job, _told(news.result), style))
+            self._ended.append((news.result.job, _result_text(news.result), style))
             return
         self._now[news.job] = news
 
@@ -127,8 +127,8 @@ class LiveBench:
         bar = ProgressBar(total=self._total, completed=self._done, width=50)
         shown = max(2, min(SHOWN, (out.height - AROUND) // 2))
         ended, now = _lines(), _lines()
-        for job, told, style in self._ended[-shown:]:
-            ended.add_row(job, _cut(told), style=style)
+        for job, text, style in self._ended[-shown:]:
+            ended.add_row(job, _cut(text), style=style)
         for job, news in list(self._now.items())[:shown]:
             now.add_row(job, _cut(f"{_times(news)}; {news.evaluations} judged"))
         words = [Text(self._words, style="yellow")] if self._words else []
@@ -136,8 +136,8 @@ class LiveBench:
 
 
 @contextmanager
-def overseeing(title: str, jobs: Sequence[str], quiet: bool, done: Collection[str]) -> Iterator[Overview]:
-    """The view that suits whoever watches; `done` are the jobs that ended before."""
+def show_bench(title: str, jobs: Sequence[str], quiet: bool, done: Collection[str]) -> Iterator[Overview]:
+    """The view for `quiet`, for a terminal, or for a pipe; `done` are the jobs that ended before."""
     if quiet:
         yield SilentBench()
     elif not out.is_terminal:
@@ -152,7 +152,7 @@ def overseeing(title: str, jobs: Sequence[str], quiet: bool, done: Collection[st
 
 
 def _lines() -> Table:
-    """A job and what is told of it, a line each."""
+    """A table of jobs and their texts."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
     table.add_column(no_wrap=True)
     table.add_column()
@@ -163,7 +163,7 @@ def _cut(text: str) -> Text:
     return Text(text, no_wrap=True, overflow="ellipsis")
 
 
-def _told(result: "JobResult") -> str:
+def _result_text(result: "JobResult") -> str:
     if result.status != "valid" or result.best_us is None:
         return f"{result.status}: {result.reason[:150]}"
     best = time_text(result.best_us, result.modelled)

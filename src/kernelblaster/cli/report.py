@@ -35,7 +35,7 @@ def report(
 
     It needs no network, and nothing in it comes from elsewhere. Several subjects are shown side by side.
     """
-    from kernelblaster.report.contents import told
+    from kernelblaster.report.contents import summary_dict
     from kernelblaster.report.writing import read, write
 
     kinds = {kind.strip() for kind in also.split(",") if kind.strip()}
@@ -46,7 +46,7 @@ def report(
     contents = read(subjects, runs_folder(runs), settings().data / "benches")
     files = write(contents, to, kinds)
     if json_:
-        about = [told(one) for one in contents]
+        about = [summary_dict(one) for one in contents]
         print(json.dumps({"files": [str(file) for file in files], "subjects": about}, indent=1))
         return
     seconds = time.perf_counter() - start

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from kernelblaster.cli.options import JsonOption, RunArgument, RunsOption, runs_folder
 from kernelblaster.cli.show import out
-from kernelblaster.cli.terminal import hanging, in_parts
+from kernelblaster.cli.terminal import break_name, wrap_hanging
 from kernelblaster.errors import StoreError
 from kernelblaster.quantities import speedup_text, time_text
 from kernelblaster.store.comparison import compare
@@ -36,7 +36,7 @@ def list_(runs: RunsOption = None, json_: JsonOption = False) -> None:
         table.add_column(title, no_wrap=title != "task", overflow="fold")
     for row in rows:
         speedup = speedup_text(row["speedup"], row["modelled"])
-        task = in_parts(out, row["task"], out.width - BESIDE_TASK)
+        task = break_name(out, row["task"], out.width - BESIDE_TASK)
         table.add_row(row["run"], task, str(row["evaluations"]), speedup, row["state"])
     out.show(table)
 
@@ -52,7 +52,7 @@ def show(run: RunArgument, runs: RunsOption = None, json_: JsonOption = False) -
     for event in events:
         when = time.strftime("%H:%M:%S", time.localtime(event.at))
         lead = f"{when}  {event.kind:11} {event.key:18} "
-        line = lead + hanging(out, _told(event.kind, event.data), len(lead))
+        line = lead + wrap_hanging(out, _event_text(event.kind, event.data), len(lead))
         out.print(line, highlight=False, soft_wrap=True)
 
 
@@ -61,19 +61,21 @@ def diff(a: RunArgument, b: RunArgument, runs: RunsOption = None, json_: JsonOpt
     """Two runs side by side: settings, the best, the steps, what was learned, the sources."""
     root = runs_folder(runs)
     with open_run(root, a) as one, open_run(root, b) as other:
-        found = compare(History(one), History(other))
+        compared = compare(History(one), History(other))
     if json_:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(compared, indent=1))
         return
-    _print_pairs("settings", found["settings"])
-    _print_pairs("best", {name: [best.get(name) for best in found["best"]] for name in found["best"][0]})
-    _print_steps(found["trajectory"], [best["modelled"] for best in found["best"]])
-    _print_learned(found["learned"])
-    out.print(found["source"] or "the two sources are the same", markup=False, highlight=False)
+    _print_pairs("settings", compared["settings"])
+    _print_pairs(
+        "best", {name: [best.get(name) for best in compared["best"]] for name in compared["best"][0]}
+    )
+    _print_steps(compared["trajectory"], [best["modelled"] for best in compared["best"]])
+    _print_learned(compared["learned"])
+    out.print(compared["source"] or "the two sources are the same", markup=False, highlight=False)
 
 
 def _row(root: Any, name: str) -> dict[str, Any]:
-    """A run that cannot be read is listed as such: the others are still worth seeing."""
+    """The row of a run; one that cannot be read is listed as damaged."""
     try:
         with open_run(root, name) as run:
             history = History(run)
@@ -92,7 +94,7 @@ def _row(root: Any, name: str) -> dict[str, Any]:
 
 
 def _table(*titles: str) -> Table:
-    """What has no room in a column goes on in the next line."""
+    """A table that folds long cells."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in titles:
         table.add_column(title, overflow="fold")
@@ -143,7 +145,7 @@ def _value(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _told(kind: str, data: dict[str, Any]) -> str:
+def _event_text(kind: str, data: dict[str, Any]) -> str:
     match kind:
         case "evaluation":
             verdict = data["evaluation"]

@@ -1,4 +1,4 @@
-"""Evaluations and profiles as a person reads them."""
+"""Print evaluations and profiles for people."""
 
 from rich.padding import Padding
 from rich.table import Table
@@ -130,7 +130,7 @@ def print_sweep(evaluations: list[Evaluation]) -> None:
 
 
 def print_counters(counted: Profile, *, clean: bool) -> None:
-    """What the emulator counted, a line for each launch; `clean` if it found nothing wrong."""
+    """The emulator's counters, a line for each launch; `clean` if it found no errors."""
     note = "; no findings" if clean else ""
     out.print(f"  counted    at the {counted.workload} workload{note}", highlight=False)
     table = Table("launch", box=None, padding=(0, 2, 0, 0), pad_edge=False)
@@ -173,7 +173,7 @@ def _speedup(speedup: Speedup) -> str:
 
 
 def _value(metric: Metric) -> tuple[str, str]:
-    """The value and its unit, in the units a person thinks in."""
+    """The value and its unit, times in microseconds."""
     if not isinstance(metric.value, float):
         return metric.value, metric.unit
     if metric.unit == "ns":

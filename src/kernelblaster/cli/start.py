@@ -1,4 +1,4 @@
-"""What every command does first: sweep up after processes that were killed, see that files can be opened."""
+"""Startup of every command: remove leftovers of killed processes, and raise resource limits."""
 
 import contextlib
 import resource
@@ -14,6 +14,8 @@ MEMORY_BYTES = 1_900_000_000  # of address space; importing PyTorch takes most o
 
 
 def prepare() -> None:
+    """Raise the soft limits for open files and address space if they are too low; remove leftovers of killed
+    processes. Raises KernelBlasterError if a hard limit is too low."""
     _allow(resource.RLIMIT_NOFILE, FILES, "open {most} files at once", f"ulimit -n {FILES}")
     _allow(resource.RLIMIT_AS, MEMORY_BYTES, "use {most} bytes of memory", f"ulimit -v {MEMORY_BYTES >> 10}")
     with contextlib.suppress(FileNotFoundError):  # no such folder can be written: then nothing is left in one
@@ -22,7 +24,7 @@ def prepare() -> None:
 
 
 def _allow(kind: int, needed: int, what: str, how: str) -> None:
-    """As much as is needed, where this process may have it."""
+    """Raise a soft limit to `needed`. Raises KernelBlasterError if the hard limit is lower."""
     now, most = resource.getrlimit(kind)
     if now == resource.RLIM_INFINITY or now >= needed:
         return

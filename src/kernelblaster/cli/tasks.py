@@ -28,13 +28,13 @@ def list_tasks(
     json_: JsonOption = False,
 ) -> None:
     """Name every task of a suite, a folder or a KernelBench checkout."""
-    found = find(where)
+    tasks = find(where)
     if json_:
-        print(json.dumps([{"name": name, "path": str(path)} for name, path in found], indent=1))
+        print(json.dumps([{"name": name, "path": str(path)} for name, path in tasks], indent=1))
         return
-    for name, _ in found:
+    for name, _ in tasks:
         out.print(name, highlight=False)
-    out.print(f"{len(found)} tasks", style="dim")
+    out.print(f"{len(tasks)} tasks", style="dim")
 
 
 @app.command("show")
@@ -82,9 +82,9 @@ def check(
             return
         except BadTask as error:
             rows.append((where, Fitness(problems=(str(error),))))
-    found = [] if one else find(where)
+    tasks = [] if one else find(where)
     console = Terminal(stderr=True)
-    for name, path in track(found, "checking", console=console, disable=json_ or len(found) == 1):
+    for name, path in track(tasks, "checking", console=console, disable=json_ or len(tasks) == 1):
         try:
             rows.append((name, fitness_of(load_file(name, path, of.dtype))))
         except BadTask as error:
@@ -105,9 +105,9 @@ def _check_one(task: Task, json_: bool) -> None:
     verbs = readiness_of(task, fitness)
     if json_:
         known = {"dtype": task.dtype, "cast": task.cast, "notes": task.notes, "sizes": task.primary.sizes}
-        told = {"name": task.name, "fit": fitness.fit, **fitness.model_dump(), **known}
+        report = {"name": task.name, "fit": fitness.fit, **fitness.model_dump(), **known}
         print(
-            json.dumps([{**told, "verbs": [{**v.model_dump(), "works": v.works} for v in verbs]}], indent=1)
+            json.dumps([{**report, "verbs": [{**v.model_dump(), "works": v.works} for v in verbs]}], indent=1)
         )
     else:
         _print_fitness([(task.name, fitness)])
@@ -119,7 +119,7 @@ def _check_one(task: Task, json_: bool) -> None:
 
 
 def _decided(task: Task) -> list[str]:
-    """The types that are used, and what was decided for the file."""
+    """Lines on the data types in use, and what was decided for the file."""
     types = sorted({tensor.dtype for tensor in task.signature.tensors if tensor.dtype != task.dtype})
     how = f"cast to {task.cast}" if task.cast else "as the file says"
     also = f", with {', '.join(types)}" if types else ""

@@ -1,4 +1,4 @@
-"""Where commands print: what others have written, a model or a task, stays text."""
+"""Console output in which untrusted text stays text: no markup, no control characters."""
 
 import re
 from collections.abc import Iterable
@@ -12,12 +12,12 @@ from rich.table import Table
 
 from kernelblaster.plain_text import printable
 
-NARROWEST = 20  # columns in which a text is still broken at words
-PIPED = 200  # columns of a table that does not go to a terminal: nothing of it is cut
+NARROWEST = 20  # columns: narrower texts are not wrapped
+PIPED = 200  # columns of a table without a terminal, so that nothing is cut
 
 
 class Terminal(Console):
-    """A console without markup, unless it is asked for, that shows control characters as escapes."""
+    """A rich console without markup unless asked for, which shows control characters as escapes."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, markup=False)
@@ -28,7 +28,7 @@ class Terminal(Console):
             yield segment if control else Segment(printable(text), style)
 
     def show(self, table: Table) -> None:
-        """Print a table. Where it does not go to a terminal, nothing of it is cut or wrapped."""
+        """Print a table. Without a terminal, nothing of it is cut or wrapped."""
         kept = self._width
         if not self.is_terminal:
             self.width = PIPED
@@ -39,22 +39,22 @@ class Terminal(Console):
 
 
 def plain(text: Any) -> str:
-    """A text within markup."""
+    """Escape text for use within markup."""
     return escape(str(text))
 
 
-def hanging(console: Console, text: str, at: int) -> str:
-    """A text that is printed behind the first `at` columns of a line: on a terminal it is broken at words,
-    and its further lines begin there too; elsewhere it stays as it is."""
+def wrap_hanging(console: Console, text: str, at: int) -> str:
+    """Wrap a text that is printed after `at` columns, so that its further lines are indented as far.
+    Unchanged if not on a terminal."""
     if not console.is_terminal or console.width < at + NARROWEST:
         return text
     lines = wrap(text, console.width - at, break_long_words=False, break_on_hyphens=False)
     return f"\n{'':{at}}".join(lines)
 
 
-def in_parts(console: Console, name: str, most: int) -> str:
-    """A name such as `core/level1/softmax` for a column of a table, broken behind a `/` or a `+` where it is
-    longer than `most` columns and goes to a terminal."""
+def break_name(console: Console, name: str, most: int) -> str:
+    """A name such as `core/level1/softmax` for a table column: on a terminal, broken after `/` or `+` into
+    lines of at most `most` columns."""
     if not console.is_terminal:
         return name
     lines = [""]

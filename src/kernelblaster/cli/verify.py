@@ -12,7 +12,7 @@ from kernelblaster.cli.options import (
     RunsOption,
     SanitizeOption,
     runs_folder,
-    working,
+    show_status,
 )
 from kernelblaster.cli.show import out, print_evaluation
 from kernelblaster.errors import KernelBlasterError
@@ -59,7 +59,7 @@ def verify(
     from kernelblaster.verify import verify as judge_again
 
     assert run is not None
-    with open_run(runs_folder(runs), run) as opened, working(json_) as progress:
+    with open_run(runs_folder(runs), run) as opened, show_status(json_) as progress:
         about = opened.events[0].data
         kind = device or ("auto" if gpu else about.get("device", "auto"))
         where = gpu if device or gpu else about.get("gpu")
@@ -68,14 +68,14 @@ def verify(
             if proof is not None:
                 document = prove(task_of(opened), History(opened).best_candidate()[0], judge)
                 proof.write_text(document.model_dump_json(indent=1) + "\n")
-            found = judge_again(opened, judge)
+            verified = judge_again(opened, judge)
     if json_:
-        print(found.model_dump_json(indent=1))
-        raise typer.Exit(0 if found.holds else 1)
-    _show(found.now, found.then, found.correct, found.speedup_holds, found.holds)
+        print(verified.model_dump_json(indent=1))
+        raise typer.Exit(0 if verified.holds else 1)
+    _show(verified.now, verified.then, verified.correct, verified.speedup_holds, verified.holds)
     if proof is not None:
         out.print(f"  proof      {proof}", highlight=False, markup=False)
-    raise typer.Exit(0 if found.holds else 1)
+    raise typer.Exit(0 if verified.holds else 1)
 
 
 def _repeat(path: Path, device: DeviceName, gpu: str | None, sanitize: bool, json_: bool) -> None:
@@ -84,20 +84,23 @@ def _repeat(path: Path, device: DeviceName, gpu: str | None, sanitize: bool, jso
     from kernelblaster.proof import repeat as judge_proof
 
     document = read_proof(path)
-    with working(json_) as progress, open_judge(device, gpu, progress=progress, sanitize=sanitize) as judge:
-        found = judge_proof(document, judge)
+    with (
+        show_status(json_) as progress,
+        open_judge(device, gpu, progress=progress, sanitize=sanitize) as judge,
+    ):
+        repeated = judge_proof(document, judge)
     if json_:
-        print(found.model_dump_json(indent=1))
-        raise typer.Exit(0 if found.holds else 1)
-    _show(found.now, found.then, found.correct, found.speedup_holds, found.holds)
-    for difference in found.differences[:10]:
+        print(repeated.model_dump_json(indent=1))
+        raise typer.Exit(0 if repeated.holds else 1)
+    _show(repeated.now, repeated.then, repeated.correct, repeated.speedup_holds, repeated.holds)
+    for difference in repeated.differences[:10]:
         out.print(f"  otherwise  {difference}", highlight=False, markup=False)
-    raise typer.Exit(0 if found.holds else 1)
+    raise typer.Exit(0 if repeated.holds else 1)
 
 
 def _show(now: Evaluation, then: Evaluation, correct: bool, speedup: bool | None, holds: bool) -> None:
     print_evaluation(now.model_copy(update={"profile": None, "counters": None}))
-    out.print(f"  then       {_told(then.outcome)} on {then.device}", highlight=False)
+    out.print(f"  then       {_outcome_text(then.outcome)} on {then.device}", highlight=False)
     if speedup is None and correct:
         verdict = "correct; on another device, so the speedups are not compared"
     elif holds:
@@ -109,7 +112,7 @@ def _show(now: Evaluation, then: Evaluation, correct: bool, speedup: bool | None
     out.print(f"  verdict    {verdict}", highlight=False)
 
 
-def _told(outcome: Outcome) -> str:
+def _outcome_text(outcome: Outcome) -> str:
     if not isinstance(outcome, CORRECT):
         return outcome.kind
     speedup = outcome.speedup

@@ -1,4 +1,4 @@
-"""How verbs use a language model: its options, the estimate before, and the bill after."""
+"""Language models on the command line: options, the cost estimate before, and the bill after."""
 
 import math
 from collections import Counter
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _finite(value: float | None) -> float | None:
-    """A budget that is no number would never be spent."""
+    """Reject NaN and infinity, with which a budget would never be used up."""
     if value is not None and not math.isfinite(value):
         raise typer.BadParameter("it should be a number of dollars.")
     return value
@@ -66,12 +66,13 @@ class ModelOptions:
     )
 
     def use(self, strategy: StrategyName = "maic-rl") -> ModelUse | None:
-        """None where no model takes part. Raises where what was asked for makes no sense."""
+        """How a model takes part; None if none does. Raises KernelBlasterError for options that contradict
+        each other."""
         return model_use_of(self.choice, self.role or [], strategy)
 
     @property
     def choice(self) -> ModelChoice:
-        """Folders of hand-off and replay are absolute: they mean the same in every folder."""
+        """The models and budgets; relative paths are made absolute."""
         return ModelChoice(
             model=self.model and absolute_name(self.model),
             budget=ModelBudget(usd=self.usd, tokens=self.tokens),
@@ -86,7 +87,7 @@ def _absolute(path: Path | None) -> str | None:
 
 
 def expected(model_use: ModelUse, search: Search, searches: int = 1) -> list[Estimate]:
-    """Of so many searches, by role."""
+    """The estimated cost of so many searches, by role."""
     prices = read_prices(Path(model_use.choice.prices) if model_use.choice.prices else None)
     calls = expected_calls(search, model_use.strategy, model_use.cast)
     each = [replace(one, calls=searches * one.calls) for one in calls]
@@ -94,7 +95,7 @@ def expected(model_use: ModelUse, search: Search, searches: int = 1) -> list[Est
 
 
 def print_estimates(jobs: "Sequence[Job]") -> None:
-    """Of all searches together, if a model takes part in them."""
+    """Print the estimate for all jobs together, if a model takes part."""
     kinds = Counter((job.setup.model_use, job.setup.search) for job in jobs if job.setup.model_use)
     if kinds:
         rows = [
@@ -104,7 +105,7 @@ def print_estimates(jobs: "Sequence[Job]") -> None:
 
 
 def print_estimate(rows: Sequence[Estimate]) -> None:
-    """On standard error, so that standard output stays the result's."""
+    """Print an estimate on standard error; standard output is for the result."""
     console = Terminal(stderr=True)
     tokens = sum(row.usage.tokens for row in rows)
     usd = [row.usd for row in rows]
@@ -122,32 +123,33 @@ def print_estimate(rows: Sequence[Estimate]) -> None:
 
 
 def bill(model_use: ModelUse, run: Run) -> dict[str, Any]:
-    """What models took in a run, and how often an answer was of no use, by role."""
+    """What models cost in a run as JSON data, with the number of unusable answers by role, and the
+    reviews."""
     ledger = model_use.choice.ledger(run.folder) if (run.folder / LEDGER).exists() else None
     failed = Counter(_failure(event.key, event.data) for event in run.events if event.kind == "answer")
     failed.pop("", None)
     reviews = [event.data for event in run.events if event.kind == "review"]
-    told = {"answers_of_no_use": dict(sorted(failed.items())), "reviews": reviews}
+    answers = {"answers_of_no_use": dict(sorted(failed.items())), "reviews": reviews}
     if ledger is None:
-        return told
+        return answers
     try:
-        roles = {role: _told(total) for role, total in ledger.totals("role").items()}
-        return {**_told(ledger.total()), "by_role": roles, **told}
+        roles = {role: _total_dict(total) for role, total in ledger.totals("role").items()}
+        return {**_total_dict(ledger.total()), "by_role": roles, **answers}
     finally:
         ledger.close()
 
 
-def print_bill(told: dict[str, Any], print_line: Callable[[str], None]) -> None:
-    if "calls" in told:
-        cost = f"${told['usd']:.4f}" + (f" and {told['unpriced']} unpriced" if told["unpriced"] else "")
-        print_line(f"  model      {told['calls']} calls, {told['tokens']} tokens, {cost}")
-    for failure, count in told["answers_of_no_use"].items():
+def print_bill(costs: dict[str, Any], print_line: Callable[[str], None]) -> None:
+    if "calls" in costs:
+        cost = f"${costs['usd']:.4f}" + (f" and {costs['unpriced']} unpriced" if costs["unpriced"] else "")
+        print_line(f"  model      {costs['calls']} calls, {costs['tokens']} tokens, {cost}")
+    for failure, count in costs["answers_of_no_use"].items():
         print_line(f"  no use     {failure}: {count}")
-    for review in told["reviews"]:
+    for review in costs["reviews"]:
         print_line(f"  review     {review['verdict']}" + "".join(f"; {f}" for f in review["findings"]))
 
 
-def _told(total: Total) -> dict[str, Any]:
+def _total_dict(total: Total) -> dict[str, Any]:
     return {
         "calls": total.calls,
         "tokens": total.usage.tokens,

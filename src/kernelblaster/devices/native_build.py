@@ -46,7 +46,7 @@ def emulating_player() -> Path:
 
 def _built(name: str, sources: Sequence[str], options: Sequence[str]) -> Path:
     about = (name, *options)
-    return cache.found_once("native", about, lambda: _found_or_built(name, sources, options))
+    return cache.find_once("native", about, lambda: _found_or_built(name, sources, options))
 
 
 def _found_or_built(name: str, sources: Sequence[str], options: Sequence[str]) -> Path:
@@ -56,7 +56,7 @@ def _found_or_built(name: str, sources: Sequence[str], options: Sequence[str]) -
         digest.update((NATIVE / file).read_bytes())
     target = cache.entry("native", digest.hexdigest()[:32])
     executable = target / name
-    if cache.found(target):
+    if cache.is_stored(target):
         return executable
     with building(TITLES.get(name, f"the {name}"), "a few seconds"), cache.filling(target) as folder:
         command = [tools.nvcc, "-O2", "-std=c++17"]

@@ -1,1 +1,1 @@
-"""What a run found, in a form that others can use: a `.cu`, a KernelBench file, a torch module."""
+"""Export the best candidate of a run: as a `.cu`, a KernelBench file, or a torch module."""

@@ -1,6 +1,6 @@
-"""The best candidate as a `.cu` that says where it comes from, compiles alone, and can be judged again."""
+"""Export as a `.cu` that states its origin, compiles on its own, and can be judged again."""
 
-from kernelblaster.export.origin import Origin, told
+from kernelblaster.export.origin import Origin, header_lines
 from kernelblaster.plain_text import comment
 from kernelblaster.records import Candidate, Task
 from kernelblaster.tasks.header import declaration, includes
@@ -9,12 +9,12 @@ from kernelblaster.tasks.header import declaration, includes
 def cuda_file(task: Task, origin: Origin) -> str:
     number = origin.architecture.removeprefix("sm_")
     build = f"nvcc -O3 -std=c++17 -shared -Xcompiler -fPIC -gencode=arch=compute_{number},code=sm_{number}"
-    lines = [f"// {line}" for line in (*told(origin), comment(f"build: {build}"))]
+    lines = [f"// {line}" for line in (*header_lines(origin), comment(f"build: {build}"))]
     return "\n".join(lines) + "\n" + complete_source(task, origin.candidate)
 
 
 def complete_source(task: Task, candidate: Candidate) -> str:
-    """The candidate with all that the judge puts before it: includes, declaration, chosen constants."""
+    """The candidate with what the judge puts before it: includes, the declaration, chosen constants."""
     chosen = "".join(f"#ifndef {n}\n#define {n} {v}\n#endif\n" for n, v in candidate.defines)
     declared = declaration(task.signature, task.name)
     return f"{includes(declared + candidate.source)}\n{declared}\n{chosen}{candidate.source.rstrip()}\n"

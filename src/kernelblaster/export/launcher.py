@@ -66,7 +66,8 @@ class ExportedKernel:
     # Building
 
     def build(self, architecture: str | None = None) -> "ExportedKernel":
-        """Compile, where nvcc exists; what stands in the way is kept in `problem`."""
+        """Compile for `architecture` if nvcc is found, and load the library if there is a GPU. If that fails,
+        `problem` says why."""
         self.architecture = architecture or self.architecture
         nvcc = _nvcc()
         if nvcc is None:
@@ -80,7 +81,7 @@ class ExportedKernel:
         return self
 
     def load(self, library: Path) -> None:
-        """Use the launch function of this library."""
+        """Take the launch function from this library."""
         if "cuTensorMapEncode" in self.source:
             ctypes.CDLL("libcuda.so.1", mode=ctypes.RTLD_GLOBAL)
         launch = ctypes.CDLL(str(library)).exported_launch
@@ -94,7 +95,7 @@ class ExportedKernel:
         self._launch = launch
 
     def _library(self, nvcc: str) -> Path:
-        """A place in the user's own cache: a folder that others can write to could hold anything."""
+        """The path of the compiled library, in the user's own cache: a shared folder could hold anything."""
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         text = "\n".join([self.source, self.architecture, os.path.realpath(nvcc)])
         return cache / "kernelblaster" / "exported" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.so"
@@ -102,13 +103,13 @@ class ExportedKernel:
     # Guards
 
     def is_for(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> bool:
-        """Whether a module that is built with these arguments is the one that the kernel was made for."""
+        """Whether these constructor arguments are those that the kernel was made for."""
         by_name = isinstance(self.built_with, dict)
         wanted = (list[Any](), self.built_with) if by_name else (list(self.built_with), dict[str, Any]())
         return repr((list(arguments), named)) == repr(wanted)
 
     def why_not(self, module: torch.nn.Module, inputs: tuple[Any, ...]) -> str | None:
-        """Why these inputs are not for this kernel, in words; None if they are."""
+        """Why the kernel cannot run on these inputs; None if it can."""
         if not getattr(module, "built_as_judged", True):
             return "the module was built with other arguments than the kernel is for"
         if len(inputs) != len(self.inputs):
@@ -123,7 +124,7 @@ class ExportedKernel:
         return reason or self._machine(pairs[0][1].device) or self._modes(module, inputs)
 
     def _tensors(self, pairs: list[Any]) -> str | None:
-        """Types, devices and memory."""
+        """Check types, devices, contiguity and alignment."""
         for (name, dtype, _), value in pairs:
             if not isinstance(value, torch.Tensor):
                 return f"{name} is a {type(value).__name__} where a tensor is expected"
@@ -138,7 +139,7 @@ class ExportedKernel:
         return None
 
     def _shapes(self, pairs: list[Any]) -> str | None:
-        """Ranks and sizes: one name means one extent, and fixed sizes are as they were."""
+        """Check ranks and sizes: equal names have equal extents, and fixed sizes are unchanged."""
         known = {name: size for name, size in self.sizes.items() if not isinstance(size, str)}
         for (name, _, dims), value in pairs:
             shape = tuple(value.shape)
@@ -153,8 +154,8 @@ class ExportedKernel:
         return None
 
     def _modes(self, module: torch.nn.Module, inputs: tuple[Any, ...]) -> str | None:
-        """Gradients are wanted where an input asks for them. Parameters always do, unless told otherwise,
-        so for them a warning must do."""
+        """Check the training mode, and that no gradients of inputs are needed. Parameters nearly always
+        require gradients, so for them there is only a warning."""
         if self.modes is not None and [part.training for part in module.modules()] not in self.modes:
             return f"the module is {'' if module.training else 'not '}in training mode"
         if not torch.is_grad_enabled():
@@ -166,7 +167,7 @@ class ExportedKernel:
         return None
 
     def _machine(self, device: torch.device) -> str | None:
-        """What was built must be there, and must be for the GPU that the tensors are on."""
+        """Check that the kernel was built, and for the GPU that the tensors are on."""
         if self._launch is None:
             return self.problem or "the kernel was not loaded"
         if self.device_type == "cuda":
@@ -176,7 +177,7 @@ class ExportedKernel:
         return None
 
     def say_once(self, reason: str) -> None:
-        """Tell that the original module runs instead; each reason once."""
+        """Warn that the original module runs instead; each reason once."""
         self.warn_once(f"the original module runs instead of the kernel: {reason}")
 
     def warn_once(self, text: str) -> None:
@@ -187,7 +188,8 @@ class ExportedKernel:
     # Running
 
     def launch(self, module: torch.nn.Module, inputs: tuple[Any, ...]) -> list[torch.Tensor]:
-        """The outputs, on the current stream. `why_not` must have had nothing to say."""
+        """Run the kernel on the current stream; returns the outputs. Call `why_not` before. Raises
+        RuntimeError if the launch fails."""
         parameters = [get(module) for get in self._parameters_of]
         tensors = [v for v in inputs if isinstance(v, torch.Tensor)] + parameters
         sizes = self._extents(module, inputs, parameters)
@@ -222,7 +224,7 @@ class ExportedKernel:
         return known
 
     def _output_shapes(self, module: torch.nn.Module, inputs: tuple[Any, ...]) -> list[tuple[int, ...]]:
-        """What the original module says of its outputs, on tensors without values; once for each shape."""
+        """The shapes of the original module's outputs, computed on fake tensors, cached by input shape."""
         from torch._subclasses.fake_tensor import FakeTensorMode
         from torch.utils import _pytree as pytree
 
@@ -236,13 +238,14 @@ class ExportedKernel:
 
 
 def native_architecture(device: torch.device | None = None) -> str:
-    """What nvcc calls the GPU; from Hopper on, with the instructions that only this kind has."""
+    """The GPU's architecture for nvcc; from Hopper on with the suffix `a` (architecture-specific
+    instructions)."""
     major, minor = torch.cuda.get_device_capability(device)
     return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
 
 
 def _compile(nvcc: str, source: str, architecture: str, library: Path, limit_s: float = 600.0) -> str | None:
-    """Write the library, whole or not at all; what went wrong, in words."""
+    """Compile the library, written atomically; returns the error message, or None."""
     number = architecture.removeprefix("sm_")
     library.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
@@ -266,8 +269,8 @@ def _compile(nvcc: str, source: str, architecture: str, library: Path, limit_s: 
 
 
 def _nvcc() -> str | None:
-    """On the PATH, in the CUDA toolkit, or from the nvidia-cuda-nvcc package."""
+    """The path of nvcc: from PATH, the CUDA toolkit, or the nvidia-cuda-nvcc package."""
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    places = [Path(home, "bin", "nvcc") for home in homes if home]
-    places += [place for folder in sys.path for place in Path(folder, "nvidia").glob("c*/bin/nvcc")]
-    return shutil.which("nvcc") or next((str(place) for place in places if place.is_file()), None)
+    paths = [Path(home, "bin", "nvcc") for home in homes if home]
+    paths += [path for folder in sys.path for path in Path(folder, "nvidia").glob("c*/bin/nvcc")]
+    return shutil.which("nvcc") or next((str(path) for path in paths if path.is_file()), None)

@@ -1,4 +1,4 @@
-"""What a torch module around a kernel must know of the original beyond the signature."""
+"""What an exported torch module must know about the original one beyond the signature."""
 
 import sys
 from contextlib import nullcontext
@@ -18,11 +18,10 @@ from kernelblaster.tasks.small import find_small
 
 @dataclass(frozen=True)
 class ModuleFacts:
-    """`parameters` are the names in the module's own state; `result` is what forward returns, as an
-    expression of the list `out`. `modes` are those in which it does what it does as it is built, each as
-    `training` of its parts in turn: None where it does so in every mode, the mode of its construction
-    alone where it cannot be tried. `keeps_statistics` says whether forward, in the mode of its
-    construction, writes into the module's buffers."""
+    """`parameters` are the names in the module's state dict. `result` is a Python expression for what forward
+    returns, with its tensors as `out[i]`. `modes` are the training modes in which the module computes the
+    same as when it was built, each as `training` of all its submodules; None: in every mode; only the built
+    one if that cannot be tried. `keeps_statistics`: forward writes into buffers of the module as built."""
 
     parameters: tuple[str, ...]
     result: str
@@ -31,7 +30,7 @@ class ModuleFacts:
 
 
 def module_facts(task: Task) -> ModuleFacts:
-    """Learned by running the small workload on the CPU; on tensors without values where there is none."""
+    """Found by running the module at the small workload on the CPU, or on fake tensors if there is none."""
     file = ModuleFile(task.source, task.path)
     dtype = cast_of(task)
     small = find_small(file, dtype)
@@ -78,26 +77,27 @@ def _equal(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
 
 
 def _expression(task: str, result: Any) -> str:
-    """The structure of the result, with `out[i]` for its tensors in order."""
+    """The structure of the result as Python code, with `out[i]` for its tensors in order. Raises
+    KernelBlasterError for types that cannot be written."""
     leaves, structure = pytree.tree_flatten(result)
-    places = pytree.tree_unflatten([f"out[{i}]" for i in range(len(leaves))], structure)
-    return _written(task, places)
+    result_of_names = pytree.tree_unflatten([f"out[{i}]" for i in range(len(leaves))], structure)
+    return _written(task, result_of_names)
 
 
-def _written(task: str, places: Any) -> str:
-    if isinstance(places, str):
-        return places
-    if type(places) is dict:
-        return "{" + ", ".join(f"{key!r}: {_written(task, value)}" for key, value in places.items()) + "}"
-    if type(places) is list:
-        return "[" + ", ".join(_written(task, value) for value in places) + "]"
-    kind = type(places).__name__
-    if type(places) is tuple or type(places).__module__ == "torch.return_types":
-        written = "(" + "".join(f"{_written(task, value)}, " for value in places).rstrip() + ")"
+def _written(task: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if type(value) is dict:
+        return "{" + ", ".join(f"{key!r}: {_written(task, part)}" for key, part in value.items()) + "}"
+    if type(value) is list:
+        return "[" + ", ".join(_written(task, part) for part in value) + "]"
+    kind = type(value).__name__
+    if type(value) is tuple or type(value).__module__ == "torch.return_types":
+        written = "(" + "".join(f"{_written(task, part)}, " for part in value).rstrip() + ")"
         return written if kind == "tuple" else f"torch.return_types.{kind}({written})"
-    own = sys.modules.get(type(places).__module__)
-    if isinstance(places, tuple) and is_task(own) and getattr(own, kind, None) is type(places):
-        return f"{kind}(" + ", ".join(_written(task, value) for value in places) + ")"
+    own = sys.modules.get(type(value).__module__)
+    if isinstance(value, tuple) and is_task(own) and getattr(own, kind, None) is type(value):
+        return f"{kind}(" + ", ".join(_written(task, part) for part in value) + ")"
     raise KernelBlasterError(
         f"{task}: returns a {kind}; only tensors in tuples, lists and dicts can be exported."
     )

@@ -1,4 +1,4 @@
-"""Where an exported kernel comes from, as the comment at the head of its file."""
+"""The origin of an exported kernel, as a comment at the top of its file."""
 
 from dataclasses import dataclass
 
@@ -18,8 +18,8 @@ class Origin:
     architecture: str
 
 
-def told(origin: Origin) -> list[str]:
-    """The lines of the comment, without comment marks; each is one line, whatever names are in it."""
+def header_lines(origin: Origin) -> list[str]:
+    """The lines of the comment, without comment marks; no name in it can break a line."""
     evaluation = origin.evaluation
     lines = [
         f"{evaluation.task}, optimized by KernelBlaster",

@@ -1,5 +1,5 @@
-"""The best candidate as one Python file that needs nothing of KernelBlaster: the task as it was written,
-the kernel, and a module that runs the one in place of the other."""
+"""Export as one Python file that does not depend on KernelBlaster: the task's source, the kernel, and a
+module that runs the kernel instead of the original."""
 
 import ast
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import Literal
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.export.cuda_file import complete_source
 from kernelblaster.export.module_facts import ModuleFacts, module_facts
-from kernelblaster.export.origin import Origin, told
+from kernelblaster.export.origin import Origin, header_lines
 from kernelblaster.plain_text import printable
 from kernelblaster.records import Scalar, Signature, Task, Tensor
 from kernelblaster.tasks.header import c_arguments
@@ -75,14 +75,14 @@ def python_file(task: Task, origin: Origin, form: Literal["kernelbench", "module
             "not; as a module it would not be the same. For inference, end its __init__ with self.eval() and "
             "optimize that; or export this with --format kernelbench or cu."
         )
-    head = "\n".join(["# coding: utf-8", *(f"# {line}" for line in told(origin))])
+    head = "\n".join(["# coding: utf-8", *(f"# {line}" for line in header_lines(origin))])
     model = MODELS[form].replace("RESULT", facts.result)
     parts = (head, "", task.source.strip(), "\n\n# The kernel, and how it is called.", LAUNCHER.strip())
     return "\n".join((*parts, "\n", _kernel(task, origin, facts))) + "\n" + model
 
 
 def _kernel(task: Task, origin: Origin, facts: ModuleFacts) -> str:
-    """The line that describes the kernel to the launcher."""
+    """The code that describes the kernel to the launcher."""
     signature = task.signature
     inputs = [(i.name, i.kind) if isinstance(i, Scalar) else _tensor(i.name, i) for i in signature.inputs]
     pairs = zip(facts.parameters, signature.parameters, strict=True)
@@ -111,7 +111,7 @@ def _tensor(name: str, tensor: Tensor) -> tuple[str, str, tuple[str, ...]]:
 
 
 def _wrapper(signature: Signature) -> str:
-    """The launch function once more, with what the CUDA runtime says of the launch."""
+    """A C function around the launch function that returns the CUDA error of the launch, if any."""
     arguments = c_arguments(signature)
     taken = ", ".join(f"{kind} {name}" for kind, name in arguments)
     given = ", ".join(name for _, name in arguments)
@@ -124,13 +124,14 @@ def _wrapper(signature: Signature) -> str:
 
 
 def _text(source: str) -> str:
-    """A Python literal, readable where the text allows it."""
+    """A Python string literal, raw where the text allows it."""
     unsafe = "'''" in source or printable(source) != source
     return ascii(source) if unsafe else f"r'''\n{source}'''"
 
 
 def check_names(task: Task) -> None:
-    """The task and the launcher share one file, so a name may mean one thing only."""
+    """Raise KernelBlasterError if the task and the launcher, which share one file, use a name for different
+    things."""
     mine, theirs = _bound(LAUNCHER), _bound(task.source)
     reserved = dict.fromkeys(("ModelNew", "OptimizedModel", "KERNEL", "CUDA_SOURCE"), "")
     clashes = [n for n, what in theirs.items() if (mine | reserved).get(n, what) != what]
@@ -141,16 +142,16 @@ def check_names(task: Task) -> None:
 
 
 def _bound(source: str) -> dict[str, str]:
-    """Names that a source binds at its top level, with what they are bound to."""
-    found: dict[str, str] = {}
+    """The names bound at the top level of a source, and what they are bound to."""
+    bindings: dict[str, str] = {}
     for node in ast.parse(source).body:
         if isinstance(node, ast.Import):
-            found |= {(a.asname or a.name).split(".")[0]: a.name.split(".")[0] for a in node.names}
+            bindings |= {(a.asname or a.name).split(".")[0]: a.name.split(".")[0] for a in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+            bindings |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found[node.name] = f"line {node.lineno}"
+            bindings[node.name] = f"line {node.lineno}"
         elif isinstance(node, ast.Assign):
             names = [n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
-            found |= dict.fromkeys(names, f"line {node.lineno}")
-    return found
+            bindings |= dict.fromkeys(names, f"line {node.lineno}")
+    return bindings

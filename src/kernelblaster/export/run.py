@@ -1,4 +1,4 @@
-"""From a run to a file that others can use."""
+"""Export the best candidate of a run."""
 
 from typing import Literal
 
@@ -14,7 +14,7 @@ Format = Literal["cu", "kernelbench", "module"]
 
 
 def export_run(run: Run, form: Format = "cu") -> str:
-    """The text of the file; StoreError where the run has nothing to export."""
+    """The text of the file. Raises StoreError if the run has nothing to export."""
     history = History(run)
     candidate, evaluation = history.best_candidate()
     if evaluation.compilation is None:

@@ -84,7 +84,7 @@ def _build(signature: Signature, title: str, candidate: Candidate, architecture:
     options = flags(architecture, candidate.defines)
     key = json.dumps([FORMAT, candidate.source, header, options, tools.version])
     target = cache.entry("candidate", hashlib.sha256(key.encode()).hexdigest()[:32])
-    if cache.found(target):
+    if cache.is_stored(target):
         compilation = Compilation.model_validate_json((target / REPORT).read_text())
         cached = compilation.model_copy(update={"cached": True})
         return Binary(target / OBJECT, cached)

@@ -5,13 +5,13 @@ from pathlib import Path
 from sqlalchemy import Connection, Table, select, text
 from sqlalchemy.exc import DBAPIError
 
+from kernelblaster.durability import replace_durably
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge import tables
 from kernelblaster.knowledge.database import Database
 from kernelblaster.knowledge.head import BESIDE
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.rows import READERS, DamagedRow, Values
-from kernelblaster.lasting import become
 
 TOLD = 20  # problems of one kind
 
@@ -96,7 +96,7 @@ def _made_again(path: Path, events: list[Values]) -> Path:
         for rest in BESIDE:
             Path(f"{path}{rest}").unlink(missing_ok=True)  # all of it was read
         path.replace(damaged)
-        become(scratch, path)
+        replace_durably(scratch, path)
     except OSError as error:
         raise KnowledgeError(f"{path}: cannot be replaced: {error.strerror or error}.") from error
     return damaged

@@ -23,12 +23,12 @@ FINAL: dict[str, type[ModelError]] = {kind.__name__: kind for kind in (Declined,
 
 def has_key(name: str) -> bool:
     """Whether there is a key in the environment variable of that name, here or with the keeper."""
-    return name in keeper.kept_names() or secret(name) is not None
+    return name in keeper.key_names() or secret(name) is not None
 
 
 def claim(url: str) -> None:
     """Name a server that a person has given the address of: it may get KERNELBLASTER_API_KEY."""
-    if keeper.there_is_a_keeper():
+    if keeper.is_running():
         keeper.ask({"do": "claim", "url": url}, keeper.SHORT_S)
 
 
@@ -37,7 +37,7 @@ def answer(exchange: "Exchange") -> "Said":
     from kernelblaster.models.exchange import Said
     from kernelblaster.models.exchanging import answer_with
 
-    if exchange.key not in keeper.kept_names():
+    if exchange.key not in keeper.key_names():
         return answer_with(exchange, secret(exchange.key))
     return Said.model_validate(_asked("answer", exchange)["said"])
 
@@ -46,7 +46,7 @@ def context_length(exchange: "Exchange", model: str) -> int | None:
     """How many tokens a model takes, where its server says so."""
     from kernelblaster.models.exchanging import context_with
 
-    if exchange.key not in keeper.kept_names():
+    if exchange.key not in keeper.key_names():
         return context_with(exchange, secret(exchange.key), model)
     tokens: int | None = _asked("context", exchange, model=model)["tokens"]
     return tokens

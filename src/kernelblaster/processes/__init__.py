@@ -1,1 +1,1 @@
-"""Processes that end with the one that started them, however that ends."""
+"""Processes that are killed when the one that started them ends, however that happens."""

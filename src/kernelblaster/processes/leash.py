@@ -1,8 +1,8 @@
-"""python leash.py PIPE MEMORY_BYTES COMMAND...: a command that ends, with all it started, when PIPE does.
+"""python leash.py PIPE MEMORY_BYTES COMMAND...: run a command; kill it and all it started when PIPE closes.
 
-A program by itself, which imports nothing of the package: it stands between this program and a compiler,
-which starts others that nobody else would end. The pipe's other end closes with the process that holds it,
-however that ends. The group that is killed then is this process's own; it must lead one.
+A standalone program that imports nothing of the package. It runs between this program and a compiler, which
+starts further processes. The other end of the pipe closes when the process that holds it ends, however that
+happens. Then this process kills its own process group, which it must lead.
 """
 
 import os

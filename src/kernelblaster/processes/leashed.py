@@ -1,4 +1,4 @@
-"""Run a command, a compiler for example, within a time limit, with all that it starts."""
+"""Run a command, such as a compiler, with a time limit for it and all processes that it starts."""
 
 import os
 import signal
@@ -18,8 +18,8 @@ def run_leashed(
     environment: Mapping[str, str] | None = None,
     memory_bytes: int = 0,
 ) -> tuple[int | None, str]:
-    """Exit code (None past the limit) and output of a command that does not outlive this process either.
-    `memory_bytes` is for each process; 0: no limit."""
+    """Exit code (None: the limit was exceeded) and output of a command. It is killed when this process ends,
+    however that happens. `memory_bytes` is the address space of each process; 0: no limit."""
     watched, held = os.pipe()
     try:
         leash = [sys.executable, "-I", "-S", str(LEASH), str(watched), str(memory_bytes)]
@@ -30,7 +30,8 @@ def run_leashed(
 
 
 def run_quick(command: Sequence[str], limit_s: float) -> tuple[int | None, str]:
-    """The same for a command that takes a moment: without a process in between, which would take longer."""
+    """`run_leashed` for commands that take a moment: without the process in between, which would take longer;
+    so it may outlive this process."""
     return _run(command, limit_s)
 
 

@@ -1,4 +1,4 @@
-"""A process that does not outlive its parent."""
+"""End a process when its parent ends."""
 
 import ctypes
 import multiprocessing
@@ -9,8 +9,8 @@ PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent() -> None:
-    """Called first thing in a process of `multiprocessing`: the system kills it as soon as its parent ends,
-    by whatever means. Where the parent has ended already, this does not return."""
+    """To be called first in a process of `multiprocessing`: the kernel kills it when its parent ends, by
+    whatever means. Does not return if the parent has ended already."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     parent = multiprocessing.parent_process()
     if parent is not None and parent.pid != os.getppid():

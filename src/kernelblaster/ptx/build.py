@@ -29,7 +29,7 @@ def machine_library() -> Path:
         raise NoCompiler(
             "g++ was not found; the PTX machine is built with it. On Debian: apt-get install g++"
         )
-    return cache.found_once("ptx", (compiler,), lambda: _found_or_built(compiler))
+    return cache.find_once("ptx", (compiler,), lambda: _found_or_built(compiler))
 
 
 def _found_or_built(compiler: str) -> Path:
@@ -39,7 +39,7 @@ def _found_or_built(compiler: str) -> Path:
     about = " ".join(FLAGS) + version + _cpu()
     target = cache.entry("ptx", _digest(about, sorted(NATIVE.iterdir())))
     library = target / "machine.so"
-    if not cache.found(target):
+    if not cache.is_stored(target):
         with cache.alone(target):
             if not is_whole(target):
                 with building("the emulator", "about a minute") as tell:
@@ -54,7 +54,7 @@ def compiled(compiler: str, sources: Sequence[Path], about: str, tell: Callable[
     there: where this is interrupted, the next time goes on with those that are missing."""
     headers = sorted(sources[0].parent.glob("*.h"))
     targets = {source: cache.entry("ptx-objects", _digest(about, [*headers, source])) for source in sources}
-    missing = [source for source in sources if not cache.found(targets[source])]
+    missing = [source for source in sources if not cache.is_stored(targets[source])]
     missing.sort(key=lambda source: -source.stat().st_size)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         try:

@@ -1,1 +1,1 @@
-"""Benches, runs and knowledge bases as something to look at: a page, tables, figures. It only reads."""
+"""Reports on benches, runs and knowledge bases: HTML pages, tables, figures. Reads only."""

@@ -1,12 +1,12 @@
-"""An ablation as a page and as Markdown: curves, numbers, and a sentence on each claim."""
+"""The report of an ablation, as HTML and as Markdown: curves, tables, and a sentence on each claim."""
 
 from typing import Any
 
 from kernelblaster.bench.ablation import Ablation
-from kernelblaster.bench.findings import ArmFound, Found, found_by
+from kernelblaster.bench.findings import ArmFindings, StudyFindings, summarize_study
 from kernelblaster.bench.metrics import Interval
 from kernelblaster.report.chart import TONES, Bar, Bars, Chart, ChartAxis, ChartLine, LineChart
-from kernelblaster.report.rendering import rendered
+from kernelblaster.report.rendering import render_page
 from kernelblaster.report.tables import table
 
 COLUMNS = (
@@ -23,18 +23,19 @@ NOT_STUDIED_COLUMNS = ("task", "status", "reason")
 TAGS = {"agrees": "good", "contradicts": "bad", "undecided": "idle", "no claim": ""}
 
 
-def found_in(ablation: Ablation) -> list[Found]:
-    return [found_by(ablation, study) for study in ablation.studies]
+def summarize_studies(ablation: Ablation) -> list[StudyFindings]:
+    """The findings of every study of the ablation."""
+    return [summarize_study(ablation, study) for study in ablation.studies]
 
 
 def ablation_markdown(ablation: Ablation) -> str:
     lines = ["# Learning studies", "", _about(ablation), ""]
-    for found in found_in(ablation):
-        lines += [f"## {found.study.title}", "", _scope(found), ""]
-        lines += [*table(*arms_table(found)), ""]
-        lines += [f"- {answer.sentence}" for answer in found.answers]
-        if found.left_out:
-            lines += ["", f"Left out: {_left_out(found)}."]
+    for findings in summarize_studies(ablation):
+        lines += [f"## {findings.study.title}", "", _scope(findings), ""]
+        lines += [*table(*arms_table(findings)), ""]
+        lines += [f"- {answer.sentence}" for answer in findings.answers]
+        if findings.left_out:
+            lines += ["", f"Left out: {_left_out(findings)}."]
         lines.append("")
     if ablation.plan.left_out:
         lines += [f"## {NOT_STUDIED}", "", *table(NOT_STUDIED_COLUMNS, _not_studied(ablation)), ""]
@@ -42,29 +43,29 @@ def ablation_markdown(ablation: Ablation) -> str:
 
 
 def ablation_page(ablation: Ablation, made: str = "") -> str:
-    return rendered(
+    return render_page(
         "ablation.html",
         title="Learning studies",
         made=made,
         lead=_about(ablation),
-        studies=[_shown(found) for found in found_in(ablation)],
+        studies=[_shown(findings) for findings in summarize_studies(ablation)],
         not_studied=_not_studied(ablation),
         not_studied_title=NOT_STUDIED,
         not_studied_columns=NOT_STUDIED_COLUMNS,
     )
 
 
-def charts_of(found: Found) -> list[Chart]:
-    """How the best grows with the evaluations, and what each arm needs until it is there."""
-    arms = [arm for arm in found.arms if arm.curve]
+def charts_of(findings: StudyFindings) -> list[Chart]:
+    """Best so far by evaluations, and evaluations that each arm needs; empty without results."""
+    arms = [arm for arm in findings.arms if arm.curve]
     if not arms:
         return []
-    tones = {arm.name: TONES[place % len(TONES)] for place, arm in enumerate(found.arms)}
+    tones = {arm.name: TONES[index % len(TONES)] for index, arm in enumerate(findings.arms)}
     least = min(point.low for arm in arms for point in arm.curve)
     curves = LineChart(
-        name=f"{found.study.name}-curve",
+        name=f"{findings.study.name}-curve",
         title="How near the best so far is to the best of all",
-        x=ChartAxis("candidates judged", 1.0, float(max(2, found.budget))),
+        x=ChartAxis("candidates judged", 1.0, float(max(2, findings.budget))),
         y=ChartAxis("share of the best", min(0.9, least), 1.0, format="percent"),
         lines=tuple(
             ChartLine(
@@ -78,9 +79,9 @@ def charts_of(found: Found) -> list[Chart]:
         caption="Geometric means over tasks; the bands are 95% intervals from drawing the tasks anew.",
     )
     bars = Bars(
-        name=f"{found.study.name}-evaluations",
+        name=f"{findings.study.name}-evaluations",
         title="Evaluations until 95% of the best",
-        axis=ChartAxis("evaluations", 0.0, float(found.budget) * 1.05),
+        axis=ChartAxis("evaluations", 0.0, float(findings.budget) * 1.05),
         bars=tuple(
             Bar(arm.name, e.estimate, tones[arm.name], e.low, e.high)
             for arm in arms
@@ -92,16 +93,16 @@ def charts_of(found: Found) -> list[Chart]:
     return [curves, bars]
 
 
-def arms_table(found: Found) -> tuple[list[str], list[list[str]]]:
-    """Columns, and a row for each arm; tokens where a model was asked."""
-    rows = [_cells(arm) for arm in found.arms]
-    if all(arm.tokens is None for arm in found.arms):
+def arms_table(findings: StudyFindings) -> tuple[list[str], list[list[str]]]:
+    """Column titles, and a row for each arm; with tokens if a model was used."""
+    rows = [_cells(arm) for arm in findings.arms]
+    if all(arm.tokens is None for arm in findings.arms):
         return list(COLUMNS), rows
-    tokens = [_interval(arm.tokens, 0) for arm in found.arms]
+    tokens = [_interval(arm.tokens, 0) for arm in findings.arms]
     return [*COLUMNS, TOKENS], [[*row, cell] for row, cell in zip(rows, tokens, strict=True)]
 
 
-def _cells(arm: ArmFound) -> list[str]:
+def _cells(arm: ArmFindings) -> list[str]:
     gain = "" if arm.gain is None else " / ".join(f"{value:.2f}x" for value in arm.gain)
     return [
         arm.name,
@@ -113,17 +114,17 @@ def _cells(arm: ArmFound) -> list[str]:
     ]
 
 
-def _shown(found: Found) -> dict[str, Any]:
-    columns, rows = arms_table(found)
+def _shown(findings: StudyFindings) -> dict[str, Any]:
+    columns, rows = arms_table(findings)
     return {
-        "name": found.study.name,
-        "title": found.study.title,
-        "scope": _scope(found),
+        "name": findings.study.name,
+        "title": findings.study.title,
+        "scope": _scope(findings),
         "columns": columns,
         "rows": rows,
-        "answers": [(TAGS[answer.verdict], answer.verdict, answer.sentence) for answer in found.answers],
-        "charts": charts_of(found),
-        "left_out": _left_out(found),
+        "answers": [(TAGS[answer.verdict], answer.verdict, answer.sentence) for answer in findings.answers],
+        "charts": charts_of(findings),
+        "left_out": _left_out(findings),
     }
 
 
@@ -143,20 +144,24 @@ def _about(ablation: Ablation) -> str:
     )
 
 
-def _scope(found: Found) -> str:
-    trained = "; the other half of the tasks was trained on" if found.study.trains else ""
-    seeds = f"{found.seeds} of {found.planned}" if found.seeds < found.planned else str(found.seeds)
-    return f"{found.tasks} tasks with {seeds} seeds in every arm{trained}."
+def _scope(findings: StudyFindings) -> str:
+    trained = "; the other half of the tasks was trained on" if findings.study.trains else ""
+    seeds = (
+        f"{findings.seeds} of {findings.planned}"
+        if findings.seeds < findings.planned
+        else str(findings.seeds)
+    )
+    return f"{findings.tasks} tasks with {seeds} seeds in every arm{trained}."
 
 
-def _left_out(found: Found) -> str:
+def _left_out(findings: StudyFindings) -> str:
     reasons: dict[str, list[str]] = {}
-    for task, reason in found.left_out.items():
+    for task, reason in findings.left_out.items():
         reasons.setdefault(reason.split(":")[0], []).append(task.split("/")[-1])
     return "; ".join(f"{reason}: {', '.join(tasks)}" for reason, tasks in sorted(reasons.items()))
 
 
-def _interval(found: Interval | None, digits: int) -> str:
-    if found is None:
+def _interval(interval: Interval | None, digits: int) -> str:
+    if interval is None:
         return ""
-    return f"{found.estimate:.{digits}f} ({found.low:.{digits}f} to {found.high:.{digits}f})"
+    return f"{interval.estimate:.{digits}f} ({interval.low:.{digits}f} to {interval.high:.{digits}f})"

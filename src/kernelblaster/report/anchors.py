@@ -1,4 +1,4 @@
-"""Where a state and a technique are on the page of a knowledge base, and links from other pages to it."""
+"""Anchors of states and techniques on the page of a knowledge base, and links to them from other pages."""
 
 import re
 from dataclasses import dataclass
@@ -12,27 +12,27 @@ _ANCHOR = re.compile(r'<(?:div|tr)\b[^>]*? id="((?:state|technique)-[^"]*)"')
 
 
 def anchor(state: str, technique: str | None = None) -> str:
-    """The name of a place on the page, not escaped."""
-    place = f"state-{state}" if technique is None else f"technique-{state}--{technique}"
-    return re.sub(r"\s+", "-", place)
+    """The HTML id of a state, or of a technique in it; not escaped."""
+    name = f"state-{state}" if technique is None else f"technique-{state}--{technique}"
+    return re.sub(r"\s+", "-", name)
 
 
 @dataclass(frozen=True)
 class KnowledgeLinks:
-    """Links to what a page of a knowledge base has; none where there is no such page."""
+    """Links to the anchors that the page of a knowledge base has; empty if there is no page."""
 
     anchors: frozenset[str] = frozenset()
 
     def to(self, state: str, technique: str | None = None) -> str:
-        """Empty where the page does not have it."""
-        for place in (anchor(state, technique), anchor(state)):
-            if place in self.anchors:
-                return f"{KNOWLEDGE_PAGE}#{quote(place)}"
+        """The link to a technique, else to its state; empty if the page has neither."""
+        for name in (anchor(state, technique), anchor(state)):
+            if name in self.anchors:
+                return f"{KNOWLEDGE_PAGE}#{quote(name)}"
         return ""
 
 
 def links_beside(folder: Path, knowledge: str) -> KnowledgeLinks:
-    """To the page of this knowledge base, if it lies in that folder under its usual name."""
+    """Links to the page of this knowledge base, if the folder has it under its usual name."""
     try:
         page = (folder / KNOWLEDGE_PAGE).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -40,4 +40,4 @@ def links_beside(folder: Path, knowledge: str) -> KnowledgeLinks:
     title = _TITLE.search(page)
     if not knowledge or title is None or title[1].strip() != escape(Path(knowledge).stem):
         return KnowledgeLinks()
-    return KnowledgeLinks(frozenset(unescape(found) for found in _ANCHOR.findall(page)))
+    return KnowledgeLinks(frozenset(unescape(name) for name in _ANCHOR.findall(page)))

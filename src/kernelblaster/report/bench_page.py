@@ -1,8 +1,7 @@
-"""The page of a bench, or of several subjects side by side: one HTML file that needs nothing from elsewhere.
+"""The HTML page of a bench, or of several subjects compared: one self-contained file.
 
-Figures are drawn into it; tables are made by its script from the data in it. Each run lies in it as one
-compressed text, which is unpacked when it is looked at: sources of one run are much alike, so thousands of
-them take little room.
+Figures are inline SVG; tables are built by the page's script from embedded data. Each run is embedded as
+compressed JSON and unpacked when it is opened: the sources of a run are similar, so thousands compress well.
 """
 
 import base64
@@ -13,10 +12,10 @@ from typing import Any
 
 from kernelblaster.bench.tables import percent, times
 from kernelblaster.quantities import kind_text
-from kernelblaster.report.compare import compared_chart, compared_rows
-from kernelblaster.report.contents import Contents, told
+from kernelblaster.report.compare import comparison_chart, comparison_rows
+from kernelblaster.report.contents import Contents, summary_dict
 from kernelblaster.report.figures import named
-from kernelblaster.report.rendering import rendered
+from kernelblaster.report.rendering import render_page
 from kernelblaster.report.trajectory import Detail
 
 PARTS = {
@@ -31,14 +30,14 @@ PARTS = {
 
 
 def bench_page(contents: Sequence[Contents], made: str = "") -> str:
-    """The page of one or several subjects; `made` says when, or by which command."""
+    """The page of one or several subjects; `made` says when or how it was made."""
     subjects = []
     runs: list[tuple[str, str]] = []
-    for place, one in enumerate(contents):
+    for index, one in enumerate(contents):
         jobs = {job: number for number, job in enumerate(one.details)}
-        subjects.append(told(one) | {"runs": jobs})
-        runs += [(f"run-{place}-{jobs[job]}", _packed(detail)) for job, detail in one.details.items()]
-    return rendered(
+        subjects.append(summary_dict(one) | {"runs": jobs})
+        runs += [(f"run-{index}-{jobs[job]}", _packed(detail)) for job, detail in one.details.items()]
+    return render_page(
         "bench.html",
         title=" and ".join(one.title for one in contents),
         made=made,
@@ -77,7 +76,7 @@ def _article(one: Contents, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unfinished(one: Contents) -> str:
-    """How far a bench has come; empty where it has ended."""
+    """How many searches have ended; empty if all have."""
     rows = one.subject.rows
     ended = sum(row.result.status != "unfinished" for row in rows)
     if ended == len(rows):
@@ -86,8 +85,7 @@ def _unfinished(one: Contents) -> str:
 
 
 def _tiles(one: Contents) -> Iterator[tuple[str, str]]:
-    """The headline numbers with their words. What has not ended counts for nothing yet, neither as valid nor
-    as failed."""
+    """The headline numbers with captions. Unfinished searches are not counted."""
     kind, rows = kind_text(one.subject.modelled), one.subject.rows
     tasks = {row.result.task for row in rows}
     ended = tasks - {row.result.task for row in rows if row.result.status == "unfinished"}
@@ -111,8 +109,8 @@ def _tiles(one: Contents) -> Iterator[tuple[str, str]]:
 
 
 def _compared(contents: Sequence[Contents]) -> dict[str, Any]:
-    head, rows = compared_rows(contents)
-    return {"head": head, "rows": rows, "chart": compared_chart(contents)}
+    head, rows = comparison_rows(contents)
+    return {"head": head, "rows": rows, "chart": comparison_chart(contents)}
 
 
 def _packed(detail: Detail) -> str:

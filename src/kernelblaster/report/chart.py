@@ -1,4 +1,4 @@
-"""Figures as data: what is drawn, not how. `svg` and `png` draw them."""
+"""Figures as data, drawn by `svg` and `png`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ TONES: tuple[Tone, ...] = ("c1", "c2", "c3", "c4", "c5", "c6")
 
 @dataclass(frozen=True)
 class ChartAxis:
-    """From `low` to `high`; `log` axes need both above 0. `ticks` are chosen where none are given."""
+    """An axis from `low` to `high`; both must be positive if `log`. Without `ticks`, they are chosen."""
 
     label: str
     low: float
@@ -21,8 +21,8 @@ class ChartAxis:
     format: Format = "number"
     ticks: tuple[float, ...] = ()
 
-    def place(self, value: float) -> float:
-        """Where a value lies between the two ends: 0 to 1, kept inside."""
+    def fraction(self, value: float) -> float:
+        """The relative position of a value between the two ends: 0 to 1, clamped."""
         if self.log:
             part = (log10(max(value, self.low)) - log10(self.low)) / (log10(self.high) - log10(self.low))
         else:
@@ -36,8 +36,8 @@ class ChartAxis:
 
 @dataclass(frozen=True)
 class ChartLine:
-    """Points joined by lines, or by `steps`; `band` is (x, low, high) around it. `tips` say what a
-    point is."""
+    """Points connected by lines (`joined`), or by `steps`; `band` is (x, low, high) around it. `tips` are
+    tooltips of the points."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -51,8 +51,8 @@ class ChartLine:
 
 @dataclass(frozen=True)
 class LineChart:
-    """Lines over two axes. `references` are (x, y) ends of plain lines that mark a limit; `uprights` and
-    `levels` mark one value of an axis."""
+    """Lines over two axes. `references` are polylines that mark a limit; `uprights` and `levels` are vertical
+    and horizontal lines at a value."""
 
     name: str
     title: str
@@ -77,8 +77,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """A bar for each label, from `origin` on; with an interval where one is known. `legend` names the
-    tones."""
+    """A bar for each label, starting at `origin`, with an interval if given. `legend` names the tones."""
 
     name: str
     title: str
@@ -91,7 +90,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Stack:
-    """Counts of several kinds for each label; `kinds` names them and their tones, in order."""
+    """Stacked counts of several kinds for each label; `kinds` are their names and tones, in order."""
 
     name: str
     title: str
@@ -105,7 +104,7 @@ Chart = LineChart | Bars | Stack
 
 
 def shown(value: float, format_: Format) -> str:
-    """A number as it stands on an axis."""
+    """A number as an axis label."""
     if format_ == "percent":
         return f"{100 * value:.3g}%"
     if format_ == "times":
@@ -118,7 +117,7 @@ def shown(value: float, format_: Format) -> str:
 
 
 def log_range(values: Sequence[float], least: float, most: float) -> tuple[float, float]:
-    """A range for a log axis that holds these values, and at least from `least` to `most`."""
+    """A range for a log axis that contains these values, and at least `least` to `most`."""
     return min([least, *values]) / 1.1, max([most, *values]) * 1.1
 
 
@@ -127,11 +126,11 @@ def _linear_marks(low: float, high: float) -> list[float]:
     unit = 10.0 ** floor(log10(rough))
     step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor >= rough * 0.999)
     first = ceil(low / step - 1e-9)
-    return [step * place for place in range(first, floor(high / step + 1e-9) + 1)]
+    return [step * index for index in range(first, floor(high / step + 1e-9) + 1)]
 
 
 def _log_marks(low: float, high: float) -> list[float]:
-    """Powers of ten; with their halves and doubles where the range is small."""
+    """Powers of ten, with 2 and 5 (or 3) times them if the range is small."""
     decades = range(floor(log10(low)), ceil(log10(high)) + 1)
     spread = log10(high / low)
     factors = (1, 2, 5) if spread < 2.2 else (1, 3) if spread < 3.2 else (1,)

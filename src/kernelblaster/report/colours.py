@@ -1,5 +1,5 @@
-"""Syntax colours for CUDA C++ and Python: a tokenizer that is right about comments and strings, and marks
-what a reader looks for. It never fails: what it does not know is plain text."""
+"""Syntax highlighting of CUDA C++ and Python. Comments and strings are always recognized; unknown text stays
+plain, and nothing fails."""
 
 import re
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ VERBOSE = re.VERBOSE | re.DOTALL | re.MULTILINE
 
 @dataclass(frozen=True)
 class Grammar:
-    """`tokens` has a group for each class that is told by its form, and `word`. A word is a `keyword`, a
-    `type`, `builtin`, or else a function where a bracket of `calls` follows."""
+    """`tokens` is a pattern with a named group for each token class, and `word`. A word is a `keyword`, a
+    `type`, a `builtin`, or a function if a character of `calls` follows."""
 
     tokens: re.Pattern[str]
     keyword: re.Pattern[str]
@@ -32,7 +32,7 @@ class Grammar:
         return "f" if after and after in self.calls else ""
 
 
-# Each pattern takes time in proportion to what it matches: a source may be anything.
+# Each pattern must take linear time: sources are untrusted.
 CUDA = Grammar(
     tokens=re.compile(
         r"""
@@ -84,9 +84,9 @@ PYTHON = Grammar(
 GRAMMARS = {"cuda": CUDA, "python": PYTHON}
 
 
-def coloured(text: str, language: Language) -> list[Markup]:
-    """The lines of a text as HTML, escaped; tokens are `<i class=...>`. Control characters, and those that
-    turn the direction of a line, are shown as escapes."""
+def highlight(text: str, language: Language) -> list[Markup]:
+    """The lines of a text as escaped HTML, with tokens as `<i class=...>`. Control characters and those that
+    change the text direction are shown as escapes."""
     lines: list[list[str]] = [[]]
     for kind, part in tokens(printable(text), language):
         first, *others = part.split("\n")
@@ -97,21 +97,21 @@ def coloured(text: str, language: Language) -> list[Markup]:
 
 def tokens(text: str, language: Language) -> Iterator[tuple[str, str]]:
     """The text in parts, each with its class: c(omment), s(tring), d(irective), n(umber), k(eyword), t(ype),
-    b(uiltin), f(unction), or nothing. Together they are the text."""
+    b(uiltin), f(unction), or empty. Concatenated, the parts are the text."""
     grammar = GRAMMARS.get(language)
-    place = 0
-    for found in grammar.tokens.finditer(text) if grammar else ():
+    end = 0
+    for match in grammar.tokens.finditer(text) if grammar else ():
         assert grammar is not None
-        if found.start() > place:
-            yield "", text[place : found.start()]
-        place = found.end()
-        word = found["word"]
+        if match.start() > end:
+            yield "", text[end : match.start()]
+        end = match.end()
+        word = match["word"]
         if word:
-            yield grammar.word(word, text[place : place + 1]), word
+            yield grammar.word(word, text[end : end + 1]), word
         else:
-            yield next(name[0] for name, part in found.groupdict().items() if part), found[0]
-    if place < len(text):
-        yield "", text[place:]
+            yield next(name[0] for name, part in match.groupdict().items() if part), match[0]
+    if end < len(text):
+        yield "", text[end:]
 
 
 def _marked(kind: str, text: str) -> str:

@@ -1,4 +1,4 @@
-"""Several subjects side by side: on the tasks that all of them have."""
+"""Compare several subjects on the tasks that all of them have."""
 
 from collections.abc import Sequence
 
@@ -14,9 +14,9 @@ def common_tasks(contents: Sequence[Contents]) -> set[str]:
     return set.intersection(*sets)
 
 
-def compared_rows(contents: Sequence[Contents]) -> tuple[list[str], list[list[str]]]:
-    """A head and a row for each subject: valid tasks, speedups and evaluations on the common tasks, and
-    the speedup over the first subject with its interval."""
+def comparison_rows(contents: Sequence[Contents]) -> tuple[list[str], list[list[str]]]:
+    """A header, and a row for each subject: valid tasks, geometric mean, speedup over the first subject with
+    its interval, and candidates judged, all on the common tasks."""
     common = common_tasks(contents)
     head = ["", "device", f"valid of {len(common)}", "geomean", "over the first", "judged"]
     first = _by_task(contents[0], common)
@@ -33,8 +33,8 @@ def compared_rows(contents: Sequence[Contents]) -> tuple[list[str], list[list[st
     return head, rows
 
 
-def compared_chart(contents: Sequence[Contents]) -> Chart | None:
-    """The fast_p curves of all, against each one's own baseline."""
+def comparison_chart(contents: Sequence[Contents]) -> Chart | None:
+    """The fast_p curves of all subjects, each against its own main baseline; None without a valid task."""
     common = common_tasks(contents)
     sets = [
         task_speedups([row for row in one.subject.rows if row.result.task in common], one.main)
@@ -44,13 +44,13 @@ def compared_chart(contents: Sequence[Contents]) -> Chart | None:
         return None
     at = thresholds([speedup for speedups in sets for speedup in speedups])
     lines = []
-    for place, (one, speedups) in enumerate(zip(contents, sets, strict=True)):
+    for index, (one, speedups) in enumerate(zip(contents, sets, strict=True)):
         bands = fast_p_band(speedups, at)
         lines.append(
             ChartLine(
                 name=one.title,
                 points=tuple((p, band.estimate) for p, band in zip(at, bands, strict=True)),
-                tone=TONES[place % len(TONES)],
+                tone=TONES[index % len(TONES)],
                 band=tuple((p, band.low, band.high) for p, band in zip(at, bands, strict=True)),
             )
         )
@@ -67,16 +67,16 @@ def compared_chart(contents: Sequence[Contents]) -> Chart | None:
 
 
 def _by_task(one: Contents, common: set[str]) -> dict[str, list[float]]:
-    """Speedups of the valid rows, by task."""
-    found: dict[str, list[float]] = {}
+    """Speedups of the valid rows by task."""
+    speedups: dict[str, list[float]] = {}
     for row in one.subject.rows:
         speedup = row.speedup(one.main)
         if speedup is not None and row.result.task in common:
-            found.setdefault(row.result.task, []).append(speedup)
-    return found
+            speedups.setdefault(row.result.task, []).append(speedup)
+    return speedups
 
 
 def _mean(values: Sequence[float]) -> float:
-    found = geometric_mean_interval([values])
-    assert found is not None
-    return found.estimate
+    interval = geometric_mean_interval([values])
+    assert interval is not None
+    return interval.estimate

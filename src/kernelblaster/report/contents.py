@@ -1,4 +1,4 @@
-"""Everything that a report says of a subject, computed once; the page, the Markdown and the CSV show it."""
+"""The contents of a report on one subject, computed once for the page, the Markdown and the CSV."""
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,15 +18,15 @@ from kernelblaster.bench.tables import ALL, GroupSummary, baselines_of, groups_o
 from kernelblaster.bench.usage import TechniqueUsage, usage_of
 from kernelblaster.report.chart import Chart
 from kernelblaster.report.figures import figures_of, named
-from kernelblaster.report.learned import learned_by
-from kernelblaster.report.reading import Subject, opened_runs
+from kernelblaster.report.learned import merge_learned
+from kernelblaster.report.reading import Subject, open_runs
 from kernelblaster.report.trajectory import Detail, detail_of
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What a group of tasks cost, and the gain over the first candidates for each unit of it, counted in
-    doublings of speed."""
+    """The costs of a group of tasks, and the gain over the first candidates (in doublings of speed) for each
+    unit of cost."""
 
     group: str
     cost: Cost
@@ -35,9 +35,9 @@ class Costs:
 
 @dataclass(frozen=True)
 class Contents:
-    """`main` is the baseline that headlines speak of; `summaries` and `charts` are of the tasks that have
-    ended. `overall` is the geometric mean against it over the valid tasks, `gained` that over the first
-    candidates; `light` are quartiles of floor over time."""
+    """`main` is the baseline of the headlines; `summaries` and `charts` cover the tasks that have ended.
+    `overall` is the geometric mean against it over valid tasks, `gained` that over the first candidates;
+    `light` are quartiles of floor over time. `details` are by job."""
 
     subject: Subject
     main: str
@@ -57,7 +57,7 @@ class Contents:
 
     @property
     def headline(self) -> BenchSummary:
-        """Of all tasks, against the main baseline."""
+        """The summary of all tasks against the main baseline."""
         return next(one.summary for one in self.summaries[::-1] if one.baseline == self.main)
 
 
@@ -66,7 +66,7 @@ def contents_of(subject: Subject) -> Contents:
     ended = [row for row in rows if row.result.status != "unfinished"]
     counted = replace(subject, rows=ended or rows)
     main = BEST if len(subject.plan.baselines) > 1 else subject.plan.baselines[0]
-    details = {row.result.job: detail_of(run) for row, run in opened_runs(subject)}
+    details = {row.result.job: detail_of(run) for row, run in open_runs(subject)}
     usage = usage_of({job: detail.steps for job, detail in details.items()})
     paths = {job: detail.path for job, detail in details.items()}
     runs = {row.result.job: row.result.run or "" for row in rows}
@@ -85,14 +85,14 @@ def contents_of(subject: Subject) -> Contents:
         light=quartiles(shares),
         costs=[_costs(group, in_group(rows, group)) for group in groups_of(rows)],
         usage=usage,
-        learned=learned_by([d.learned for d in details.values() if d.learned]),
+        learned=merge_learned([d.learned for d in details.values() if d.learned]),
         charts=figures_of(counted, paths, usage, steps),
         details=details,
     )
 
 
 def _interval(rows: list[Row], baseline: str) -> Interval | None:
-    """Over tasks; the seeds of one belong together."""
+    """Geometric mean over tasks; seeds of one task are averaged first."""
     by_task: dict[str, list[float]] = {}
     for row in rows:
         speedup = row.speedup(baseline)
@@ -108,13 +108,13 @@ def _costs(group: str, rows: list[Row]) -> Costs:
     return Costs(group, cost, gain_for_each([row.speedup(INITIAL) for row in rows], cost))
 
 
-def told_rows(contents: Contents) -> list[dict[str, Any]]:
-    """A row of the result table for each task and seed, as plain data."""
-    told = []
+def table_rows(contents: Contents) -> list[dict[str, Any]]:
+    """The rows of the result table, one for each task and seed, as JSON data."""
+    rows = []
     for row in contents.subject.rows:
         result = row.result
         beside = row.beside_best
-        told.append(
+        rows.append(
             {
                 "job": result.job,
                 "task": result.task,
@@ -143,11 +143,11 @@ def told_rows(contents: Contents) -> list[dict[str, Any]]:
                 "run": result.run,
             }
         )
-    return told
+    return rows
 
 
-def told(contents: Contents) -> dict[str, Any]:
-    """The summary of a subject as plain data: what the page starts with, and `report --json`."""
+def summary_dict(contents: Contents) -> dict[str, Any]:
+    """The summary of a subject as JSON data, for the page and for `report --json`."""
     subject = contents.subject
     plan = subject.plan
     return {
@@ -175,28 +175,31 @@ def told(contents: Contents) -> dict[str, Any]:
         ],
         "usage": _used(contents.usage),
         "learned": contents.learned,
-        "rows": told_rows(contents),
+        "rows": table_rows(contents),
     }
 
 
-def _knows(plan: BenchPlan) -> str:
-    """What it knew at first; of a knowledge base only its name, wherever it lay."""
+def _start(plan: BenchPlan) -> str:
+    """The initial knowledge base: for a file or URL only its name."""
     return plan.start.rpartition("@")[2] if "://" in plan.start else Path(plan.start).name
 
 
 def _settings(contents: Contents) -> dict[str, Any]:
     plan = contents.subject.plan
     setup = plan.setup
-    told = {"policy": setup.policy, "model": setup.model, "strategy": setup.strategy}
-    told |= {"dtype": setup.dtype or "of the files", "knows": _knows(plan) if setup.remembers else None}
-    told |= {name: value for name, value in setup.search.model_dump().items() if name != "seed"}
-    return {name: value for name, value in told.items() if value is not None} | {"seeds": list(plan.seeds)}
+    values = {"policy": setup.policy, "model": setup.model, "strategy": setup.strategy}
+    values |= {
+        "dtype": setup.dtype or "of the files",
+        "knows": _start(plan) if setup.remembers else None,
+    }
+    values |= {name: value for name, value in setup.search.model_dump().items() if name != "seed"}
+    return {name: value for name, value in values.items() if value is not None} | {"seeds": list(plan.seeds)}
 
 
 def _used(usage: TechniqueUsage) -> dict[str, Any]:
-    found = usage.told()
-    states = {task: len(met) for task, met in found.pop("visited").items()}
-    return found | {"states_by_task": states}
+    used = usage.as_dict()
+    states = {task: len(visited) for task, visited in used.pop("visited").items()}
+    return used | {"states_by_task": states}
 
 
 def _statuses(rows: list[Row]) -> dict[str, int]:

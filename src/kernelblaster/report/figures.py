@@ -1,4 +1,4 @@
-"""The figures of a report, from its rows and the details of its runs."""
+"""The figures of a bench report."""
 
 from collections.abc import Mapping, Sequence
 from math import log2
@@ -31,7 +31,8 @@ PATHS_SHOWN = 60
 def figures_of(
     subject: Subject, paths: Mapping[str, Sequence[PathPoint]], usage: TechniqueUsage, steps: Sequence[Step]
 ) -> list[Chart]:
-    """Those for which there is something to draw; `steps` are those of all runs, the earliest run first."""
+    """The charts for which there is data. `paths` are by job; `steps` are those of all runs, the earliest run
+    first."""
     tones = tones_of(subject.rows)
     main = BEST if len(subject.plan.baselines) > 1 else subject.plan.baselines[0]
     charts = [
@@ -50,7 +51,7 @@ def figures_of(
 
 def tones_of(rows: Sequence[Row]) -> dict[str, Tone]:
     groups = [group for group in groups_of(rows) if group != ALL]
-    return {group: TONES[place % len(TONES)] for place, group in enumerate(groups)}
+    return {group: TONES[index % len(TONES)] for index, group in enumerate(groups)}
 
 
 def named(baseline: str) -> str:
@@ -142,7 +143,7 @@ def roofline_chart(
             points=tuple((point.intensity, point.light) for point in path),
             tone=tones.get(row.result.group, "c1"),
             dots=True,
-            tips=tuple(_point_tip(row, path, place) for place in range(len(path))),
+            tips=tuple(_point_tip(row, path, index) for index in range(len(path))),
         )
         for row, path in shown
     ]
@@ -190,7 +191,7 @@ def light_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
 
 
 def cost_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
-    """Gain over the first candidate by what was spent: tokens where a model was asked, else evaluations."""
+    """Gain over the first candidate by cost: tokens if a model was used, else evaluations."""
     valid = [row for row in subject.rows if row.result.status == "valid" and row.result.gain]
     if not valid:
         return None
@@ -240,23 +241,23 @@ def used_chart(usage: TechniqueUsage, what: str) -> Chart | None:
 
 
 def discovery_chart(steps: Sequence[Step]) -> Chart | None:
-    found = discovery_of(steps)
-    if not found:
+    discovered = discovery_of(steps)
+    if not discovered:
         return None
-    every = max(1, len(found) // 300)
-    points = tuple((float(n), float(pairs)) for n, pairs in [*found[::every], found[-1]])
+    every = max(1, len(discovered) // 300)
+    points = tuple((float(n), float(pairs)) for n, pairs in [*discovered[::every], discovered[-1]])
     return LineChart(
         name="discovery",
         title="Discovery: what was found to pay",
-        x=ChartAxis("applications", 0.0, float(len(found)), format="si"),
-        y=ChartAxis("techniques in states", 0.0, max(1.0, found[-1][1] * 1.08), format="si"),
+        x=ChartAxis("applications", 0.0, float(len(discovered)), format="si"),
+        y=ChartAxis("techniques in states", 0.0, max(1.0, discovered[-1][1] * 1.08), format="si"),
         lines=(ChartLine("", points, steps=True),),
         caption="How many techniques, each in each state, had paid at least once.",
     )
 
 
 def short_name(row: Row, rows: Sequence[Row]) -> str:
-    """The last part of a task's name, with the seed where there are several."""
+    """The last part of the task's name, with the seed if there are several."""
     name = row.result.task.split("/")[-1]
     several = len({other.result.seed for other in rows}) > 1
     return f"{name} #{row.result.seed}" if several else name
@@ -268,8 +269,8 @@ def _tip(row: Row, speedup: float, baseline: str) -> str:
     return f"{result.task}: {speedup:.2f}x against {named(baseline)}; {applied}"
 
 
-def _point_tip(row: Row, path: Sequence[PathPoint], place: int) -> str:
-    point = path[place]
-    gain = path[place - 1].us / point.us if place else 1.0
-    step = f" ({'+' if gain > 1 else ''}{log2(gain):.2f} doublings)" if place else ""
+def _point_tip(row: Row, path: Sequence[PathPoint], index: int) -> str:
+    point = path[index]
+    gain = path[index - 1].us / point.us if index else 1.0
+    step = f" ({'+' if gain > 1 else ''}{log2(gain):.2f} doublings)" if index else ""
     return f"{row.result.task}: {point.technique}, {point.us:.1f} us{step}"

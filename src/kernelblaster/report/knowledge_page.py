@@ -1,4 +1,5 @@
-"""A knowledge base as a page that a person can read: what was seen in which state, and how sure it is."""
+"""The HTML page of a knowledge base: what was tried in which state, with what result, and how certain that
+is."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from kernelblaster.knowledge.summary import summarize
 from kernelblaster.knowledge.tally import total
 from kernelblaster.report.anchors import anchor
 from kernelblaster.report.chart import TONES, Chart, ChartAxis, ChartLine, LineChart, Stack
-from kernelblaster.report.rendering import rendered
+from kernelblaster.report.rendering import render_page
 
 NOTES_SHOWN = 3
 LOW, HIGH = log(0.4), log(6.0)  # of the small plots, in log speedup
@@ -24,8 +25,8 @@ POINTS = 250  # of the curves over time
 
 @dataclass(frozen=True)
 class Curve:
-    """The belief about a speedup as paths of a small figure: as it is `now`, `before` the first attempt, and
-    where `one` is."""
+    """SVG paths of a small plot of the belief about a speedup: `now`, `before` the first attempt, and a line
+    at 1x (`one`)."""
 
     now: str
     before: str
@@ -36,7 +37,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class TechniqueRow:
-    """A technique in a state, as it is shown; `name` in parts, between which it may be broken."""
+    """A technique in a state, as text for the page; `name` is split where it may be broken."""
 
     anchor: str
     name: list[str]
@@ -54,7 +55,7 @@ class TechniqueRow:
 
 @dataclass(frozen=True)
 class StateCard:
-    """A state with its techniques; those that nobody tried are folded where others were tried."""
+    """A state with its techniques; untried ones are collapsed if others were tried."""
 
     anchor: str
     name: str
@@ -68,10 +69,10 @@ class StateCard:
 
 
 def knowledge_page(knowledge: KnowledgeBase, made: str = "") -> str:
-    """The page of a knowledge base as it is now."""
+    """The page of the knowledge base as it is now; `made` says when or how it was made."""
     content, events = knowledge.content(), effective(knowledge.log())
     states = sorted(content.living, key=lambda entry: (-_attempts(content, entry), entry.state.name))
-    return rendered(
+    return render_page(
         "knowledge.html",
         title=Path(knowledge.name).stem,
         made=made,
@@ -85,11 +86,11 @@ def knowledge_page(knowledge: KnowledgeBase, made: str = "") -> str:
 
 
 def growth_chart(events: Sequence[KnowledgeEvent]) -> Chart | None:
-    """Attempts, techniques and states by the number of events."""
+    """Numbers of attempts, techniques and states over the events; None without events."""
     counts = {"attempts": 0, "techniques in states": 0, "states": 0}
     points: dict[str, list[tuple[float, float]]] = {name: [] for name in counts}
     every = max(1, len(events) // POINTS)
-    for place, event in enumerate(events, 1):
+    for number, event in enumerate(events, 1):
         match event.change:
             case Observed():
                 counts["attempts"] += 1
@@ -97,9 +98,9 @@ def growth_chart(events: Sequence[KnowledgeEvent]) -> Chart | None:
                 counts["techniques in states"] += 1
             case StateAdded():
                 counts["states"] += 1
-        if place % every == 0 or place == len(events):
+        if number % every == 0 or number == len(events):
             for name, count in counts.items():
-                points[name].append((float(place), float(count)))
+                points[name].append((float(number), float(count)))
     if not events:
         return None
     most = max(counts.values()) or 1
@@ -145,13 +146,19 @@ def _lead(content: Content, events: Sequence[KnowledgeEvent]) -> str:
 
 
 def _tiles(content: Content) -> list[tuple[str, str]]:
-    found = summarize(content)
-    failed = sum(found.failures.values())
+    known = summarize(content)
+    failed = sum(known.failures.values())
     return [
-        (f"{found.states}", f"states, {found.discovered} of them discovered"),
-        (f"{found.optimizations}", f"techniques in states, {found.untried} untried, {found.retired} retired"),
-        (f"{found.attempts:,.0f}", "attempts" + _listed(found.evidence)),
-        (percent(failed / found.attempts) if found.attempts else "0%", "failed" + _listed(found.failures)),
+        (f"{known.states}", f"states, {known.discovered} of them discovered"),
+        (
+            f"{known.optimizations}",
+            f"techniques in states, {known.untried} untried, {known.retired} retired",
+        ),
+        (f"{known.attempts:,.0f}", "attempts" + _listed(known.evidence)),
+        (
+            percent(failed / known.attempts) if known.attempts else "0%",
+            "failed" + _listed(known.failures),
+        ),
     ]
 
 
@@ -178,7 +185,7 @@ def _state(content: Content, entry: StateEntry) -> StateCard:
 
 
 def _technique(state: str, entry: OptimizationEntry) -> TechniqueRow:
-    found = score(entry)
+    scored = score(entry)
     recipe = is_recipe(entry.technique)
     slower = "" if recipe else "slower"
     where = ", ".join(
@@ -191,11 +198,11 @@ def _technique(state: str, entry: OptimizationEntry) -> TechniqueRow:
         name=entry.technique.split("_"),
         description=entry.description,
         retired=entry.retired or "",
-        expected=told(entry.technique, found.speedup) if recipe else times(found.speedup),
-        tone="faster" if found.speedup > 1.005 else slower if found.speedup < 0.995 else "",
+        expected=told(entry.technique, scored.speedup) if recipe else times(scored.speedup),
+        tone="faster" if scored.speedup > 1.005 else slower if scored.speedup < 0.995 else "",
         curve=None if recipe else _posterior(entry),
-        valid=found.valid_chance,
-        attempts=f"{found.attempts:g}",
+        valid=scored.valid_chance,
+        attempts=f"{scored.attempts:g}",
         where=where + failures,
         prepared=_prepared(entry),
         notes=entry.notes[-NOTES_SHOWN:],
@@ -203,7 +210,7 @@ def _technique(state: str, entry: OptimizationEntry) -> TechniqueRow:
 
 
 def _prepared(entry: OptimizationEntry) -> str:
-    """With and without the technique that decides whether this one pays."""
+    """Speedup with and without the preceding technique on which this one depends."""
     preparation = entry.evidence.preparation
     if preparation is None:
         return ""
@@ -227,12 +234,12 @@ def _posterior(entry: OptimizationEntry) -> Curve:
 
 
 def _bell(mean: float, spread: float) -> str:
-    """A normal density, scaled so that what is certain is high and narrow but stays inside."""
+    """An SVG path of a normal density, scaled to fit: the more certain, the higher and narrower."""
     peak = min(21.0, 6.0 / (spread * sqrt(tau)))
     mean = min(HIGH - 0.06, max(LOW + 0.06, mean))  # what lies outside is drawn at the edge
     points = []
-    for place in range(53):
-        at = LOW + (HIGH - LOW) * place / 52
+    for index in range(53):
+        at = LOW + (HIGH - LOW) * index / 52
         height = peak * exp(-0.5 * ((at - mean) / spread) ** 2)
         points.append(f"{_x(at):.1f} {25 - height:.1f}")
     return "M" + "L".join(points)

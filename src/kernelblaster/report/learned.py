@@ -1,25 +1,24 @@
-"""What the knowledge base expected before the runs, and what it expects after them."""
+"""What the knowledge base expected of each technique before and after the runs."""
 
 from collections.abc import Iterable
 from typing import Any
 
 
-def learned_by(runs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of what each run says it taught, one row for each state and technique: what was expected before the
-    run that came first, and after the one that came last; with the sentences that say why. The most tried
-    first."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+def merge_learned(runs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each (state, technique) that the runs taught: the expectation before the earliest run and
+    after the latest, and the sentences that explain the change. The most tried first."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
     for learned in sorted(runs, key=lambda one: one["from"]):
         for changed in learned["techniques"]:
             key = (changed["state"], changed["technique"])
-            row = found.setdefault(key, _row(key, changed["before"]))
+            row = rows.setdefault(key, _row(key, changed["before"]))
             if learned["to"] >= row["to"]:
                 row["to"], row["after"] = learned["to"], changed["after"]
         for reason in learned["reasons"]:
-            known = found.get((reason["state"], reason["technique"]))
-            if known is not None and reason["sentence"] not in known["reasons"]:
-                known["reasons"].append(reason["sentence"])
-    return sorted(found.values(), key=lambda row: (-_attempts(row), row["state"], row["technique"]))
+            row_of_reason = rows.get((reason["state"], reason["technique"]))
+            if row_of_reason is not None and reason["sentence"] not in row_of_reason["reasons"]:
+                row_of_reason["reasons"].append(reason["sentence"])
+    return sorted(rows.values(), key=lambda row: (-_attempts(row), row["state"], row["technique"]))
 
 
 def _row(key: tuple[str, str], before: dict[str, Any] | None) -> dict[str, Any]:

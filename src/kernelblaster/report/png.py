@@ -1,4 +1,4 @@
-"""Figures as PNG, drawn by matplotlib: for papers and slides. It is an extra, and loaded only here."""
+"""Draw figures as PNG with matplotlib, an optional dependency that is imported only here."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ DPI = 160
 
 
 def save_png(chart: Chart, path: Path) -> None:
-    """Write the figure; KernelBlasterError where matplotlib is not installed."""
+    """Write the figure. Raises KernelBlasterError if matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -76,10 +76,10 @@ def _lines(axes: Any, chart: LineChart) -> None:
 
 
 def _bars(axes: Any, chart: Bars) -> None:
-    places = range(len(chart.bars))
+    rows = range(len(chart.bars))
     _set_axis(axes, "x", chart.axis)
     axes.barh(
-        places,
+        rows,
         [bar.value - chart.origin for bar in chart.bars],
         left=chart.origin,
         color=[COLOURS[bar.tone] for bar in chart.bars],

@@ -1,4 +1,4 @@
-"""What changed between the profiles of two candidates, in words: what rose, what fell."""
+"""Differences between the profiles of two candidates, as sentences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ Figures = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Changes:
-    """Sentences of what rose and of what fell, from one candidate to another; `kernels` says how their
-    launches differ, `tier` where the figures come from."""
+    """Sentences on what rose and what fell from one candidate to another; `kernels` says how their launches
+    differ, `tier` is the source of the figures."""
 
     rose: list[str]
     fell: list[str]
@@ -40,30 +40,30 @@ class Changes:
 
 
 def changes(before: Sequence[Figures], after: Sequence[Figures], tier: str) -> Changes | None:
-    """Of the kernels of two candidates (see `trajectory.figures_of`); None where either has none. Sums are
-    over the call, shares those of the kernel that takes longest."""
+    """Compare the kernels of two candidates (see `trajectory.kernel_figures`); None if either has none.
+    TOTALS are summed over the call; SHARES are those of the longest kernel."""
     if not before or not after:
         return None
-    found: dict[bool, list[str]] = {True: [], False: []}
+    sentences: dict[bool, list[str]] = {True: [], False: []}
     for key, (label, unit) in TOTALS.items():
-        _compare(found, label, unit, _total(before, key), _total(after, key))
+        _compare(sentences, label, unit, _total(before, key), _total(after, key))
     one, other = _longest(before), _longest(after)
     for key, (label, unit) in SHARES.items():
-        _compare(found, label, unit, one.get(key), other.get(key))
-    return Changes(found[True], found[False], _launches(before, after, one, other), tier)
+        _compare(sentences, label, unit, one.get(key), other.get(key))
+    return Changes(sentences[True], sentences[False], _launches(before, after, one, other), tier)
 
 
 def _compare(
-    found: dict[bool, list[str]], label: str, unit: str, was: float | None, is_: float | None
+    sentences: dict[bool, list[str]], label: str, unit: str, was: float | None, is_: float | None
 ) -> None:
     if was is None or is_ is None or abs(is_ - was) <= WORTH_SAYING * max(was, is_):
         return
     by = "" if unit == "%" else _by(was, is_)
-    found[is_ > was].append(f"{label}: from {_told(was, unit)} to {_told(is_, unit)}{by}")
+    sentences[is_ > was].append(f"{label}: from {_quantity(was, unit)} to {_quantity(is_, unit)}{by}")
 
 
 def _by(was: float, is_: float) -> str:
-    """How much that is of what it was; nothing where the two numbers say it themselves."""
+    """The relative change; empty if it is extreme, since the two numbers show it."""
     if not was or not is_ or is_ < 0.005 * was or is_ > 200 * was:
         return ""
     if is_ >= 2 * was:
@@ -92,7 +92,7 @@ def _longest(kernels: Sequence[Figures]) -> Figures:
     return max(kernels, key=lambda kernel: kernel.get("us", 0.0))
 
 
-def _told(value: float, unit: str) -> str:
+def _quantity(value: float, unit: str) -> str:
     if unit == "%":
         return f"{value:.0f}%"
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):

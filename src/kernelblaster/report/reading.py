@@ -1,4 +1,4 @@
-"""What a report is about: benches, or runs, read from their folders into one shape."""
+"""Read the subjects of a report, benches or runs, from their folders."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from kernelblaster.bench.ablation import is_ablation
 from kernelblaster.bench.bench import Bench, BenchPlan, Row, is_bench
+from kernelblaster.bench.initial_knowledge import SEED
 from kernelblaster.bench.jobs import INITIAL, Job, JobResult, Measured, Setup, Spent, result_of
 from kernelblaster.bench.measuring import quotient
 from kernelblaster.bench.spending import spent_on_models
-from kernelblaster.bench.starting import SEED
 from kernelblaster.bench.suite import Entry
 from kernelblaster.errors import StoreError
 from kernelblaster.records.outcome import Speedup
@@ -21,9 +21,8 @@ from kernelblaster.store.run import LOG, Run, open_run, run_folders
 
 @dataclass(frozen=True)
 class Subject:
-    """A bench, or runs that are looked at as if they were one. `runs` are the folders of the rows'
-    runs, by job; `fresh` says that baselines were measured afresh and not read off the search; `pace` is
-    how fast candidates were judged, in words."""
+    """A bench, or several runs shown like one. `runs` are folders by job; `fresh`: baselines were measured
+    after the search, not taken from it; `pace` is the throughput as a sentence."""
 
     name: str
     device: str
@@ -39,32 +38,32 @@ class Subject:
 
     @property
     def only_run(self) -> Path | None:
-        """The folder of the run, where the subject is one run of `optimize` and nothing else."""
+        """The folder of the run, if the subject is a single run of `optimize`; else None."""
         return None if self.fresh or len(self.runs) != 1 else next(iter(self.runs.values()))
 
 
 def read_subjects(names: Sequence[str], runs: Path, benches: Path) -> list[Subject]:
-    """A subject for each bench among these names (a folder, or the beginning of a name among the user's
-    own), and one for all runs among them together."""
-    found: list[Subject] = []
-    folders: list[Path] = []
+    """A subject for each bench among these names (a folder, or a prefix of a name in `benches` or `runs`),
+    and one for all runs among them together. Raises StoreError."""
+    subjects: list[Subject] = []
+    run_paths: list[Path] = []
     for name in names:
-        place = _place(name, runs, benches)
-        if is_ablation(place):
-            raise StoreError(f"{place}: is an ablation; its page is {place / 'studies.html'}.")
-        if is_bench(place):
-            found.append(_bench(place))
-        elif (place / LOG).is_file():
-            folders.append(place)
+        folder = _folder_of(name, runs, benches)
+        if is_ablation(folder):
+            raise StoreError(f"{folder}: is an ablation; its page is {folder / 'studies.html'}.")
+        if is_bench(folder):
+            subjects.append(_bench(folder))
+        elif (folder / LOG).is_file():
+            run_paths.append(folder)
         else:
-            folders += run_folders(place)
-    if folders:
-        found.append(_runs(folders))
-    return found
+            run_paths += run_folders(folder)
+    if run_paths:
+        subjects.append(_runs(run_paths))
+    return subjects
 
 
-def _place(name: str, runs: Path, benches: Path) -> Path:
-    """The folder of a bench, of a run, or of several runs."""
+def _folder_of(name: str, runs: Path, benches: Path) -> Path:
+    """The folder of a bench, of a run, or of several runs. Raises StoreError."""
     path = Path(name)
     if path.is_dir():
         if (path / LOG).is_file() or run_folders(path):
@@ -80,15 +79,15 @@ def _place(name: str, runs: Path, benches: Path) -> Path:
 def _bench(folder: Path) -> Subject:
     with Bench(folder, writing=False) as bench:
         rows = bench.rows()
-        places = {r.result.job: folder / "runs" / r.result.run for r in rows if r.result.run}
+        paths = {r.result.job: folder / "runs" / r.result.run for r in rows if r.result.run}
         return Subject(
-            folder.resolve().name, bench.device, bench.plan, rows, places, fresh=True, pace=str(bench.pace)
+            folder.resolve().name, bench.device, bench.plan, rows, paths, fresh=True, pace=str(bench.pace)
         )
 
 
 def _runs(folders: Sequence[Path]) -> Subject:
-    """Runs of `optimize`: beside eager only, as the search itself judged them."""
-    rows, places, entries = [], {}, []
+    """Runs of `optimize`: measured against eager only, by the search itself."""
+    rows, paths, entries = [], {}, []
     setup = None
     for folder in folders:
         with Run(folder, writing=False) as run:
@@ -96,12 +95,12 @@ def _runs(folders: Sequence[Path]) -> Subject:
             rows.append(_row(job, run))
         setup = setup or job.setup
         entries.append(job.entry)
-        places[job.key] = folder
+        paths[job.key] = folder
     assert setup is not None
     plan = BenchPlan(suites=("runs",), entries=tuple(entries), setup=setup, start=SEED)
     device = next((row.result.device for row in rows if row.result.device), setup.device)
     name = folders[0].name if len(folders) == 1 else f"{len(folders)} runs"
-    return Subject(name, device, plan, rows, places, fresh=False)
+    return Subject(name, device, plan, rows, paths, fresh=False)
 
 
 def _job(run: Run) -> Job:
@@ -181,18 +180,18 @@ def _beside(job: Job, verdict: dict[str, Any]) -> Measured:
 
 
 def _speedup(verdict: dict[str, Any]) -> float | None:
-    found = verdict["outcome"].get("speedup")
-    return None if found is None else float(found["estimate"])
+    interval = verdict["outcome"].get("speedup")
+    return None if interval is None else float(interval["estimate"])
 
 
-def opened_runs(subject: Subject) -> Iterator[tuple[Row, Run]]:
-    """The rows that have a run, each with it; a run that cannot be read is left out of the details."""
+def open_runs(subject: Subject) -> Iterator[tuple[Row, Run]]:
+    """The rows that have a run, with the open run; runs that cannot be read are skipped."""
     for row in subject.rows:
-        place = subject.runs.get(row.result.job)
-        if place is None:
+        folder = subject.runs.get(row.result.job)
+        if folder is None:
             continue
         try:
-            run = Run(place, writing=False)
+            run = Run(folder, writing=False)
         except StoreError:
             continue
         with run:

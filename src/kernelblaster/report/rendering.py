@@ -1,4 +1,4 @@
-"""Pages from their templates: everything is escaped, and control characters are shown as escapes."""
+"""Render pages from templates. All values are escaped; control characters are shown as escapes."""
 
 import json
 from pathlib import Path
@@ -10,32 +10,32 @@ from markupsafe import Markup
 from kernelblaster.bench.tables import percent, times
 from kernelblaster.plain_text import printable
 from kernelblaster.report.chart import Chart
-from kernelblaster.report.svg import PAINT, drawn
+from kernelblaster.report.svg import PAINT, draw_svg
 
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def rendered(template: str, **values: Any) -> str:
-    """The page that a template makes of these values."""
+def render_page(template: str, **values: Any) -> str:
+    """The HTML of a template with these values."""
     return _environment.get_template(template).render(**values)
 
 
 def _text(value: Any) -> Any:
-    """What others have written stays text: names, prompts and sources may hold anything."""
+    """Make control characters in text visible; names, prompts and sources are untrusted."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _drawn(chart: Chart) -> Markup:
-    return Markup(drawn(chart))
+    return Markup(draw_svg(chart))
 
 
 def _part(name: str) -> Markup:
-    """A style sheet or a script of ours, whole."""
+    """One of our style sheets or scripts, unescaped."""
     return Markup((TEMPLATES / name).read_text())
 
 
 def _as_json(data: Any) -> Markup:
-    """As the content of a script element: what could end it is written otherwise."""
+    """JSON for a script element, escaped so that it cannot end the element."""
     return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
 
 

@@ -1,4 +1,4 @@
-"""The difference between two sources, line by line, in colours."""
+"""The highlighted diff of two sources."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from typing import Literal
 
 from markupsafe import Markup
 
-from kernelblaster.report.colours import Language, coloured
+from kernelblaster.report.colours import Language, highlight
 
 NEAR = 3  # equal lines that are shown before and after a change
 MOST_LINES = 800  # of a difference that are shown
-MOST_PAIRS = 4_000_000  # of lines that are compared; beyond it, one text is shown in place of the other
+MOST_PAIRS = 4_000_000  # of lines to compare; with more, all old lines are shown as removed
 
 Kind = Literal["same", "added", "removed", "gap"]
 SIGNS = {"same": " ", "added": "+", "removed": "-", "gap": "⋯"}
@@ -19,7 +19,7 @@ SIGNS = {"same": " ", "added": "+", "removed": "-", "gap": "⋯"}
 
 @dataclass(frozen=True)
 class DiffLine:
-    """A line of a difference; a `gap` says what is left out."""
+    """A line of a diff; a `gap` says how many lines are left out."""
 
     kind: Kind
     text: Markup
@@ -30,7 +30,8 @@ class DiffLine:
 
 
 def difference(before: str, after: str, language: Language = "cuda") -> list[DiffLine]:
-    """From one source to the other: what changed, with the lines near it. Empty where nothing did."""
+    """The diff of two sources, with NEAR lines of context; empty if they are equal. At most MOST_LINES
+    lines."""
     if before == after:
         return []
     shown = list(_folded(list(_lines(before, after, language))))
@@ -41,7 +42,7 @@ def difference(before: str, after: str, language: Language = "cuda") -> list[Dif
 
 
 def _lines(before: str, after: str, language: Language) -> Iterator[DiffLine]:
-    old, new = coloured(before, language), coloured(after, language)
+    old, new = highlight(before, language), highlight(after, language)
     for equal, i, j, k, m in _blocks(before.split("\n"), after.split("\n")):
         if equal:
             yield from (DiffLine("same", line) for line in new[k:m])
@@ -51,7 +52,8 @@ def _lines(before: str, after: str, language: Language) -> Iterator[DiffLine]:
 
 
 def _blocks(old: Sequence[str], new: Sequence[str]) -> list[tuple[bool, int, int, int, int]]:
-    """What is equal and what is not, in turn: lines i to j of the old text are k to m of the new one."""
+    """Alternating equal and different blocks (equal, i, j, k, m): lines i to j of the old text and k to m of
+    the new."""
     start = _common(old, new)
     end = _common(old[start:][::-1], new[start:][::-1])
     i, j, k, m = start, len(old) - end, start, len(new) - end
@@ -63,15 +65,15 @@ def _blocks(old: Sequence[str], new: Sequence[str]) -> list[tuple[bool, int, int
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many lines at their beginning are equal."""
+    """The number of equal lines at the beginning."""
     pairs = zip(one, other, strict=False)
     return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 def _folded(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
-    """With a gap in the place of equal lines that are far from every change."""
+    """With gaps in place of equal lines that are more than NEAR lines from a change."""
     changed = [at for at, line in enumerate(lines) if line.kind != "same"]
-    near = {at for place in changed for at in range(place - NEAR, place + NEAR + 1)}
+    near = {at for index in changed for at in range(index - NEAR, index + NEAR + 1)}
     skipped = 0
     for at, line in enumerate(lines):
         if at not in near:

@@ -1,6 +1,6 @@
-"""Figures as SVG, written by hand: sharp at every size, no library, and coloured by the page's own theme.
+"""Draw figures as SVG, without a library, coloured by the page's theme.
 
-Colours are CSS classes. Inside a page its style sheet says what they are; a file by itself gets `STYLE`.
+Colours are CSS classes. A page defines them in its style sheet; a standalone file includes `STYLE`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,8 +32,8 @@ svg .whisker{stroke:var(--ink);stroke-width:1;opacity:.55}
 )
 
 
-def drawn(chart: Chart, *, alone: bool = False) -> str:
-    """The figure as an `<svg>` element; `alone` makes it a file of its own."""
+def draw_svg(chart: Chart, *, alone: bool = False) -> str:
+    """The figure as an `<svg>` element; with `alone`, as the content of a standalone file."""
     match chart:
         case LineChart():
             height, body = _lines(chart)
@@ -79,8 +79,8 @@ def _line(line: ChartLine, frame: "_Frame") -> Iterator[str]:
     if line.dots:
         tips = line.tips or ("",) * len(line.points)
         last = len(line.points) - 1
-        for place, ((x, y), tip) in enumerate(zip(line.points, tips, strict=True)):
-            radius = 3.2 if not line.joined else 4 if place == last else 2.4
+        for index, ((x, y), tip) in enumerate(zip(line.points, tips, strict=True)):
+            radius = 3.2 if not line.joined else 4 if index == last else 2.4
             yield (
                 f'<circle class="f-{line.tone}" cx="{frame.x(x):.1f}" cy="{frame.y(y):.1f}" '
                 f'r="{radius}"{_tip(tip)}/>'
@@ -95,10 +95,10 @@ class _Frame:
         self._y = y
 
     def x(self, value: float) -> float:
-        return LEFT + self._x.place(value) * (WIDTH - LEFT - RIGHT)
+        return LEFT + self._x.fraction(value) * (WIDTH - LEFT - RIGHT)
 
     def y(self, value: float) -> float:
-        return HEIGHT - BOTTOM - self._y.place(value) * (HEIGHT - TOP - BOTTOM)
+        return HEIGHT - BOTTOM - self._y.fraction(value) * (HEIGHT - TOP - BOTTOM)
 
     def path(self, points: Sequence[tuple[float, float]], steps: bool = False) -> str:
         parts: list[str] = []
@@ -133,12 +133,12 @@ def _bars(chart: Bars) -> tuple[int, list[str]]:
     span = WIDTH - RIGHT - left - 34
     body: list[str] = []
     for mark in chart.axis.marks:
-        x = left + chart.axis.place(mark) * span
+        x = left + chart.axis.fraction(mark) * span
         body.append(f'<path class="grid" d="M{x:.1f} {TOP}V{height - BOTTOM}"/>')
         body.append(_text(x, height - BOTTOM + 15, shown(mark, chart.axis.format), "middle", "soft"))
-    for place, bar in enumerate(chart.bars):
-        body += _bar(chart, bar, TOP + ROW * place, left, span)
-    x = left + chart.axis.place(chart.origin) * span
+    for index, bar in enumerate(chart.bars):
+        body += _bar(chart, bar, TOP + ROW * index, left, span)
+    x = left + chart.axis.fraction(chart.origin) * span
     body.append(f'<path class="mark" d="M{x:.1f} {TOP}V{height - BOTTOM}"/>')
     body.append(_text(left + span / 2, height - 6, chart.axis.label, "middle", ""))
     legend = _legend(chart.legend, height)
@@ -146,7 +146,7 @@ def _bars(chart: Bars) -> tuple[int, list[str]]:
 
 
 def _bar(chart: Bars, bar: Bar, y: float, left: float, span: float) -> Iterator[str]:
-    start, end = (left + chart.axis.place(value) * span for value in (chart.origin, bar.value))
+    start, end = (left + chart.axis.fraction(value) * span for value in (chart.origin, bar.value))
     x, width = min(start, end), max(1.0, abs(end - start))
     middle = y + ROW / 2
     yield _text(left - 6, middle + 4, _short(bar.label, left), "end", "")
@@ -156,24 +156,24 @@ def _bar(chart: Bars, bar: Bar, y: float, left: float, span: float) -> Iterator[
     )
     edge = max(start, end)
     if bar.low is not None and bar.high is not None:
-        low, high = (left + chart.axis.place(value) * span for value in (bar.low, bar.high))
+        low, high = (left + chart.axis.fraction(value) * span for value in (bar.low, bar.high))
         yield f'<path class="whisker" d="M{low:.1f} {middle}H{high:.1f}"/>'
         edge = max(edge, high)
     yield _text(edge + 4, middle + 4, shown(bar.value, chart.axis.format), "start", "soft")
 
 
 def _columns(chart: Bars) -> tuple[int, list[str]]:
-    """Many bars, upright and without names; the longest to the left."""
+    """Vertical bars without names, for many bars; the longest first."""
     bars = sorted(chart.bars, key=lambda bar: -bar.value)
     rank = ChartAxis(f"{len(bars)} tasks, the fastest first", 0, len(bars), ticks=(0,))
     frame = _Frame(rank, chart.axis)
     body = [part for part in frame.axes() if ">0<" not in part]
     wide = (WIDTH - LEFT - RIGHT) / len(bars)
     base = frame.y(chart.origin)
-    for place, bar in enumerate(bars):
+    for index, bar in enumerate(bars):
         top = frame.y(bar.value)
         body.append(
-            f'<rect class="f-{bar.tone}" x="{LEFT + place * wide:.2f}" y="{min(top, base):.1f}" '
+            f'<rect class="f-{bar.tone}" x="{LEFT + index * wide:.2f}" y="{min(top, base):.1f}" '
             f'width="{max(0.6, wide * 0.85):.2f}" height="{max(1.0, abs(top - base)):.1f}"'
             f"{_tip(bar.tip or bar.label)}/>"
         )
@@ -190,14 +190,14 @@ def _stack(chart: Stack) -> tuple[int, list[str]]:
     span = WIDTH - RIGHT - left - 30
     body: list[str] = []
     for mark in axis.marks:
-        x = left + axis.place(mark) * span
+        x = left + axis.fraction(mark) * span
         body.append(f'<path class="grid" d="M{x:.1f} {TOP}V{height - BOTTOM}"/>')
         body.append(_text(x, height - BOTTOM + 15, shown(mark, "number"), "middle", "soft"))
-    for place, (label, counts) in enumerate(chart.rows):
-        y, x = TOP + ROW * place, float(left)
+    for index, (label, counts) in enumerate(chart.rows):
+        y, x = TOP + ROW * index, float(left)
         body.append(_text(left - 6, y + ROW / 2 + 4, _short(label, left), "end", ""))
         for (kind, tone), count in zip(chart.kinds, counts, strict=True):
-            wide = axis.place(count) * span
+            wide = axis.fraction(count) * span
             if count:
                 body.append(
                     f'<rect class="f-{tone}" x="{x:.1f}" y="{y + 3}" width="{wide:.1f}" height="{ROW - 6}"'
@@ -211,7 +211,7 @@ def _stack(chart: Stack) -> tuple[int, list[str]]:
 
 
 def _legend(names: Sequence[tuple[str, Tone]], top: int) -> tuple[int, list[str]]:
-    """Names with their colours under a figure, in as many rows as they need: (height, parts)."""
+    """The legend below a figure, in as many rows as needed: (height, SVG elements)."""
     if len(names) < 2:
         return 0, []
     body: list[str] = []
@@ -228,12 +228,12 @@ def _legend(names: Sequence[tuple[str, Tone]], top: int) -> tuple[int, list[str]
 
 
 def _label_width(labels: Sequence[str]) -> int:
-    """Room for the longest label, within reason."""
+    """The width of the longest label, at most 210."""
     return min(210, 14 + int(6.5 * max((len(label) for label in labels), default=0)))
 
 
 def _short(label: str, width: float) -> str:
-    """A label that fits: the end of a name says most."""
+    """A label that fits; the end of a name is the most specific, so its beginning is cut."""
     most = int((width - 12) / 6.4)
     return label if len(label) <= most else "…" + label[-(most - 1) :]
 

@@ -1,4 +1,4 @@
-"""A report as CSV, a line for each task, and as Markdown, for a repository or a review."""
+"""A report as CSV, one line for each task, and as Markdown."""
 
 import csv
 import io
@@ -7,7 +7,7 @@ from typing import Any
 
 from kernelblaster.bench.tables import COLUMNS, baselines_of, cells, percent, times
 from kernelblaster.plain_text import csv_cell, markdown
-from kernelblaster.report.contents import Contents, group_named, told_rows
+from kernelblaster.report.contents import Contents, group_named, table_rows
 from kernelblaster.report.figures import named
 
 TRANSITIONS_SHOWN = 15
@@ -23,7 +23,7 @@ def csv_of(contents: Contents) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*columns, "applied", *spent])
-    for row in told_rows(contents):
+    for row in table_rows(contents):
         values: list[Any] = [row[name] for name in plain]
         values += [row["against"].get(name) for name in baselines]
         values += [row["baseline_us"].get(name) for name in baselines]
@@ -33,7 +33,7 @@ def csv_of(contents: Contents) -> str:
 
 
 def markdown_of(contents: Contents, figures: Sequence[str] = ()) -> str:
-    """The whole report but the trajectories; `figures` are files that are shown."""
+    """The report without trajectories; `figures` are paths of images to include."""
     subject = contents.subject
     lines = [f"# {markdown(contents.title)}", "", *_head(contents), ""]
     lines += ["## Summary", "", *_summary(contents), ""]
@@ -56,17 +56,17 @@ def _head(contents: Contents) -> list[str]:
     if ended < len(subject.rows):
         unfinished = f"Unfinished: {ended} of {len(subject.rows)} searches have ended."
         first = f"{unfinished} {first}" if ended else unfinished
-    found = [first]
+    lines = [first]
     if contents.overall:
         one = contents.overall
-        found.append(
+        lines.append(
             f"Against {named(contents.main)}: geometric mean **{one.estimate:.2f}x** "
             f"({one.low:.2f} to {one.high:.2f}) over the valid ones."
         )
     if contents.gained:
         one = contents.gained
-        found.append(f"Over the first CUDA candidate: {one.estimate:.2f}x ({one.low:.2f} to {one.high:.2f}).")
-    return found
+        lines.append(f"Over the first CUDA candidate: {one.estimate:.2f}x ({one.low:.2f} to {one.high:.2f}).")
+    return lines
 
 
 def _summary(contents: Contents) -> list[str]:
@@ -90,7 +90,7 @@ def _tasks(contents: Contents) -> list[str]:
         "applied",
     ]
     rows = []
-    for row in told_rows(contents):
+    for row in table_rows(contents):
         name = row["task"] if len(contents.subject.plan.seeds) == 1 else f"{row['task']} #{row['seed']}"
         us = "" if row["us"] is None else f"{row['us']:.4g}"
         applied = ", ".join(row["applied"]) if row["status"] == "valid" else row["reason"]
@@ -116,7 +116,7 @@ def _costs(contents: Contents) -> list[str]:
 
 
 def _used(contents: Contents) -> list[str]:
-    told = contents.usage.told()
+    usage = contents.usage.as_dict()
     head = ["", "applications", "paid", "no gain", "failed", "median"]
     lines = []
     for kind in ("techniques", "states"):
@@ -126,10 +126,10 @@ def _used(contents: Contents) -> list[str]:
                 *(str(one[name]) for name in ("attempts", "paid", "idle", "failed")),
                 times(one["median_speedup"]),
             ]
-            for one in told[kind][:USED_SHOWN]
+            for one in usage[kind][:USED_SHOWN]
         ]
         lines += [*table([kind[:-1], *head[1:]], rows), ""]
-    average = told["states_a_task"]
+    average = usage["states_a_task"]
     if average is not None:
         lines += [f"States visited by a task, on average: {average:.1f}.", ""]
     rows = [
@@ -159,7 +159,7 @@ def _learned(contents: Contents) -> list[str]:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A Markdown table; what could break a cell is taken out."""
+    """A Markdown table; cells are escaped."""
     lines = ["| " + " | ".join(map(markdown, head)) + " |", "|" + "---|" * len(head)]
     for row in rows:
         lines.append("| " + " | ".join(map(markdown, row)) + " |")

@@ -1,4 +1,4 @@
-"""One run in all its detail: every candidate with its source, verdict and profile, and every step."""
+"""The details of one run: every candidate with source, verdict and profile, and every step."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -28,9 +28,8 @@ SCALE = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6, "Kbyte": 1e3, "Mbyte": 1e6,
 
 @dataclass(frozen=True)
 class PathPoint:
-    """A candidate on the way to the best: how far its memory traffic and its time are from the floor.
-    `intensity` is the floor's time over the time that its bytes take at the peak rate; `light` the floor's
-    time over its own."""
+    """A candidate on the path to the best, relative to the floor: `intensity` is the floor's time over the
+    time of its memory traffic at peak bandwidth; `light` is the floor's time over its own."""
 
     technique: str
     intensity: float
@@ -40,7 +39,8 @@ class PathPoint:
 
 @dataclass(frozen=True)
 class Detail:
-    """`page` is what the page shows of the run on request; `steps` and `path` are for figures."""
+    """`page` is what the page shows of the run on request; `steps`, `path` and `learned` are for figures and
+    tables."""
 
     page: dict[str, Any]
     steps: list[Step]
@@ -68,37 +68,37 @@ def detail_of(run: Run) -> Detail:
         "sources": [_source(run, data["source"]) for _, data in recorded],
         "learned": _learned(end["learned"]) if end else None,
     }
-    way = _way(steps, numbers, best)
-    path = [point for name, number in way if (point := _point(name, candidates[number])) is not None]
+    way_up = _path_to(steps, numbers, best)
+    path = [point for name, number in way_up if (point := _point(name, candidates[number])) is not None]
     return Detail(page, steps, path, end["learned"] if end else None)
 
 
 def _candidate(verdict: dict[str, Any], profile: dict[str, Any] | None) -> dict[str, Any]:
     outcome, timing = verdict["outcome"], verdict["timing"]
-    told: dict[str, Any] = {"outcome": outcome["kind"]}
+    shown: dict[str, Any] = {"outcome": outcome["kind"]}
     if "speedup" in outcome:
-        told["speedup"] = _rounded(outcome["speedup"]["estimate"])
+        shown["speedup"] = _rounded(outcome["speedup"]["estimate"])
     elif outcome.get("reason"):
-        told["reason"] = f"{outcome['reason']}\n{outcome.get('evidence') or outcome.get('log') or ''}"[
+        shown["reason"] = f"{outcome['reason']}\n{outcome.get('evidence') or outcome.get('log') or ''}"[
             :600
         ].strip()
     if timing:
-        told |= {"us": _rounded(timing["candidate_us"]), "floor_us": _rounded(timing["floor_us"])}
-        told["device"] = verdict["device"]
+        shown |= {"us": _rounded(timing["candidate_us"]), "floor_us": _rounded(timing["floor_us"])}
+        shown["device"] = verdict["device"]
     if profile:
-        told["kernels"] = [kernel_figures(kernel) for kernel in profile["kernels"][:KERNELS_SHOWN]]
-        told["tier"] = profile["tier"]
-    return told
+        shown["kernels"] = [kernel_figures(kernel) for kernel in profile["kernels"][:KERNELS_SHOWN]]
+        shown["tier"] = profile["tier"]
+    return shown
 
 
 def kernel_figures(kernel: dict[str, Any]) -> dict[str, Any]:
-    """Of a kernel's profile, the figures that are shown, by the short names of METRICS."""
-    told: dict[str, Any] = {"name": kernel["name"][:80]}
+    """The displayed metrics of a kernel's profile, by the short names of METRICS."""
+    figures: dict[str, Any] = {"name": kernel["name"][:80]}
     for metric in kernel["metrics"]:
         short = METRICS.get(metric["name"])
         if short and isinstance(metric["value"], float):
-            told.setdefault(short, _rounded(metric["value"] * SCALE.get(metric["unit"], 1.0)))
-    return told
+            figures.setdefault(short, _rounded(metric["value"] * SCALE.get(metric["unit"], 1.0)))
+    return figures
 
 
 def _step(step: Step, numbers: dict[str, int]) -> list[Any]:
@@ -118,22 +118,22 @@ def _learned(learned: dict[str, Any]) -> dict[str, Any]:
     return {name: learned[name] for name in ("from", "to", "states", "techniques", "reasons")}
 
 
-def _way(steps: list[Step], numbers: dict[str, int], best: int | None) -> list[tuple[str, int]]:
-    """From the candidate that it began with to the best: (technique, number of the candidate)."""
+def _path_to(steps: list[Step], numbers: dict[str, int], best: int | None) -> list[tuple[str, int]]:
+    """The path from the first candidate to the best: (technique, index of the candidate)."""
     if best is None:
         return []
     came_from = {numbers[s.child]: s for s in reversed(steps) if s.child in numbers and s.parent in numbers}
-    way: list[tuple[str, int]] = []
-    at = best
-    while at in came_from and len(way) < len(steps):
-        step = came_from[at]
-        way.append((step.technique, at))
-        at = numbers[step.parent]
-    return [("first", at), *reversed(way)]
+    path: list[tuple[str, int]] = []
+    index = best
+    while index in came_from and len(path) < len(steps):
+        step = came_from[index]
+        path.append((step.technique, index))
+        index = numbers[step.parent]
+    return [("first", index), *reversed(path)]
 
 
 def _point(technique: str, candidate: dict[str, Any]) -> PathPoint | None:
-    """Where a candidate stands under the roof; None where its bytes were not counted."""
+    """A candidate's point in the roofline; None if its memory traffic was not counted."""
     kernels = candidate.get("kernels") or []
     moved = sum(kernel.get("read", 0.0) + kernel.get("written", 0.0) for kernel in kernels)
     spec = spec_named(str(candidate.get("device", "")).removeprefix("PTX machine (").removesuffix(")"))
@@ -145,5 +145,5 @@ def _point(technique: str, candidate: dict[str, Any]) -> PathPoint | None:
 
 
 def _rounded(value: float) -> float:
-    """Four digits are more than any of these numbers is worth."""
+    """Rounded to four significant digits."""
     return float(f"{value:.4g}")

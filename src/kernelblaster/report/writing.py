@@ -1,4 +1,4 @@
-"""Reports as files."""
+"""Read subjects and write their reports."""
 
 import time
 from collections.abc import Collection, Sequence
@@ -10,33 +10,33 @@ from kernelblaster.report.contents import Contents, contents_of
 from kernelblaster.report.png import save_png
 from kernelblaster.report.reading import read_subjects
 from kernelblaster.report.run.page import run_page
-from kernelblaster.report.svg import drawn
+from kernelblaster.report.svg import draw_svg
 from kernelblaster.report.tables import csv_of, markdown_of
 
 
 def read(names: Sequence[str], runs: Path, benches: Path) -> list[Contents]:
-    """The contents of each subject; `runs` and `benches` are where the user's own are kept."""
+    """The contents of each subject; `runs` and `benches` are the user's own folders. Raises StoreError."""
     return [contents_of(subject) for subject in read_subjects(names, runs, benches)]
 
 
 def write(contents: Sequence[Contents], to: Path, also: Collection[str] = ()) -> list[Path]:
-    """The page, and beside it what else is asked for (`markdown`, `csv`, `svg`, `png`); all files that
-    were written, the page first."""
-    files = [written(to, _page(contents, to.parent, time.strftime("on %Y-%m-%d")))]
+    """Write the page to `to`, and other formats (`markdown`, `csv`, `svg`, `png`) beside it; returns the
+    files written, the page first."""
+    files = [write_text(to, _page(contents, to.parent, time.strftime("on %Y-%m-%d")))]
     for number, one in enumerate(contents):
         stem = to.stem if len(contents) == 1 else f"{to.stem}-{number + 1}"
         figures = [file for kind in ("svg", "png") if kind in also for file in _figures(one, to, stem, kind)]
         files += figures
         shown = [file.relative_to(to.parent).as_posix() for file in figures if file.suffix == ".svg"]
         if "markdown" in also:
-            files.append(written(to.with_name(f"{stem}.md"), markdown_of(one, shown)))
+            files.append(write_text(to.with_name(f"{stem}.md"), markdown_of(one, shown)))
         if "csv" in also:
-            files.append(written(to.with_name(f"{stem}.csv"), csv_of(one)))
+            files.append(write_text(to.with_name(f"{stem}.csv"), csv_of(one)))
     return files
 
 
 def _page(contents: Sequence[Contents], folder: Path, made: str) -> str:
-    """A run has a page of its own; everything else is shown as a bench is."""
+    """A single run has a page of its own; everything else gets the page of a bench."""
     only = contents[0].subject.only_run if len(contents) == 1 else None
     return bench_page(contents, made) if only is None else run_page(only, folder, made)
 
@@ -48,15 +48,15 @@ def _figures(one: Contents, to: Path, stem: str, kind: str) -> list[Path]:
     for chart in one.charts:
         file = folder / f"{chart.name}.{kind}"
         if kind == "svg":
-            written(file, drawn(chart, alone=True) + "\n")
+            write_text(file, draw_svg(chart, alone=True) + "\n")
         else:
             save_png(chart, file)
         drawings.append(file)
     return drawings
 
 
-def written(path: Path, text: str) -> Path:
-    """Write a text; the path again."""
+def write_text(path: Path, text: str) -> Path:
+    """Write a text; returns the path. Raises KernelBlasterError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Two runs side by side."""
+"""Compare two runs."""
 
 import difflib
 from itertools import zip_longest
@@ -9,24 +9,24 @@ from kernelblaster.store.history import History
 
 
 def compare(one: History, other: History) -> dict[str, Any]:
-    """Settings that differ, the best of each, the steps of both, what each taught, and how the sources of
-    the two best candidates differ."""
+    """The comparison as JSON data: settings that differ, the best of each, the steps of both in pairs, what
+    each taught, and a unified diff of the two best sources."""
     return {
         "runs": [one.name, other.name],
         "settings": _settings(one.about, other.about),
         "best": [_best(one), _best(other)],
-        "trajectory": [list(pair) for pair in zip_longest(_told(one.steps), _told(other.steps))],
+        "trajectory": [list(pair) for pair in zip_longest(_step_rows(one.steps), _step_rows(other.steps))],
         "learned": _learned(one, other),
         "source": _source_difference(one, other),
     }
 
 
-def _told(steps: list[Step]) -> list[dict[str, Any]]:
+def _step_rows(steps: list[Step]) -> list[dict[str, Any]]:
     return [step.model_dump(mode="json") | {"speedup": step.speedup} for step in steps]
 
 
 def _settings(one: dict[str, Any], other: dict[str, Any]) -> dict[str, list[Any]]:
-    """Only what differs; the settings of the search by their own names."""
+    """The settings that differ, each with both values; those of the search by their own names."""
     flat = [{**about, **about.get("search", {})} for about in (one, other)]
     names = [name for name in {**flat[0], **flat[1]} if name != "search"]
     pairs = {name: [values.get(name) for values in flat] for name in names}
@@ -35,7 +35,7 @@ def _settings(one: dict[str, Any], other: dict[str, Any]) -> dict[str, list[Any]
 
 def _best(history: History) -> dict[str, Any]:
     best, first = history.best, history.first
-    told: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "task": history.task,
         "finished": history.finished,
         "evaluations": len(history.judged),
@@ -43,16 +43,16 @@ def _best(history: History) -> dict[str, Any]:
         "modelled": history.modelled,
     }
     if best is None:
-        return told
+        return summary
     over_first = best.speedup / first.speedup if best.speedup and first and first.speedup else None
     timing = best.verdict.get("timing") or {}
     us = {"us": timing.get("candidate_us"), "baseline_us": timing.get("baseline_us")}
     gains = {"speedup": best.speedup, "gain_over_first": over_first}
-    return told | {"outcome": best.outcome, "found_after": history.judged.index(best) + 1} | gains | us
+    return summary | {"outcome": best.outcome, "found_after": history.judged.index(best) + 1} | gains | us
 
 
 def _learned(one: History, other: History) -> list[dict[str, Any]]:
-    """What each run made of the techniques that either of them tried."""
+    """For each technique that either run tried, its expected speedup before and after, for both runs."""
     sides = [_expectations(history) for history in (one, other)]
     keys = sorted(sides[0].keys() | sides[1].keys())
     return [

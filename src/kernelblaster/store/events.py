@@ -1,5 +1,5 @@
-"""An append-only log of events, a line each. A line counts once it is whole: what a crash cut off is as
-if it had never been written, and a line that was changed later is found."""
+"""An append-only log of events, one JSON line each, chained by checksums. A last line that a crash cut off is
+dropped; a line that was changed later is detected."""
 
 import contextlib
 import fcntl
@@ -20,25 +20,27 @@ _log = logging.getLogger(__name__)
 
 
 class EventLog:
-    """The log in one file. It is held by one process at a time; others may read."""
+    """The log in one file. One process at a time may write; others may read. Raises StoreError if the file is
+    damaged, or cannot be opened or locked."""
 
     def __init__(self, path: Path, *, writing: bool) -> None:
         self._path = path
-        self._file: BinaryIO | None = _held(path) if writing else None
+        self._file: BinaryIO | None = _open_locked(path) if writing else None
         self._opened = time.monotonic()
         try:
-            found = _read(path)
-            if self._file is not None and found.torn:
+            content = _read(path)
+            if self._file is not None and content.torn:
                 _log.warning("%s: the last line was cut off while it was written; it is dropped.", path)
-                self._file.truncate(found.bytes)
+                self._file.truncate(content.bytes)
         except BaseException:
             self.close()
             raise
-        self.events, self._sum = found.events, found.sum
+        self.events, self._sum = content.events, content.sum
 
     def append(self, kind: str, key: str = "", *, lasting: bool = True, **data: Any) -> RunEvent:
-        """Add an event. It is on the disk when this returns; one that is not `lasting` is safe from the
-        end of this process at once, and from that of the machine with the next one that is."""
+        """Append an event. By default it is on the disk (fsync) when this returns. If not `lasting`, it
+        survives the end of this process, but a crash of the machine only once a later `lasting` event was
+        written."""
         if self._file is None:
             raise StoreError(f"{self._path}: was opened for reading only.")
         number = len(self.events)
@@ -52,7 +54,7 @@ class EventLog:
             id=None if number else secrets.token_hex(8),
             data=data,
         )
-        line, own = lines.written(event, self._sum)
+        line, own = lines.encode(event, self._sum)
         end = self._file.seek(0, os.SEEK_END)
         try:
             self._file.write(line + b"\n")
@@ -79,17 +81,17 @@ class EventLog:
 
 
 def first_event(path: Path) -> RunEvent | None:
-    """The first event of a log; None where it is not whole."""
+    """The first event of a log; None if it cannot be read or is incomplete."""
     try:
         with path.open("rb") as file:
-            found = lines.read(file.readline().removesuffix(b"\n"), 0, "")
+            event_and_sum = lines.decode(file.readline().removesuffix(b"\n"), 0, "")
     except OSError:
         return None
-    return found and found[0]
+    return event_and_sum and event_and_sum[0]
 
 
-def _held(path: Path) -> BinaryIO:
-    """The file, unbuffered and locked until it is closed."""
+def _open_locked(path: Path) -> BinaryIO:
+    """The file opened for appending, unbuffered, and locked until it is closed."""
     try:
         file = path.open("ab", buffering=0)
     except OSError as error:
@@ -102,8 +104,9 @@ def _held(path: Path) -> BinaryIO:
     return file  # type: ignore[return-value]
 
 
-class _Found(NamedTuple):
-    """The whole events, how many bytes they take, the last one's checksum, and whether a line was cut off."""
+class _LogContent(NamedTuple):
+    """The complete events of a log, their size in bytes, the last one's checksum, and whether a cut-off line
+    follows."""
 
     events: list[RunEvent]
     bytes: int
@@ -111,13 +114,13 @@ class _Found(NamedTuple):
     torn: bool
 
 
-def _read(path: Path) -> _Found:
-    """Only a last line without an end may be less than whole: it was being written, or still is."""
+def _read(path: Path) -> _LogContent:
+    """Read a log. Only the last line may be incomplete: it is being written, or its writer was killed."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror or error}") from error
-    *whole, rest = data.split(b"\n")
+    *whole, cut_off = data.split(b"\n")
     later = lines.later_format(whole[0]) if whole else None
     if later is not None:
         raise StoreError(
@@ -125,16 +128,16 @@ def _read(path: Path) -> _Found:
             "install a later one."
         )
     events: list[RunEvent] = []
-    own = ""
+    checksum = ""
     for number, line in enumerate(whole):
-        found = lines.read(line, number, own)
-        if found is None:
+        event_and_sum = lines.decode(line, number, checksum)
+        if event_and_sum is None:
             raise _damaged(path, number)
-        events.append(found[0])
-        own = found[1]
-    if rest and lines.read(rest[:-1], len(events), own) is not None:
-        raise _damaged(path, len(events))  # all is there but its end is another letter
-    return _Found(events, len(data) - len(rest), own, bool(rest))
+        events.append(event_and_sum[0])
+        checksum = event_and_sum[1]
+    if cut_off and lines.decode(cut_off[:-1], len(events), checksum) is not None:
+        raise _damaged(path, len(events))  # complete, but its newline was changed
+    return _LogContent(events, len(data) - len(cut_off), checksum, bool(cut_off))
 
 
 def _damaged(path: Path, number: int) -> StoreError:

@@ -1,33 +1,33 @@
-"""Files named by their content: written once, whole or not at all, and never changed."""
+"""Content-addressed files: named by a digest, written atomically, never changed."""
 
 import hashlib
 import os
 import secrets
 from pathlib import Path
 
+from kernelblaster.durability import replace_durably
 from kernelblaster.errors import StoreError
-from kernelblaster.lasting import become
 
 WRITING = ".writing-"
 
 
 class Files:
-    """A folder of texts, each under the digest of its content."""
+    """A folder of texts, each in a file named by the digest of its content."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def put(self, text: str) -> str:
-        """Keep a text; its name. It is on the disk when this returns."""
+        """Store a text; returns its name. It is on the disk when this returns."""
         data = text.encode()
         name = hashlib.sha256(data).hexdigest()[:32]
         target = self._path(name)
         if not (target.is_file() and target.read_bytes() == data):
-            write_whole(target, text)  # again, where it is not what it was
+            write_whole(target, text)  # missing, or damaged
         return name
 
     def get(self, name: str) -> str:
-        """The text of that name; StoreError if it is not there or not what it was."""
+        """The text of that name. Raises StoreError if it is missing or was changed."""
         try:
             data = self._path(name).read_bytes()
         except OSError as error:
@@ -41,8 +41,8 @@ class Files:
 
 
 def write_whole(target: Path, text: str, *, mode: int = 0o600) -> None:
-    """Write a file so that it is there in full or not at all, whatever happens; it is on the disk when
-    this returns. Its owner alone can read it; what is for others has a `mode` (less the umask)."""
+    """Write a file atomically; it is on the disk when this returns. By default only its owner can read it;
+    `mode` is subject to the umask. Raises StoreError."""
     scratch = target.with_name(f"{WRITING}{secrets.token_hex(8)}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def write_whole(target: Path, text: str, *, mode: int = 0o600) -> None:
                 scratch.unlink(missing_ok=True)
                 raise
         try:
-            become(scratch, target)
+            replace_durably(scratch, target)
         except OSError:
             scratch.unlink(missing_ok=True)
             raise
@@ -65,6 +65,6 @@ def write_whole(target: Path, text: str, *, mode: int = 0o600) -> None:
 
 
 def sweep_writing(folder: Path) -> None:
-    """Remove what a process that was killed had not finished writing; nobody else may be writing there."""
+    """Remove unfinished files of killed processes from a folder that nobody else is writing to."""
     for left in folder.rglob(f"{WRITING}*"):
         left.unlink(missing_ok=True)

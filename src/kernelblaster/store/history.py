@@ -1,4 +1,4 @@
-"""Looking back at a run: what was judged, what was best, which way led to it."""
+"""The history of a run: what was judged, which was best, and which steps led to it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +10,8 @@ from kernelblaster.store.run import Run
 
 @dataclass(frozen=True)
 class JudgedCandidate:
-    """One candidate with its verdict; `code` identifies it, `source` is the name of its text among the
-    run's files."""
+    """One candidate with its verdict (an Evaluation as JSON). `code` is its digest; `source` the name of its
+    text in the run's files."""
 
     code: str
     source: str
@@ -27,13 +27,13 @@ class JudgedCandidate:
 
     @property
     def speedup(self) -> float | None:
-        """Over the baseline; None if it is not correct."""
-        found = self.verdict["outcome"].get("speedup")
-        return None if found is None else float(found["estimate"])
+        """Over the baseline; None if the candidate is not correct."""
+        interval = self.verdict["outcome"].get("speedup")
+        return None if interval is None else float(interval["estimate"])
 
 
 class History:
-    """A run as it stands, whether it ended or not."""
+    """A run's events so far, finished or not."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -53,13 +53,15 @@ class History:
 
     @property
     def first(self) -> JudgedCandidate | None:
-        """What the search started from: the first correct candidate, as soon as there is one."""
+        """The first correct candidate, where the search started; the first judged one until there is a
+        correct one."""
         correct = (judged for judged in self.judged if judged.speedup is not None)
         return next(correct, self.judged[0] if self.judged else None)
 
     @property
     def best(self) -> JudgedCandidate | None:
-        """What the run ended with; as long as it has not, the fastest correct candidate so far."""
+        """The run's result if it has ended, else the fastest correct candidate so far; None if there is
+        none."""
         for judged in self.judged:
             if self._results and judged.code == self._results["best"]:
                 return judged
@@ -68,18 +70,18 @@ class History:
 
     @property
     def modelled(self) -> bool:
-        """Whether times come from a model and not from a clock."""
+        """Whether times come from the GPU model, not from measurements."""
         timings = (judged.verdict.get("timing") for judged in self.judged)
         return any(timing and timing.get("modelled") for timing in timings)
 
     @property
     def applied(self) -> tuple[str, ...]:
-        """The techniques that led to the best candidate; unknown, so empty, until the run has ended."""
+        """The techniques that led to the best candidate; empty until the run has ended."""
         return tuple(self._results["applied"]) if self._results else ()
 
     @property
     def steps(self) -> list[Step]:
-        """In the order in which they were judged."""
+        """All steps, in the order in which they were judged."""
         recorded = (event.data["steps"] for event in self._run.events if event.kind == "steps")
         return [Step.model_validate(step) for steps in recorded for step in steps]
 
@@ -91,7 +93,7 @@ class History:
         return self._run.files.get(judged.source)
 
     def best_candidate(self) -> tuple[Candidate, Evaluation]:
-        """The best candidate with its verdict; StoreError where there is none."""
+        """The best candidate with its verdict. Raises StoreError if there is none."""
         best = self.best
         if best is None:
             raise StoreError(f"{self.name}: has no correct candidate yet.")

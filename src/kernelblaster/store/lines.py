@@ -1,8 +1,8 @@
-"""How an event is written: one line of JSON that ends with a checksum of itself and of the line before, so
-that a line that was changed, lost or moved is found.
+"""The format of a log line: JSON that ends with a checksum over itself and the checksum of the line before,
+so that changed, lost and reordered lines are detected.
 
-Runs of earlier versions have a checksum before the JSON, of that line alone. They are read, and gone on with
-in the present format.
+Runs of earlier versions (format 1) have a CRC before the JSON, of that line alone. They can be read, and are
+continued in the present format.
 """
 
 import hashlib
@@ -22,10 +22,9 @@ _EARLIER = re.compile(rb"^([0-9a-f]{8}) ({.*})$")
 
 
 class RunEvent(Record):
-    """Something that happened in a run. `key` tells events of one kind apart. `at` is in seconds since 1970
-    and has no part in anything but display; `after` is in seconds since the process began to write, by a
-    clock that nobody sets. Only the first event has a `format` and an `id`, which is the run's own, whatever
-    its folder is called."""
+    """Something that happened in a run. `key` is unique among events of one `kind`. `at` is in seconds since
+    1970, for display only; `after` is in seconds since the process opened the log, by a monotonic clock. Only
+    the first event has `format` and `id`; the id identifies the run, whatever its folder is called."""
 
     number: int
     at: float
@@ -37,15 +36,15 @@ class RunEvent(Record):
     data: dict[str, Any] = Field(default_factory=dict)
 
 
-def written(event: RunEvent, before: str) -> tuple[bytes, str]:
-    """The line, without its end, and its checksum; `before` is that of the line before it."""
+def encode(event: RunEvent, before: str) -> tuple[bytes, str]:
+    """The line, without its newline, and its checksum; `before` is the checksum of the line before it."""
     text = event.model_dump_json(exclude_none=True).encode()
     own = _chained(text, before)
     return text[:-1] + b',"sum":"' + own.encode() + b'"}', own
 
 
-def read(line: bytes, number: int, before: str) -> tuple[RunEvent, str] | None:
-    """The event in a line, and its checksum; None where the line is not what was written."""
+def decode(line: bytes, number: int, before: str) -> tuple[RunEvent, str] | None:
+    """The event of a line and its checksum; None if the line is damaged, or is not event `number`."""
     ending, earlier = _ENDING.search(line), _EARLIER.match(line)
     if ending:
         own, text = ending[1].decode(), line[: ending.start()] + b"}"
@@ -65,12 +64,12 @@ def read(line: bytes, number: int, before: str) -> tuple[RunEvent, str] | None:
 
 
 def later_format(line: bytes) -> int | None:
-    """The format that a first line says it has, where that is one this version does not know."""
+    """The format of a log by its first line, if this version is too old to read it; else None."""
     try:
-        found = json.loads(line)["format"]
+        version = json.loads(line)["format"]
     except (ValueError, KeyError, TypeError):
         return None
-    return found if isinstance(found, int) and found > FORMAT else None
+    return version if isinstance(version, int) and version > FORMAT else None
 
 
 def _chained(text: bytes, before: str) -> str:

@@ -1,5 +1,5 @@
-"""What a run leaves for those who look into its folder: the best candidate, the way to it, and what the
-knowledge base learned; each as a file to read and as one to parse."""
+"""Files that a finished run leaves in its folder: the best source, the trajectory, and what was learned, each
+to read and to parse."""
 
 import json
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ from kernelblaster.store.run import Run
 
 
 def leave_results(run: Run, best: Candidate, applied: Sequence[str], knowledge: KnowledgeBase) -> None:
-    """best.cu, trajectory.json, trajectory.md, learned.json and learned.md; and an event with what cannot
-    be had from the others."""
+    """Write best.cu, trajectory.json, trajectory.md, learned.json and learned.md, and record an event
+    `results` with what the other events do not say."""
     data = run.once(
         "results",
         "end",
@@ -26,28 +26,33 @@ def leave_results(run: Run, best: Candidate, applied: Sequence[str], knowledge: 
     )
     history = History(run)
     steps = [_step(step) for step in history.steps]
-    way = {"best": data["best"], "applied": data["applied"], "modelled": history.modelled, "steps": steps}
+    trajectory = {
+        "best": data["best"],
+        "applied": data["applied"],
+        "modelled": history.modelled,
+        "steps": steps,
+    }
     write_whole(run.folder / "best.cu", best.source)
-    write_whole(run.folder / "trajectory.json", json.dumps(way, indent=1) + "\n")
-    write_whole(run.folder / "trajectory.md", _trajectory_table(way))
+    write_whole(run.folder / "trajectory.json", json.dumps(trajectory, indent=1) + "\n")
+    write_whole(run.folder / "trajectory.md", _trajectory_table(trajectory))
     write_whole(run.folder / "learned.json", json.dumps(data["learned"], indent=1) + "\n")
     write_whole(run.folder / "learned.md", _learned_table(data["learned"]))
 
 
 def _step(step: Step) -> dict[str, Any]:
-    """A step as a person counts: speedups, not their logarithms."""
-    told = step.model_dump(mode="json", exclude={"result"})
-    return told | ({"speedup": step.speedup} if step.failure is None else {"failure": step.failure})
+    """A step as JSON data, with a speedup in place of its logarithm."""
+    data = step.model_dump(mode="json", exclude={"result"})
+    return data | ({"speedup": step.speedup} if step.failure is None else {"failure": step.failure})
 
 
-def _trajectory_table(way: dict[str, Any]) -> str:
+def _trajectory_table(record: dict[str, Any]) -> str:
     lines = [
-        f"applied: {markdown(', '.join(way['applied'])) or 'nothing, the first candidate is the best'}",
+        f"applied: {markdown(', '.join(record['applied'])) or 'nothing, the first candidate is the best'}",
         "",
-        f"| step | state | technique | predicted | {'modelled' if way['modelled'] else 'measured'} | |",
+        f"| step | state | technique | predicted | {'modelled' if record['modelled'] else 'measured'} | |",
         "|---|---|---|---|---|---|",
     ]
-    for step in way["steps"]:
+    for step in record["steps"]:
         measured = f"{step['speedup']:.2f}x" if "speedup" in step else step["failure"]
         lines.append(
             f"| {step['id']} | {markdown(step['state'])} | {markdown(step['technique'])} "
@@ -57,7 +62,7 @@ def _trajectory_table(way: dict[str, Any]) -> str:
 
 
 def _learned(run: Run, knowledge: KnowledgeBase) -> dict[str, Any]:
-    """Only what this run brought: others may have learned at the same time."""
+    """What this run changed in the knowledge base; others may have changed it at the same time."""
     begun = min((e.data["version"] for e in run.events if e.kind == "theta"), default=knowledge.version)
     mine = [event for event in knowledge.log(since=begun) if event.provenance.run == run.name]
     changes = difference(knowledge.at(begun), knowledge.content())
@@ -82,7 +87,8 @@ def _touched(event: KnowledgeEvent) -> tuple[str, str]:
 
 
 def _learned_table(learned: dict[str, Any]) -> str:
-    """What is expected of each technique that the run tried, before and after it, and why that changed."""
+    """Markdown: the expected speedup of each technique that the run tried, before and after, and why it
+    changed."""
     lines = [
         f"{len(learned['events'])} events, from version {learned['from']} to {learned['to']}; new states: "
         f"{markdown(', '.join(learned['states'])) or 'none'}",

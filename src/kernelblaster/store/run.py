@@ -1,4 +1,4 @@
-"""One run: its events and its files, in a folder of its own."""
+"""A run: an event log and content-addressed files in a folder."""
 
 import contextlib
 import json
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from kernelblaster.durability import sync
 from kernelblaster.errors import StoreError
-from kernelblaster.lasting import sync
 from kernelblaster.store.events import EventLog, RunEvent
 from kernelblaster.store.files import Files, sweep_writing
 
@@ -19,8 +19,8 @@ LAST = "last"  # names the latest run
 
 
 class Run:
-    """A run that is open. What it needs to be continued is in its events: a step that was recorded is
-    not done again, so that a run that was killed ends as one that was not."""
+    """An open run. Everything that is needed to continue it is in its events: a recorded step is not done
+    again, so that a run that was killed and continued ends like one that was not."""
 
     def __init__(self, folder: Path, *, writing: bool) -> None:
         self.folder = folder
@@ -36,7 +36,7 @@ class Run:
 
     @property
     def id(self) -> str:
-        """What this run is known by, whatever its folder is called: a copy of it is the same run."""
+        """The identity of the run, whatever its folder is called; a copy of the folder is the same run."""
         return (self.events[0].id if self.events else None) or self.name
 
     @property
@@ -44,20 +44,20 @@ class Run:
         return self._log.events
 
     def append(self, kind: str, **data: Any) -> RunEvent:
-        """Record that something happened."""
+        """Record an event."""
         return self._log.append(kind, **data)
 
     def once(
         self, kind: str, key: str, compute: Callable[[], dict[str, Any]], *, lasting: bool = True
     ) -> dict[str, Any]:
-        """What `compute` returned the first time, in this process or in one before it. The result is
-        what JSON makes of it either way. What can be computed again need not be `lasting`: a machine
-        that fails may lose it."""
-        found = self._known.get((kind, key))
-        if found is None:
+        """The recorded data of this event; if there is none, call `compute` and record what it returns. The
+        result has passed through JSON either way. If not `lasting`, a crash of the machine may lose it, and
+        it is computed again."""
+        event = self._known.get((kind, key))
+        if event is None:
             data = json.loads(json.dumps(compute()))
-            found = self._known[(kind, key)] = self._log.append(kind, key, lasting=lasting, **data)
-        return found.data
+            event = self._known[(kind, key)] = self._log.append(kind, key, lasting=lasting, **data)
+        return event.data
 
     def close(self) -> None:
         self._log.close()
@@ -70,13 +70,14 @@ class Run:
 
 
 def create_run(root: Path, **about: Any) -> Run:
-    """A new run under `root`; `about` is its first event."""
+    """A new run in a new folder under `root`, named by the time; `about` is the data of its first event."""
     return begin_run(root / (time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)), **about)
 
 
 def begin_run(folder: Path, **about: Any) -> Run:
-    """A new run in this folder; one that was killed before its first event was whole counts as none. Only its
-    owner can look into it: what people ask of models is in it."""
+    """A new run in `folder`, readable by its owner only, since it holds what people ask of models. A folder
+    whose first event was cut off counts as empty. Raises StoreError if it holds a run, or cannot be
+    written."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -98,7 +99,7 @@ def begin_run(folder: Path, **about: Any) -> Run:
 
 
 def discard_unbegun(run: Run) -> bool:
-    """Remove a run that never came to work: nothing was asked, judged or learned. Whether it was one."""
+    """Delete a run in which nothing was asked, judged or learned; whether it was deleted."""
     own = {LOG, "files", "task.py", "task.cu"}
     begun = {event.kind for event in run.events} - {"created", "task", "device"}
     if begun or {path.name for path in run.folder.iterdir()} - own:
@@ -109,25 +110,26 @@ def discard_unbegun(run: Run) -> bool:
 
 
 def open_run(root: Path, name: str | Path, *, writing: bool = False) -> Run:
-    """A run by its name, by an unambiguous beginning of it, by its folder, or `last` for the latest."""
+    """Open a run by its name, a unique prefix of it, its folder, or `last` for the latest. Raises StoreError
+    if there is none."""
     return Run(_folder_of(root, str(name)), writing=writing)
 
 
 def _folder_of(root: Path, name: str) -> Path:
     folders = run_folders(root)
-    found = [folder for folder in folders if folder.name.startswith(name)]
-    exact = [folder for folder in found if folder.name == name]
-    if len(exact or found) == 1:
-        return (exact or found)[0]
+    matches = [folder for folder in folders if folder.name.startswith(name)]
+    exact = [folder for folder in matches if folder.name == name]
+    if len(exact or matches) == 1:
+        return (exact or matches)[0]
     if name == LAST and folders:
         return folders[-1]
     if name and (Path(name) / LOG).is_file():
         return Path(name).absolute()
-    if found and name:
-        raise StoreError(f"{name} may mean {', '.join(folder.name for folder in found)}.")
+    if matches and name:
+        raise StoreError(f"{name} may mean {', '.join(folder.name for folder in matches)}.")
     raise StoreError(f"there is no run {name} in {root}.")
 
 
 def run_folders(root: Path) -> list[Path]:
-    """Every run under `root`, the oldest first."""
+    """The folders of all runs under `root`, the oldest first."""
     return sorted(path.parent for path in root.glob(f"*/{LOG}"))

@@ -1,5 +1,5 @@
-"""The task of a run: kept with it, so that the run can be continued and judged again whatever becomes of
-the file that it was started on."""
+"""The task of a run, stored with it, so that the run can be continued and judged again even if the original
+file is gone."""
 
 from kernelblaster.errors import StoreError
 from kernelblaster.records import Task
@@ -9,14 +9,14 @@ from kernelblaster.tasks.catalog import load_file, load_task
 
 
 def keep_task(run: Run, task: Task) -> None:
-    """Once for each run."""
+    """Store the task in the run, unless it is stored already."""
     suffix = ".cu" if task.kind == "cuda" else ".py"
     kept = {"name": task.name, "dtype": task.dtype, "cast": task.cast, "suffix": suffix}
     run.once("task", "kept", lambda: kept | {"source": run.files.put(task.source)})
 
 
 def task_of(run: Run) -> Task:
-    """The task as it was when the run began; StoreError where the run has none."""
+    """The task as it was when the run began. Raises StoreError if the run has none."""
     kept = next((event.data for event in run.events if event.kind == "task"), None)
     if kept is not None:
         copy = run.folder / f"task{kept['suffix']}"

@@ -1,4 +1,4 @@
-"""The commands that repeat a run, go on with it, or use what it found."""
+"""The command that repeats a run."""
 
 import shlex
 from pathlib import Path
@@ -20,9 +20,9 @@ OPTIONS = {
 }
 
 
-def repeating(about: dict[str, Any]) -> str:
-    """`optimize` with the options that this run had, from its first event; those that have their usual value
-    are left out. There is no password in it."""
+def repeat_command(about: dict[str, Any]) -> str:
+    """The `optimize` command with the options of this run, from its first event, without those that have
+    default values. Contains no password."""
     words = ["kernelblaster", "optimize", _word(str(about.get("task", "TASK")))]
     for name, option in (("device", "--device"), ("gpu", "--gpu"), ("dtype", "--dtype")):
         if about.get(name) and about[name] != "auto":
@@ -36,29 +36,29 @@ def repeating(about: dict[str, Any]) -> str:
 
 def _search(search: dict[str, Any]) -> list[str]:
     usual = Search().model_dump()
-    found = []
+    words = []
     for name, option in OPTIONS.items():
         if name in search and search[name] != usual[name]:
-            found += [option, _word(f"{search[name]:g}" if isinstance(search[name], float) else search[name])]
-    return found
+            words += [option, _word(f"{search[name]:g}" if isinstance(search[name], float) else search[name])]
+    return words
 
 
 def _models(models: dict[str, Any]) -> list[str]:
-    choice, found = models.get("choice") or {}, []
+    choice, words = models.get("choice") or {}, []
     for name in ("model", "replay", "record", "prices"):
         if choice.get(name):
-            found += [f"--{name}", _word(str(choice[name]))]
+            words += [f"--{name}", _word(str(choice[name]))]
     for role in (*(models.get("roles") or ()), *(choice.get("roles") or ())):
-        found += ["--role", _word(str(role))]
+        words += ["--role", _word(str(role))]
     for name, value in (choice.get("budget") or {}).items():
         if value is not None:
-            found += [f"--{name}", str(value)]
+            words += [f"--{name}", str(value)]
     strategy = models.get("strategy")
-    return found + (["--strategy", str(strategy)] if strategy and strategy != "maic-rl" else [])
+    return words + (["--strategy", str(strategy)] if strategy and strategy != "maic-rl" else [])
 
 
 def _word(text: Any) -> str:
-    """As a shell takes it; the user's own folder is written `~`, whoever reads the page."""
+    """Quoted for a shell; the home folder is written `~`."""
     home = f"{Path.home()}/"
     if isinstance(text, str) and text.startswith(home) and not is_url(text):
         return "~/" + shlex.quote(text.removeprefix(home))

@@ -1,4 +1,4 @@
-"""What a model was asked in a run, and what it answered."""
+"""Questions to language models in a run, and their answers."""
 
 import json
 from collections.abc import Sequence
@@ -8,13 +8,13 @@ from typing import Any
 from markupsafe import Markup
 
 from kernelblaster.policies.llm.asker import ANSWER, QUESTION
-from kernelblaster.report.colours import coloured
+from kernelblaster.report.colours import highlight
 from kernelblaster.store.events import RunEvent
 
 
 @dataclass(frozen=True)
 class Block:
-    """A part of an answer: lines in colours, or of plain text."""
+    """A part of an answer, as highlighted lines."""
 
     title: str
     lines: list[Markup]
@@ -22,8 +22,8 @@ class Block:
 
 @dataclass(frozen=True)
 class ShownExchange:
-    """One question of a role with its answer. `prompts` are (speaker, text); `failure` says why there is no
-    usable answer, or that there is none yet."""
+    """A question of one role, with its answer. `prompts` are (speaker, text); `failure` is why there is no
+    usable answer, empty if there is one."""
 
     role: str
     key: str
@@ -38,7 +38,7 @@ class ShownExchange:
 
 
 def exchanges_of(events: Sequence[RunEvent]) -> list[ShownExchange]:
-    """In the order in which they were asked."""
+    """All exchanges, in the order of asking."""
     answers = {event.key: event.data for event in events if event.kind == ANSWER}
     asked = {event.key: event.data for event in events if event.kind == QUESTION}
     return [_exchange(key, asked.get(key), answers.get(key)) for key in dict.fromkeys([*asked, *answers])]
@@ -62,12 +62,12 @@ def _exchange(key: str, question: dict[str, Any] | None, answer: dict[str, Any] 
 
 
 def _blocks(said: Any) -> list[Block]:
-    """Texts of several lines by themselves, in colours where they are a source; the rest as JSON."""
+    """Texts of several lines as blocks of their own, highlighted if they are source; the rest as JSON."""
     if not isinstance(said, dict):
-        return [Block("", coloured(json.dumps(said, indent=1, ensure_ascii=False), "text"))]
+        return [Block("", highlight(json.dumps(said, indent=1, ensure_ascii=False), "text"))]
     long = {name: value for name, value in said.items() if isinstance(value, str) and "\n" in value}
     rest = {name: value for name, value in said.items() if name not in long}
-    blocks = [Block("", coloured(json.dumps(rest, indent=1, ensure_ascii=False), "text"))] if rest else []
+    blocks = [Block("", highlight(json.dumps(rest, indent=1, ensure_ascii=False), "text"))] if rest else []
     for name, value in long.items():
-        blocks.append(Block(name, coloured(value, "cuda" if name == "source" else "text")))
+        blocks.append(Block(name, highlight(value, "cuda" if name == "source" else "text")))
     return blocks

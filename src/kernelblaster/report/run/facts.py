@@ -1,4 +1,4 @@
-"""What one wants to know of a run beside its verdict."""
+"""The facts of a run for the top of its page: task, device, times, costs."""
 
 import time
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ def device_of(run: Run, history: History) -> str:
 
 
 def facts_of(run: Run, history: History) -> list[tuple[str, str]]:
-    """As (name, text), in the order in which they are shown."""
+    """(name, text) in the order of display."""
     about = history.about
     kept = next((event.data for event in run.events if event.kind == "task"), {})
     dtype = kept.get("dtype") or about.get("dtype") or "of the file"
@@ -41,17 +41,17 @@ def facts_of(run: Run, history: History) -> list[tuple[str, str]]:
 
 def _timing(best: JudgedCandidate, modelled: bool) -> list[tuple[str, str]]:
     timing, checked = best.verdict["timing"], best.verdict.get("verification")
-    found = []
+    facts = []
     if timing:
         us, baseline = (time_text(timing[name], modelled) for name in ("candidate_us", "baseline_us"))
         share = timing["floor_us"] / timing["candidate_us"]
         floor = f"floor {timing['floor_us']:.1f} us, so {share:.0%} of the speed of light"
-        found.append(("time", f"{us}; {baseline_name(best)} {baseline}; {floor}"))
+        facts.append(("time", f"{us}; {baseline_name(best)} {baseline}; {floor}"))
     if checked:
         agree = "bit for bit" if checked["deterministic"] else "within tolerance, not bit for bit"
         said = f"{len(checked['cases'])} comparisons in {checked['calls']} calls; repeated runs agree {agree}"
-        found.append(("verified", said))
-    return found
+        facts.append(("verified", said))
+    return facts
 
 
 def _nothing_applied(history: History) -> str:
@@ -69,7 +69,7 @@ def _spent(run: Run, history: History) -> str:
 
 
 def worked_seconds(events: Sequence[RunEvent]) -> float:
-    """How long processes worked on a run: the pauses between them do not count."""
+    """How long processes worked on a run, without the pauses between them."""
     total = last = 0.0
     for event in events:
         after = event.after or 0.0
@@ -86,7 +86,7 @@ def _duration(seconds: float) -> str:
 
 
 def _models(run: Run, about: dict[str, Any]) -> str:
-    """Which model took part, and what it took."""
+    """The models that took part, their tokens and price; empty if none did."""
     models = about.get("models") or {}
     choice = models.get("choice") or {}
     if not choice:

@@ -1,4 +1,4 @@
-"""The page of one run: the verdict first, then the source, and every step with its reasons."""
+"""The HTML page of one run: the verdict, the source, and every step with its reasons."""
 
 import base64
 import re
@@ -13,9 +13,9 @@ from kernelblaster.knowledge.recipes import told
 from kernelblaster.quantities import time_text
 from kernelblaster.report.anchors import KnowledgeLinks, links_beside
 from kernelblaster.report.chart import Chart, ChartAxis, ChartLine, LineChart, log_range
-from kernelblaster.report.colours import Language, coloured
-from kernelblaster.report.rendering import rendered
-from kernelblaster.report.run.command import repeating
+from kernelblaster.report.colours import Language, highlight
+from kernelblaster.report.rendering import render_page
+from kernelblaster.report.run.command import repeat_command
 from kernelblaster.report.run.exchanges import exchanges_of
 from kernelblaster.report.run.facts import device_of, facts_of
 from kernelblaster.report.run.steps import Tree
@@ -26,7 +26,7 @@ from kernelblaster.store.run import Run
 
 @dataclass(frozen=True)
 class ShownSource:
-    """A file that is shown in colours, copied and downloaded; `data` is it as a URI."""
+    """A file shown with highlighting, to copy or download; `data` is its data URI."""
 
     name: str
     lines: list[Markup]
@@ -34,13 +34,13 @@ class ShownSource:
 
 
 def run_page(folder: Path, beside: Path, made: str = "") -> str:
-    """The page of the run in this folder. `beside` is where the page will lie: it links to the page of the
-    run's knowledge base if that is there."""
+    """The page of the run in `folder`. `beside` is the folder where the page will be: it links to the page of
+    the run's knowledge base if that is there too."""
     with Run(folder, writing=False) as run:
         history = History(run)
         tree = Tree(run, history, exchanges_of(run.events))
         shown = tree.shown()
-        return rendered(
+        return render_page(
             "run.html",
             title=history.task,
             made=made,
@@ -50,7 +50,7 @@ def run_page(folder: Path, beside: Path, made: str = "") -> str:
             device=device_of(run, history),
             verdict=verdict_of(history),
             facts=facts_of(run, history),
-            command=repeating(history.about),
+            command=repeat_command(history.about),
             resume=f"kernelblaster resume {run.name}",
             best=_best(history),
             best_number=_number(history),
@@ -65,12 +65,12 @@ def run_page(folder: Path, beside: Path, made: str = "") -> str:
 
 
 def progress_chart(history: History) -> Chart | None:
-    """The time of every correct candidate in the order in which they were judged; None for fewer than two."""
+    """The time of every correct candidate in the order of judging; None for fewer than two."""
     timed = [(n, one) for n, one in enumerate(history.judged, 1) if one.speedup and one.verdict["timing"]]
     if len(timed) < 2:
         return None
     us = [(float(n), float(one.verdict["timing"]["candidate_us"])) for n, one in timed]
-    best = [(n, min(time for _, time in us[: place + 1])) for place, (n, _) in enumerate(us)]
+    best = [(n, min(time for _, time in us[: index + 1])) for index, (n, _) in enumerate(us)]
     timing = timed[0][1].verdict["timing"]
     limits = (float(timing["baseline_us"]), float(timing["floor_us"]))
     low, high = log_range([time for _, time in us], *sorted(limits))
@@ -128,12 +128,12 @@ def _reference(run: Run) -> ShownSource | None:
 
 def _source(name: str, text: str, language: Language) -> ShownSource:
     data = base64.b64encode(text.encode()).decode()
-    lines = coloured(text.removesuffix("\n"), language)
+    lines = highlight(text.removesuffix("\n"), language)
     return ShownSource(name, lines, f"data:text/plain;charset=utf-8;base64,{data}")
 
 
 def _learned(history: History) -> list[dict[str, Any]]:
-    """What the knowledge base expects now of what this run tried, and what it expected before."""
+    """What the knowledge base expected of the techniques that this run tried, before and after."""
     techniques = (history.learned or {}).get("techniques", ())
     tried = [one for one in techniques if one["after"] and one["after"]["attempts"]]
     return [
@@ -150,7 +150,7 @@ def _learned(history: History) -> list[dict[str, Any]]:
 
 
 def _knowledge_name(history: History) -> str:
-    """Of the knowledge base, wherever it lies."""
+    """The knowledge base's name, without folder, host and password."""
     return Path(str(history.about.get("kb") or "")).name.rpartition("@")[2]
 
 

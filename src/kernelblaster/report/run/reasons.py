@@ -1,4 +1,4 @@
-"""Why a step was tried: what the run recorded of its choice, in sentences."""
+"""Why a step was tried, as sentences from what the run recorded about its choice."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ DRAWN = {
 
 
 class Reasons:
-    """Of all steps of a run."""
+    """The reasons of all steps of a run."""
 
     def __init__(self, events: Sequence[RunEvent]) -> None:
         about = events[0].data if events else {}
@@ -36,28 +36,28 @@ class Reasons:
         self._proposed = _proposed_by(events)
 
     def why(self, step: Step) -> list[str]:
-        """What spoke for it: the state, what was on offer, how it was drawn, what was expected."""
+        """Sentences on the state, the techniques on offer, how this one was drawn, and what was expected."""
         key = f"{step.id.iteration}/{step.id.rollout}/{step.id.number}"
         choice = self._choices.get(key)
-        found = [self._where(step), *self._offered(key, choice, step), self._expected(step)]
+        sentences = [self._where(step), *self._offered(key, choice, step), self._expected(step)]
         option = _option(choice, step)
         if option is not None:
-            found.append(_promised(option))
+            sentences.append(_promised(option))
         proposed = self._proposed.get(step.technique)
         if proposed:
-            found.append(f"The model that proposed it said: {proposed}")
+            sentences.append(f"The model that proposed it said: {proposed}")
         if step.id.retry:
-            found.append(f"Try {step.id.retry + 1} of this technique: one before failed.")
-        return [sentence for sentence in found if sentence]
+            sentences.append(f"Try {step.id.retry + 1} of this technique: one before failed.")
+        return [sentence for sentence in sentences if sentence]
 
     def what(self, technique: str) -> str:
-        """What a technique does; of a recipe, what it is."""
+        """What a technique, or a recipe, does."""
         if is_recipe(technique):
             return f"A recipe: {', '.join(parts(technique))} paid together before, and are taken in one step."
         return self._described.get(technique) or _seed()[1].get(technique, "")
 
     def differed(self, step: Step) -> list[str]:
-        """Why it went otherwise than expected, as far as the run says."""
+        """Why the result differed from the prediction, as far as the run recorded that."""
         mine = (g for g in self._gaps if (g["state"], g["technique"]) == (step.state, step.technique))
         return list(dict.fromkeys(str(gap["sentence"]) for gap in mine))
 
@@ -80,17 +80,17 @@ class Reasons:
         return [listed, f"{step.technique} was {how}."]
 
     def _expected(self, step: Step) -> str:
-        told = f"Expected: {step.predicted:.2f}x"
+        sentence = f"Expected: {step.predicted:.2f}x"
         key = (step.state, step.technique)
         if key not in self._before:
-            return f"{told}."
+            return f"{sentence}."
         before = self._before[key]
         if before is None:
-            return f"{told}, a guess from other states: it was new in this one."
+            return f"{sentence}, a guess from other states: it was new in this one."
         if not before["attempts"]:
-            return f"{told}, as a new knowledge base has it: nobody had tried it in this state."
+            return f"{sentence}, as a new knowledge base has it: nobody had tried it in this state."
         many = "1 attempt" if before["attempts"] == 1 else f"{before['attempts']:g} attempts"
-        return f"{told}, from {many} in this state."
+        return f"{sentence}, from {many} in this state."
 
 
 def _option(choice: dict[str, Any] | None, step: Step) -> dict[str, Any] | None:
@@ -106,25 +106,25 @@ def _promised(option: dict[str, Any]) -> str:
 
 
 def _described_by(learned: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """Techniques that this run added to the knowledge base, as they were described."""
+    """Descriptions of the techniques that this run added to the knowledge base."""
     changes = (event["change"] for event in learned)
     added = (c["optimization"] for c in changes if c["kind"] == "optimization_added")
     return {one["technique"]: one["description"] for one in added if one.get("description")}
 
 
 def _proposed_by(events: Sequence[RunEvent]) -> dict[str, str]:
-    """The reasons that a model gave for what it proposed."""
-    found: dict[str, str] = {}
+    """A model's reasons by proposed technique."""
+    reasons: dict[str, str] = {}
     for event in events:
         if event.kind == ANSWER and event.key.startswith(PROPOSER) and event.data.get("answer"):
             for one in event.data["answer"].get("proposals", ()):
-                found[str(one.get("technique"))] = str(one.get("reason") or "")
-    return found
+                reasons[str(one.get("technique"))] = str(one.get("reason") or "")
+    return reasons
 
 
 @cache
 def _seed() -> tuple[dict[str, str], dict[str, str]]:
-    """What the shipped states and techniques are, in words."""
+    """Descriptions of the shipped states, and of the shipped techniques."""
     states = json.loads(seed_document())["states"]
     optimizations = [one for state in states.values() for one in state["optimizations"]]
     return (

@@ -1,4 +1,4 @@
-"""The candidates of a run as a tree: each with its outcome, why it was tried and what it changed."""
+"""The candidates of a run as a tree: each with its outcome, why it was tried, and what it changed."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,9 +22,9 @@ TONES = {"Accepted": "good", "Inconclusive": "idle", "Slower": "idle", "Unsuppor
 
 @dataclass(frozen=True)
 class Shown:
-    """A candidate, or a technique that led to one that was known already. `number` counts candidates as they
-    were judged; `depth` is how far it is from one without a parent; `state` and what follows it are empty
-    where no step led there."""
+    """A candidate, or a step to one that was judged before. `number` is its position in the order of judging;
+    `depth` its distance from a candidate without parent; `state` and the fields after it are empty if no step
+    led to it."""
 
     number: int | None
     parent: int | None
@@ -49,7 +49,7 @@ class Shown:
 
 
 class Tree:
-    """All that was tried in a run, ready to be shown: what came of a candidate stands below it."""
+    """Everything that was tried in a run, ready for display; children follow their parents."""
 
     def __init__(self, run: Run, history: History, exchanges: Sequence[ShownExchange]) -> None:
         self._run = run
@@ -68,31 +68,32 @@ class Tree:
             self._below.setdefault(step.parent, []).append(step)
 
     def shown(self) -> list[Shown]:
+        """All entries, depth first, in the order of judging."""
         on_way = set(self._way())
-        found: list[Shown] = []
+        entries: list[Shown] = []
         drawn: set[str] = set()
         for code in self._judged:
             if code in self._came_from or code in drawn:
                 continue
             drawn.add(code)
-            found.append(self._root(code, code in on_way))
+            entries.append(self._root(code, code in on_way))
             waiting = [(1, step) for step in reversed(self._below.get(code, ()))]
             while waiting:
                 depth, step = waiting.pop()
                 first = step.child in self._judged and step.child not in drawn
-                found.append(self._step(step, depth, first and step.child in on_way))
+                entries.append(self._step(step, depth, first and step.child in on_way))
                 if first:
                     drawn.add(step.child)
                     waiting += [(depth + 1, one) for one in reversed(self._below.get(step.child, ()))]
-        return found
+        return entries
 
     @property
     def others(self) -> list[ShownExchange]:
-        """Questions that belong to no candidate; ask after `shown`."""
+        """Exchanges that belong to no candidate; valid after `shown` was called."""
         return self._exchanges
 
     def _way(self) -> Iterator[str]:
-        """From the best candidate back to where it began."""
+        """The codes from the best candidate back to its root."""
         seen: set[str] = set()
         at = self._best
         while at is not None and at not in seen:
@@ -159,8 +160,8 @@ class Tree:
         return changes(_kernels(before), _kernels(after), str(after["tier"])) if before and after else None
 
     def _profile(self, judged: JudgedCandidate) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = judged.verdict.get("profile") or self._profiles.get(judged.code)
-        return found
+        profile: dict[str, Any] | None = judged.verdict.get("profile") or self._profiles.get(judged.code)
+        return profile
 
     def _difference(self, parent: JudgedCandidate | None, child: JudgedCandidate | None) -> list[DiffLine]:
         if parent is None or child is None:
@@ -171,13 +172,12 @@ class Tree:
             return []
 
     def _asked_for(self, step: Step) -> list[ShownExchange]:
-        """What was asked so that this candidate came about, and about it after."""
+        """The exchanges that produced this candidate, and those about it."""
         written = f"lowerer/{step.parent}/{step.kernel}/{step.technique}"
         return self._taken_out(f"/{step.child}", written, f"lowerer/plain/{step.id}")
 
     def _taken_out(self, end: str, *begin: str | None) -> list[ShownExchange]:
-        """Of the questions that were not shown yet, those whose name has this end or one of these
-        beginnings."""
+        """Remove and return the exchanges whose name has this ending or one of these beginnings."""
         beginnings = tuple(text for text in begin if text)
         mine = []
         for one in self._exchanges:
@@ -189,7 +189,8 @@ class Tree:
 
 
 def _distinct(steps: Iterator[Step]) -> Iterator[Step]:
-    """The same technique between the same candidates counts once, however many rollouts tried it."""
+    """Without repetitions: the same technique between the same candidates, tried by several rollouts, counts
+    once."""
     seen: set[tuple[str, str, str]] = set()
     for step in steps:
         key = (step.parent, step.child, step.technique)
@@ -203,7 +204,7 @@ def _kernels(profile: dict[str, Any]) -> list[Figures]:
 
 
 def _evidence(judged: JudgedCandidate) -> str:
-    """What the judge said of a candidate that failed."""
+    """What the judge said about a failed candidate; empty for a correct one."""
     outcome = judged.verdict["outcome"]
     if "speedup" in outcome:
         return ""

@@ -1,4 +1,4 @@
-"""What a run came to, in words: the verdict first, what it rests on after it."""
+"""The verdict on a run, in words."""
 
 from dataclasses import dataclass
 from math import log
@@ -15,7 +15,7 @@ LEAST, MOST = 0.25, 4.0  # the scale on which an interval is drawn goes at least
 
 @dataclass(frozen=True)
 class Scale:
-    """Where an interval, its estimate and 1x lie on a scale of logarithms, in percent of its length."""
+    """Positions of an interval, its estimate and 1x on a logarithmic scale, in percent of its length."""
 
     low: float
     estimate: float
@@ -25,8 +25,8 @@ class Scale:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`headline` is what a reader takes along; `sentences` what it means and how sure it is. `figure` is the
-    speedup as text, empty where there is none."""
+    """`headline` in one phrase; `sentences` with meaning and uncertainty. `figure` is the speedup as text,
+    empty if there is none."""
 
     tone: Tone
     headline: str
@@ -36,7 +36,7 @@ class Verdict:
 
 
 def verdict_of(history: History) -> Verdict:
-    """Of a run that ended its verdict, of one that did not what is known so far."""
+    """The verdict of a run; if it has not ended, what is known so far."""
     best = history.best
     if best is None or best.speedup is None:
         return _without(history)
@@ -96,7 +96,7 @@ def _sure(interval: dict[str, Any], modelled: bool, against: str) -> str:
 
 
 def _first(history: History, best: JudgedCandidate, modelled: bool) -> list[str]:
-    """Beside the candidate that the search began with."""
+    """A sentence on the gain over the first candidate; empty if that is unknown."""
     first = history.first
     if first is None or first.speedup is None or best.speedup is None or first.code == best.code:
         return ["The first candidate is the best."] if first and first.code == best.code else []
@@ -105,7 +105,7 @@ def _first(history: History, best: JudgedCandidate, modelled: bool) -> list[str]
 
 
 def _without(history: History) -> Verdict:
-    """No correct candidate: how far it came."""
+    """The verdict without a correct candidate: how far the run came."""
     judged = len(history.judged)
     if has_ended(history):
         return Verdict("bad", "Nothing correct was found", "", [f"{_candidates(judged)} judged."])
@@ -124,7 +124,7 @@ def _scale(interval: dict[str, Any]) -> Scale:
     low, estimate, high = (max(1e-6, float(interval[name])) for name in ("low", "estimate", "high"))
     least, most = log(min(LEAST, low / 1.2)), log(max(MOST, high * 1.3))
 
-    def place(value: float) -> float:
+    def percent(value: float) -> float:
         return round(100 * (log(value) - least) / (most - least), 1)
 
-    return Scale(place(low), place(estimate), place(high), place(1.0))
+    return Scale(percent(low), percent(estimate), percent(high), percent(1.0))

@@ -1,4 +1,4 @@
-"""Whatever stops a long command says how to go on with it."""
+"""Tell how to continue a long command that was interrupted or failed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +11,9 @@ from kernelblaster.models.failures import ModelError
 
 
 @contextmanager
-def going_on(how: str, kept: str = "what was done is kept") -> Iterator[None]:
-    """`how` is the command; `kept` says what an interruption leaves."""
+def explain_resuming(how: str, kept: str = "what was done is kept") -> Iterator[None]:
+    """Append "Go on with: kernelblaster `how`" to errors that do not lose recorded work (device, disk, model
+    server). On Ctrl-C, print it after `kept`, which says what was saved, and exit with code 130."""
     how = f"Go on with: kernelblaster {how}"
     try:
         yield

@@ -1,16 +1,18 @@
-"""Work over many tasks that is kept in a folder, event by event, and gone on with where it was."""
+"""Base of benches and ablations: work over many tasks, recorded in a folder so that it can be continued."""
 
 from pathlib import Path
 from typing import IO, Any, Self
 
 from kernelblaster.bench.searching import News, Tell
-from kernelblaster.bench.working import begin_work
+from kernelblaster.bench.work_lock import acquire_work_lock
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.store.run import LOG, Run, begin_run
 
 
-class KeptLine:
-    """Such work, open. One process works on it at a time; others may read."""
+class WorkFolder:
+    """An open bench or ablation. One process at a time may write; others may read. `kind` is the key of the
+    plan in the first event; `title` is for messages. Raises KernelBlasterError if the folder holds something
+    else."""
 
     def __init__(self, folder: Path, kind: str, title: str, *, writing: bool) -> None:
         self.folder = folder
@@ -23,7 +25,7 @@ class KeptLine:
         self._working: IO[str] | None = None
         if writing:
             try:
-                self._working = begin_work(folder)
+                self._working = acquire_work_lock(folder)
             except BaseException:
                 self._run.close()
                 raise
@@ -40,21 +42,24 @@ class KeptLine:
         self.close()
 
     def _recording(self, tell: Tell) -> Tell:
-        def heard(news: News) -> None:
+        """`tell`, with each result recorded as an event first."""
+
+        def record(news: News) -> None:
             result = news.result
             if result is not None:
                 self._run.once("result", result.job, lambda: result.model_dump(mode="json"))
             tell(news)
 
-        return heard
+        return record
 
 
-def begin(folder: Path, kind: str, plan: dict[str, Any]) -> None:
+def create_work(folder: Path, kind: str, plan: dict[str, Any]) -> None:
+    """Create the folder, with the plan as its first event."""
     begin_run(folder, **{kind: plan}).close()
 
 
-def holds(folder: Path, kind: str) -> bool:
-    """Whether a folder holds work of this kind, and not a run or something else."""
+def holds_work(folder: Path, kind: str) -> bool:
+    """Whether the folder holds work of this kind, and not a run or something else."""
     if not (folder / LOG).is_file():
         return False
     with Run(folder, writing=False) as run:

@@ -1,7 +1,7 @@
-"""Processes that take jobs one after another and tell what comes of them.
+"""Worker processes that take jobs one after another and send back messages.
 
-Each has a pipe of its own and there is no lock between them, so that none can wait for ever for another that
-was killed: an end of a pipe that closes is heard at once at the other.
+Each worker has a pipe of its own, and there is no lock between workers, so that none can wait forever for
+another that was killed: when one end of a pipe closes, the other end notices at once.
 """
 
 import errno
@@ -21,26 +21,26 @@ from kernelblaster.processes.parent import die_with_parent
 _context = multiprocessing.get_context("spawn")
 _WANTS = "a job, please"
 _NO_MORE = "there is no more"
-_LETS_GO = "not by me"
-ENDING_S = 5.0  # that a process may live on when its pipe is closed
+_DISOWNS = "not by me"
+ENDING_S = 5.0  # seconds that a process may live on after its pipe is closed
 
 
 @dataclass(frozen=True)
-class Fallen:
-    """A job whose process ended while it was under way; the exit code, negative: a signal."""
+class LostJob:
+    """A job whose worker process ended before finishing it, and the exit code (negative: a signal)."""
 
     job: Any
     code: int
 
 
-class WorkerLine:
-    """A process's end of its pipe."""
+class JobPipe:
+    """A worker's end of its pipe."""
 
     def __init__(self, connection: "Connection[Any, Any]") -> None:
         self._connection = connection
 
     def jobs(self) -> Iterator[Any]:
-        """One after another, as long as there are any; ends too where the first process has ended."""
+        """Ask for jobs one after another, until there are no more or the first process has ended."""
         while True:
             try:
                 self._connection.send(_WANTS)
@@ -52,19 +52,20 @@ class WorkerLine:
             yield job
 
     def tell(self, news: object) -> None:
+        """Send a message to the first process."""
         self._connection.send((news,))
 
-    def let_go(self) -> None:
-        """The present job is not to blame for what follows."""
-        self._connection.send(_LETS_GO)
+    def disown_job(self) -> None:
+        """Finish the current job early: if this process ends now, the job does not count as lost."""
+        self._connection.send(_DISOWNS)
 
 
-class Crew:
-    """One process for each of `arguments`, which calls `work(line, *arguments)`. They end with this one.
-    `fallen` are the jobs during which a process ended, by whatever means."""
+class Workers:
+    """One process for each tuple of `arguments`, which calls `work(pipe, *arguments)`. They are killed when
+    this process ends. `lost_jobs` are those whose process ended before finishing them."""
 
     def __init__(self, work: Callable[..., None], arguments: Sequence[tuple[Any, ...]]) -> None:
-        self.fallen: list[Fallen] = []
+        self.lost_jobs: list[LostJob] = []
         self._lines: list[Connection[Any, Any]] = []
         self._processes = []
         for own in arguments:
@@ -77,8 +78,8 @@ class Crew:
             self._processes.append(process)
         self._of = dict(zip(self._lines, self._processes, strict=True))
 
-    def heard(self, jobs: Iterable[Any]) -> Iterator[Any]:
-        """Hand out the jobs, and give what is told, until the last process has ended."""
+    def replies(self, jobs: Iterable[Any]) -> Iterator[Any]:
+        """Hand out the jobs; yields the messages of the workers, until the last one has ended."""
         waiting = iter(jobs)
         held: dict[Connection[Any, Any], Any] = {}
         while self._lines:
@@ -86,7 +87,7 @@ class Crew:
                 assert isinstance(line, Connection)
                 try:
                     news = line.recv()
-                    if news in (_WANTS, _LETS_GO):
+                    if news in (_WANTS, _DISOWNS):
                         held.pop(line, None)
                     if news == _WANTS:
                         job = next(waiting, _NO_MORE)
@@ -97,13 +98,13 @@ class Crew:
                     self._lines.remove(line)
                     code = self._ended(line)
                     if line in held:
-                        self.fallen.append(Fallen(held.pop(line), code))
+                        self.lost_jobs.append(LostJob(held.pop(line), code))
                     continue
-                if news not in (_WANTS, _LETS_GO):
+                if news not in (_WANTS, _DISOWNS):
                     yield news[0]
 
     def _ended(self, line: "Connection[Any, Any]") -> int:
-        """The exit code of a process whose pipe is closed."""
+        """The exit code of the process whose pipe is closed; it is killed if it lives on for ENDING_S."""
         process = self._of[line]
         process.join(ENDING_S)
         if process.exitcode is None:
@@ -120,48 +121,51 @@ class Crew:
 
     @property
     def failures(self) -> list[int]:
-        """The exit codes of those that did not end well; negative: a signal."""
+        """The nonzero exit codes of ended processes; negative: a signal."""
         return [process.exitcode for process in self._processes if process.exitcode]
 
 
-def work_off(
+def run_jobs(
     work: Callable[..., None], arguments: tuple[Any, ...], jobs: Sequence[Any], workers: int
 ) -> Iterator[Any]:
-    """What processes tell of these jobs, as it comes; ChildProcessError where one of them ended early."""
-    crew = Crew(work, [arguments] * min(workers, len(jobs)))
-    yield from _heard(crew, jobs)
-    codes = crew.failures + [one.code for one in crew.fallen]
+    """Run the jobs in up to `workers` processes; yields their messages as they come. Raises ChildProcessError
+    at the end if a process failed."""
+    crew = Workers(work, [arguments] * min(workers, len(jobs)))
+    yield from _replies(crew, jobs)
+    codes = crew.failures + [one.code for one in crew.lost_jobs]
     if codes:
         raise ChildProcessError(f"a process ended with code {codes[0]}")
 
 
-def tried_twice(
+def run_with_retry(
     work: Callable[..., None], arguments: tuple[Any, ...], jobs: Iterable[Any], workers: int
 ) -> Iterator[Any]:
-    """What processes tell of these jobs, as it comes. A job whose process ends is tried once more, by itself:
-    another one may have used up the memory. Where that process ends too, the job is told as `Fallen`."""
+    """Run the jobs in `workers` processes; yields their messages as they come. A job whose process ends is
+    tried once more in a process by itself, because another job may have used up the memory. If that ends too,
+    a `LostJob` is yielded."""
     waiting = iter(jobs)
-    doubtful: list[Fallen] = []
+    doubtful: list[LostJob] = []
     while (first := next(waiting, None)) is not None:
-        crew = Crew(work, [arguments] * workers)
-        yield from _heard(crew, chain([first], waiting))
-        doubtful += crew.fallen
+        crew = Workers(work, [arguments] * workers)
+        yield from _replies(crew, chain([first], waiting))
+        doubtful += crew.lost_jobs
     for one in doubtful:
-        crew = Crew(work, [arguments])
-        yield from _heard(crew, [one.job])
-        yield from crew.fallen
+        crew = Workers(work, [arguments])
+        yield from _replies(crew, [one.job])
+        yield from crew.lost_jobs
 
 
-def _heard(crew: Crew, jobs: Iterable[Any]) -> Iterator[Any]:
+def _replies(crew: Workers, jobs: Iterable[Any]) -> Iterator[Any]:
     try:
-        yield from crew.heard(jobs)
+        yield from crew.replies(jobs)
     except BaseException:
         crew.kill()
         raise
 
 
 class _Packed:
-    """Arguments that a process looks at when it is ready to: what they need may take long to import."""
+    """Arguments of a new process, unpickled only when it asks for them: it must first tie its life to its
+    parent's, and imports may take long."""
 
     def __init__(self, contents: tuple[Any, ...]) -> None:
         self._contents = contents
@@ -177,13 +181,14 @@ class _Packed:
 
 
 def _enter(packed: _Packed) -> None:
-    """Only the first process hears Ctrl-C, and ends the others."""
+    """Start of a worker process. It ignores Ctrl-C: only the first process handles that, and ends the
+    others."""
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     work, connection, *arguments = packed.opened()
     try:
-        work(WorkerLine(connection), *arguments)
+        work(JobPipe(connection), *arguments)
     except OSError as error:
         if error.errno != errno.EBADF:
             raise
-        os._exit(1)  # foreign code has closed what this process talks through; its end is heard
+        os._exit(1)  # code of a task has closed the pipe; the first process notices that this one ends

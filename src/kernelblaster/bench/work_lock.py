@@ -1,5 +1,5 @@
-"""Who works on a bench: its processes hold a lock together, so that the next one waits for those of one that
-was killed, which need a moment to end."""
+"""The lock of a bench folder, shared by its processes: a new command waits until those of a killed one have
+ended."""
 
 import fcntl
 import os
@@ -12,14 +12,15 @@ from typing import IO
 from kernelblaster.errors import StoreError
 from kernelblaster.processes.parent import die_with_parent
 
-ENDING_S = 30.0  # that processes of an earlier one may take to end
+ENDING_S = 30.0  # seconds that processes of an earlier command may take to end
 PAUSE_S = 0.05
 WORKING = ".working"
 
 
-def begin_work(folder: Path, limit_s: float = ENDING_S) -> IO[str]:
-    """The lock, held by this process as the first; it has the log of the bench to itself already. Waits for
-    processes that are left of an earlier one."""
+def acquire_work_lock(folder: Path, limit_s: float = ENDING_S) -> IO[str]:
+    """Take the lock as the first process, which already holds the lock of the event log. Waits up to
+    `limit_s` seconds for processes of an earlier command; then raises StoreError. The returned file holds a
+    shared lock until it is closed."""
     file = _opened(folder)
     until = time.monotonic() + limit_s
     while True:
@@ -42,9 +43,9 @@ def begin_work(folder: Path, limit_s: float = ENDING_S) -> IO[str]:
 
 
 @contextmanager
-def taking_part(folder: Path) -> Iterator[None]:
-    """Hold the lock beside the first process. Where that has ended by now, so does this one: another may
-    have begun already."""
+def share_work_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock in a worker process. The worker ends here if the first process has ended, since another
+    may have started already."""
     with _opened(folder) as file:
         fcntl.flock(file, fcntl.LOCK_SH)
         die_with_parent()

@@ -1,29 +1,29 @@
-"""What a bench's searches know when they start: nothing, the seed, or what another knowledge base holds."""
+"""The knowledge base that searches start with: empty, the shipped seed, or a copy of another."""
 
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from kernelblaster.durability import replace_durably
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge.address import is_url, opened
 from kernelblaster.knowledge.head import BESIDE
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
-from kernelblaster.lasting import become
 
 EMPTY, SEED = "empty", "seed"
 
 
-def start_knowledge(start: str, where: Path) -> None:
-    """Make the knowledge base `where`: empty, with the seed, or as a copy of a file or a server's. One
-    that is there already stays as it is; it is there in full or not at all."""
-    if where.is_file():
+def start_knowledge(start: str, path: Path) -> None:
+    """Create the knowledge base in `path`: `empty`, with the `seed`, or as a copy of a file or of a server's.
+    Does nothing if it exists. Created atomically."""
+    if path.is_file():
         return
     if start not in (EMPTY, SEED) and not is_url(start):
-        copy_knowledge(start, where)
+        copy_knowledge(start, path)
         return
-    with _appearing(where) as scratch, KnowledgeBase(scratch) as knowledge:
+    with _written_atomically(path) as scratch, KnowledgeBase(scratch) as knowledge:
         if start == SEED:
             plant(knowledge)
         elif start != EMPTY:
@@ -32,13 +32,13 @@ def start_knowledge(start: str, where: Path) -> None:
 
 
 def copy_knowledge(source: str | Path, target: Path) -> None:
-    """A copy of a knowledge base in a file, made while others may be writing to it."""
+    """Copy a knowledge base from a file, also while others write to it. Raises KnowledgeError."""
     if not Path(source).is_file():
         raise KnowledgeError(f"{source}: there is no such knowledge base.")
-    KnowledgeBase(source, create=False).close()  # whole, or an error that says what is wrong
+    KnowledgeBase(source, create=False).close()  # raises if it is damaged
     try:
         with (
-            _appearing(target) as scratch,
+            _written_atomically(target) as scratch,
             closing(sqlite3.connect(source)) as one,
             closing(sqlite3.connect(scratch)) as other,
         ):
@@ -48,15 +48,15 @@ def copy_knowledge(source: str | Path, target: Path) -> None:
 
 
 @contextmanager
-def _appearing(target: Path) -> Iterator[Path]:
-    """A file that becomes `target` when the block ends well. What a process that was killed left of it is
-    removed first."""
+def _written_atomically(target: Path) -> Iterator[Path]:
+    """A path that is renamed to `target` if the block ends without an error. Removes leftovers of a killed
+    process first."""
     scratch = target.with_suffix(".new")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         for left in (scratch, *(Path(f"{scratch}{kind}") for kind in BESIDE)):
             left.unlink(missing_ok=True)
         yield scratch
-        become(scratch, target)
+        replace_durably(scratch, target)
     except OSError as error:
         raise KnowledgeError(f"{target}: cannot be written: {error.strerror or error}.") from error

@@ -1,0 +1,21 @@
+"""Crash-safe file writes: atomic replacement, and fsync of files and folders."""
+
+import os
+from pathlib import Path
+
+
+def replace_durably(scratch: Path, target: Path) -> None:
+    """Atomically give `scratch`, a written file, the name `target`, replacing any file of that name. The
+    content and the new name are on the disk when this returns. Both must be on the same file system."""
+    sync(scratch)
+    scratch.replace(target)
+    sync(target.parent)
+
+
+def sync(path: Path) -> None:
+    """fsync: the content of a file, or the entries of a folder, are on the disk when this returns."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
