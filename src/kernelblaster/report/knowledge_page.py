@@ -10,7 +10,7 @@ from kernelblaster.knowledge.content import Content, OptimizationEntry, StateEnt
 from kernelblaster.knowledge.differences import score
 from kernelblaster.knowledge.events import KnowledgeEvent, Observed, OptimizationAdded, StateAdded, effective
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
-from kernelblaster.knowledge.recipes import is_recipe, told
+from kernelblaster.knowledge.recipes import format_prediction, is_recipe
 from kernelblaster.knowledge.summary import summarize
 from kernelblaster.knowledge.tally import total
 from kernelblaster.report.anchors import anchor
@@ -191,7 +191,7 @@ def _technique(state: str, entry: OptimizationEntry) -> TechniqueRow:
         name=entry.technique.split("_"),
         description=entry.description,
         retired=entry.retired or "",
-        expected=told(entry.technique, found.speedup) if recipe else times(found.speedup),
+        expected=format_prediction(entry.technique, found.speedup) if recipe else times(found.speedup),
         tone="faster" if found.speedup > 1.005 else slower if found.speedup < 0.995 else "",
         curve=None if recipe else _posterior(entry),
         valid=found.valid_chance,
