@@ -20,7 +20,7 @@ def findings(toolbox: Toolbox, job: ProfileJob) -> list[str]:
     it is not installed."""
     sanitizer = settings().sanitizer
     if sanitizer is None:
-        raise DeviceLost("compute-sanitizer was not lines; it comes with the CUDA toolkit.")
+        raise DeviceLost("compute-sanitizer was not found; it comes with the CUDA toolkit.")
     lines = []
     for tool in TOOLS:
         command = [sanitizer, "--tool", tool, "--print-limit", "20"]

@@ -79,8 +79,8 @@ def compare(
         got = flat[start : start + PIECE].to(right.device)
         strange = _strange(got, right)
         if strange is not None:
-            index = start + strange
-            return Comparison(None, index, float(exact[index]), float(flat[index]))
+            first = start + strange
+            return Comparison(None, first, float(exact[first]), float(flat[first]))
         error = _finite(got.double() - right).abs()
         right = _finite(right).abs()
         squares += float(error.square().sum())
