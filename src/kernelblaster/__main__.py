@@ -56,7 +56,7 @@ def _keep(listening: socket.socket, keys: dict[str, str], parent: int) -> None:
             os.dup2(nothing, stream)
         for variable in keys:
             del os.environ[variable]
-        from kernelblaster.models.keeping import keep
+        from kernelblaster.models.key_keeper import keep
 
         keep(listening, keys)
     finally:

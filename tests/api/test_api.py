@@ -117,7 +117,7 @@ def test_a_session_in_which_nothing_was_told_leaves_no_run(places: dict[str, Any
 def test_a_module_is_a_task_with_example_inputs(
     places: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kernelblaster.tasks import given
+    from kernelblaster.tasks import torch_programs
 
     asked: list[Any] = []
 
@@ -125,7 +125,7 @@ def test_a_module_is_a_task_with_example_inputs(
         asked.append((module, inputs))
         return kb.load_task(tmp_path / "task.py").model_copy(update={"name": "given"})
 
-    monkeypatch.setattr(given, "task_from_module", task_from_module)
+    monkeypatch.setattr(torch_programs, "task_from_module", task_from_module)
     module, inputs = torch.nn.ReLU(), [torch.randn(8)]
     found = kb.optimize(module, inputs=inputs, budget=2, **places)
     assert asked == [(module, inputs)] and found.task == "given"

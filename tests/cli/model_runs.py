@@ -15,8 +15,8 @@ from typer.testing import CliRunner, Result
 
 from kernelblaster.cli.main import app
 from kernelblaster.models import choice
-from kernelblaster.models.opening import Service
-from kernelblaster.models.retrying import Patience
+from kernelblaster.models.factory import Service
+from kernelblaster.models.retries import Patience
 from kernelblaster.models.wire import CallLimits
 from kernelblaster.store.run import run_folders
 from tests.cli.test_commands import ROOT

@@ -109,10 +109,10 @@ def test_many_tiny_blocks_are_bound_by_how_fast_blocks_start() -> None:
 
 
 def test_residency_follows_registers_and_shared_memory() -> None:
-    assert residency_of(H200, work(10_000), resources()).blocks_per_multiprocessor == 8
-    assert residency_of(H200, work(10_000), resources(registers=128)).blocks_per_multiprocessor == 2
+    assert residency_of(H200, work(10_000), resources()).blocks_per_sm == 8
+    assert residency_of(H200, work(10_000), resources(registers=128)).blocks_per_sm == 2
     crowded = residency_of(H200, work(10_000), resources(shared_bytes=48 << 10))
-    assert crowded.blocks_per_multiprocessor == 4
+    assert crowded.blocks_per_sm == 4
     assert crowded.l1_bytes < residency_of(H200, work(10_000), resources(registers=64)).l1_bytes
 
 

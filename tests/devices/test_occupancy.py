@@ -1,6 +1,6 @@
 import pytest
 
-from kernelblaster.devices.occupancy import blocks_per_multiprocessor, limits_of, occupancy_percent
+from kernelblaster.devices.occupancy import blocks_per_sm, limits_of, occupancy_percent
 from kernelblaster.devices.specs import gpu_specs, spec_named
 
 
@@ -17,7 +17,7 @@ from kernelblaster.devices.specs import gpu_specs, spec_named
     ],
 )
 def test_blocks(architecture: str, threads: int, registers: int, shared: int, blocks: int) -> None:
-    assert blocks_per_multiprocessor(architecture, threads, registers, shared) == blocks
+    assert blocks_per_sm(architecture, threads, registers, shared) == blocks
 
 
 def test_occupancy_is_a_share_of_all_warps() -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
+from kernelblaster.models.factory import ByRole, Service, open_models
 from kernelblaster.models.ledger import Ledger, ModelBudget
 from kernelblaster.models.names import parse_table
-from kernelblaster.models.opening import ByRole, Service, open_models
 from kernelblaster.models.prices import Prices, TokenPrices
 from kernelblaster.models.request import ChatMessage, Request
-from kernelblaster.models.retrying import Patience
+from kernelblaster.models.retries import Patience
 from kernelblaster.models.wire import CallLimits
 from tests.models.server import Script, serving
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from kernelblaster.models.answers import Answers, Replay
-from kernelblaster.models.asking import Asking
+from kernelblaster.models.factory import Service, open_models
 from kernelblaster.models.failures import NotRecorded, Refused
 from kernelblaster.models.ledger import Ledger, ModelBudget
 from kernelblaster.models.names import parse_table
-from kernelblaster.models.opening import Service, open_models
 from kernelblaster.models.prices import Prices
 from kernelblaster.models.request import ModelAnswer
+from kernelblaster.models.validating_model import ValidatingModel
 from tests.models.asked import PROTOCOLS, QUESTION, ROLES, asking, question
 from tests.models.server import USAGE, Says, Script, serving
 
@@ -59,7 +59,7 @@ def test_a_recorded_run_is_replayed_at_no_cost(tmp_path: Path) -> None:
     record = tmp_path / "recording"
     with asking("openai", script, tmp_path, record=record) as (model, _):
         first = [model.ask(QUESTION), model.ask(question("another"))]
-    replay = Asking(Replay(Answers(record)))
+    replay = ValidatingModel(Replay(Answers(record)))
     assert [replay.ask(QUESTION), replay.ask(question("another"))] == first
     assert len(script.calls) == 3 and len(list(record.iterdir())) == 3
     with pytest.raises(NotRecorded, match="lowerer"):
@@ -71,7 +71,7 @@ def test_a_question_in_other_words_is_found_by_its_step_if_that_asked_once(tmp_p
     with asking("openai", Script(GOOD, GOOD, GOOD), tmp_path, record=record) as (model, _):
         for words, step in (("one", "1"), ("two", "2"), ("two, corrected", "2")):
             model.ask(question(words, step=step))
-    replay = Asking(Replay(Answers(record)))
+    replay = ValidatingModel(Replay(Answers(record)))
     assert replay.ask(question("one, as it is said now", step="1")).value.product == 42
     for step in ("2", "3", ""):
         with pytest.raises(NotRecorded):
@@ -93,7 +93,7 @@ DIES = textwrap.dedent("""
     from pathlib import Path
     from kernelblaster.models.names import parse_table
     from kernelblaster.models.ledger import ModelBudget, Ledger
-    from kernelblaster.models.opening import Service, open_models
+    from kernelblaster.models.factory import Service, open_models
     from kernelblaster.models.prices import Prices
     from tests.models.asked import QUESTION, ROLES
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelblaster.models.asking import Asking
 from kernelblaster.models.handoff import HandOff
 from kernelblaster.models.request import Reply
+from kernelblaster.models.validating_model import ValidatingModel
 from tests.models.asked import QUESTION, Product, question
 
 
@@ -34,7 +34,7 @@ def writing(name: str, text: str) -> Callable[[Path], object]:
 
 def play(folder: Path, *actions: Callable[[Path], object]) -> tuple[Reply[Product], Person]:
     person = Person(folder, *actions)
-    return Asking(HandOff(folder, say=person.hear, poll_s=0.01)).ask(QUESTION), person
+    return ValidatingModel(HandOff(folder, say=person.hear, poll_s=0.01)).ask(QUESTION), person
 
 
 def test_the_folder_says_all_that_is_needed(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_questions_side_by_side_have_folders_of_their_own(tmp_path: Path) -> Non
         for place in tmp_path.glob("0*"):
             (place / "answer.json").write_text('{"product": 42}')
 
-    model = Asking(HandOff(tmp_path, say=answer_all, poll_s=0.01))
+    model = ValidatingModel(HandOff(tmp_path, say=answer_all, poll_s=0.01))
     threads = [threading.Thread(target=model.ask, args=(question(f"number {n}"),)) for n in range(4)]
     for thread in threads:
         thread.start()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelblaster.models.factory import Service, open_models
 from kernelblaster.models.failures import (
     BadAnswer,
     BudgetSpent,
@@ -21,9 +22,8 @@ from kernelblaster.models.failures import (
 )
 from kernelblaster.models.ledger import Ledger, ModelBudget
 from kernelblaster.models.names import OWN_KEY, parse_table
-from kernelblaster.models.opening import Service, open_models
 from kernelblaster.models.prices import Prices
-from kernelblaster.models.retrying import Patience
+from kernelblaster.models.retries import Patience
 from kernelblaster.models.wire import CallLimits
 from tests.models.asked import PROTOCOLS, QUESTION, ROLES, Waits, question
 from tests.models.hostile import (

@@ -8,7 +8,7 @@ import pytest
 
 from kernelblaster import __main__ as start
 from kernelblaster.errors import BadTask
-from kernelblaster.models.keeping import KeyKeeper
+from kernelblaster.models.key_keeper import KeyKeeper
 from kernelblaster.models.names import KINDS, OWN_KEY
 from kernelblaster.settings import KEYS
 from kernelblaster.tasks import module_file

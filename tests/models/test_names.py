@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from kernelblaster.models.factory import Service, open_models, open_server
 from kernelblaster.models.failures import BadName, NotAllowed
 from kernelblaster.models.ledger import Ledger, ModelBudget
 from kernelblaster.models.names import KINDS, OWN_KEY, ModelName, parse_name, parse_table
-from kernelblaster.models.opening import Service, open_models, open_server
 from kernelblaster.models.prices import Prices
 from kernelblaster.models.wire import CallLimits
 from tests.models.asked import QUESTION, ROLES

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import BaseModel
 
+from kernelblaster.models.answer_parser import read
 from kernelblaster.models.failures import Malformed
-from kernelblaster.models.reading import read
 from kernelblaster.models.request import ModelAnswer
 from kernelblaster.models.schemas import closed, strict
 from tests.models.asked import QUESTION

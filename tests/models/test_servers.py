@@ -20,7 +20,7 @@ from kernelblaster.models.failures import (
     TooLong,
     Unavailable,
 )
-from kernelblaster.models.retrying import Patience
+from kernelblaster.models.retries import Patience
 from kernelblaster.models.wire import CallLimits, hinted_wait
 from tests.models.asked import PROTOCOLS, QUESTION, Waits, asking, question
 from tests.models.server import CACHED, USAGE, Action, Cut, Drips, Hangs, Raw, Says, Script, Status, event

@@ -53,7 +53,7 @@ def load_task(
         raise BadTask("a module needs example inputs: optimize(module, inputs=[torch.randn(64, 1024)]).")
     if dtype is not None:
         raise BadTask("the types of a module come from its example inputs; leave dtype out.")
-    from kernelblaster.tasks.given import task_from_module
+    from kernelblaster.tasks.torch_programs import task_from_module
 
     return task_from_module(task, inputs, name=name)
 

@@ -26,7 +26,7 @@ from kernelblaster.knowledge import (
 from kernelblaster.knowledge.address import knowledge_at, shown
 from kernelblaster.knowledge.differences import Difference, Score, score
 from kernelblaster.knowledge.document import LARGEST_BYTES
-from kernelblaster.knowledge.recipes import is_recipe, told
+from kernelblaster.knowledge.recipes import format_prediction, is_recipe
 from kernelblaster.knowledge.seed import seed_document
 from kernelblaster.knowledge.summary import search as find
 from kernelblaster.knowledge.summary import summarize
@@ -88,7 +88,7 @@ def search(
         return
     for entry in matches:
         expected = score(entry)
-        text = f"{told(entry.technique, expected.speedup)}  {expected.attempts:g} attempts"
+        text = f"{format_prediction(entry.technique, expected.speedup)}  {expected.attempts:g} attempts"
         line = f"{entry.state}  {entry.technique}  {text}"
         out.print(line, highlight=False, markup=False, soft_wrap=True)
     out.print(f"{len(matches)} optimizations", style="dim")
@@ -279,7 +279,7 @@ def _show_states(content: Content, json_: bool) -> None:
         rows = content.entries.get(name, {}).values()
         best = content.optimizations(name)[:1]
         technique = best[0].optimization.technique if best else ""
-        expected = told(technique, best[0].prediction.speedup) if best else ""
+        expected = format_prediction(technique, best[0].prediction.speedup) if best else ""
         attempts = sum(row.evidence.total.attempts for row in rows)
         shown_name = break_name(out, name, out.width - BESIDE_STATE)
         table.add_row(shown_name, str(len(rows)), f"{attempts:g}", technique, expected)
@@ -359,7 +359,7 @@ def _short(technique: str, expected: Score | None) -> str:
     return (
         "none"
         if expected is None
-        else f"{told(technique, expected.speedup)} ({expected.attempts:g} attempts)"
+        else f"{format_prediction(technique, expected.speedup)} ({expected.attempts:g} attempts)"
     )
 
 

@@ -1,1 +1,1 @@
-"""Where candidates run: a file a kind of device."""
+"""Devices that candidates run on: a GPU, or the PTX machine that emulates one."""

@@ -1,4 +1,4 @@
-"""The profiling tier below NCU: what each launch took, by events around it."""
+"""Profiles without NCU: the duration of each launch, from CUDA events around it."""
 
 from kernelblaster.devices.device import ProfileJob, Runner
 from kernelblaster.records import KernelProfile, Metric, Profile
@@ -7,7 +7,7 @@ REPEATS = 5
 
 
 def profile(runner: Runner, job: ProfileJob, device: str) -> Profile:
-    """The median of a few accounted calls, kernel by kernel in launch order."""
+    """The median duration of each kernel over REPEATS calls, in launch order. Closes the runner."""
     try:
         runner.call(job.arguments, scratch_poison=-1, accounting=False)
         calls = [runner.call(job.arguments, scratch_poison=-1, accounting=True).work for _ in range(REPEATS)]

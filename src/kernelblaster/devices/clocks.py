@@ -1,4 +1,4 @@
-"""The GPU's own clock rate, by NVIDIA's management library; nothing is ever set."""
+"""Reads the GPU's clock rate through NVIDIA's management library (NVML); never sets it."""
 
 import contextlib
 import ctypes
@@ -17,8 +17,8 @@ def _library() -> ctypes.CDLL | None:
 
 
 def sm_clock_mhz(uuid: str) -> float | None:
-    """The present rate of the multiprocessors of the GPU with this identity (`GPU-...`), in MHz; None where
-    it cannot be read."""
+    """The present SM clock rate in MHz of the GPU with this UUID (`GPU-...`); None where it cannot be
+    read."""
     library = _library()
     if library is None:
         return None

@@ -1,4 +1,5 @@
-"""A real GPU. The process that opens it owns it: others wait, so that nothing disturbs a timing."""
+"""A real GPU as a device. One process holds it at a time and others wait, so that nothing disturbs a
+timing."""
 
 import contextlib
 import ctypes
@@ -44,7 +45,8 @@ def why_no_gpu() -> str | None:
 
 
 class CudaDevice:
-    """GPU 0 of this process. `spares` launchers are kept started."""
+    """GPU 0 of this process. `spares` is how many players (processes that replay launches) are kept started
+    ahead of need. Raises NoDevice where there is no usable GPU."""
 
     modelled = False
     protects_inputs = True
@@ -73,7 +75,7 @@ class CudaDevice:
         options = [str(FLUSH_BYTES), str(window.BEGIN), str(window.BYTES)]
         self._pool = PlayerPool(lambda: start_player(executable, options, environment), spares)
         self._toolbox = Toolbox(executable, environment, self._loaded)
-        self.facts: GpuFacts | None = None  # as soon as a launcher has told them
+        self.facts: GpuFacts | None = None  # known once a player has started
         self._memory: SharedSlots | None = None
         self._arena: Arena | None = None
         self._driver = ctypes.CDLL("libcuda.so.1")
@@ -115,9 +117,9 @@ class CudaDevice:
         self, player: PlayerProcess, binary: Path, retire: Callable[[PlayerProcess], None] | None = None
     ) -> ReplayRunner:
         assert self._memory is not None, "arena() comes first"
-        told = player.wait_ready()
-        attributes = {int(number): int(value) for number, value in told["attributes"].items()}
-        gpu = self.facts = GpuFacts(str(told["name"]), int(told["memory"]), attributes)
+        properties = player.wait_ready()
+        attributes = {int(number): int(value) for number, value in properties["attributes"].items()}
+        gpu = self.facts = GpuFacts(str(properties["name"]), int(properties["memory"]), attributes)
         limit_s = settings().call_limit_s
 
         def answer(question: str) -> int:
@@ -196,13 +198,14 @@ class CudaDevice:
                 fp32_tflops=ffma,
                 tf32_tflops=16 * ffma,
                 fp16_tflops=32 * ffma,
-                source="not listed: generous bounds from the number of multiprocessors",
+                source="not listed: generous bounds from the number of SMs",
             )
         return known.model_copy(update=actual)
 
 
 class _Runner(ReplayRunner):
-    """Its player is one of a pool, or runs under a tool and ends with that."""
+    """A runner whose player goes back to a pool when it is closed, or ends with the tool that it runs
+    under."""
 
     retire: Callable[[PlayerProcess], None] | None = None
 
@@ -212,21 +215,22 @@ class _Runner(ReplayRunner):
 
 
 def _own(uuid: str):  # type: ignore[no-untyped-def]
-    """Hold the GPU's lock file until it is closed; says so if another process has it."""
+    """Lock the GPU's lock file until it is closed. Where another process has it, says so on stderr and
+    waits."""
     path = Path(tempfile.gettempdir()) / f"kernelblaster-{uuid}.lock"
     file = path.open("a+")
     with contextlib.suppress(OSError):
         path.chmod(0o666)
-    told = False
+    announced = False
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except OSError:
-            if not told:
+            if not announced:
                 file.seek(0)
                 print(f"waiting for the GPU: process {file.read().strip()} owns it", file=sys.stderr)
-                told = True
+                announced = True
             time.sleep(0.2)
     file.truncate(0)
     file.write(str(os.getpid()))

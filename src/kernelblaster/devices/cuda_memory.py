@@ -1,8 +1,8 @@
-"""Device memory in slots that other processes can map where they like: the arena on a GPU.
+"""Device memory that other processes can map at addresses of their choice: the arena on a GPU.
 
-Each slot is physical memory of its own (`cuMemCreate`) with a descriptor that travels to players over a
-local socket. The judge maps all slots one after the other, writable; a player maps each at the address
-that a layout says, read-only unless it is an output.
+Each slot is a physical allocation (`cuMemCreate`) with a file descriptor, which is passed to players over a
+local socket. The judge maps all slots contiguously and writable; a player maps each at the address that a
+layout gives, read-only unless it is an output.
 """
 
 import contextlib
@@ -37,7 +37,8 @@ class _Access(ctypes.Structure):
 
 
 class SharedSlots:
-    """Physical memory for each size, mapped side by side in this process."""
+    """One physical allocation for each size in bytes, mapped contiguously in this process. Raises
+    KernelBlasterError where they do not fit in device memory."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = [rounded(size) for size in sizes]
@@ -64,7 +65,7 @@ class SharedSlots:
             raise
 
     def tensor(self) -> torch.Tensor:
-        """All slots as one tensor of bytes."""
+        """All slots as one uint8 tensor."""
         return torch.as_tensor(self, device="cuda")
 
     @property
@@ -77,7 +78,7 @@ class SharedSlots:
         }
 
     def free(self) -> None:
-        """Give all of it back; players that have it mapped keep it until they end."""
+        """Release all memory; players that have it mapped keep it until they end."""
         if self._mapped:
             self._driver.cuMemUnmap(self._base, _size(self._mapped))
         for handle in self._handles:
@@ -100,8 +101,8 @@ class SharedSlots:
                 f"tensors, {free / 1e9:.2f} GB are free."
             )
         self._handles.append(handle)
-        place = ctypes.c_uint64(self._base.value + self._mapped)
-        self._check(self._driver.cuMemMap(place, _size(size), _size(0), handle, nothing), "mapping memory")
+        address = ctypes.c_uint64(self._base.value + self._mapped)
+        self._check(self._driver.cuMemMap(address, _size(size), _size(0), handle, nothing), "mapping memory")
         self._mapped += size
         descriptor = ctypes.c_int(-1)
         code = self._driver.cuMemExportToShareableHandle(

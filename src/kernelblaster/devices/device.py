@@ -1,8 +1,8 @@
-"""What the judge asks of a device. Two kinds exist: a real GPU, and the PTX machine.
+"""The interface between the judge and a device. There are two kinds of devices: a GPU, and the PTX machine.
 
-A device owns an `Arena`: memory that the judge sees as a torch tensor and that a candidate's kernels
-work on. A `Runner` records what a candidate's host code asks for, in a process without a GPU, and
-replays it in another one that holds nothing else of the candidate but its device code.
+A device owns an `Arena`: memory that the judge sees as a torch tensor and that a candidate's kernels work on.
+A `Runner` records which launches a candidate's host code makes, in a process without a GPU, and replays them
+in another process, the player, which holds nothing of the candidate but its device code.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from kernelblaster.records.profile import Depth
 
 @dataclass(frozen=True)
 class GpuFacts:
-    """What host code may ask about the GPU: device attributes by their number (`cudaDeviceAttr`)."""
+    """Properties of the GPU that host code may query; `attributes` by their number in `cudaDeviceAttr`."""
 
     name: str
     memory_bytes: int
@@ -28,7 +28,8 @@ class GpuFacts:
 
 @dataclass(frozen=True)
 class Slot:
-    """A part of the arena with a mapping of its own: one tensor lies in it at a time."""
+    """A part of the arena that is mapped separately and holds one tensor; `start` is its offset in the
+    arena."""
 
     start: int
     bytes: int
@@ -36,8 +37,8 @@ class Slot:
 
 @dataclass(frozen=True)
 class Arena:
-    """Memory that the judge sees as one tensor (uint8) of `slots` one after the other. What lies behind the
-    last of them is the judge's alone."""
+    """Memory of all slots in sequence as one uint8 tensor. Memory after the last slot is for the judge
+    alone."""
 
     memory: torch.Tensor
     slots: tuple[Slot, ...]
@@ -45,8 +46,8 @@ class Arena:
 
 @dataclass(frozen=True)
 class Pointer:
-    """A tensor argument: `bytes` of a slot, from `offset` in the arena on. `address` is what the candidate
-    is given for it, and `written` says that it is an output; all others are mapped read-only."""
+    """A tensor argument: `bytes` bytes of slot number `slot`, at `offset` in the arena. `address` is the
+    address that the candidate receives. `written`: it is an output; all others are mapped read-only."""
 
     slot: int
     offset: int
@@ -61,8 +62,8 @@ Argument = Pointer | int | float | bool
 
 @dataclass(frozen=True)
 class LaunchedWork:
-    """One kernel launch, copy or fill that the candidate put on the device. `counts` are what a device
-    that executes every instruction counted."""
+    """One kernel launch, copy or fill of a candidate. `counts` are the counters of a device that executes
+    every instruction; None on others."""
 
     name: str
     grid: tuple[int, int, int]
@@ -74,10 +75,9 @@ class LaunchedWork:
 
 @dataclass(frozen=True)
 class CallReport:
-    """What happened during one call. `error` is empty if CUDA reported none; `violations` are
-    breaches of the contract that were seen; `live_bytes` is scratch memory not given back, and `leaks`
-    name it piece by piece where that is known;
-    `findings` are what a device that checks accesses found, a line each."""
+    """The result of one call. `error` is CUDA's error, empty if none; `violations` are breaches of the
+    contract; `live_bytes` is scratch memory that was not freed, and `leaks` describes it by allocation where
+    that is known. `findings` are faults found by a device that checks accesses, one line each."""
 
     error: str
     violations: tuple[str, ...]
@@ -89,10 +89,10 @@ class CallReport:
 
 @dataclass(frozen=True)
 class TimeReport:
-    """One timed call on a cold cache. `event_us` spans the candidate's work alone, `span_us` that
-    and the flushing before it, `wall_us` the same by the launcher's clock, and `owner_us` by the
-    judge's own clock. `flush_us` is what the flushing usually takes, measured before the candidate
-    was loaded."""
+    """One timed call with a cold cache, in microseconds. `event_us` spans the candidate's work, `span_us` the
+    cache flush and the work; both by CUDA events. `wall_us` is the same span by the player's clock,
+    `owner_us` by the judge's. `flush_us` is the usual time of the flush, measured before the candidate was
+    loaded."""
 
     call: CallReport
     event_us: float
@@ -104,20 +104,20 @@ class TimeReport:
 
 @dataclass(frozen=True)
 class BatchReport:
-    """What a batch of calls took: by the clock on the wall, and between events before and after it."""
+    """The time of a batch of calls in microseconds: by the wall clock, and between events around it."""
 
     wall_us: float
     event_us: float
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait for the judge's own work before a candidate's process touches the same memory."""
+    """Wait for the judge's own GPU work, before a candidate's process touches the same memory."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 class CandidateDied(Exception):
-    """A process that ran the candidate ended; the message says how."""
+    """A process that ran the candidate ended, or reported a fault; the message says which."""
 
 
 class Nondeterministic(CandidateDied):
@@ -125,7 +125,7 @@ class Nondeterministic(CandidateDied):
 
 
 class CandidateHung(Exception):
-    """The candidate did not return within the limit, in seconds."""
+    """The candidate did not return within `limit_s` seconds."""
 
     def __init__(self, limit_s: float) -> None:
         super().__init__(f"no answer within {limit_s:g} s")
@@ -134,18 +134,18 @@ class CandidateHung(Exception):
 
 @runtime_checkable
 class Runner(Protocol):
-    """A candidate: its host code is recorded for given arguments, its launches replayed. `host_us` is what
-    one call of its host code takes."""
+    """A loaded candidate: its host code is recorded for given arguments and its launches are replayed.
+    `host_us` is how many microseconds one call of its host code takes."""
 
     @property
     def host_us(self) -> float: ...
 
     def record(self, calls: "Sequence[Sequence[Argument]]") -> None:
-        """Record these calls together, ahead of time; each is recorded when it is needed otherwise."""
+        """Record these calls together ahead of time. A call that was not is recorded when it is needed."""
         ...
 
     def threads(self, arguments: Sequence[Argument]) -> int:
-        """How many threads a call starts, in all of its launches together."""
+        """How many threads a call starts, in all its launches together."""
         ...
 
     def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport: ...
@@ -153,14 +153,14 @@ class Runner(Protocol):
     def time(self, arguments: Sequence[Argument]) -> TimeReport: ...
 
     def again(self, arguments: Sequence[Argument], count: int) -> BatchReport:
-        """`count` calls one after the other, without a pause and with warm caches."""
+        """Time `count` calls in a row, without pauses and with warm caches."""
         ...
 
     def close(self) -> None: ...
 
 
 class Device(Protocol):
-    """Where candidates run. `modelled` is True where times come from a model, not a clock; such a device
+    """A device that candidates run on. `modelled`: times come from a model, not a clock; such a device
     executes small workloads only, and `profile` models large ones."""
 
     @property
@@ -177,51 +177,52 @@ class Device(Protocol):
 
     @property
     def facts(self) -> "GpuFacts | None":
-        """What host code is told about the GPU, where there is one."""
+        """What host code learns about the GPU when it queries; None if not known yet."""
         ...
 
     @property
     def patience(self) -> int:
-        """How many times the limit of a call it may take: one that executes every instruction is slow."""
+        """Factor on the time limit of a call: a device that executes every instruction is slow."""
         ...
 
     @property
     def most_threads(self) -> int | None:
-        """How many a call may start where that is no trouble; None where any number may."""
+        """The most threads that a call may start before an optional case is skipped; None: no limit."""
         ...
 
     @property
     def protects_inputs(self) -> bool:
-        """Whether a candidate that writes to an input is ended at once."""
+        """Whether inputs are mapped read-only, so that writing to one is a fault."""
         ...
 
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
-        """A slot for each size (in bytes, rounded up to what can be mapped), and `spare` bytes beside them,
-        for runners that are started later. Without sizes: the arena that is there."""
+        """An arena with a slot for each size (bytes, rounded up to whole pages) and `spare` further bytes,
+        for runners that are started afterwards. Without sizes: the present arena."""
         ...
 
     def start(self, binary: Path) -> Runner:
-        """A compiled candidate, in fresh processes that share the current arena."""
+        """Load a compiled candidate in new processes that share the present arena. Raises CandidateDied or
+        CandidateHung."""
         ...
 
     def settle(self) -> None:
-        """Return when nothing of the device's own (starting workers) can disturb a measurement."""
+        """Return once no background work of the device (starting players) can disturb a measurement."""
         ...
 
     def clock_mhz(self) -> float | None:
-        """The present rate of the multiprocessors; None where there is none or it cannot be read."""
+        """The present SM clock rate in MHz; None where it cannot be read."""
         ...
 
     def time_reference(self, run: Callable[[], object]) -> float:
-        """Microseconds of PyTorch work on a cold cache; a modelled device has no clock and raises."""
+        """Microseconds of PyTorch work with a cold cache. Raises KernelBlasterError on a modelled device."""
         ...
 
     def profile(self, jobs: "Sequence[ProfileJob]") -> list[Profile]:
-        """One profile for each job, at the best tier that this machine permits."""
+        """One profile for each job, by the most detailed method that this machine permits."""
         ...
 
     def findings(self, job: "ProfileJob") -> list[str]:
-        """What a memory and race checker finds in one call; empty if nothing."""
+        """What a memory and race checker finds in one call, one line each; empty if nothing."""
         ...
 
     def close(self) -> None: ...
@@ -229,7 +230,7 @@ class Device(Protocol):
 
 @dataclass(frozen=True)
 class ProfileJob:
-    """A verified candidate with arguments that point into the arena. `depth` is how much is counted."""
+    """A verified candidate with arguments that point into the arena; `depth` selects the metrics."""
 
     binary: Path
     arguments: tuple[Argument, ...]

@@ -1,5 +1,5 @@
-"""What a candidate's device code declares: its kernels with the layout of their parameters, and its
-global variables. Read from the PTX that lies beside the shared object."""
+"""Reads a candidate's device code: the parameter layout of its kernels, and its global variables, from the
+PTX that is stored beside the shared object."""
 
 import re
 from collections.abc import Mapping
@@ -28,8 +28,8 @@ REGISTERS = 65536
 
 @dataclass(frozen=True)
 class DeviceKernel:
-    """`parameters` are (offset, bytes) in the parameter buffer; `max_threads` what a block may have;
-    `waits` whether it ever waits for the launch before it (`griddepcontrol.wait`)."""
+    """A kernel. `parameters` are (offset, bytes) in the parameter buffer; `max_threads` is the most threads
+    of a block; `waits`: it contains `griddepcontrol.wait` (waits for the previous launch)."""
 
     parameters: tuple[tuple[int, int], ...]
     resources: Resources | None
@@ -39,7 +39,7 @@ class DeviceKernel:
 
 @dataclass(frozen=True)
 class DeviceCode:
-    """Kernels by their linker's names, and the bytes of each global variable."""
+    """Kernels by mangled name, and the bytes of each global variable."""
 
     kernels: Mapping[str, DeviceKernel]
     globals: Mapping[str, int]
@@ -47,7 +47,8 @@ class DeviceCode:
 
 @lru_cache(maxsize=256)
 def device_code(folder: Path) -> DeviceCode:
-    """What the candidate that was compiled into `folder` declares; CandidateDied if it is not there."""
+    """The device code of the candidate that was compiled into `folder`. Raises CandidateDied if it is
+    missing."""
     path = folder / PTX
     if not path.is_file():
         raise CandidateDied(f"load: there is no {path}")
@@ -55,7 +56,7 @@ def device_code(folder: Path) -> DeviceCode:
 
 
 def resources_in(folder: Path) -> dict[str, Resources]:
-    """What ptxas said of each kernel when the candidate in `folder` was compiled."""
+    """ptxas' report on each kernel of the candidate that was compiled into `folder`, by mangled name."""
     report = folder / "compilation.json"
     if not report.is_file():
         return {}
@@ -63,7 +64,7 @@ def resources_in(folder: Path) -> dict[str, Resources]:
 
 
 def parse(text: str, resources: Mapping[str, Resources] | None = None) -> DeviceCode:
-    """The declarations in a PTX text."""
+    """The kernels and global variables that a PTX text declares."""
     known = resources or {}
     kernels = {}
     entries = list(ENTRY.finditer(text))

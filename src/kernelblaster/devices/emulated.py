@@ -1,6 +1,6 @@
-"""The emulated device: no GPU, the same candidates. Their host code is recorded as for a GPU, and the
-launches are replayed on the PTX machine; every access is checked, every instruction counted. Time is
-modelled, from what some blocks of each launch cost."""
+"""The emulated device: runs candidates without a GPU. Host code is recorded as for a GPU and the launches are
+replayed on the PTX machine, which checks every access and counts every instruction. Times are modelled from
+the cost of some blocks of each launch."""
 
 import itertools
 import os
@@ -27,7 +27,7 @@ from kernelblaster.devices.device_code import PTX, device_code
 from kernelblaster.devices.launch_list import LaunchList
 from kernelblaster.devices.modelled_profile import modelled_profile
 from kernelblaster.devices.native_build import emulating_player
-from kernelblaster.devices.occupancy import WARP, blocks_per_multiprocessor, capability, limits_of
+from kernelblaster.devices.occupancy import WARP, blocks_per_sm, capability, limits_of
 from kernelblaster.devices.player_process import PlayerProcess, start_player
 from kernelblaster.devices.recorder import Recorder
 from kernelblaster.devices.replay import ReplayRunner
@@ -49,8 +49,8 @@ PATIENCE = 6
 
 
 class EmulatedDevice:
-    """The PTX machine as a device. `gpu` is the one it stands for: a name, or a specification. `facts` are
-    what host code is told about it; those of a real GPU, where it stands in for one that is there."""
+    """The PTX machine as a device. `gpu` is the GPU that it stands for, a name or a specification. `facts`
+    are the properties that host code sees; by default they follow from the specification."""
 
     modelled = True
     protects_inputs = False
@@ -72,8 +72,8 @@ class EmulatedDevice:
         return f"PTX machine ({self.spec.title}){self._recorder.remark}"
 
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
-        """As large as asked for, no larger: a new, sparse file costs nothing, and the one before stays
-        mapped in the runners that have it."""
+        """Exactly as large as requested: a new sparse file costs nothing, and runners keep the old one
+        mapped."""
         pages = [rounded(size, PAGE) for size in sizes]
         extra = rounded(spare, PAGE) if spare else 0
         known = [slot.bytes for slot in self._arena.slots] if self._arena else None
@@ -127,7 +127,7 @@ class EmulatedDevice:
         raise KernelBlasterError("PyTorch cannot be timed on the emulated device: it has no clock.")
 
     def profile(self, jobs: Sequence[ProfileJob]) -> list[Profile]:
-        """Modelled profiles; of each tensor only the first REPEATED_BYTES need to hold values."""
+        """Modelled profiles. Only the first REPEATED_BYTES of each tensor need to hold values."""
         return [self._profile(job) for job in jobs]
 
     def _profile(self, job: ProfileJob) -> Profile:
@@ -156,8 +156,8 @@ class EmulatedDevice:
 
 
 class EmulatedRunner(ReplayRunner):
-    """A candidate on the PTX machine. `model` says how long its kernels would take. `doubtful`: in the last
-    call some volatile or relaxed read might have returned an older value."""
+    """A candidate on the PTX machine. `model` gives its modelled profile. `doubtful`: in the last call, some
+    volatile or relaxed read might have returned an older value."""
 
     doubtful = False
 
@@ -176,39 +176,39 @@ class EmulatedRunner(ReplayRunner):
         self._restored = False
 
     def draw(self, draws: Draws, *, restored: bool = False) -> None:
-        """What calls from now on find of the GPU (its own numbers, whatever `draws` says) and of what
-        hardware does not promise. `restored`: global variables begin every call as in the file."""
+        """Set what later calls see of behaviour that hardware leaves open; SM and warp counts are always
+        those of the GPU it stands for. `restored`: global variables are reset before every call."""
         known = self._candidate.gpu.attributes
         drawn = replace(draws, multiprocessors=known[16], warp_slots=known[39] // WARP)
         self.ask(" ".join(["draws", *(str(word) for word in drawn.words)]))
         self._restored = restored
 
     def ask(self, command: str, limit_s: float | None = None) -> dict[str, Any]:
-        """As of any player, with the time that an emulator takes; what the machine does not know is said by
-        name, unless something was found before."""
+        """As `ReplayRunner.ask`, with an emulator's longer time limit. Raises NotEmulated for instructions
+        that the machine lacks, unless it has already faulty a fault."""
         answer = super().ask(command, limit_s or PATIENCE * self._limit_s)
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         self.doubtful = any(report.get("doubtful", False) for report in reports)
-        found = any(report.get("findings") for report in reports)
+        faulty = any(report.get("findings") for report in reports)
         for work in answer.get("work", []):
             report = work.get("report", {})
-            if "unsupported" in report and not found:
+            if "unsupported" in report and not faulty:
                 raise NotEmulated(f"{work['name']}: not emulated: {report['unsupported']}")
             if "error" in report:
                 raise DeviceLost(f"the emulator failed in {work['name']}: {report['error']}")
-        if not found and "not emulated" in str(answer.get("error", "")):
+        if not faulty and "not emulated" in str(answer.get("error", "")):
             raise NotEmulated(str(answer["error"]))
         return answer
 
     def _coin(self) -> int:
         return 1 if self._restored else super()._coin()
 
-    def report(self, found: LaunchList, answer: dict[str, Any]) -> CallReport:
-        """With what the machine counted and found."""
-        report = super().report(found, answer)
-        told = [work.get("report", {}) for work in answer.get("work", [])]
-        findings = [finding for one in told for finding in one.get("findings", [])]
-        work = zip(report.work, told, strict=True)
+    def report(self, launches: LaunchList, answer: dict[str, Any]) -> CallReport:
+        """As `ReplayRunner.report`, with the machine's counts and findings."""
+        report = super().report(launches, answer)
+        reports = [work.get("report", {}) for work in answer.get("work", [])]
+        findings = [finding for one in reports for finding in one.get("findings", [])]
+        work = zip(report.work, reports, strict=True)
         return replace(
             report,
             work=tuple(replace(one, counts=of.get("counts")) for one, of in work),
@@ -224,7 +224,7 @@ class EmulatedRunner(ReplayRunner):
         return self._with_durations(called, arguments) if accounting else called
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
-        """A model has one clock: every figure is the sum of the modelled durations."""
+        """Every time is the sum of the modelled kernel durations."""
         called = self.call(arguments, scratch_poison=-1, accounting=True)
         total_us = sum(work.duration_us or 0.0 for work in called.work)
         return TimeReport(called, total_us, total_us, total_us, total_us, flush_us=0.0)
@@ -239,7 +239,7 @@ class EmulatedRunner(ReplayRunner):
 
 
 def _facts(spec: GpuSpec) -> GpuFacts:
-    """What host code is told about a GPU that is only modelled, by `cudaDeviceAttr`."""
+    """Device attributes (`cudaDeviceAttr`) of a GPU that is only modelled."""
     limits = limits_of(spec.architecture)
     major, minor = divmod(capability(spec.architecture), 10)
     attributes = {
@@ -276,15 +276,15 @@ def _facts(spec: GpuSpec) -> GpuFacts:
 
 
 def _answer(spec: GpuSpec, binary: Path, question: str) -> int:
-    """What the runtime's occupancy functions say, from ptxas' report."""
+    """The result of one of the runtime's occupancy functions, from ptxas' report."""
     kind, kernel, threads, other, *rest = question.split(" ")
-    found = device_code(binary.parent).kernels.get(kernel)
-    resources = found.resources if found else None
+    known = device_code(binary.parent).kernels.get(kernel)
+    resources = known.resources if known else None
     registers, static = (resources.registers, resources.shared_bytes) if resources else (32, 0)
     limits = limits_of(spec.architecture)
     if kind == "shared":
         return limits.shared_bytes // max(1, int(other)) - limits.reserved_shared_bytes - static
-    blocks = blocks_per_multiprocessor(spec.architecture, int(threads), registers, static + int(other))
+    blocks = blocks_per_sm(spec.architecture, int(threads), registers, static + int(other))
     if kind == "blocks":
         return blocks
     if kind == "clusters":

@@ -1,8 +1,8 @@
-"""The GPU model: what the PTX machine counted on some blocks becomes the time of the whole grid.
+"""The GPU model: computes the time of a launch from what the PTX machine counted on some of its blocks.
 
-A launch is bounded by its device memory traffic, its L2 traffic, and the multiprocessors; a
-multiprocessor by its busiest pipe and by how long a block waits for its own results, divided by how
-many blocks wait at the same time. Bounds that are close to each other add to each other a little.
+A launch is bounded by its device memory traffic, its L2 traffic, and the SMs; an SM by its busiest pipe and
+by the latency of a block's dependent instructions, divided by the number of resident blocks that hide it.
+Bounds that are close to each other add up a little.
 """
 
 import tomllib
@@ -13,7 +13,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from kernelblaster.devices.occupancy import WARP, blocks_per_multiprocessor, limits_of, nearest_earlier
+from kernelblaster.devices.occupancy import WARP, blocks_per_sm, limits_of, nearest_earlier
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.records import Resources
 from kernelblaster.records.record import Record
@@ -37,7 +37,7 @@ CARVE_OUTS_KB = (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
 
 
 class Architecture(Record):
-    """Lanes per clock and latencies in cycles of a multiprocessor; see architectures.toml."""
+    """Throughputs of one SM in lanes per clock, and latencies in cycles; see architectures.toml."""
 
     fp32: float
     integer: float
@@ -68,16 +68,17 @@ def architecture_of(spec: GpuSpec) -> Architecture:
 
 @dataclass(frozen=True)
 class Residency:
-    """How many blocks of a launch run at once, on one multiprocessor and on all."""
+    """How many blocks of a launch run at once, on one SM and on all; `l1_bytes` is each block's share of
+    L1."""
 
-    blocks_per_multiprocessor: int
+    blocks_per_sm: int
     resident: int
     l1_bytes: int
 
 
 def residency_of(spec: GpuSpec, work: Mapping[str, Any], resources: Resources) -> Residency:
     threads, shared = threads_of(work), resources.shared_bytes + int(work["shared_bytes"])
-    most = max(1, blocks_per_multiprocessor(spec.architecture, threads, resources.registers, shared))
+    most = max(1, blocks_per_sm(spec.architecture, threads, resources.registers, shared))
     blocks = blocks_of(work)
     busy = min(most, ceil(blocks / spec.multiprocessors))
     used_kb = busy * (shared + limits_of(spec.architecture).reserved_shared_bytes * (shared > 0)) / 1024
@@ -89,7 +90,7 @@ def residency_of(spec: GpuSpec, work: Mapping[str, Any], resources: Resources) -
 def model_values(
     spec: GpuSpec, residency: Residency, most_blocks: int, most_instructions: int, in_order: bool
 ) -> list[float]:
-    """What the machine must know of the GPU before it counts a launch, in its order: `Model` in
+    """The GPU's description that the machine needs before it counts a launch; the order is that of `Model` in
     ptx/native/timing.h."""
     a = architecture_of(spec)
     return [
@@ -109,8 +110,7 @@ def model_values(
 
 @dataclass(frozen=True)
 class KernelTime:
-    """The modelled time of one launch, and each bound by itself, all in microseconds. `bytes` and the
-    shares are what metrics are made of."""
+    """The modelled time of one launch and each bound alone, in microseconds, with the traffic in bytes."""
 
     total_us: float
     dram_us: float
@@ -126,7 +126,7 @@ class KernelTime:
 def kernel_time(
     spec: GpuSpec, work: Mapping[str, Any], resources: Resources, report: Mapping[str, Any]
 ) -> KernelTime:
-    """The time of a launch from the machine's report on a sample of its blocks."""
+    """The time of a launch from the machine's report on some of its blocks."""
     a = architecture_of(spec)
     costs, counts = report["costs"], report["counts"]
     residency = residency_of(spec, work, resources)
@@ -163,7 +163,7 @@ def kernel_time(
 
 
 def together(bounds: list[float], sharpness: float = SHARPNESS) -> float:
-    """The largest of several bounds, and a little more where others are near."""
+    """A smooth maximum: the largest of several bounds, and a little more where others are close to it."""
     largest = max(bounds)
     if largest <= 0:
         return 0.0
@@ -171,15 +171,15 @@ def together(bounds: list[float], sharpness: float = SHARPNESS) -> float:
 
 
 def copy_us(spec: GpuSpec, size: int) -> float:
-    """A fill or copy of `size` bytes."""
+    """Microseconds of a fill or copy of `size` bytes."""
     return LAUNCH_US + size / (spec.dram_gb_s * 1e3 * DRAM_SHARE)
 
 
 def _grid_cycles(
     blocks: int, multiprocessors: int, residency: Residency, busiest: float, latency: float
 ) -> float:
-    """Cycles of the multiprocessor that has most to do. While several blocks wait, others work."""
-    most = residency.blocks_per_multiprocessor
+    """Cycles of the SM with the most blocks. Blocks that wait are overlapped by others that work."""
+    most = residency.blocks_per_sm
 
     def wave(count: float) -> float:
         return together([count * busiest, latency])
@@ -213,7 +213,7 @@ def _traffic(
 
 @dataclass(frozen=True)
 class _Spills:
-    """What ptxas moved from registers to local memory, in all sampled blocks: it is not in the PTX."""
+    """Spill traffic of all sampled blocks: ptxas adds it after PTX, so it is not counted by the machine."""
 
     instructions: float
     l2_bytes: float
@@ -227,7 +227,7 @@ def _spills(
     report: Mapping[str, Any],
     residency: Residency,
 ) -> _Spills:
-    """Spills are taken to be spread over the kernel's text as evenly as its other instructions."""
+    """Spills are assumed to be spread over the kernel as evenly as its other instructions."""
     words = (resources.spill_load_bytes + resources.spill_store_bytes) / 4
     counts, costs = report["counts"], report["costs"]
     executed = words * counts["total_warp_instructions"] / max(costs["instructions"], 1)
@@ -245,7 +245,7 @@ def _excess(wanted: float, room: float) -> float:
 def _pipe_cycles(
     a: Architecture, costs: Mapping[str, Any], counts: Mapping[str, Any], spilled: float
 ) -> dict[str, float]:
-    """Cycles that one multiprocessor's pipes need for all sampled blocks."""
+    """Cycles that each pipe of one SM needs for all sampled blocks."""
     p = costs["pipes"]
     shared = sum(counts[f"shared_{way}_wavefronts"] for way in ("load", "store"))
     l1 = shared + costs["lines"] + counts["local_sectors"] / 4 + spilled

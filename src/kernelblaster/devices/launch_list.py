@@ -1,8 +1,8 @@
-"""What a candidate's host code asked of the GPU, as data: the operations of one call, in stream order.
+"""Launch lists: what a candidate's host code asked of the GPU in one call, as data in stream order.
 
-It comes from a process that runs untrusted code, so every line is checked for its form before anything
-is done with it (native/recording.h says what the lines mean). A list says nothing that a player would
-not do: what it may touch is decided by what is mapped when it is replayed.
+They come from a process that runs untrusted code, so the form of every line is checked before it is used
+(native/recording.h defines the lines). A list needs no further trust: a player can only touch memory that is
+mapped when the list is replayed.
 """
 
 import re
@@ -32,7 +32,7 @@ _QUESTION = re.compile(
 )
 _FORM = {kind: re.compile(form, re.ASCII) for kind, form in _FORMS.items()}
 _KEPT = ("attribute ",)
-_TOLD = ("error", "violation", "ask", "unloadable", "broken")
+_MESSAGES = ("error", "violation", "ask", "unloadable", "broken")
 
 
 class InvalidLaunchList(ValueError):
@@ -41,7 +41,8 @@ class InvalidLaunchList(ValueError):
 
 @dataclass(frozen=True)
 class RecordedLaunch:
-    """One kernel launch; `dependent` may overlap with the launch before (programmatic dependent launch)."""
+    """One kernel launch. `dependent`: a programmatic dependent launch, which may overlap with the previous
+    one."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -54,9 +55,9 @@ class RecordedLaunch:
 
 @dataclass(frozen=True)
 class LaunchList:
-    """`operations` are lines as they are replayed. `errors` are what CUDA calls returned, `violations` what
-    the contract forbids; `question` is a fact about the GPU that the host code asked for and that nobody
-    knew: then the list ends there."""
+    """`operations` are lines to replay. `errors` are errors that CUDA calls returned; `violations` are
+    breaches of the contract. `question` is a fact about the GPU that the host code asked for and that was not
+    known: the list then ends there. `unloadable`: why the shared object could not be loaded."""
 
     operations: tuple[str, ...]
     errors: tuple[str, ...] = ()
@@ -66,12 +67,12 @@ class LaunchList:
 
     @property
     def scratch(self) -> dict[int, int]:
-        """Bytes of each block of scratch memory, by its address, in order of allocation."""
+        """The bytes of each scratch allocation by its address, in order of allocation."""
         return {int(w[1]): int(w[2]) for w in self._words("alloc")}
 
     @property
     def kept_scratch(self) -> list[tuple[int, int]]:
-        """(number of the allocation, bytes) of what was not given back."""
+        """(number, bytes) of each scratch allocation that was not freed; numbers count from 1."""
         freed = {int(words[1]) for words in self._words("free")}
         blocks = enumerate(self.scratch.items(), 1)
         return [(number, size) for number, (address, size) in blocks if address not in freed]
@@ -83,19 +84,19 @@ class LaunchList:
 
     @property
     def works(self) -> int:
-        """How many operations give the stream something to do."""
+        """How many operations put work on the stream."""
         return sum(op.split(" ", 1)[0] in ("launch", "fill", "copy", "upload") for op in self.operations)
 
     def does_as(self, other: "LaunchList") -> bool:
-        """Whether both put the same work on the stream. What a process may set up once and keep, attributes
-        of kernels, may be missing."""
+        """Whether both put the same work on the stream. Kernel attributes are ignored: a process may set them
+        once."""
         mine, theirs = ([op for op in one.operations if not op.startswith(_KEPT)] for one in (self, other))
         return mine == theirs and self.errors == other.errors and self.violations == other.violations
 
     def moved(self, ranges: Sequence[tuple[int, int, int]]) -> "LaunchList":
-        """The list with every address in a range (begin, end, other begin) as it is in the other one."""
+        """The list with addresses translated: each range is (begin, end, new begin)."""
 
-        def place(address: int) -> int:
+        def translated(address: int) -> int:
             return next((address - a + to for a, end, to in ranges if a <= address <= end), address)
 
         def line(op: str) -> str:
@@ -104,43 +105,45 @@ class LaunchList:
                 data = bytearray.fromhex(words[-1])
                 for at in range(0, len(data) - 7, 8):
                     word = int.from_bytes(data[at : at + 8], "little")
-                    data[at : at + 8] = place(word).to_bytes(8, "little")
+                    data[at : at + 8] = translated(word).to_bytes(8, "little")
                 words[-1] = data.hex()
             for at in {"fill": (1,), "copy": (1, 3), "upload": (1,), "tensormap": (5,)}.get(words[0], ()):
-                words[at] = str(place(int(words[at])))
+                words[at] = str(translated(int(words[at])))
             return " ".join(words)
 
         return replace(self, operations=tuple(line(op) for op in self.operations))
 
     def outside(self, ranges: Sequence[tuple[int, int]]) -> list[str]:
-        """Fills and copies that leave these ranges, their own scratch memory and the like, in words."""
+        """Fills and copies that access memory outside these ranges and the scratch allocations, in words."""
         known = [*ranges, *((a, a + size) for a, size in self.scratch.items())]
 
         def held(begin: int, size: int) -> bool:
             return any(a <= begin and begin + size <= end for a, end in known)
 
-        found = []
+        problems = []
         for op in self.operations:
             kind, *rest = op.split(" ")
             if kind == "fill":
                 a, pitch, _, width, height = (int(word) for word in rest)
-                found += [] if held(a, pitch * (height - 1) + width) else ["a memset outside device memory"]
+                problems += (
+                    [] if held(a, pitch * (height - 1) + width) else ["a memset outside device memory"]
+                )
             elif kind == "copy":
                 a, pitch, b, other, width, height = (int(word) for word in rest)
                 both = held(a, pitch * (height - 1) + width) and held(b, other * (height - 1) + width)
-                found += [] if both else ["a copy outside device memory"]
+                problems += [] if both else ["a copy outside device memory"]
             elif kind == "upload" and rest[1] != "-":
-                found += [] if held(int(rest[0]), len(rest[1]) // 2) else ["a copy outside device memory"]
-        return found
+                problems += [] if held(int(rest[0]), len(rest[1]) // 2) else ["a copy outside device memory"]
+        return problems
 
     def _words(self, kind: str) -> list[list[str]]:
         return [op.split(" ") for op in self.operations if op.startswith(kind + " ")]
 
 
 def parse(text: str) -> LaunchList:
-    """The list that a recorder's child handed over; Unreadable where any line has another form."""
+    """The launch list in a recorder's output. Raises InvalidLaunchList if a line has another form."""
     operations: list[str] = []
-    told: dict[str, list[str]] = {kind: [] for kind in _TOLD}
+    messages: dict[str, list[str]] = {kind: [] for kind in _MESSAGES}
     lines = text.split("\n")
     if not lines or lines.pop() != "":
         raise InvalidLaunchList("it ends in the middle of a line")
@@ -150,20 +153,24 @@ def parse(text: str) -> LaunchList:
         form = _FORM.get(kind)
         if form is not None and form.fullmatch(rest):
             operations.append(line)
-        elif kind in told and len(told[kind]) < MOST_SHOWN and (kind != "ask" or _QUESTION.fullmatch(rest)):
-            told[kind].append("".join(c if c.isprintable() else " " for c in rest[:400]))
+        elif (
+            kind in messages
+            and len(messages[kind]) < MOST_SHOWN
+            and (kind != "ask" or _QUESTION.fullmatch(rest))
+        ):
+            messages[kind].append("".join(c if c.isprintable() else " " for c in rest[:400]))
         else:
             raise InvalidLaunchList(f"a line that is no operation: {line[:80]!r}")
-    if told["broken"]:
-        raise InvalidLaunchList(told["broken"][0])
-    if not ended and not told["ask"] and not told["unloadable"]:
+    if messages["broken"]:
+        raise InvalidLaunchList(messages["broken"][0])
+    if not ended and not messages["ask"] and not messages["unloadable"]:
         raise InvalidLaunchList("it does not end")
     return LaunchList(
         operations=tuple(operations),
-        errors=tuple(told["error"]),
-        violations=tuple(dict.fromkeys(told["violation"])),
-        question=told["ask"][0] if told["ask"] else None,
-        unloadable=told["unloadable"][0] if told["unloadable"] else None,
+        errors=tuple(messages["error"]),
+        violations=tuple(dict.fromkeys(messages["violation"])),
+        question=messages["ask"][0] if messages["ask"] else None,
+        unloadable=messages["unloadable"][0] if messages["unloadable"] else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Metrics of a modelled launch, under the names that NCU gives them."""
+"""Metrics of a modelled launch under the names that NCU uses."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,7 +16,7 @@ LIGHT = "GPU Speed Of Light Throughput"
 def kernel_profile(
     spec: GpuSpec, work: Mapping[str, Any], resources: Resources, report: Mapping[str, Any], time: KernelTime
 ) -> KernelProfile:
-    """One modelled launch as the NCU tier would show it."""
+    """The profile of one modelled launch, with the metrics that NCU would report."""
     values = (*_speed(spec, time), *_counters(work, report, time), *_launch(spec, work, resources, time))
     metrics = tuple(
         Metric(name=name, unit=unit, value=float(value), tier="modelled", section=section)
@@ -26,7 +26,7 @@ def kernel_profile(
 
 
 def copy_profile(work: Mapping[str, Any], duration_us: float) -> KernelProfile:
-    """A fill or copy: it has a duration and no more."""
+    """The profile of a fill or copy, which has a duration only."""
     metric = Metric(name="Duration", unit="us", value=duration_us, tier="modelled", section=LIGHT)
     return KernelProfile(name=work["name"], grid=work["grid"], block=work["block"], metrics=(metric,))
 
@@ -90,7 +90,7 @@ def _launch(
 ) -> Iterator[tuple[str, str, str, float]]:
     threads, blocks = threads_of(work), blocks_of(work)
     warps = -(-threads // WARP)
-    most = time.residency.blocks_per_multiprocessor
+    most = time.residency.blocks_per_sm
     possible = limits_of(spec.architecture).threads // WARP
     theoretical = 100 * most * warps / possible
     achieved = 100 * min(most, blocks / spec.multiprocessors) * warps / possible

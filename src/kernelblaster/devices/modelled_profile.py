@@ -1,5 +1,5 @@
-"""How long a candidate would take: some blocks of each of its launches are run on the PTX machine, and
-the GPU model makes a time of what they cost."""
+"""Modelled profiles: some blocks of each launch run on the PTX machine, and the GPU model computes times from
+their cost."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,8 +23,8 @@ UNKNOWN = dict.fromkeys(
 def modelled_profile(
     runner: ReplayRunner, spec: GpuSpec, device: str, job: ProfileJob, period: int
 ) -> Profile:
-    """The kernels of one call in launch order, with modelled durations. Of each tensor the first `period`
-    bytes are read over and over."""
+    """The kernels of one call in launch order, with modelled durations. Reads beyond the first `period` bytes
+    of a tensor wrap around to its begin."""
     plan = runner.recorded(job.arguments)
     if plan.errors or plan.violations:
         raise CandidateDied((*plan.errors, *plan.violations)[0])

@@ -1,5 +1,5 @@
-"""The native executables: recorder, launcher and the emulating player, each built once with nvcc, then
-taken from the cache."""
+"""Builds the native executables (recorder, GPU player, emulating player) with nvcc; afterwards they come from
+the cache."""
 
 import hashlib
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ HEADERS = ("launcher.h", "operations.h", "protocol.h", "recording.h")
 
 
 def recorder_executable() -> Path:
-    """Path of the recorder; a few seconds the first time."""
+    """Path of the recorder. Building it takes a few seconds, once."""
     # A C++ library of its own tells its own memory from the candidate's.
     options = ["-cudart", "none", "-Xcompiler", "-rdynamic,-static-libstdc++,-static-libgcc", "-ldl"]
     options += ["-Xlinker", "-z,now,--exclude-libs,ALL"]
@@ -28,7 +28,7 @@ def recorder_executable() -> Path:
 
 
 def launcher_executable(architecture: str) -> Path:
-    """Path of the GPU's player for `architecture` (like sm_90a); about 5 s the first time."""
+    """Path of the GPU player for `architecture` (like sm_90a). Building it takes about 5 s, once."""
     number = architecture.removeprefix("sm_")
     options = ["-cudart", "static", f"-gencode=arch=compute_{number},code=sm_{number}"]
     sources = ("launcher.cpp", "launcher_memory.cpp", "launcher_facts.cpp", "flush.cu")
@@ -36,8 +36,8 @@ def launcher_executable(architecture: str) -> Path:
 
 
 def emulating_player() -> Path:
-    """Path of the player without a GPU: the PTX machine's core with a channel to the judge; a few seconds
-    beyond building the machine itself, the first time."""
+    """Path of the player without a GPU: the PTX machine with a channel to the judge. Building it takes a few
+    seconds beyond the machine itself, once."""
     library = machine_library()
     options = ["-cudart", "none", str(library), "-ldl", "-lpthread"]
     options += ["-Xlinker", f"-z,now,-rpath,{library.parent}"]

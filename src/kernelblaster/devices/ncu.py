@@ -1,4 +1,4 @@
-"""Nsight Compute by its command line: many candidates under one start, parsed from its CSV."""
+"""Profiles with Nsight Compute's command line: many candidates in one start, parsed from its CSV."""
 
 import csv
 import io
@@ -69,8 +69,8 @@ QUICK_METRICS = {
 
 
 def profile(toolbox: Toolbox, jobs: Sequence[ProfileJob], device: str) -> list[Profile] | None:
-    """One profile for each job, all of the depth of the first, or None where counters are forbidden on this
-    machine."""
+    """One profile for each job, all at the depth of the first; None where this machine forbids performance
+    counters."""
     tool = settings().ncu
     assert tool is not None
     command = [tool, "--profile-from-start", "off", "--clock-control", "none", "--csv"]
@@ -98,7 +98,7 @@ def profile(toolbox: Toolbox, jobs: Sequence[ProfileJob], device: str) -> list[P
 
 
 def _counted(depth: Depth) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Metrics and sections."""
+    """The metrics and sections to ask NCU for."""
     if depth == "quick":
         return METRICS + tuple(QUICK_METRICS), QUICK_SECTIONS
     if depth == "usual":
@@ -107,7 +107,8 @@ def _counted(depth: Depth) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def parse(text: str) -> list[KernelProfile]:
-    """Kernels in launch order from `ncu --csv --page details`; other output before is skipped."""
+    """Kernels in launch order from the output of `ncu --csv --page details`; text before the table is
+    skipped."""
     start = text.find('"ID"')
     if start < 0:
         return []
@@ -120,7 +121,7 @@ def parse(text: str) -> list[KernelProfile]:
 
 
 class _Rows:
-    """What the lines of one kernel say."""
+    """Collects the CSV rows of one kernel."""
 
     def __init__(self, first: dict[str, str]) -> None:
         self._name = first["Kernel Name"]

@@ -1,4 +1,4 @@
-"""How many warps of a kernel fit on a multiprocessor, from ptxas' report and the block size."""
+"""Occupancy: how many blocks and warps of a kernel fit on an SM, from ptxas' report and the block size."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ WARP = 32
 
 @dataclass(frozen=True)
 class OccupancyLimits:
-    """Per multiprocessor. Source: the compute-capability table of the CUDA C++ programming guide."""
+    """Limits of one SM, from the compute-capability table of the CUDA C++ programming guide."""
 
     threads: int
     blocks: int
@@ -33,7 +33,7 @@ def capability(architecture: str) -> int:
 
 
 def nearest_earlier(listed: Iterable[int], architecture: str) -> int:
-    """Of the listed capabilities, the architecture's own or the nearest earlier one; else the first."""
+    """The architecture's own capability if it is listed, else the nearest earlier one, else the first."""
     numbers = sorted(listed)
     return max((n for n in numbers if n <= capability(architecture)), default=numbers[0])
 
@@ -43,7 +43,7 @@ def limits_of(architecture: str) -> OccupancyLimits:
     return LIMITS[nearest_earlier(LIMITS, architecture)]
 
 
-def blocks_per_multiprocessor(architecture: str, threads: int, registers: int, shared_bytes: int) -> int:
+def blocks_per_sm(architecture: str, threads: int, registers: int, shared_bytes: int) -> int:
     """How many blocks are resident at once; zero if one does not fit."""
     limits = limits_of(architecture)
     warps = -(-threads // WARP)
@@ -55,8 +55,8 @@ def blocks_per_multiprocessor(architecture: str, threads: int, registers: int, s
 
 
 def occupancy_percent(architecture: str, threads: int, registers: int, shared_bytes: int) -> float:
-    """Resident warps as a share of the most that are possible."""
+    """Resident warps as a percentage of the most that an SM can hold."""
     limits = limits_of(architecture)
     warps = -(-threads // WARP)
-    blocks = blocks_per_multiprocessor(architecture, threads, registers, shared_bytes)
+    blocks = blocks_per_sm(architecture, threads, registers, shared_bytes)
     return 100.0 * blocks * warps / (limits.threads // WARP)

@@ -1,4 +1,4 @@
-"""The judge's end of a player, the process that replays launch lists: start, command, time limit, kill."""
+"""Controls a player, the process that replays launch lists: start, commands, time limits, kill."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ DESCRIPTORS_AT_ONCE = 128  # that one message of a local socket may carry
 
 
 class PlayerProcess:
-    """One player. It is ready when `wait_ready` returns; any command may end it."""
+    """One player. It is ready once `wait_ready` returns; any command may end it."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", channel: socket.socket) -> None:
         self._process = process
@@ -34,7 +34,7 @@ class PlayerProcess:
         return self._process.pid
 
     def wait_ready(self) -> dict[str, Any]:
-        """What it says of itself at its start."""
+        """The properties that the player reports at its start."""
         if self._ready is None:
             try:
                 self._ready = self._read(START_LIMIT_S)
@@ -46,14 +46,15 @@ class PlayerProcess:
         return self._ready
 
     def share(self, descriptors: Sequence[int]) -> None:
-        """Hand over descriptors of memory, for the command that comes next."""
+        """Send file descriptors of memory, for use by the next command."""
         with self._or_died():
             for first in range(0, len(descriptors), DESCRIPTORS_AT_ONCE):
                 part = list(descriptors[first : first + DESCRIPTORS_AT_ONCE])
                 socket.send_fds(self._channel, [b"\n"], part)
 
     def command(self, text: str, limit_s: float) -> dict[str, Any]:
-        """Send one command and wait for its answer; on any failure the process is killed."""
+        """Send one command and wait up to `limit_s` seconds for its answer; on failure the process is
+        killed."""
         try:
             with self._or_died():
                 self._channel.sendall(text.encode() + b"\n")
@@ -63,7 +64,7 @@ class PlayerProcess:
             raise
 
     def end(self) -> None:
-        """Let it finish by itself: no more commands will come."""
+        """Close its input, so that it ends by itself."""
         with contextlib.suppress(OSError):
             self._channel.close()
 
@@ -73,7 +74,7 @@ class PlayerProcess:
         self.end()
 
     def reap(self, limit_s: float) -> bool:
-        """Wait until the process, and with it all it held on the GPU, is gone."""
+        """Wait until the process has ended and its GPU memory is released; False after `limit_s` seconds."""
         try:
             self._process.wait(limit_s)
         except subprocess.TimeoutExpired:
@@ -117,7 +118,7 @@ class PlayerProcess:
 
 
 def ended(code: int) -> str:
-    """How a process ended, by its return code as `subprocess` gives it."""
+    """How a process ended, in words; `code` is `subprocess`' return code."""
     if code < 0:
         known = -code in signal.Signals._value2member_map_
         return f"was ended by {signal.Signals(-code).name if known else -code}"
@@ -125,7 +126,7 @@ def ended(code: int) -> str:
 
 
 def start_player(executable: Path, options: Sequence[str], environment: dict[str, str]) -> PlayerProcess:
-    """A player that talks over its standard input."""
+    """Start a player that takes commands on its standard input."""
     mine, theirs = socket.socketpair()
     process = subprocess.Popen(
         [str(executable), *options],
@@ -141,8 +142,8 @@ def start_player(executable: Path, options: Sequence[str], environment: dict[str
 
 
 class PlayerPool:
-    """Players started ahead of need. Each serves one candidate: nothing that a kernel does to its context
-    can reach the next one."""
+    """Players started ahead of need. Each serves one candidate only, so that a corrupted CUDA context cannot
+    affect the next."""
 
     def __init__(self, start: Callable[[], PlayerProcess], spares: int) -> None:
         self._start = start
@@ -167,7 +168,7 @@ class PlayerPool:
         self._ending.append(player)
 
     def settle(self, limit_s: float = 5.0) -> None:
-        """Wait for starting players to be ready and for ended ones to be gone."""
+        """Wait until starting players are ready and ended ones are gone, at most `limit_s` seconds."""
         for player in self._waiting:
             player.wait_ready()
         self._ending = [player for player in self._ending if not player.reap(limit_s)]

@@ -1,7 +1,7 @@
-"""Recording: a candidate's host code, run where it can do nothing but say what it would launch.
+"""The recorder: runs a candidate's host code in a sandbox and records what it would launch.
 
-Each recording is a fresh process without a GPU, confined to computing, that sees one call's arguments
-and nothing else. What it hands over is parsed as data from a stranger.
+Each recording runs in a fresh process without a GPU, with system calls restricted to computation, that sees
+the arguments of one call and nothing else. Its output is parsed as untrusted data.
 """
 
 import contextlib
@@ -29,10 +29,10 @@ MARGIN_S = 10.0  # for the recorder itself, beyond what its children may take
 
 @dataclass(frozen=True)
 class CallToRecord:
-    """One call to record: its arguments, where its scratch memory begins, whether the first block of that
-    lies at the end of its mapping, and the stream's handle. Fresh memory of the host is filled with a byte,
-    `filling`, or left as it comes where that is 0. `before` are calls that the same process makes first, each
-    with how often."""
+    """One call to record. `scratch` is the address of its scratch memory; `scratch_at_end`: the first
+    allocation ends at the end of its mapping. `stream` is the stream's handle. `filling` is the byte that new
+    host memory is filled with; 0: not filled. `before` are calls (times, arguments) that the same process
+    makes first."""
 
     arguments: tuple[Argument, ...]
     scratch: int
@@ -51,8 +51,8 @@ class CallToRecord:
 
 @dataclass
 class Recordable:
-    """A compiled candidate as a recorder needs it: `addresses` are where host code finds its global
-    variables, `facts` the answers to what it asked so far."""
+    """A compiled candidate as a recorder needs it: `addresses` are those of its global variables, `facts` the
+    answers to what its host code has asked so far."""
 
     folder: Path
     code: DeviceCode
@@ -78,29 +78,29 @@ class Recordable:
 
 
 class Recorder:
-    """Starts its process when it is first needed, and again if that has ended."""
+    """Starts the recorder process when it is first needed, and again if it has ended."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._gaps = ""
         self._buffer = b""
-        self.seconds: list[float] = []  # of a processor, that each process of the last `record` took
+        self.seconds: list[float] = []  # CPU time of each process of the last `record`
 
     def gaps(self) -> str:
-        """What the sandbox lacks on this system, in words; empty if nothing."""
+        """What this system lacks to confine host code, in words; empty if nothing."""
         self._started()
         return self._gaps
 
     @property
     def remark(self) -> str:
-        """Behind the name of a device on which host code is run unconfined; empty on all others."""
+        """A suffix for the device's name where host code runs unconfined; else empty."""
         return ", host code not confined" if settings().unsafe and self.gaps() else ""
 
     def record(
         self, candidate: Recordable, calls: Sequence[CallToRecord], limit_s: float
     ) -> "list[LaunchList | CandidateDied | CandidateHung]":
-        """For each call its launch list, or how its process ended. Once one has not ended well, the others
-        may be skipped: then the first is told again for them."""
+        """For each call its launch list, or how its process ended. After a failure the remaining calls may be
+        skipped; they get the same failure. Raises NoDevice where host code cannot be confined."""
         process = self._started()
         if self._gaps and not settings().unsafe:
             raise NoDevice(
@@ -123,8 +123,8 @@ class Recorder:
         self.seconds = [seconds for _, _, seconds in answers]
         done = [_result(status, text, limit_s) for status, text, _ in answers if status != "skipped"]
         worst = next((one for one in done if not isinstance(one, LaunchList)), None)
-        found, skipped = iter(done), worst or CandidateDied("skipped")
-        return [skipped if status == "skipped" else next(found) for status, _, _ in answers]
+        results, skipped = iter(done), worst or CandidateDied("skipped")
+        return [skipped if status == "skipped" else next(results) for status, _, _ in answers]
 
     def close(self) -> None:
         if self._process is not None:

@@ -1,4 +1,4 @@
-"""A candidate on a device: its host code recorded, its launches replayed by a player."""
+"""Runs a candidate on a device: records its host code and replays the launches in a player."""
 
 import random
 import secrets
@@ -32,17 +32,15 @@ from kernelblaster.devices.recorder import CallToRecord, Recordable, Recorder
 MOST_QUESTIONS = 16
 RECORD_LIMIT_S = 5.0  # for host code that does nothing but plan launches
 COLD = 0.3  # share of verified calls before which the L2 cache is emptied, as it is before timed ones
-RESTORED = (
-    0.3  # share of verified calls before which global variables are as they were when the module was loaded
-)
-MANY_TIMES = 500  # that host code is called before it is recorded, once for each set of calls
-SOME_TIMES = 2  # for all others of the set
+RESTORED = 0.3  # share of verified calls before which global variables are reset to their initial values
+MANY_TIMES = 500  # calls of host code before the recorded one, for one call of each set
+SOME_TIMES = 2  # the same for the other calls of the set
 MOST_MAPPED = 8  # calls whose tensors and scratch memory stay mapped
 
 
 @dataclass(frozen=True)
 class _Mapped:
-    """A call that the player holds under a number, and the addresses that are mapped for it."""
+    """A call that the player holds under a number, and the address ranges that are mapped for it."""
 
     number: int
     ranges: tuple[tuple[int, int], ...]
@@ -52,7 +50,7 @@ class _Mapped:
 
 
 class ReplayRunner:
-    """Implements `Runner`. `answer` knows facts about the GPU that host code asks for."""
+    """Implements `Runner`. `answer` gives facts about the GPU that host code asks for."""
 
     def __init__(
         self,
@@ -81,16 +79,16 @@ class ReplayRunner:
 
     @property
     def pid(self) -> int:
-        """The player's process, to look at what it uses."""
+        """The player's process id."""
         return self._player.pid
 
     @property
     def host_us(self) -> float:
-        """By the recorder's clock, from a process that made many calls."""
+        """Microseconds of host code per call, from the CPU time of a process that made many calls."""
         return self._host_us
 
     def load(self, device_code_path: Path) -> None:
-        """Hand the device code to the player."""
+        """Load the device code into the player."""
         self.ask(f"module {device_code_path}")
         kernels = self._candidate.code.kernels
         words = [str(len(kernels))]
@@ -102,7 +100,7 @@ class ReplayRunner:
         self.ask(" ".join(["globals", str(len(words)), *words]))
 
     def ask(self, command: str, limit_s: float | None = None) -> dict[str, Any]:
-        """The player's answer; a fault that it tells of is the candidate's."""
+        """Send a command to the player and return its answer. Raises CandidateDied if it reports a fault."""
         answer = self._player.command(command, limit_s or self._limit_s)
         if "fault" in answer:
             raise CandidateDied(str(answer["fault"]))
@@ -111,7 +109,8 @@ class ReplayRunner:
     # --- recording ----------------------------------------------------------------------------------
 
     def record(self, calls: Sequence[Sequence[Argument]]) -> None:
-        """Together; what host code asks about the GPU is answered, and it is recorded again."""
+        """Record these calls together. Where host code asks something about the GPU, it is answered and the
+        call recorded again. Raises CandidateDied, CandidateHung or Nondeterministic."""
         wanted = [key for key in dict.fromkeys(_key(call) for call in calls) if key not in self._lists]
         made = {key: self._call(key) for key in wanted}
         for _ in range(MOST_QUESTIONS):
@@ -119,12 +118,12 @@ class ReplayRunner:
                 return
             lists = self._recorded([made[key] for key in wanted])
             again = []
-            for key, found in zip(wanted, lists, strict=True):
-                if found.question is None:
-                    self._lists[key] = found
+            for key, launches in zip(wanted, lists, strict=True):
+                if launches.question is None:
+                    self._lists[key] = launches
                     continue
-                if found.question not in self._candidate.facts:
-                    self._candidate.facts[found.question] = self._answer(found.question)
+                if launches.question not in self._candidate.facts:
+                    self._candidate.facts[launches.question] = self._answer(launches.question)
                 again.append(key)
             wanted = again
         if wanted:
@@ -145,8 +144,9 @@ class ReplayRunner:
         return CallToRecord(_arguments(key), scratch, at_end, self._stream)
 
     def _recorded(self, calls: Sequence[CallToRecord]) -> list[LaunchList]:
-        """Each call alone in a process; after another one and many times itself; and at other addresses on
-        another stream, after itself: all must launch the same."""
+        """The launch lists of the calls. Each is recorded three times: alone in a process; after another call
+        and many calls of itself; and after itself, with other addresses and another stream. All must launch
+        the same, else Nondeterministic is raised."""
         repeated = []
         often = self._rng.choice(calls)
         for call in calls:
@@ -162,31 +162,31 @@ class ReplayRunner:
             if isinstance(result, CandidateDied | CandidateHung):
                 raise result
         lists = [result for result in results if isinstance(result, LaunchList)]
-        found: list[LaunchList] = []
+        checked: list[LaunchList] = []
         for call, alone, again, away in zip(calls, lists[::3], lists[1::3], lists[2::3], strict=True):
-            ways = self._ways(call.arguments, repeated[3 * len(found) + 2].arguments)
+            ways = self._ways(call.arguments, repeated[3 * len(checked) + 2].arguments)
             same = alone.does_as(again) and alone.moved(ways).does_as(away)
             if alone.unloadable is not None:
                 raise CandidateDied(f"load: {alone.unloadable}")
             asking = next((one for one in (alone, again, away) if one.question is not None), None)
-            told = (*alone.violations, *again.violations, *away.violations)
-            if asking is None and not same and not told:
+            violations = (*alone.violations, *again.violations, *away.violations)
+            if asking is None and not same and not violations:
                 raise Nondeterministic("a second call with the same arguments launches something else")
-            found.append(asking or self._checked(replace(alone, violations=told), call.arguments))
+            checked.append(asking or self._checked(replace(alone, violations=violations), call.arguments))
         seconds = self._recorder.seconds
-        place = 3 * list(calls).index(often)
-        self._host_us = max(0.0, (seconds[place + 1] - seconds[place]) / (MANY_TIMES + 1) * 1e6)
-        return found
+        index = 3 * list(calls).index(often)
+        self._host_us = max(0.0, (seconds[index + 1] - seconds[index]) / (MANY_TIMES + 1) * 1e6)
+        return checked
 
-    def _checked(self, found: LaunchList, arguments: tuple[Argument, ...]) -> LaunchList:
-        """With what only the judge can see: kernels that do not exist, launches that never wait, copies that
-        lead outside."""
+    def _checked(self, launches: LaunchList, arguments: tuple[Argument, ...]) -> LaunchList:
+        """The list with violations added that only the judge can see: dependent launches that never wait, and
+        copies outside the call's memory. Raises CandidateDied for a kernel that does not exist."""
         kernels = self._candidate.code.kernels
         tensors = [(a.address, a.address + a.bytes) for a in arguments if isinstance(a, Pointer)]
         addresses, sizes = self._candidate.addresses, self._candidate.code.globals
         variables = [(addresses[name], addresses[name] + size) for name, size in sizes.items()]
-        violations = [*found.violations, *found.outside([*tensors, *variables])]
-        for launch in found.launches:
+        violations = [*launches.violations, *launches.outside([*tensors, *variables])]
+        for launch in launches.launches:
             kernel = kernels.get(launch.kernel)
             if kernel is None:
                 raise CandidateDied(f"the host code launches {launch.kernel}, which is no kernel of the file")
@@ -194,16 +194,16 @@ class ReplayRunner:
                 violations.append(
                     f"{launch.kernel} is launched as dependent and never waits for what it reads"
                 )
-        return replace(found, violations=tuple(dict.fromkeys(violations)))
+        return replace(launches, violations=tuple(dict.fromkeys(violations)))
 
     def _elsewhere(self, arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
-        """The same call with all tensors at other addresses; nothing needs to be there to record it."""
+        """The same arguments with all tensors at other addresses, which need no memory to be recorded."""
         away = window.ELSEWHERE - window.BEGIN + window.PAGE * self._rng.randint(1, 1 << 10)
         return tuple(replace(a, address=a.address + away) if isinstance(a, Pointer) else a for a in arguments)
 
     @staticmethod
     def _ways(here: tuple[Argument, ...], there: tuple[Argument, ...]) -> list[tuple[int, int, int]]:
-        """From the tensors of one call to those of another: begin, end, other begin."""
+        """(begin, end, new begin) of each tensor, from one call's addresses to another's."""
         pairs = zip(here, there, strict=True)
         return [
             (a.address, a.address + a.bytes, b.address)
@@ -214,21 +214,21 @@ class ReplayRunner:
     # --- replaying ----------------------------------------------------------------------------------
 
     def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport:
-        found = self.recorded(arguments)
-        if found.violations or found.errors:
-            return self.report(found, {})
+        launches = self.recorded(arguments)
+        if launches.violations or launches.errors:
+            return self.report(launches, {})
         number = self.mapped(arguments, alone=True)
         return self.report(
-            found, self.ask(f"call {number} {scratch_poison} {int(accounting)} {self._coin()}")
+            launches, self.ask(f"call {number} {scratch_poison} {int(accounting)} {self._coin()}")
         )
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
-        found = self.recorded(arguments)
+        launches = self.recorded(arguments)
         number = self.mapped(arguments)
         start = time.perf_counter()
         answer = self.ask(f"time {number} {self._rng.randrange(256)}")
         owner_us = (time.perf_counter() - start) * 1e6
-        report = self.report(found, answer)
+        report = self.report(launches, answer)
         if report.error:
             return TimeReport(report, 0.0, 0.0, 0.0, owner_us, 0.0)
         clocks = [float(answer[name]) for name in ("event_us", "span_us", "wall_us")]
@@ -236,8 +236,8 @@ class ReplayRunner:
         return TimeReport(report, clocks[0], clocks[1], clocks[2], owner_us, flush_us)
 
     def _coin(self) -> int:
-        """Whether to restore global variables before a call. A kernel must be right with what an earlier call
-        left in them, as it finds them in use, and with what they were at first."""
+        """1 to reset global variables before a call, 0 to keep them, at random: a kernel must be right with
+        initial values and with those that an earlier call left."""
         return int(self._rng.random() < RESTORED)
 
     def again(self, arguments: Sequence[Argument], count: int) -> BatchReport:
@@ -245,21 +245,21 @@ class ReplayRunner:
         return BatchReport(float(answer["wall_us"]), float(answer["event_us"]))
 
     def profile(self, arguments: Sequence[Argument], limit_s: float) -> CallReport:
-        """One call between a profiler's marks, after one to warm up."""
+        """One call in a profiler's range, after one to warm up."""
         return self.report(self.recorded(arguments), self.ask(f"profile {self.mapped(arguments)}", limit_s))
 
     def mapped(self, arguments: Sequence[Argument], *, alone: bool = False) -> int:
-        """The number under which the player holds a call's list, with its tensors mapped; `alone`: and
-        nothing of other calls."""
+        """The number under which the player holds a call's list, with its tensors mapped. `alone`: unmap all
+        other calls."""
         key = _key(arguments)
         for other in [k for k in self._mapped if alone and k != key]:
             self.ask(f"drop {self._mapped.pop(other).number}")
         if key in self._mapped:
             self._mapped.move_to_end(key)
             return self._mapped[key].number
-        found = self.recorded(arguments)
+        launches = self.recorded(arguments)
         pointers = [a for a in arguments if isinstance(a, Pointer)]
-        room = _Mapped(self._number + 1, tuple(self._ranges(pointers, found)))
+        room = _Mapped(self._number + 1, tuple(self._ranges(pointers, launches)))
         self._make_room(room)
         self._number += 1
         words = []
@@ -267,38 +267,38 @@ class ReplayRunner:
             words.append(f"{pointer.slot} {self._mapping(pointer)[0]} {int(pointer.written)}")
             words.append(f"{pointer.address} {pointer.bytes} {pointer.name}")
         self.ask(" ".join([f"map {self._number} {len(pointers)}", *words]))
-        self.ask("\n".join([f"list {self._number} {len(found.operations)}", *found.operations]))
+        self.ask("\n".join([f"list {self._number} {len(launches.operations)}", *launches.operations]))
         self._mapped[key] = room
         return self._number
 
     def _make_room(self, wanted: "_Mapped") -> None:
-        """Drop what lies where new mappings will be, and the oldest where there are too many."""
+        """Unmap calls that overlap with new mappings, and the oldest ones where there are too many."""
         for key, other in list(self._mapped.items()):
             if len(self._mapped) >= MOST_MAPPED or wanted.overlaps(other):
                 del self._mapped[key]
                 self.ask(f"drop {other.number}")
 
     def _mapping(self, pointer: Pointer) -> tuple[int, int]:
-        """Where a pointer's slot is mapped: begin and end."""
+        """Begin and end address of the mapping of a pointer's slot."""
         slot = self._arena.slots[pointer.slot]
         begin = pointer.address - (pointer.offset - slot.start)
         return begin, begin + slot.bytes
 
-    def _ranges(self, pointers: Sequence[Pointer], found: LaunchList) -> list[tuple[int, int]]:
-        scratch = [(a // window.PAGE * window.PAGE, a + size) for a, size in found.scratch.items()]
+    def _ranges(self, pointers: Sequence[Pointer], launches: LaunchList) -> list[tuple[int, int]]:
+        scratch = [(a // window.PAGE * window.PAGE, a + size) for a, size in launches.scratch.items()]
         return [self._mapping(pointer) for pointer in pointers] + scratch
 
     def drop_all(self) -> None:
-        """Forget all lists, so that another candidate may use the player."""
+        """Unmap all calls, so that another candidate may use the player."""
         while self._mapped:
             self.ask(f"drop {self._mapped.popitem(last=False)[1].number}")
 
-    def report(self, found: LaunchList, answer: dict[str, Any]) -> CallReport:
-        """What a replay did, with what was known from the recording."""
-        kept = found.kept_scratch
+    def report(self, launches: LaunchList, answer: dict[str, Any]) -> CallReport:
+        """The report of a replayed call, from the player's answer and the recording."""
+        kept = launches.kept_scratch
         return CallReport(
-            error=found.errors[0] if found.errors else str(answer.get("error", "")),
-            violations=found.violations,
+            error=launches.errors[0] if launches.errors else str(answer.get("error", "")),
+            violations=launches.violations,
             live_bytes=sum(size for _, size in kept),
             leaks=tuple(
                 f"leak: {size} bytes of cudaMallocAsync number {number} of the call are still held"
@@ -326,5 +326,5 @@ def _work(work: dict[str, Any]) -> LaunchedWork:
 
 
 def _key(arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """Arguments as a key: True, 1 and 1.0 are three different ones."""
+    """Arguments as a dictionary key that keeps True, 1 and 1.0 apart."""
     return tuple(a if isinstance(a, Pointer | tuple) else (type(a).__name__, a) for a in arguments)

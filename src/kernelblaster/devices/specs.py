@@ -1,4 +1,4 @@
-"""GPU specifications, from data; a GPU that is not listed is described by what it says of itself."""
+"""GPU specifications from specs data; a GPU that is not listed is described by its own properties."""
 
 import tomllib
 from functools import cache
@@ -9,7 +9,7 @@ from kernelblaster.records.record import Record
 
 
 class GpuSpec(Record):
-    """Rates are peaks that nothing exceeds: bytes and operations over them give lower bounds."""
+    """Peak rates that no kernel exceeds: bytes and operations divided by them are lower bounds on time."""
 
     name: str
     title: str
@@ -24,7 +24,7 @@ class GpuSpec(Record):
 
     @property
     def split_tflops(self) -> float:
-        """Of products in float32's own precision: plain, or as three products in half precision."""
+        """Peak rate of matrix products with float32 precision: plain, or as three half-precision products."""
         return max(self.fp32_tflops, self.fp16_tflops / 3)
 
     def floor_us(self, bytes_: int, operations: int, tflops: float) -> float:
@@ -32,7 +32,7 @@ class GpuSpec(Record):
         return max(bytes_ / (self.dram_gb_s * 1e3), operations / (tflops * 1e6))
 
     def impossible_us(self, certain_bytes: int) -> float:
-        """No cold-cache run can take less: results may still lie in the L2 cache at the end."""
+        """Microseconds that no cold-cache run can beat: results may still be in the L2 cache at the end."""
         return max(0.0, certain_bytes - self.l2_mb * 1.25e6) / (self.dram_gb_s * 1e3)
 
 
@@ -43,14 +43,15 @@ def gpu_specs() -> dict[str, GpuSpec]:
 
 
 def gpu_named(name: str) -> GpuSpec:
-    """The specification that a person means, in upper or lower case; an error that lists the known ones."""
-    found = gpu_specs().get(name.lower())
-    if found is None:
+    """The specification with this name, in upper or lower case. Raises an error that lists the known ones."""
+    spec = gpu_specs().get(name.lower())
+    if spec is None:
         raise KernelBlasterError(f"GPU {name} is not one of {', '.join(gpu_specs())}.")
-    return found
+    return spec
 
 
 def spec_named(title: str) -> GpuSpec | None:
-    """The specification whose title the driver reports: the longest match wins."""
+    """The specification for the name that the driver reports; the longest matching title wins. None if
+    unlisted."""
     matches = [s for s in gpu_specs().values() if title.startswith(s.title) or s.title.startswith(title)]
     return max(matches, key=lambda s: len(s.title), default=None)

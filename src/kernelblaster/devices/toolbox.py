@@ -1,5 +1,5 @@
-"""The launcher under one of NVIDIA's tools. It holds no host code of a candidate, so it needs no other
-precautions there than elsewhere; only its socket has a name, since tools pass nothing else on."""
+"""Runs the GPU player under one of NVIDIA's tools. The player holds no host code of the candidate, so no
+further precautions are needed; its socket has a path, because tools pass on no descriptors."""
 
 import contextlib
 import socket
@@ -22,9 +22,9 @@ Load = Callable[[PlayerProcess, Path], ReplayRunner]
 
 
 class Toolbox:
-    """The launcher under tools. A tool that will be wanted `again` is started ahead of that: it takes a
-    second or two to get to the launcher's first command. `load` makes a runner of a started launcher and a
-    candidate."""
+    """Runs players under tools. Where a tool will be wanted `again`, the next one is started ahead, since it
+    takes a second or two to reach the player's first command. `load` makes a runner of a started player and a
+    binary."""
 
     def __init__(self, executable: Path, environment: dict[str, str], load: Load) -> None:
         self._executable = executable
@@ -35,7 +35,8 @@ class Toolbox:
     def run(
         self, tool: list[str], jobs: Sequence[ProfileJob], *, again: bool = False
     ) -> tuple[str, list[CallReport]]:
-        """The tool's output, and what the launcher reports of each job that was reached."""
+        """Run all jobs under one start of the tool. Returns its output, and the reports of the jobs that were
+        reached."""
         started = self._ahead.pop(tuple(tool), None)
         if started is None or started.ended:
             if started is not None:
@@ -58,7 +59,7 @@ class Toolbox:
         return output, reports
 
     def settle(self) -> None:
-        """Wait until what was started ahead does nothing but wait."""
+        """Wait until the tool that was started ahead is idle."""
         for started in self._ahead.values():
             with contextlib.suppress(DeviceLost):
                 started.player()
@@ -73,7 +74,7 @@ class Toolbox:
 
 
 class _Started:
-    """A tool that has been started, with the launcher under it."""
+    """A tool that was started, with a player under it."""
 
     def __init__(self, tool: list[str], executable: Path, environment: dict[str, str]) -> None:
         self._tool = tool[0]
@@ -98,7 +99,7 @@ class _Started:
         return self._process.poll() is not None
 
     def player(self) -> PlayerProcess:
-        """The launcher, when it is ready."""
+        """The player, once it is ready."""
         if self._player is None:
             self._listening.settimeout(PAUSE_S * 20)
             until = time.monotonic() + TOOL_START_S
@@ -115,7 +116,7 @@ class _Started:
         return self._player
 
     def finish(self) -> str:
-        """Let the launcher end, and with it the tool; what that printed."""
+        """End the player and with it the tool; returns the tool's output."""
         if self._player is not None:
             self._player.end()
         try:

@@ -1,4 +1,4 @@
-"""nvcc and what belongs to it, wherever they come from: a CUDA toolkit or the PyPI packages."""
+"""Finds nvcc and its libraries: in a CUDA toolkit, or in the PyPI packages."""
 
 import os
 import re
@@ -17,7 +17,7 @@ LIMIT_S = 60.0  # in which a compiler tells its version
 
 @dataclass(frozen=True)
 class Toolchain:
-    """`version` is nvcc's own, `runtime` the CUDA runtime library that goes with it (if found)."""
+    """`version` is nvcc's, `runtime` the matching CUDA runtime library, None if it was not found."""
 
     nvcc: str
     version: str
@@ -31,7 +31,7 @@ class Toolchain:
 
 @cache
 def toolchain() -> Toolchain:
-    """The compiler to use; NoCompiler with advice where there is none."""
+    """The compiler to use. Raises NoCompiler with advice where there is none."""
     nvcc = settings().nvcc
     if nvcc is None or not Path(nvcc).is_file():
         named = f"{nvcc} does not exist" if nvcc else "no nvcc on the PATH or in /usr/local/cuda"

@@ -1,7 +1,7 @@
-"""The window of virtual addresses that candidates are given, the same in every process of one judge.
+"""The window of virtual addresses that candidates see, the same in every process of one judge.
 
-Tensors, scratch memory and global variables have a part of it each. Where they lie within is drawn
-anew for every layout, so that no address says what a call is for, with unmapped pages between mappings.
+Tensors, scratch memory and global variables have a part of it each. Positions within it are drawn anew for
+every layout, with unmapped pages between mappings, so that addresses reveal nothing about a call.
 """
 
 import random
@@ -20,13 +20,13 @@ STARTS = 1 << 17  # pages among which the first mapping begins
 
 
 def rounded(size: int, unit: int = PAGE) -> int:
-    """The least multiple of `unit` that holds `size` bytes, and at least one."""
+    """`size` bytes rounded up to a multiple of `unit`, at least one unit."""
     return max(1, -(-size // unit)) * unit
 
 
 def draw_mappings(sizes: Sequence[int], rng: random.Random) -> list[int]:
-    """An address for a mapping of each size: in any order, apart from each other by a random number of
-    unmapped pages."""
+    """An address for a mapping of each size, in random order, with a random number of unmapped pages
+    between."""
     order = list(range(len(sizes)))
     rng.shuffle(order)
     addresses = [0] * len(sizes)
@@ -40,12 +40,12 @@ def draw_mappings(sizes: Sequence[int], rng: random.Random) -> list[int]:
 
 
 def draw_scratch(rng: random.Random) -> int:
-    """Where the first block of scratch memory begins."""
+    """The address of the first scratch allocation."""
     return SCRATCH + PAGE * rng.randrange(STARTS // 4)
 
 
 def draw_globals(sizes: Mapping[str, int], rng: random.Random) -> dict[str, int]:
-    """Where host code is told that each global variable lies; players put the real address in its place."""
+    """The address of each global variable as host code sees it; players replace it by the real one."""
     position = GLOBALS + PAGE * rng.randrange(1 << 12)
     addresses = {}
     for name, size in sizes.items():

@@ -1,4 +1,5 @@
-"""What a candidate is compared with: the PyTorch module, or a CUDA task's own kernel."""
+"""Baselines: what a candidate is timed against. Either the task's PyTorch module, or a CUDA task's own
+kernel."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -22,8 +23,9 @@ BaselineName = Literal["eager", "compile", "max-autotune"]
 
 
 class Baseline(Protocol):
-    """Runs on tensors that lie in the arena. `wide` is the float64 reference, where there is one.
-    `at` is the baseline in the construction that a workload belongs to."""
+    """A reference implementation that reads its inputs and parameters from the arena. `title` names it in
+    reports; `pools` hold the values that inputs are drawn from, `parameters` the module's own parameter
+    values."""
 
     title: str
     pools: list[ValuePool]
@@ -33,32 +35,39 @@ class Baseline(Protocol):
     def scalars(self) -> list[Any]: ...
 
     def with_scalars(self, scalars: Sequence[Any] | None) -> AbstractContextManager[None]:
-        """Inside, these numbers take the place of the file's own (None: its own)."""
+        """A context in which the baseline runs with these scalar arguments; None keeps the file's own."""
         ...
 
     def domain(self, workload: Workload, rng: Random) -> Domain:
-        """What values the inputs take, tried at a workload of this construction."""
+        """Which kinds of values the inputs accept, found by running the reference at `workload`."""
         ...
 
-    def at(self, workload: Workload) -> "Baseline": ...
+    def at(self, workload: Workload) -> "Baseline":
+        """The baseline for a workload: a module whose constructor takes sizes is built again for the small
+        one."""
+        ...
 
-    def outputs(self, layout: Layout) -> list[torch.Tensor]: ...
+    def outputs(self, layout: Layout) -> list[torch.Tensor]:
+        """The outputs on the values that the layout holds, in memory of their own."""
+        ...
 
     def adopt(self, layout: Layout) -> None:
-        """Take over the parameters that lie in the arena, before `timed`."""
+        """Copy parameter values from the arena into the baseline. Called before `timed`."""
         ...
 
-    def timed(self, layout: Layout) -> tuple[float, list[torch.Tensor]]: ...
+    def timed(self, layout: Layout) -> tuple[float, list[torch.Tensor]]:
+        """Microseconds of one cold-cache call, and its outputs."""
+        ...
 
-    def wide(
-        self, inputs: list[torch.Tensor], parameters: list[torch.Tensor]
-    ) -> list[torch.Tensor] | None: ...
+    def wide(self, inputs: list[torch.Tensor], parameters: list[torch.Tensor]) -> list[torch.Tensor] | None:
+        """The outputs computed in float64; None where that is not possible or does not fit in memory."""
+        ...
 
     def close(self) -> None: ...
 
 
 class ModuleBaseline:
-    """The task's module, eager or compiled, in the judge's own process."""
+    """The task's PyTorch module, eager or compiled, run in the judge's own process."""
 
     def __init__(
         self, task: Task, device: Device, name: BaselineName = "eager", *, small: bool = False
@@ -100,7 +109,7 @@ class ModuleBaseline:
         return self._reference.run([layout.view(t) for t in signature.input_tensors])
 
     def adopt(self, layout: Layout) -> None:
-        """Into the module's own memory, laid out as PyTorch likes it."""
+        """Copy parameters into the module's own tensors, in the memory layout PyTorch prefers."""
         self._reference.copy_in([layout.view(t) for t in self._task.signature.parameters])
 
     def timed(self, layout: Layout) -> tuple[float, list[torch.Tensor]]:
@@ -125,7 +134,7 @@ class ModuleBaseline:
 
 
 class KernelBaseline:
-    """A CUDA-source task's own kernel, in a worker like any candidate."""
+    """The kernel of a CUDA-source task, run in a separate process as candidates are."""
 
     def __init__(self, task: Task, device: Device, binary: Path) -> None:
         self.title = ORIGINAL_KERNEL
@@ -147,7 +156,8 @@ class KernelBaseline:
         self._runner: Runner | None = None
 
     def at(self, workload: Workload) -> "KernelBaseline":
-        """The same kernel; its parameters take the shapes of the workload, drawn once for each."""
+        """The same kernel. Its parameters get the workload's shapes; values are drawn once for each set of
+        sizes."""
         sizes = tuple(workload.sizes.values())
         if sizes not in self._drawn:
             tensors = zip(self._task.signature.parameters, self._parameter_pools, strict=True)

@@ -1,7 +1,7 @@
-"""Which values are tried at which sizes: the plan of one verification, drawn afresh for each.
+"""The plan of one verification: which values are tried at which sizes, drawn anew for every candidate.
 
-Every kind of value below comes in every plan; which size carries it, which inputs take it and in which
-order is drawn. Cheap cases come first: most wrong candidates end early.
+Every plan has every kind of values below. Drawn are the size that each kind comes at, the inputs that take
+it, and the order. Cheap cases come first, because most wrong candidates fail early.
 """
 
 import secrets
@@ -43,9 +43,9 @@ ALWAYS: tuple[tuple[Distribution, ...], ...] = (
     ("nan",),
     ("infinite",),
 )
-# Long sums of few terms, and such as are exact in any order: as much is asked there as of short ones.
+# Long sums in which few terms are not zero, or that are exact in any order: bounds as for short sums.
 FEW_TERMS: tuple[Distribution, ...] = ("sparse", "sparse-low", "grid")
-# What comes at the base's sizes and at others.
+# These kinds come twice: at the base workload's sizes, and at others.
 AT_BASE: tuple[tuple[Distribution, ...], ...] = (*((kind,) for kind in FEW_TERMS), ("octaves", "low-octaves"))
 FAINT: tuple[Distribution, ...] = (
     "small-scale",
@@ -54,31 +54,34 @@ FAINT: tuple[Distribution, ...] = (
     "subnormal-scale",
     "subnormals",
 )
-# What only long rows show: these go to the larger workloads first.
+# Kinds that find errors in long rows only: the larger workloads get these first.
 LONG: tuple[Distribution, ...] = ("peak", "rising", "level", "beginning", "end", "sorted", "padded", "ramp")
-# What repeats one value: a sum from left to right then errs in one direction with every term.
+# Kinds that repeat one value: every term of a sequential sum then rounds in the same direction.
 REPEATING: tuple[Distribution, ...] = ("zeros", "equal", "zero-rows", "padded", "one-hot", "spiky")
 STRICT: tuple[Distribution, ...] = (
     *("written", "scaled", "large", "shifted", "landmarks", "octaves", "low-octaves"),
 )
 MOVED: tuple[Distribution, ...] = ("scaled", "negated", "shifted", "large")
-ALONE = 0.4  # how often an input keeps its own values where another one is rearranged
-EDGES = 4  # plans have so many cases with extents 1, 2 or 3, or with round ones
+ALONE = 0.4  # chance that an input keeps the file's own values where another one takes the case's kind
+EDGES = 4  # cases of a plan with extents 1, 2 or 3, or with round ones
 LANDMARKED = 2  # cases with scalars that inputs equal
-AT_LARGE = 3  # kinds of values that come at the primary sizes too, and half as many at other large ones
+AT_LARGE = 3  # cases with a random kind at the primary sizes; half as many at other large sizes
 ABOVE = 3  # sizes that are larger than the base's, each in one case
-LENIENCE, REPEATED = 3.0, 8  # what rearranged values are allowed over others; the longest row over this
-ROUNDS = 4  # where nothing is timed, so many calls with other values at the same addresses
+LENIENCE, REPEATED = 3.0, 8  # factor on bounds for rearranged values; repeated ones: extent / REPEATED
+ROUNDS = 4  # on a device without a clock: last calls, with new values at the same addresses
 
 
 @dataclass(frozen=True)
 class Case:
-    """One set of values on one workload. `inputs` are the arrangements of the input tensors, where these
-    differ from `distribution`. `focus` names the one argument that is moved strongly while all others keep
-    the file's own values; `moved` moves all parameters; `scalars` take the place of the file's own;
-    `shuffled` are whole-number parameters in another order; with `twins`, inputs of one shape hold the same
-    values. `stays` puts the tensors where the last case
-    that stays had them: a candidate that remembers results by address shows itself."""
+    """One set of values at one workload, run `runs` times.
+
+    `distribution` is the kind of values; `inputs` gives it for each input tensor where they differ. `focus`
+    names the one argument that is changed strongly while all others keep the file's own values. `moved`: all
+    parameters are perturbed. `scalars` replace the file's own scalar arguments. `shuffled` names integer
+    parameters whose elements are permuted. `twins`: inputs of equal shape hold equal values. `stays`: tensors
+    get the same addresses in all cases of the plan that have this set, which exposes candidates that cache
+    results by address.
+    """
 
     workload: Workload
     distribution: Distribution
@@ -105,13 +108,13 @@ class Case:
 
     @property
     def planted(self) -> bool:
-        """Whether inputs hold what is not finite."""
+        """Whether inputs hold NaN or infinity."""
         return self.distribution in PLANTED
 
     @property
     def lenience(self) -> float:
-        """Over what is allowed on the file's own values: rearranged ones are there to find what is plainly
-        wrong, and must not refuse an honest order of summation."""
+        """Factor on the error bound. It is 1 for values like the file's own, and larger for rearranged ones,
+        which should find gross errors without rejecting a legitimate order of summation."""
         if self.distribution in STRICT:
             return 1.0
         if self.distribution in (*REPEATING, *FEW_TERMS):
@@ -119,29 +122,29 @@ class Case:
         return LENIENCE
 
     def arrangement(self, position: int) -> Distribution:
-        """How the values of an input tensor are arranged."""
+        """The kind of values of the input tensor at this position."""
         return self.inputs[position] if self.inputs is not None else self.distribution
 
 
 @dataclass(frozen=True)
 class SecretDraw:
-    """What decides all draws of one evaluation, secret until its verdict is out. With `cases`, the plan is
-    not drawn but given: that of an earlier evaluation that is repeated."""
+    """The seed of all random choices of one evaluation, secret until the verdict is known. `cases`, if set,
+    replaces the drawn plan: it is the plan of an earlier evaluation that is repeated."""
 
     seed: int
     cases: tuple[Case, ...] | None = None
 
     @property
     def seeds(self) -> tuple[int, int, int]:
-        """Of the plan, of verification, of timing."""
+        """Three seeds derived from it: for the plan, for verification, for timing."""
         rng = Random(self.seed)
         return rng.getrandbits(60), rng.getrandbits(60), rng.getrandbits(60)
 
 
 class CasePlanner:
-    """Draws the plans of one task. With `small`, all sizes lie around the small workload, as a device needs
-    that executes every instruction; `most_bytes` then limits a draw. Sizes and domain are found when the
-    first plan is drawn, and then kept."""
+    """Draws verification plans for one task. With `small`, all sizes are near the small workload, for a
+    device that executes every instruction; `most_bytes` limits the tensors of a drawn size. Sizes and domain
+    are computed for the first plan and kept."""
 
     def __init__(
         self,
@@ -160,12 +163,12 @@ class CasePlanner:
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
-        """Every workload that a plan may have: what memory must be set up for."""
+        """Every workload that a plan may contain; memory is reserved for all of them."""
         own = (self.sizes.base,) if self._small else self._task.workloads
         return (*own, *(draw.workload for draw in self.sizes.draws))
 
     def largest_bytes(self, tensor: Tensor) -> int:
-        """The most that a tensor takes in any plan."""
+        """The most bytes that a tensor takes in any plan."""
         return max(workload.bytes(tensor) for workload in self.workloads)
 
     def draw(self, seed: int) -> list[Case]:
@@ -174,7 +177,8 @@ class CasePlanner:
 
     @cached_property
     def domain(self) -> Domain:
-        """Tried at the small construction where that has the same scalars: there it costs least."""
+        """The kinds of values that inputs accept. Tried on the small construction where its scalars are the
+        same, because that is cheapest."""
         base = self.sizes.base
         small = self._task.small
         if small is not None and self._baseline.at(small).scalars == self._baseline.at(base).scalars:
@@ -202,35 +206,36 @@ class _Plan:
     def cases(self) -> list[Case]:
         base = self._sizes.base
         first = Case(next(self._few), "written", runs=2, moved=False)
-        found = [Case(self._edge(), "written")]
-        found += self._sized()
-        found += [self._case(next(self._few), kind) for kind in self._kinds]
-        found += self._focused() + self._scalars() + self._at_base() + self._equal_inputs()
+        cases = [Case(self._edge(), "written")]
+        cases += self._sized()
+        cases += [self._case(next(self._few), kind) for kind in self._kinds]
+        cases += self._focused() + self._scalars() + self._at_base() + self._equal_inputs()
         if self._domain.shuffled:
-            found.append(Case(next(self._few), "written", shuffled=self._domain.shuffled))
+            cases.append(Case(next(self._few), "written", shuffled=self._domain.shuffled))
         if self._small:
-            found.append(Case(base, "written", runs=2, moved=False))
+            cases.append(Case(base, "written", runs=2, moved=False))
         elif self._task.small is not None and self._task.small_declared:
-            found.append(Case(self._task.small, "written"))
-        found.sort(key=self._cost)
+            cases.append(Case(self._task.small, "written"))
+        cases.sort(key=self._cost)
         last = [Case(base, "written", stays=True) for _ in range(ROUNDS)]
-        return [first, *found, *(last if self._small else [Case(base, "written", runs=3, moved=False)])]
+        return [first, *cases, *(last if self._small else [Case(base, "written", runs=3, moved=False)])]
 
     def _edge(self) -> Workload:
         edges = self._sizes.of("edge")
         return self._rng.choice(edges) if edges else next(self._few)
 
     def _drawn_kinds(self) -> list[Distribution]:
-        """In random order, those that some input takes."""
-        found = [self._rng.choice(taken) for row in ALWAYS if (taken := self._taken(row))]
+        """One kind of each row of ALWAYS and two faint ones, in random order; only kinds that some input
+        accepts."""
+        kinds = [self._rng.choice(taken) for row in ALWAYS if (taken := self._taken(row))]
         faint = self._taken(FAINT)
-        found += self._rng.sample(faint, min(2, len(faint)))
-        self._rng.shuffle(found)
-        return found
+        kinds += self._rng.sample(faint, min(2, len(faint)))
+        self._rng.shuffle(kinds)
+        return kinds
 
     def _sized(self) -> list[Case]:
-        """Cases at the larger draws and at the smallest extents; their kinds are not drawn elsewhere,
-        but for what follows a row's beginning."""
+        """Cases at larger sizes and at the smallest extents. They use up kinds from `_kinds`, except for some
+        that come again at large sizes."""
         sizes, rng = self._sizes, self._rng
         free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
         above = []
@@ -248,28 +253,29 @@ class _Plan:
         larger += [rng.choice(drawn)] if (drawn := sizes.of("below")) else []
         if len(larger) == 1 and not self._small:
             larger += [w for w in self._task.workloads if w.name in ("odd", "near")]
-        found: list[Case] = []
+        cases: list[Case] = []
         long = rng.sample(LONG, len(LONG))
         for workload in larger:
             chosen: Distribution = next((k for k in long if k in self._kinds), "written")
             if chosen in self._kinds:
                 self._kinds.remove(chosen)
-            found.append(self._case(workload, chosen))
+            cases.append(self._case(workload, chosen))
         # What is right for small tensors only: any kind of values, and scalars, at large ones too.
         often = 2 if self._small else AT_LARGE  # where all sizes are small, that is nothing special
         for workload in (*[sizes.base] * often, *(rng.choice(larger) for _ in range(often // 2))):
             kinds = [k for k in self._all if k not in PLANTED] if workload is sizes.base else self._all
-            found.append(self._case(workload, rng.choice(kinds or ["written"])))
+            cases.append(self._case(workload, rng.choice(kinds or ["written"])))
         if self._domain.scalars:
-            found.append(Case(sizes.base, "written", scalars=rng.choice(self._domain.scalars)))
+            cases.append(Case(sizes.base, "written", scalars=rng.choice(self._domain.scalars)))
         edges = [*sizes.of("edge"), *sizes.of("round")]
         for workload in rng.sample(edges, min(EDGES, len(edges))):
             if self._kinds:
-                found.append(self._case(workload, self._kinds.pop()))
-        return found
+                cases.append(self._case(workload, self._kinds.pop()))
+        return cases
 
     def _case(self, workload: Workload, kind: Distribution) -> Case:
-        """Of several inputs that take a kind of values, some keep their own now and then."""
+        """A case with this kind of values. Of several inputs that accept it, some keep the file's own values
+        at random; at least one takes it."""
         inputs: list[Distribution] = [
             kind if self._domain.takes(position, kind) else "written"
             for position in range(len(self._task.signature.input_tensors))
@@ -283,7 +289,7 @@ class _Plan:
         return Case(workload, kind, inputs=tuple(inputs))
 
     def _taken(self, row: tuple[Distribution, ...]) -> list[Distribution]:
-        """Those of a row that some input takes."""
+        """The kinds of a row that some input accepts."""
         inputs = range(len(self._task.signature.input_tensors))
         return [kind for kind in row if any(self._domain.takes(position, kind) for position in inputs)]
 
@@ -292,7 +298,8 @@ class _Plan:
         return [self._case(w, kind) for kind in kinds for w in (self._sizes.base, self._other())]
 
     def _other(self) -> Workload:
-        """Where the base is small, one that is as long as the primary sizes are."""
+        """Another size than the base: where the base is small, one with an extent as long as the primary
+        one."""
         long = self._sizes.of("stretched") if self._small else []
         return self._rng.choice(long) if long else next(self._few)
 
@@ -302,26 +309,28 @@ class _Plan:
         return [Case(workload, "written", twins=True) for workload in (next(self._few), self._sizes.base)]
 
     def _focused(self) -> list[Case]:
-        """One case for each floating argument, in which it alone is moved; none where there is only one."""
+        """One case for each floating argument, in which only that argument is changed; none where there is
+        only one."""
         signature = self._task.signature
         if len(signature.tensors) <= 2:
             return []
-        found = []
+        cases = []
         for tensor in signature.read_tensors:
             if not tensor.floating:
                 continue
             inputs: list[Distribution] = ["written"] * len(signature.input_tensors)
             if tensor in signature.input_tensors:
-                place = signature.input_tensors.index(tensor)
-                inputs[place] = self._rng.choice(
-                    [k for k in MOVED if self._domain.takes(place, k)] or ["ramp"]
+                position = signature.input_tensors.index(tensor)
+                inputs[position] = self._rng.choice(
+                    [k for k in MOVED if self._domain.takes(position, k)] or ["ramp"]
                 )
             workload = next(self._few)
-            found.append(Case(workload, "written", moved=False, focus=tensor.name, inputs=tuple(inputs)))
-        return found
+            cases.append(Case(workload, "written", moved=False, focus=tensor.name, inputs=tuple(inputs)))
+        return cases
 
     def _scalars(self) -> list[Case]:
-        """Every scalar moved to each of its values, and some that inputs equal."""
+        """One case for each set of scalars of the domain, and some in which inputs contain the scalars'
+        values."""
         marks, moves = list(self._domain.landmarks), list(self._domain.scalars)
         chosen = self._rng.sample(marks, min(LANDMARKED, len(marks)))
         return [
@@ -330,5 +339,5 @@ class _Plan:
         ]
 
     def _cost(self, case: Case) -> float:
-        """Bytes in powers of four, so that cases of about one cost keep their random order."""
+        """log4 of the bytes: cases of about equal cost compare equal and keep their random order."""
         return (case.runs * case.workload.total_bytes(self._task.signature)).bit_length() // 2

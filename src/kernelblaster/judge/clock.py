@@ -1,4 +1,4 @@
-"""How long candidates take: by the device's clock, or by a model of the GPU where there is none."""
+"""Clocks: candidates are timed by the GPU, or by a model of the GPU where there is none."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ from kernelblaster.records.profile import Depth
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is computed once for a task. `slots` and `spare` are the bytes of device memory that its
-    workloads need."""
+    """What is computed once for a task. `slots` are the bytes of each tensor's slot in the arena, `spare` the
+    bytes beyond the slots that the float64 reference needs."""
 
     task: Task
     baseline: Baseline
@@ -35,7 +35,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class VerifiedCandidate:
-    """A candidate that was found correct and is still loaded."""
+    """A candidate that passed verification and is still loaded."""
 
     prepared: Prepared
     binary: Binary
@@ -46,32 +46,33 @@ class VerifiedCandidate:
 
 @dataclass(frozen=True)
 class Timed:
-    """A timing, or the outcome that ended it; and the profile where one was made on the way."""
+    """`result` is the timing, or the outcome of a candidate that failed while being timed; `profile` is set
+    where timing made one."""
 
     result: Timing | Outcome
     profile: Profile | None = None
 
 
 class Clock(Protocol):
-    """`stage` says what it does, for people. `largest_bytes` is what the tensors of a workload may take at
-    which candidates are run; None where they run at the primary one."""
+    """How candidates are timed. `stage` names it in progress messages. `largest_bytes` limits the tensors of
+    workloads that candidates are executed at; None: no limit, the primary workload is executed."""
 
     stage: str
     largest_bytes: int | None
 
     def time(self, verified: VerifiedCandidate) -> Timed:
-        """Time a candidate beside the baseline at the primary workload."""
+        """Time a candidate against the baseline at the primary workload."""
         ...
 
     def profiles(
         self, wanted: Sequence[tuple[Prepared, Sequence[Binary]]], *, depth: Depth
     ) -> list[list[Profile]]:
-        """Profiles at the primary workload, of candidates that were found correct."""
+        """Profiles at the primary workload of candidates that passed verification: one list for each task."""
         ...
 
 
 class MeasuredClock:
-    """The clock of a GPU."""
+    """Times on a GPU. `keep_samples` keeps every pair of times."""
 
     stage = "timing"
     largest_bytes: int | None = None
@@ -102,8 +103,8 @@ class MeasuredClock:
 
 
 class ModelledClock:
-    """For a device that executes every instruction: candidates run at small workloads, and how long the
-    primary one would take is modelled from what was counted."""
+    """Models times, for a device that executes every instruction: candidates run at small workloads only, and
+    the time at the primary one is modelled from counted instructions and memory accesses."""
 
     stage = "modelling time"
     largest_bytes: int | None = LARGEST_BYTES
@@ -125,7 +126,7 @@ class ModelledClock:
     def profiles(
         self, wanted: Sequence[tuple[Prepared, Sequence[Binary]]], *, depth: Depth
     ) -> list[list[Profile]]:
-        """As deep as the model is, whatever `depth` says."""
+        """As `Clock.profiles`; `depth` has no effect on a model."""
         return [self._timer(prepared).profiles(binaries) for prepared, binaries in wanted]
 
     def _timer(self, prepared: Prepared) -> ModelledTimer:
@@ -136,5 +137,5 @@ class ModelledClock:
 
 
 def clock_of(device: Device, *, keep_samples: bool) -> Clock:
-    """The clock that a device has."""
+    """The clock for a device: modelled if the device is."""
     return ModelledClock(device) if device.modelled else MeasuredClock(device, keep_samples=keep_samples)

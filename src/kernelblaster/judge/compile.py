@@ -1,4 +1,5 @@
-"""From source to a shared object: plain nvcc, no torch headers, cached by all that matters."""
+"""Compiles candidates to shared objects: plain nvcc, no torch headers. Results are cached by source, flags
+and compiler version."""
 
 import errno
 import hashlib
@@ -35,7 +36,7 @@ COMPILER_MEMORY_BYTES = 24 << 30
 LOG_CHARACTERS = 4000
 SOURCE = "candidate.cu"
 REPORT = "compilation.json"
-HOST = "host.cpp"  # what of the source the host compiler saw
+HOST = "host.cpp"  # the part of the source that went to the host compiler
 KEPT = ("header.h", SOURCE, HOST, PTX, CUBIN, OBJECT)
 FORMAT = 5  # of a cache entry: what its folder holds
 
@@ -52,14 +53,16 @@ Failure = CompileFailed | Rejected | TimedOut
 
 
 class _NotBuiltError(Exception):
-    """Leaves the block that fills the cache, so that nothing is kept of what failed."""
+    """Leaves the block that fills the cache, so that a failed build is not cached."""
 
     def __init__(self, outcome: CompileFailed | TimedOut) -> None:
         self.outcome = outcome
 
 
 def compile_candidate(task: Task, candidate: Candidate, architecture: str) -> Binary | Failure:
-    """Screen the source, compile it, screen the result. Failures are values."""
+    """Screen the source, compile it for `architecture` (like sm_90a), screen the result. A candidate that
+    fails is returned as an outcome, not raised; OSError or Shortage is raised where disk or memory runs
+    out."""
     findings = screen_source(candidate.source)
     if findings:
         return _rejected(findings)
@@ -71,6 +74,7 @@ def compile_candidate(task: Task, candidate: Candidate, architecture: str) -> Bi
 
 
 def flags(architecture: str, defines: tuple[tuple[str, int], ...]) -> list[str]:
+    """nvcc's options for `architecture` and these preprocessor definitions."""
     number = architecture.removeprefix("sm_")
     result = ["-O3", "-std=c++17", "-lineinfo", "-shared", "-cudart", "none", "-Xptxas", "-v"]
     result += ["-DCCCL_DISABLE_NVTX", "-D__NV_LEGACY_LAUNCH", "-Xcompiler", "-fPIC,-D__NV_LEGACY_LAUNCH"]
@@ -131,7 +135,8 @@ def _build(signature: Signature, title: str, candidate: Candidate, architecture:
 
 
 def _raise_if_short(log: str, folder: Path) -> None:
-    """Where the disk is full, or memory is limited from outside, nothing is known of the candidate."""
+    """Raise if the disk is full or the process' memory limit is too low: then the failure says nothing about
+    the candidate."""
     if "No space left" in log or shutil.disk_usage(folder).free < 1 << 20:
         raise OSError(errno.ENOSPC, "No space left on device")
     _, most = resource.getrlimit(resource.RLIMIT_AS)
@@ -150,13 +155,13 @@ def _first_error(log: str) -> str:
 
 
 def _rejected(findings: list[ScreenFinding]) -> Rejected:
-    places = [f"line {f.line}: {f.detail}" if f.line else f.detail for f in findings]
-    return Rejected(reason=findings[0].rule, evidence="\n".join(places[:10]))
+    details = [f"line {f.line}: {f.detail}" if f.line else f.detail for f in findings]
+    return Rejected(reason=findings[0].rule, evidence="\n".join(details[:10]))
 
 
 def parse_resources(log: str) -> list[Resources]:
-    """What `ptxas -v` says of each kernel, in its order."""
-    found = []
+    """The resources of each kernel from the output of `ptxas -v`, in its order."""
+    resources = []
     pattern = re.compile(
         r"Compiling entry function '(?P<name>[^']+)'.*?"
         r"(?P<stack>\d+) bytes stack frame, (?P<store>\d+) bytes spill stores, "
@@ -165,7 +170,7 @@ def parse_resources(log: str) -> list[Resources]:
     )
     for match in pattern.finditer(log):
         rest = match["rest"]
-        found.append(
+        resources.append(
             Resources(
                 kernel=match["name"],
                 registers=int(match["registers"]),
@@ -177,7 +182,7 @@ def parse_resources(log: str) -> list[Resources]:
                 barriers=_amount(rest, r"used (\d+) barriers"),
             )
         )
-    return found
+    return resources
 
 
 def _amount(text: str, pattern: str) -> int:

@@ -1,8 +1,8 @@
-"""Which GPU kernels eager PyTorch launches for one operator, and how much each moves and computes.
+"""Which GPU kernels eager PyTorch launches for an operator, and the bytes and operations of each.
 
-Known from PyTorch's CUDA sources: which operators are several kernels, which read more than once,
-where cuDNN changes the layout. An operator that is not known here counts as one kernel that moves
-its arguments and results, in the family `other`.
+Taken from PyTorch's CUDA sources: which operators are several kernels, which read their input more than once,
+where cuDNN changes the memory layout. An unknown operator counts as one kernel that moves its arguments and
+results, in the family `other`.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,15 +16,16 @@ Unit = Literal["fp64", "fp32", "tf32", "fp16"]
 
 SECTOR_BYTES = 32
 TILE = 128  # rows and columns of a matrix product that one block computes
-SPLIT = 512  # inner extent of a product that is still worth a block of its own
-INDEXING = 4  # what a pooled element costs besides its window, in elements of the window
+SPLIT = 512  # K extent of a matrix product that is still worth a block of its own (split-K)
+INDEXING = 4  # cost of index computation for a pooled element, in elements of its window
 
 
 @dataclass(frozen=True)
 class EagerLaunch:
-    """One kernel. `operations` are counted in `unit`; `blocks` is how many can run at once, None for
-    as many as the GPU takes; a launch that is a loop has `steps` kernels, one after the other.
-    `row_bytes` is what a block reads again and again."""
+    """One kernel. `family` selects its efficiency in eager_rates.toml. `bytes` are moved to or from device
+    memory; `operations` are counted at the rate of `unit`. `blocks` is how many can run at once, None if
+    enough to fill the GPU. `steps`: a launch that stands for a loop has so many kernels in sequence.
+    `row_bytes` is what each block reads repeatedly."""
 
     family: str
     bytes: int
@@ -37,7 +38,7 @@ class EagerLaunch:
 
 @dataclass(frozen=True)
 class EagerCall:
-    """An operator as it was called, with what it returned. `pointwise` is PyTorch's own mark."""
+    """One call of an operator with its arguments and results. `pointwise` is PyTorch's own tag."""
 
     name: str
     pointwise: bool
@@ -51,7 +52,7 @@ class EagerCall:
 
 
 def launches_of(call: EagerCall) -> list[EagerLaunch]:
-    """In the order of their launch; none for an operator without results."""
+    """The kernels of a call in launch order; empty for an operator without results."""
     if not call.outputs:
         return []
     known = _KNOWN.get(call.name) or _KNOWN.get(call.name.removesuffix("_"))
@@ -61,7 +62,8 @@ def launches_of(call: EagerCall) -> list[EagerLaunch]:
 
 
 def touched_bytes(tensor: torch.Tensor) -> int:
-    """What a kernel moves for a tensor: repeated elements once, scattered ones by the sector."""
+    """Bytes that a kernel moves for a tensor: broadcast elements count once, scattered ones by 32-byte
+    sectors."""
     extents = [(size, stride) for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride]
     least = min((stride for size, stride in extents if size > 1), default=1)
     width = tensor.element_size()
@@ -69,7 +71,7 @@ def touched_bytes(tensor: torch.Tensor) -> int:
 
 
 def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, causal: bool) -> EagerLaunch:
-    """The fused kernel; half of the products where later keys are not seen."""
+    """The fused attention kernel; a causal mask halves the operations."""
     rows = query.numel() // query.shape[-1]
     operations = 2.0 * rows * key.shape[-2] * (query.shape[-1] + value.shape[-1])
     moved = query.nbytes + key.nbytes + value.nbytes + rows * value.shape[-1] * query.element_size()
@@ -79,7 +81,8 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, causa
 
 
 def recurrent(data: torch.Tensor, weights: Sequence[torch.Tensor], steps: int) -> EagerLaunch:
-    """cuDNN's loop over time: a product and a pointwise kernel each step, layer and direction."""
+    """cuDNN's loop over time: a matrix product and a pointwise kernel for each of `steps`, which count time
+    steps, layers and directions."""
     tokens = data.numel() // data.shape[-1]
     operations = 2.0 * tokens * sum(w.numel() for w in weights if w.dim() == 2)
     moved = 2 * data.nbytes + sum(w.nbytes for w in weights)
@@ -93,8 +96,9 @@ def _unit(tensor: torch.Tensor, single: Unit) -> Unit:
 
 
 def _pointwise(call: EagerCall) -> list[EagerLaunch]:
-    """`pointwise` where all tensors lie alike and are of one type, so that accesses are wide;
-    `strided` where each index must be computed; `transposed` where neighbours lie apart."""
+    """`pointwise` where all tensors have the same strides and type, so that vector access is used; `strided`
+    where indices are computed for each element; `transposed` where elements adjacent in the output are apart
+    in an input."""
     out = call.outputs[0]
     alike = all(t.shape == out.shape and t.stride() == out.stride() for t in call.inputs)
     one_type = len({t.dtype for t in call.inputs}) <= 1 or call.name in ("where", "masked_fill_")
@@ -138,19 +142,19 @@ def _masked_fill(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _gather(call: EagerCall) -> list[EagerLaunch]:
-    """At most as much of the table as the result holds, and the indices."""
+    """Bytes: the part of the table that the result holds (at most all of it), the indices, the result."""
     table, *indices = map(touched_bytes, call.inputs)
     result = call.outputs[0].nbytes
     return [EagerLaunch("gather", min(table, result) + sum(indices) + result)]
 
 
 def _picked(call: EagerCall) -> list[EagerLaunch]:
-    """One element of each row, as a loss on class numbers does."""
+    """One element of each row is read, as by a loss on class indices."""
     return [EagerLaunch("gather", call.inputs[1].numel() * SECTOR_BYTES + call.outputs[0].nbytes)]
 
 
 def _loss(call: EagerCall) -> list[EagerLaunch]:
-    """Element by element into memory, then the mean of that."""
+    """An elementwise kernel that writes all terms, then a reduction to the mean."""
     if call.outputs[0].numel() > 1:
         return _pointwise(call)
     terms = call.inputs[0].nbytes
@@ -158,14 +162,15 @@ def _loss(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _logits_loss(call: EagerCall) -> list[EagerLaunch]:
-    """(1 - target) * logit - log sigmoid(logit), an operator at a time, then the mean."""
+    """(1 - target) * logit - log sigmoid(logit), one kernel for each operator, then the mean."""
     terms = call.inputs[0].nbytes
     mean = [EagerLaunch("reduction", terms)] if call.outputs[0].numel() == 1 else []
     return [EagerLaunch("pointwise", times * terms) for times in (2, 3, 2, 3)] + mean
 
 
 def _logsumexp(call: EagerCall) -> list[EagerLaunch]:
-    """Maximum, difference, exponential in place and sum, with small kernels on the result between."""
+    """Maximum, difference, exponential in place and sum, with small kernels on the reduced result in
+    between."""
     terms, small = call.inputs[0].nbytes, EagerLaunch("pointwise", 2 * call.outputs[0].nbytes)
     reduce = EagerLaunch("reduction", terms)
     moved = [EagerLaunch("strided", 2 * terms), EagerLaunch("pointwise", 2 * terms)]
@@ -173,7 +178,7 @@ def _logsumexp(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _softmax(call: EagerCall) -> list[EagerLaunch]:
-    """Along neighbours a row is read again from the cache; across them, three times from memory."""
+    """Along the contiguous axis a row is read again from the cache; along others, three times from memory."""
     given, axis = call.inputs[0], call.args[1]
     if given.dim() and given.stride(axis) != 1:
         return [EagerLaunch("softmax_across", call.bytes + 2 * given.nbytes)]
@@ -188,13 +193,13 @@ def _scan(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _group_norm(call: EagerCall) -> list[EagerLaunch]:
-    """One kernel for the moments, one that applies them."""
+    """One kernel for mean and variance, one that applies them."""
     given = touched_bytes(call.inputs[0])
     return [EagerLaunch("moments", given), EagerLaunch("strided", 2 * given)]
 
 
 def _batch_norm(call: EagerCall) -> list[EagerLaunch]:
-    """In training, one block a channel reads it for its moments, then again to apply them."""
+    """In training, one block per channel reads it for mean and variance, then again to apply them."""
     given = call.inputs[0]
     training = next((value for value in call.args if isinstance(value, bool)), False)
     if not training:
@@ -203,7 +208,7 @@ def _batch_norm(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _pool(call: EagerCall) -> list[EagerLaunch]:
-    """Each output looks at its whole window."""
+    """Every output element reads its whole window."""
     given, out = call.inputs[0], call.outputs[0]
     rank = next(int(letter) for letter in call.name if letter.isdigit())
     if "adaptive" in call.name:
@@ -216,7 +221,8 @@ def _pool(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _matmul(call: EagerCall) -> list[EagerLaunch]:
-    """The two factors come last. Edges are computed in whole tiles; a long inner extent is split."""
+    """The two factors are the last inputs. Rows and columns are padded to whole tiles; a long K axis is split
+    over blocks."""
     left, right = call.inputs[-2:]
     rows = left.shape[-2] if left.dim() > 1 else 1
     columns = right.shape[-1] if right.dim() > 1 else 1
@@ -231,7 +237,8 @@ def _matmul(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _padded(extent: int) -> int:
-    """Up to whole tiles of the shapes that libraries have: multiples of 64, or of 32."""
+    """An extent rounded up to a multiple of 64, or of 32 if it is at most 32: tile shapes that libraries
+    have."""
     return _multiple(extent, 64 if extent > 32 else 32)
 
 
@@ -240,9 +247,9 @@ def _multiple(extent: int, of: int) -> int:
 
 
 def _convolution(call: EagerCall) -> list[EagerLaunch]:
-    """cuDNN on tensor cores works with channels last, so the layout is changed before and after, but
-    for filters of one pixel. Other channel counts than multiples of 4 have no tensor cores in single
-    precision. A bias is added by a kernel of its own."""
+    """cuDNN's tensor-core kernels want channels last, so the layout is converted before and after, except for
+    1x1 filters. Float32 with channel counts that are not multiples of 4 gets no tensor cores. A bias is added
+    by a separate kernel."""
     (given, weight, *bias), out = call.inputs, call.outputs[0]
     transposed, groups = call.args[6], call.args[8]
     products = weight[0].numel() * (given.numel() if transposed else out.numel())

@@ -1,10 +1,10 @@
-"""What one forward call of a task's module costs in eager PyTorch, on a GPU that need not be there.
+"""Models the time of one forward call of a task's module in eager PyTorch, without a GPU.
 
-A model, not a measurement: good for setting a modelled candidate in proportion, not for claiming a
-speedup. It follows two clocks. The host issues operators one by one; the GPU starts a kernel when
-the host has issued it and the one before has ended. A kernel takes its memory time plus its
-arithmetic time plus the gap to the next, at shares of the GPU's peak rates that `eager_rates.toml`
-gives for each family of kernels; `benchmarks/fit_eager.py` fits them to measured times.
+A model, not a measurement: it puts modelled candidates in proportion and does not prove a speedup. It follows
+two clocks. The host issues operators one by one; the GPU starts a kernel when the host has issued it and the
+previous one has ended. A kernel takes its memory time plus its arithmetic time plus the gap to the next, at
+the shares of the GPU's peak rates that `eager_rates.toml` gives for each family of kernels;
+`benchmarks/fit_eager.py` fits them to measured times.
 """
 
 import tomllib
@@ -19,13 +19,14 @@ from kernelblaster.judge.eager_trace import Step, trace
 from kernelblaster.records import Task, Workload
 from kernelblaster.records.record import Record
 
-BLOCKS_PER_MULTIPROCESSOR = 2
-READ_AGAIN = 1.5  # how much more is moved where rows are read twice and the cache does not hold them
+BLOCKS_PER_SM = 2
+READ_AGAIN = 1.5  # factor on bytes where rows are read twice and do not fit in the L2 cache
 
 
 class EagerRates(Record):
-    """Shares of a GPU's peak rates by family of kernels, and times that do not depend on the GPU:
-    the gap between two kernels, and what the host needs for an operator and for a view."""
+    """`bandwidth` and `arithmetic`: shares of the GPU's peak rates by family of kernels. Times that do not
+    depend on the GPU: `launch_us` between two kernels, `host_us` for the host to issue an operator, `view_us`
+    for a view."""
 
     bandwidth: dict[str, float]
     arithmetic: dict[str, float]
@@ -49,8 +50,8 @@ def eager_us(task: Task, workload: Workload, spec: GpuSpec) -> float:
 
 
 def steps_us(steps: Iterable[Step], spec: GpuSpec, rates: EagerRates) -> float:
-    """The end of the last kernel. The host begins to issue while the cache is still being flushed,
-    which reads the buffer twice."""
+    """Microseconds until the last kernel ends. The host starts to issue while the cache flush, which reads
+    its buffer twice, is still running."""
     host_us = -2 * FLUSH_BYTES / (spec.dram_gb_s * 1e3)
     gpu_us = 0.0
     for step in steps:
@@ -63,11 +64,12 @@ def steps_us(steps: Iterable[Step], spec: GpuSpec, rates: EagerRates) -> float:
 
 
 def kernel_us(launch: EagerLaunch, spec: GpuSpec, rates: EagerRates) -> float:
-    """Memory and arithmetic are added: the kernels of libraries overlap them only in part."""
+    """Microseconds of one kernel. Memory and arithmetic time are added: library kernels overlap them only in
+    part."""
     busy = min(1.0, launch.blocks / spec.multiprocessors) if launch.blocks else 1.0
     share = rates.bandwidth.get(launch.family, rates.bandwidth["pointwise"]) * busy
     work_us = launch.bytes / (share * spec.dram_gb_s * 1e3)
-    rows_in_flight = spec.multiprocessors * BLOCKS_PER_MULTIPROCESSOR
+    rows_in_flight = spec.multiprocessors * BLOCKS_PER_SM
     if launch.row_bytes * rows_in_flight > spec.l2_mb * 1e6:
         work_us *= READ_AGAIN
     if launch.operations:
@@ -77,6 +79,6 @@ def kernel_us(launch: EagerLaunch, spec: GpuSpec, rates: EagerRates) -> float:
 
 
 def peak_tflops(spec: GpuSpec, unit: Unit) -> float:
-    """Double precision is taken at half the rate of single, as on GPUs for data centres."""
+    """The GPU's peak rate for a unit. fp64 is taken as half of fp32, as on data-centre GPUs."""
     by_unit = {"fp16": spec.fp16_tflops, "tf32": spec.tf32_tflops, "fp32": spec.fp32_tflops}
     return by_unit[unit] if unit != "fp64" else spec.fp32_tflops / 2

@@ -1,4 +1,4 @@
-"""The kernels that a task's module would launch, seen by running it on tensors without memory."""
+"""Traces the kernels that a task's module would launch, by running it on fake tensors."""
 
 import warnings
 from typing import Any
@@ -27,7 +27,8 @@ Step = EagerLaunch | None  # None: a view, on which only the host works
 
 
 def trace(task: Task, workload: Workload) -> list[Step]:
-    """One forward call at the workload's sizes, in order. Nothing is computed or allocated."""
+    """The kernels and views of one forward call at the workload's sizes, in order. Nothing is computed or
+    allocated. Raises BadTask for a CUDA-source task, and where forward() needs the values of tensors."""
     if task.kind != "module":
         raise BadTask(f"{task.name}: a CUDA-source task has no PyTorch module whose time could be modelled.")
     file = ModuleFile(task.source, task.path)
@@ -55,7 +56,7 @@ def _at(workload: Workload, task: Task, inputs: list[Any]) -> list[Any]:
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees the operators that reach a backend."""
+    """Records the operators that reach a backend."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -86,7 +87,8 @@ def _tensors(tree: Any) -> list[torch.Tensor]:
 
 
 class _WholeOperators(TorchFunctionMode):
-    """What is one kernel on a GPU, or one call of cuDNN, but falls apart without one."""
+    """Records operators that are one kernel (or one cuDNN call) on a GPU but are decomposed on fake
+    tensors."""
 
     def __init__(self, recorder: _Recorder) -> None:
         super().__init__()
@@ -112,8 +114,8 @@ class _WholeOperators(TorchFunctionMode):
         return result
 
     def _recurrent(self, name: str, args: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
-        """Results are made up from the shapes: the loop itself would take long to follow. Packed
-        sequences do not get here, since packing needs values."""
+        """Makes results from the shapes alone: tracing the loop over time would take long. Packed sequences
+        do not get here, since packing needs values."""
         data, state, weights, _, layers, _, _, bidirectional, batch_first = args
         length = data.shape[1 if batch_first and data.dim() == 3 else 0]
         directions = 2 if bidirectional else 1

@@ -1,5 +1,4 @@
-"""What is special about a device that executes every instruction: it can manage small workloads only,
-and it counts."""
+"""Limits and counters of a device that executes every instruction: small workloads only, and exact counts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,11 +7,12 @@ from kernelblaster.devices.device import LaunchedWork
 from kernelblaster.errors import BadTask
 from kernelblaster.records import KernelProfile, Metric, Profile, Task, Workload
 
-LARGEST_BYTES = 4 << 20
+LARGEST_BYTES = 4 << 20  # of all tensors of a workload
 
 
 def small_workload(task: Task) -> Workload:
-    """The workload that candidates are executed at; BadTask if the task has none that is small enough."""
+    """The workload that candidates are executed at. Raises BadTask if the task has none within
+    LARGEST_BYTES."""
     workload = task.small
     if workload is None or workload.total_bytes(task.signature) > LARGEST_BYTES:
         raise BadTask(
@@ -24,7 +24,7 @@ def small_workload(task: Task) -> Workload:
 
 
 def counters(device: str, workload: str, work: Sequence[LaunchedWork]) -> Profile | None:
-    """What was counted in one call, kernel by kernel; None where the device does not count."""
+    """The counts of one call as a profile, kernel by kernel; None where the device does not count."""
     kernels = [
         KernelProfile(name=w.name, grid=w.grid, block=w.block, metrics=_metrics(w.counts))
         for w in work

@@ -1,4 +1,5 @@
-"""The judge: screen, compile, verify, time, profile, and say what came of it."""
+"""The judge of one device: screens, compiles, verifies, times and profiles candidates, and decides the
+outcome."""
 
 import os
 import secrets
@@ -55,13 +56,14 @@ Progress = Callable[[str], None]
 
 
 def silent(stage: str) -> None:
-    """Tells nobody."""
+    """Ignores progress messages."""
 
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """What one evaluation should include. `filter` has the emulator check a candidate before a GPU
-    runs it; `keep_samples` puts every pair of times into the evaluation."""
+    """What one evaluation includes. `filter` has the PTX machine check a candidate before a GPU runs it;
+    `keep_samples` stores every pair of times in the evaluation; `progress` is called with the name of each
+    stage."""
 
     baseline: BaselineName = "eager"
     profile: bool = False
@@ -73,7 +75,7 @@ class EvaluationOptions:
 
 @dataclass(frozen=True)
 class Judged:
-    """What came of a compiled candidate; the fields are those of `Evaluation`."""
+    """The part of an `Evaluation` that follows compilation; the fields are its fields."""
 
     outcome: Outcome
     verification: Verification | None = None
@@ -84,14 +86,14 @@ class Judged:
 
 @dataclass(frozen=True)
 class Checked:
-    """A verification, or the outcome that ended it; and what an emulating device counted."""
+    """A verification, or the outcome that ended it; `counters` are what an emulating device counted."""
 
     outcome: Verification | Outcome
     counters: Profile | None = None
 
 
 def compilers() -> ThreadPoolExecutor:
-    """Compilation on all cores but one, which is for what is being timed."""
+    """Threads for compilation: all cores but one, which is left to the process that times."""
     return ThreadPoolExecutor(max_workers=max(1, (os.cpu_count() or 1) - 1))
 
 
@@ -111,17 +113,17 @@ class DeviceJudge:
             )
 
     def evaluate(self, task: Task, candidate: Candidate, draw: SecretDraw | None = None) -> Evaluation:
-        """Everything from source to verdict for one candidate; `draw` repeats an earlier evaluation."""
+        """Compile, verify and time one candidate; `draw` repeats an earlier evaluation."""
         self.options.progress("compiling")
         start = time.perf_counter()
         return self.finish(task, candidate, self.compile(task, candidate), start, draw)
 
     def cases(self, task: Task, seed: int) -> tuple[Case, ...]:
-        """The plan that an evaluation of this judge with that seed had."""
+        """The plan that this judge's evaluation with that seed had."""
         return tuple(self._prepare(task).planner.draw(SecretDraw(seed).seeds[0]))
 
     def check(self, task: Task, candidate: Candidate) -> Checked:
-        """Compile and verify a candidate, no more."""
+        """Compile and verify a candidate, without timing it."""
         self.options.progress("compiling")
         binary = self.compile(task, candidate)
         if not isinstance(binary, Binary):
@@ -129,11 +131,11 @@ class DeviceJudge:
         return self.check_binary(task, binary)
 
     def check_binary(self, task: Task, binary: Binary) -> Checked:
-        """Verify a compiled candidate, no more."""
+        """Verify a compiled candidate, without timing it."""
         return self._check(self._prepare(task), binary)
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
-        """Evaluations in the order of the jobs; compilation runs ahead."""
+        """Evaluations in the order of the jobs; later jobs are compiled while earlier ones are judged."""
         with compilers() as pool:
             started = time.perf_counter()
             waiting: list[Future[Binary | Outcome]] = [
@@ -148,7 +150,8 @@ class DeviceJudge:
                     binary.cancel()
 
     def sweep(self, task: Task, candidate: Candidate) -> tuple[Evaluation, list[Evaluation]]:
-        """Every combination of the declared constants; the best correct one, and all of them."""
+        """Evaluate every combination of the source's tunable constants. Returns the fastest correct one (the
+        first evaluation if none is correct), and all."""
         jobs = [(task, variant) for variant in variants(candidate)]
         evaluations = []
         for number, evaluation in enumerate(self.evaluate_many(jobs), 1):
@@ -162,27 +165,28 @@ class DeviceJudge:
     def profile(
         self, task: Task, candidates: Sequence[Candidate], *, depth: Depth = "detailed"
     ) -> list[Profile | Outcome]:
-        """Profiles under one start of the profiler; a candidate that fails verification gets its
-        outcome instead, because profilers run outside the sandbox. What this judge found correct before
-        is not verified again."""
+        """A profile for each candidate, all from one start of the profiler. A candidate that fails
+        verification gets its outcome instead, because profilers run outside the sandbox. What this judge has
+        already found correct is not verified again."""
         return self.profile_many([(task, candidates)], depth=depth)[0]
 
     def profile_many(
         self, wanted: Sequence[tuple[Task, Sequence[Candidate]]], *, depth: Depth = "detailed"
     ) -> list[list[Profile | Outcome]]:
-        """As `profile`, of several tasks together."""
+        """As `profile`, for several tasks under one start of the profiler."""
         checked = [self._checked(task, candidates) for task, candidates in wanted]
         self.options.progress("profiling")
         profiled = self._clock.profiles([(p, binaries) for p, binaries, _ in checked], depth=depth)
         for (_, _, results), profiles in zip(checked, profiled, strict=True):
-            found = iter(profiles)
-            results[:] = [next(found).shortened() if result is None else result for result in results]
+            remaining = iter(profiles)
+            results[:] = [next(remaining).shortened() if result is None else result for result in results]
         return [results for _, _, results in checked]  # type: ignore[misc]
 
     def _checked(
         self, task: Task, candidates: Sequence[Candidate]
     ) -> tuple[Prepared, list[Binary], list[Profile | Outcome | None]]:
-        """The binaries of the correct candidates, and the outcomes of the others; None for a correct one."""
+        """The binaries of the correct candidates; and for every candidate its outcome, or None if it is
+        correct."""
         prepared = self._prepare(task)
         binaries: list[Binary] = []
         outcomes: list[Profile | Outcome | None] = []
@@ -201,12 +205,13 @@ class DeviceJudge:
         return prepared, binaries, outcomes
 
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
-        """Fitness and floor of a task, computed on this device; BadTask if it is unfit."""
+        """Fitness and floor of a task, computed on this device. Raises BadTask if it is unfit."""
         prepared = self._prepare(task)
         return prepared.fitness, prepared.floor
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The evaluation of a correct candidate once the PTX machine has looked at it too, if it had not."""
+        """The evaluation of a correct candidate after the PTX machine's order check, which is run if it was
+        not before."""
         return self._order_check.confirmed(task, candidate, evaluation)
 
     def close(self) -> None:
@@ -218,7 +223,7 @@ class DeviceJudge:
             self._filter = None
 
     def compile(self, task: Task, candidate: Candidate) -> Binary | Outcome:
-        """Screened and compiled; several threads may do this while another uses the device."""
+        """Screen and compile a candidate. Thread-safe: may run while another thread uses the device."""
         return compile_candidate(task, candidate, self.device.spec.architecture)
 
     def _prepare(self, task: Task) -> Prepared:
@@ -246,7 +251,7 @@ class DeviceJudge:
 
     @property
     def _small(self) -> bool:
-        """Whether candidates are run at small workloads only."""
+        """Whether candidates are executed at small workloads only."""
         return self._clock.largest_bytes is not None
 
     def _baseline(self, task: Task) -> Baseline:
@@ -266,7 +271,8 @@ class DeviceJudge:
         started: float | None = None,
         draw: SecretDraw | None = None,
     ) -> Evaluation:
-        """The evaluation of what `compile` gave; its seconds count from `started`, or from now."""
+        """The evaluation of what `compile` returned. Its seconds count from `started` (time.perf_counter), or
+        from now."""
         started = time.perf_counter() if started is None else started
         draw = draw or SecretDraw(secrets.randbits(60))
         if isinstance(binary, Binary):
@@ -292,7 +298,7 @@ class DeviceJudge:
     def _judge_held(
         self, task: Task, candidate: Candidate, binary: Binary, draw: SecretDraw
     ) -> tuple[Judged, float]:
-        """With the seconds that the device was held for it."""
+        """The verdict, and the seconds that the device was in use for it."""
         try:
             prepared = self._prepare(task)
             start = time.perf_counter()
@@ -305,8 +311,8 @@ class DeviceJudge:
 
     @contextmanager
     def _loaded(self, prepared: Prepared, binary: Binary, draw: SecretDraw) -> Iterator[Runner | Outcome]:
-        """The candidate in a process of its own, with the task's memory in place; an outcome
-        where loading it already failed."""
+        """The candidate in a process of its own, with the arena set up for its workloads; an outcome where
+        loading it failed."""
         baseline = prepared.baseline
         slots, spare = prepared.slots, prepared.spare
         if draw.cases:
@@ -355,7 +361,7 @@ class DeviceJudge:
             return Judged(note)
         judged = self._verify_and_time(prepared, binary, draw)
         if isinstance(judged.outcome, Accepted):
-            # What is faster may be so because it does not wait: that hardly ever shows.
+            # It may be faster because it lacks a synchronization, which rarely shows in its results.
             note = note or self._look(prepared.task, binary)
             if isinstance(note, Rejected):
                 return replace(judged, outcome=note, timing=None)
@@ -394,7 +400,7 @@ class DeviceJudge:
         return Judged(outcome, checked.outcome, timing, checked.counters, profile)
 
     def _look(self, task: Task, binary: Binary) -> Rejected | str:
-        """What the emulator holds against a candidate; else a note on what it checked."""
+        """The order check's objection; else a note on what it checked."""
         self.options.progress("checking on the PTX machine")
         return self._order_check.look(task, binary)
 
@@ -415,7 +421,8 @@ class DeviceJudge:
 
 @contextmanager
 def _one_thread(wanted: bool) -> Iterator[None]:
-    """PyTorch on one thread of the host: at small sizes, waking others takes longer than computing."""
+    """Run PyTorch on one host thread if `wanted`: at small sizes, waking others takes longer than
+    computing."""
     before = torch.get_num_threads()
     if wanted:
         torch.set_num_threads(1)

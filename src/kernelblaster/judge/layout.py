@@ -1,5 +1,8 @@
-"""Where a workload's tensors lie: each in a slot of the arena, which is a mapping of its own with nothing
-mapped beside it, at the slot's begin or its end, and at addresses that are never the same twice."""
+"""Places a workload's tensors in device memory.
+
+Each tensor lies in its own slot of the arena, a separate mapping with unmapped pages around it, at the slot's
+begin or end. Its address is drawn anew for every layout.
+"""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -14,17 +17,17 @@ from kernelblaster.records import Scalar, Signature, Tensor, Workload
 from kernelblaster.records.signature import DTYPE_BYTES
 
 ALIGNMENT = 256  # of every tensor, as docs/candidates.md promises
-PIECE = 1 << 28  # bytes that are looked at together
+PIECE = 1 << 28  # bytes that are compared at once
 
 
 def slot_bytes(signature: Signature, workloads: Iterable[Workload]) -> list[int]:
-    """For each tensor of the signature the bytes that hold it at every workload."""
+    """For each tensor of the signature, the bytes that hold it at every workload."""
     known = list(workloads)
     return [max(_rounded(workload.bytes(tensor)) for workload in known) for tensor in signature.tensors]
 
 
 def spare_bytes(signature: Signature, workloads: Iterable[Workload]) -> int:
-    """What the arena must hold beyond its slots: inputs and parameters in float64 take more room."""
+    """Bytes that the arena needs beyond its slots, so that inputs and parameters fit in it in float64."""
     known = list(workloads)
     wide = max(
         sum(
@@ -38,8 +41,9 @@ def spare_bytes(signature: Signature, workloads: Iterable[Workload]) -> int:
 
 @dataclass(frozen=True)
 class Layout:
-    """Tensors of one workload in their slots; views are made on demand. `guards` are what is left of the
-    slots that a candidate may write to, as (begin, end) in the arena, filled with the byte `guard`."""
+    """The tensors of one workload in their slots. `pointers` are the tensors' locations by name. `guards` are
+    the unused parts of output slots, as (begin, end) offsets in the arena; they are filled with the byte
+    `guard` to detect out-of-bounds writes."""
 
     arena: Arena
     workload: Workload
@@ -48,18 +52,21 @@ class Layout:
     guard: int = 0xA5
 
     def raw(self, tensor: Tensor) -> torch.Tensor:
+        """The bytes of a tensor."""
         pointer = self.pointers[tensor.name]
         return self.arena.memory[pointer.offset : pointer.offset + pointer.bytes]
 
     def view(self, tensor: Tensor) -> torch.Tensor:
+        """The tensor, with its type and shape, over the arena's memory."""
         return self.raw(tensor).view(getattr(torch, tensor.dtype)).view(self.workload.shape(tensor))
 
     def set_guards(self) -> None:
+        """Fill the guard zones."""
         for start, end in self.guards:
             self.arena.memory[start:end].fill_(self.guard)
 
     def broken_guard(self) -> int | None:
-        """Offset of the first guard byte that was changed, if any."""
+        """Offset in the arena of the first guard byte that was changed; None if none was."""
         word = int.from_bytes(bytes([self.guard] * 8), "little", signed=True)
         for begin, end in self.guards:
             for start in range(begin, end, PIECE):
@@ -74,13 +81,13 @@ class Layout:
         return None
 
     def neighbour(self, offset: int) -> str:
-        """Which tensor lies next to an offset, in words."""
+        """The nearest tensor to an offset, in words for a message."""
         near = min(self.pointers.values(), key=lambda p: abs(p.offset - offset))
         side = "before" if offset < near.offset else "after"
         return f"{abs(offset - near.offset)} bytes {side} the start of {near.name}"
 
     def arguments(self, signature: Signature, scalars: Sequence[object]) -> tuple[Argument, ...]:
-        """Outputs, inputs, parameters and sizes, as the launch function takes them."""
+        """Outputs, inputs, parameters and sizes, in the order of the launch function's arguments."""
         numbers = iter(scalars)
         result: list[Argument] = [self.pointers[t.name] for t in signature.outputs]
         for item in signature.inputs:
@@ -93,7 +100,7 @@ class Layout:
 def lay_out(
     arena: Arena, signature: Signature, workload: Workload, rng: random.Random, first: int = 0
 ) -> Layout:
-    """A fresh arrangement in the slots from number `first` on."""
+    """Draw addresses for a workload's tensors in the arena's slots, beginning with slot number `first`."""
     tensors = signature.tensors
     slots = arena.slots[first : first + len(tensors)]
     addresses = window.draw_mappings([slot.bytes for slot in slots], rng)
@@ -112,16 +119,16 @@ def lay_out(
 
 
 def float64_views(arena: Arena, tensors: list[Tensor], workload: Workload) -> list[torch.Tensor]:
-    """The same tensors with floating types widened, packed over the arena (which loses its
-    contents): the float64 reference then needs no further memory for its arguments."""
+    """The tensors with floating types widened to float64, packed over the arena, whose contents are
+    overwritten: the float64 reference then needs no further memory for its arguments."""
     views = []
-    position = 0
+    offset = 0
     for tensor in tensors:
         dtype = torch.float64 if tensor.floating else getattr(torch, tensor.dtype)
         shape = workload.shape(tensor)
         size = prod(shape) * dtype.itemsize
-        views.append(arena.memory[position : position + size].view(dtype).view(shape))
-        position += _rounded(size)
+        views.append(arena.memory[offset : offset + size].view(dtype).view(shape))
+        offset += _rounded(size)
     return views
 
 

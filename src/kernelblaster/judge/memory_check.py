@@ -1,4 +1,5 @@
-"""Whether a call left alone what it must not write: inputs, parameters, and what lies beside its outputs."""
+"""Checks that a call wrote to nothing but its outputs: inputs, parameters and guard zones must be
+unchanged."""
 
 import torch
 
@@ -8,12 +9,13 @@ from kernelblaster.records import Rejected, Signature
 
 _LOW = 0xFFFF_FFFF
 _MIX = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)  # odd constants of a well-known 64-bit finalizer
-PIECE = 1 << 25  # words that are hashed together
+PIECE = 1 << 25  # words that are hashed at once
 
 
 class MemoryCheck:
-    """What a layout's inputs and parameters hold, by keyed hashes, to be compared after a call. A device that
-    maps them read-only needs no hashes. `key` is secret until the verdict is out."""
+    """Keyed hashes of a layout's inputs and parameters, taken before a call and compared after it. With
+    `protected` the device maps them read-only and no hashes are taken. `key` is secret until the verdict is
+    known."""
 
     def __init__(self, layout: Layout, signature: Signature, key: int, *, protected: bool) -> None:
         self._layout = layout
@@ -25,7 +27,7 @@ class MemoryCheck:
         return [keyed_hash(self._layout.raw(tensor), self._key) for tensor in self._tensors]
 
     def stop_if_touched(self) -> None:
-        """Raise Stop where something was written to."""
+        """Raise Stop if a guard byte, an input or a parameter was changed."""
         offset = self._layout.broken_guard()
         if offset is not None:
             raise Stop(
@@ -40,8 +42,8 @@ class MemoryCheck:
 
 
 def keyed_hash(raw: torch.Tensor, key: int) -> torch.Tensor:
-    """64 bits of the bytes in `raw`, which begins at a multiple of 8. Every word is mixed with the key and
-    its place before all are added: without the key, no two changes are known to cancel."""
+    """A 64-bit hash of the bytes in `raw`, which begins at a multiple of 8. Every word is mixed with the key
+    and its index before all are added, so that without the key no two changes are known to cancel."""
     whole = raw.numel() // 8 * 8
     words = raw[:whole].view(torch.int64)
     total = _mixed_sum(raw[whole:].long(), key ^ 0x5BD1E995)
@@ -51,8 +53,8 @@ def keyed_hash(raw: torch.Tensor, key: int) -> torch.Tensor:
 
 
 def _mixed_sum(words: torch.Tensor, key: int) -> torch.Tensor:
-    place = torch.arange(words.numel(), device=words.device)
-    mixed = (place * _MIX[1] + (key & 0x7FFF_FFFF_FFFF_FFFF)) ^ words
+    index = torch.arange(words.numel(), device=words.device)
+    mixed = (index * _MIX[1] + (key & 0x7FFF_FFFF_FFFF_FFFF)) ^ words
     for factor in _MIX:
         mixed = (mixed ^ ((mixed >> 32) & _LOW)) * factor
     return (mixed ^ ((mixed >> 32) & _LOW)).sum()

@@ -1,5 +1,5 @@
-"""How fast would it be? Where there is no clock, a model of the GPU says how long each kernel would take
-on the primary workload. What it says is an estimate, and is called modelled wherever it is shown."""
+"""Modelled timing: where there is no GPU, a model estimates how long each kernel takes at the primary
+workload. Its results are marked as modelled wherever they are shown."""
 
 import random
 import time
@@ -25,15 +25,15 @@ from kernelblaster.records.outcome import Speedup
 from kernelblaster.tasks.module_file import ModuleFile
 from kernelblaster.tasks.values import ValuePool, fill, pool_of
 
-# By what factor a modelled ratio may be off, either way: nine in ten of the variants that were measured lie
-# within (results/model.md).
+# Factor by which a modelled speedup may be too high or too low: 90% of the measured variants are within it
+# (results/model.md).
 MODEL_ERROR = 1.5
 LARGEST_GRID = (2**31 - 1, 65535, 65535)
 
 
 class ModelledTimer:
-    """The modelled times of one task's candidates. `baseline` is the one that verification uses, at the
-    small workload; the primary one is laid out here, and only its beginnings are filled."""
+    """Modelled times of one task's candidates. `baseline` is the one used in verification, at the small
+    workload. The primary workload is laid out sparsely: only the first bytes of each tensor are filled."""
 
     def __init__(self, device: Device, task: Task, baseline: Baseline) -> None:
         self._device = device
@@ -41,14 +41,15 @@ class ModelledTimer:
         self._baseline = baseline
 
     def profiles(self, binaries: Sequence[Binary]) -> list[Profile]:
-        """One modelled profile for each binary, on the primary workload."""
+        """One modelled profile for each binary, at the primary workload."""
         resources = [b.compilation.resources for b in binaries]
         profiles = self._device.profile(self._jobs([b.path for b in binaries]))
         architecture = self._device.spec.architecture
         return [with_resources(p, r, architecture) for p, r in zip(profiles, resources, strict=True)]
 
     def time(self, profile: Profile, floor: Floor) -> Timing | Rejected | RuntimeFailed:
-        """What a candidate's modelled profile means beside the baseline's modelled time."""
+        """The timing of a candidate from its modelled profile; Rejected if it launches nothing or is faster
+        than the floor allows, RuntimeFailed if a grid is larger than CUDA allows."""
         start = time.perf_counter()
         spec = self._device.spec
         if not profile.kernels:
@@ -82,7 +83,7 @@ class ModelledTimer:
 
     @cached_property
     def baseline_us(self) -> float:
-        """The original kernel's modelled time, or PyTorch's."""
+        """Modelled microseconds of the original kernel, or of eager PyTorch."""
         if isinstance(self._baseline, KernelBaseline):
             return total_us(self._device.profile(self._jobs([self._baseline.binary]))[0])
         from kernelblaster.judge.eager_model import eager_us
@@ -95,8 +96,8 @@ class ModelledTimer:
         return [ProfileJob(path, arguments, self._task.primary.name) for path in paths]
 
     def _layout(self) -> Layout:
-        """The primary workload in a sparse arena: of every tensor that is read, the first REPEATED_BYTES
-        hold the task's own kind of values."""
+        """The primary workload in a sparse arena: the first REPEATED_BYTES of every tensor that is read hold
+        the task's own kind of values."""
         signature, workload = self._task.signature, self._task.primary
         arena = self._device.arena(slot_bytes(signature, [workload]))
         layout = lay_out(arena, signature, workload, random.Random(0))
@@ -109,7 +110,8 @@ class ModelledTimer:
 
     @cached_property
     def _pools(self) -> list[ValuePool]:
-        """Values for inputs and parameters; where in a tensor its zeros lie does not matter for time."""
+        """Values for inputs and parameters. Triangular masks are dropped: which elements are zero does not
+        change the time."""
         small = small_workload(self._task)
         baseline = self._baseline.at(small)
         parameters = zip(baseline.parameters, self._task.signature.parameters, strict=True)
@@ -118,7 +120,7 @@ class ModelledTimer:
 
     @cached_property
     def _scalars(self) -> list[Any]:
-        """The numbers among the inputs at the primary workload, without making its tensors."""
+        """The scalar arguments at the primary workload, found without allocating its tensors."""
         if self._task.kind == "cuda":
             return []
         file = ModuleFile(self._task.source, self._task.path)
@@ -127,7 +129,8 @@ class ModelledTimer:
 
 
 def total_us(profile: Profile) -> float:
-    """The kernels of a call one after the other."""
+    """Microseconds of a call: the sum of its kernels' durations. Raises KernelBlasterError if one has
+    none."""
     durations = [kernel.duration_us for kernel in profile.kernels]
     if None in durations:
         raise KernelBlasterError(f"the profile of {profile.device} has kernels without a duration.")
@@ -135,6 +138,6 @@ def total_us(profile: Profile) -> float:
 
 
 def modelled_speedup(baseline_us: float, candidate_us: float) -> Speedup:
-    """The ratio, and what it may be if the model is off by its stated error."""
+    """The ratio, with an interval of MODEL_ERROR either way."""
     ratio = baseline_us / candidate_us
     return Speedup(estimate=ratio, low=ratio / MODEL_ERROR, high=ratio * MODEL_ERROR, confidence=None)

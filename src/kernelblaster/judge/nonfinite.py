@@ -1,24 +1,29 @@
-"""What is demanded of an output where inputs hold NaN or infinity.
+"""What is required of an output where inputs hold NaN or infinity.
 
-An output must be NaN or infinite where the float64 reference is and where it depends on the planted places;
-it must be right where the reference is finite. Nothing is demanded where the reference is not finite only
-because it multiplies by zero (a diagonal matrix written out), and of whole numbers that depend on a NaN where
-PyTorch in its own precision disagrees, or where they are places or converted numbers and not only counts and
-comparisons. Infinity is planted only where each element stands for itself. There it must come out as it went
-in; only where the reference makes NaN of it, nothing is demanded. Elsewhere, infinity and NaN may stand for
-each other: operands that are split into two parts turn one into the other, and so does a running mean. Where
-PyTorch's implementations of attention disagree, none is the right one.
+"Planted" elements are the input elements that were set to NaN or infinity. An output element must be NaN or
+infinite where the float64 reference is and where it depends on a planted element; it must be right where the
+reference is finite.
+
+Exempt are: elements whose reference is not finite only because it multiplies by zero (a diagonal matrix
+written out); integers that depend on a NaN, where PyTorch in the task's own precision disagrees with float64,
+or where they are indices or converted numbers rather than counts and comparisons; elements on which PyTorch's
+implementations of attention disagree.
+
+Infinity is planted only into elementwise computations, where it must come out as in the reference; where the
+reference turns it into NaN, anything is allowed. Elsewhere infinity and NaN are interchangeable: splitting an
+operand into two parts turns one into the other, and so does a running mean.
 """
 
 from dataclasses import dataclass
 
 import torch
 
-APART = 1e-4  # relative: what moves less is rounding
+APART = 1e-4  # relative: smaller differences are rounding
 
 
 def depends(high: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
-    """Which outputs move when the planted places go from far above all other values to far below."""
+    """Which output elements depend on the planted ones: those that differ between `high` and `low`, the
+    outputs with planted elements far above and far below all other values."""
     if not high.is_floating_point():
         return high != low
     scale = torch.maximum(high.abs(), low.abs())
@@ -28,9 +33,10 @@ def depends(high: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Demand:
-    """Of one output: the float64 reference, the same by another implementation of attention, which elements
-    depend on what was planted, and PyTorch's own output. `infinite`: infinity was planted; `made`: whole
-    numbers were made of floating ones by more than comparing them."""
+    """What is known about one output: `truth` is the float64 reference, `other` the same by another
+    implementation of attention, `moving` the elements that depend on planted ones, `own` PyTorch's output in
+    its own precision. `infinite`: infinity was planted. `made`: integers were computed from floating values
+    by more than comparisons."""
 
     truth: torch.Tensor
     other: torch.Tensor
@@ -41,7 +47,7 @@ class Demand:
 
 
 def demanded(output: torch.Tensor, demand: Demand) -> torch.Tensor:
-    """The output with the truth in the places of which nothing is demanded."""
+    """The output with the truth filled in where nothing is required, ready to be compared with the truth."""
     truth, other, moving = (t.to(output.device) for t in (demand.truth, demand.other, demand.moving))
     if not output.is_floating_point():
         disagreed = demand.own.to(output.device) != truth.to(output.dtype)

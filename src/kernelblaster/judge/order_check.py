@@ -1,5 +1,6 @@
-"""What hardly ever shows on a GPU: the PTX machine runs a candidate at small workloads and checks every
-access, the order of memory between blocks, warps and dependent launches, and copies that nobody awaits."""
+"""Order check: finds errors that rarely show on a GPU. The PTX machine runs a candidate at small workloads
+and checks every access, the memory order between blocks, warps and dependent launches, and asynchronous
+copies that are never waited for."""
 
 import random
 import re
@@ -30,14 +31,15 @@ from kernelblaster.tasks.size_draws import SizeDraws
 
 CHECKED = "memory order: checked on the PTX machine at small workloads"
 NOT_CHECKED = "memory order: not checked: "
-LEVELS = (7, 1, 4, 2, 6, 3, 5)  # of errors of approximate functions: little and much soon
-# Extents of one size: several blocks, whole vectors and tiles, the primary one.
+LEVELS = (7, 1, 4, 2, 6, 3, 5)  # errors of approximate functions: 1 as much as documented, 7 hardly any
+# Ranges that one extent is drawn from (least, most, multiple of): several blocks; whole vectors and tiles;
+# the primary workload's own.
 EXTENTS = ((24, 80, 1), (128, 384, 128), (1 << 40, 1 << 40, 1))
-RUNS = 3  # at least, with other draws each
+RUNS = 3  # fewest runs, each with another seed
 STALE_RUNS = 2
-AGREE = 1e-2  # of the largest result: what the order of additions may change, in half precision too
-# What the machine does not have yet. Anything else that it does not know is rare enough to be refused where
-# somebody wrote it in assembly: an instruction may be there only to keep the machine from looking.
+AGREE = 1e-2  # of the largest result: the most that another order of additions changes, in half precision too
+# Instructions that the machine lacks and honest candidates use. Any other unknown one in inline assembly is
+# rejected: it may be there only to prevent the check.
 EXPECTED = re.compile(
     r"(tcgen05|clusterlaunchcontrol|cp\.(reduce\.)?async\.bulk\.(prefetch\.)?tensor|(prefetch\.|fence\.proxy\.)?tensormap)\b"
 )
@@ -45,9 +47,10 @@ UNKNOWN = re.compile(r"not emulated: (\S+).*in inline assembly|PTX line \d+: .* 
 
 
 class OrderCheck:
-    """Looks at candidates for the GPU `spec`, of which host code is told the `facts`, without using it. It
-    says nothing about results, which a GPU has compared already. What hardware does not promise, it draws: a
-    candidate that knows the machine by it takes its other way sooner or later."""
+    """Checks candidates for the GPU `spec` on the PTX machine, without using the GPU. `facts` are the device
+    attributes that host code sees. Results are not checked, that is verification's task. Whatever hardware
+    leaves open (scheduling, rounding of approximate functions) is drawn at random, so that a candidate cannot
+    recognize the machine by it."""
 
     def __init__(self, spec: GpuSpec, facts: GpuFacts | None = None) -> None:
         self._spec = spec
@@ -57,7 +60,7 @@ class OrderCheck:
         self._sizes: dict[str, SizeDraws] = {}
 
     def look(self, task: Task, binary: Binary) -> Rejected | str:
-        """What the machine holds against a candidate; else a note on what was checked, or why it was not."""
+        """An objection as Rejected; else a note that says what was checked, or why it could not be."""
         try:
             findings, elsewhere = self._findings(task, binary)
         except (KernelBlasterError, CandidateHung) as error:
@@ -74,15 +77,16 @@ class OrderCheck:
         )
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The evaluation of a correct candidate with the machine's note; or with its objection as outcome."""
+        """The evaluation of a correct candidate with the check's note added, or with its objection as
+        outcome. Evaluations that are not correct, or have a note already, are returned as they are."""
         verification = evaluation.verification
         if not isinstance(evaluation.outcome, CORRECT) or verification is None or looked_at(verification):
             return evaluation
         binary = compile_candidate(task, candidate, self._spec.architecture)
-        found = self.look(task, binary) if isinstance(binary, Binary) else f"{NOT_CHECKED}{binary.kind}"
-        if isinstance(found, Rejected):
-            return evaluation.model_copy(update={"outcome": found, "timing": None})
-        return evaluation.model_copy(update={"verification": with_note(verification, found)})
+        note = self.look(task, binary) if isinstance(binary, Binary) else f"{NOT_CHECKED}{binary.kind}"
+        if isinstance(note, Rejected):
+            return evaluation.model_copy(update={"outcome": note, "timing": None})
+        return evaluation.model_copy(update={"verification": with_note(verification, note)})
 
     def close(self) -> None:
         if self._device is not None:
@@ -90,7 +94,7 @@ class OrderCheck:
             self._device = None
 
     def _findings(self, task: Task, binary: Binary) -> tuple[list[str], list[str]]:
-        """What was found, and kernels that were not seen as they are launched at the primary workload."""
+        """What the machine found, and the kernels that it did not see launched as at the primary workload."""
         if self._device is None:
             self._device = EmulatedDevice(self._spec, self._facts)
         device, workloads = self._device, self._workloads(task, binary)
@@ -112,7 +116,7 @@ class OrderCheck:
                 run = _Run(task, runner, layout, baseline.at(size.workload).scalars, size)
                 try:
                     findings = run.findings(level)
-                except NotEmulated as error:  # other sizes may take another way
+                except NotEmulated as error:  # other sizes may take another branch
                     unknown = error
                     continue
                 if findings:
@@ -124,7 +128,7 @@ class OrderCheck:
         return [], elsewhere
 
     def _workloads(self, task: Task, binary: Binary) -> list[Workload]:
-        """Sizes to choose from, the small one first."""
+        """Sizes to choose from, the small workload first."""
         small = small_workload(task)
         assert self._device is not None
         if task.digest not in self._baselines:
@@ -137,14 +141,14 @@ class OrderCheck:
                 task, small=True, most_bytes=LARGEST_BYTES, most_stretched=LARGEST_BYTES
             )
         sizes = self._sizes[task.digest]
-        # Long rows take other ways through a kernel: each extent as large as the primary one's, too.
+        # Long rows may take other branches of a kernel: include each extent at the primary workload's value.
         others = [w for extents in EXTENTS for w in sizes.near(*extents)]
         others += sizes.of("few", "long", "above")
         return order_sizes.tried(task, small, sizes.of("stretched"), others)
 
 
 class _Run:
-    """One size of a candidate on the machine."""
+    """Runs a candidate at one size on the PTX machine."""
 
     def __init__(
         self, task: Task, runner: EmulatedRunner, layout: Layout, scalars: list[object], size: LaunchedSize
@@ -157,6 +161,8 @@ class _Run:
         self._most_blocks = size.most_blocks
 
     def findings(self, level: int) -> list[str]:
+        """Findings of one call; where some read may be stale, also of calls in which such reads return older
+        values, whose results must agree. `level` is the size of errors of approximate functions."""
         results, findings = self._call(Draws(most_blocks=self._most_blocks, inexact=level, skips=True))
         if findings or not self._runner.doubtful:
             return findings
@@ -198,7 +204,7 @@ def _agree(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
 
 
 def _unchecked(why: str) -> Rejected | str:
-    """A note; or a refusal, where assembly has something rare that the machine does not know."""
+    """A note that the check was not possible; Rejected where inline assembly has an unknown instruction."""
     unknown = UNKNOWN.search(why)
     if unknown is None or EXPECTED.match(unknown.group(1) or ""):
         return f"{NOT_CHECKED}{why}"
@@ -213,5 +219,5 @@ def with_note(verification: Verification, note: str) -> Verification:
 
 
 def looked_at(verification: Verification) -> bool:
-    """Whether the machine has had its say already."""
+    """Whether the evaluation has a note of the order check already."""
     return any(note.startswith("memory order:") for note in verification.notes)

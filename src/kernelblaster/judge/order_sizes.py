@@ -1,5 +1,5 @@
-"""At which sizes the PTX machine looks at a candidate: those at which the host code launches what it
-launches at the primary ones, more than one block of it, for little work."""
+"""Chooses the sizes at which the order check runs a candidate: cheap ones at which the host code launches the
+same kernels as at the primary workload, with more than one block."""
 
 import random
 import re
@@ -18,19 +18,19 @@ from kernelblaster.judge.layout import lay_out, slot_bytes
 from kernelblaster.records import Task, Workload
 
 MOST_WARPS = 1200  # of one call; of a single launch with more, some blocks are run
-MANY_WARPS = 400 * MOST_WARPS  # setting up so large a call takes too long
-MOST_SPEAKING_WARPS = 4 * MOST_WARPS  # where blocks speak to each other, all of them must run
-TRIED = 12  # sizes whose launches are looked at
+MANY_WARPS = 400 * MOST_WARPS  # above, setting up the call takes too long
+MOST_SPEAKING_WARPS = 4 * MOST_WARPS  # where blocks communicate, all of them must run
+TRIED = 12  # sizes whose launches are recorded
 CHOSEN = 5
-LEAST_EXTENT = 3  # below, results may be the same whatever is computed: the softmax of one number
+LEAST_EXTENT = 3  # below, errors may not show in results, as in the softmax of one number
 SPEAKS = re.compile(r"\b(atom|ld)\.[\w:.]*(volatile|relaxed|acquire|acq_rel|add|inc|exch|cas|or|max|min)\b")
 Reached = set[tuple[str, bool, bool]]
 
 
 @dataclass(frozen=True)
 class LaunchedSize:
-    """One of the sizes that were tried. `speaking`: some kernel has loads or atomics by which blocks may
-    speak to each other."""
+    """A size that was recorded, with its launches. `speaking`: some kernel has loads or atomics by which
+    blocks may communicate."""
 
     workload: Workload
     launches: tuple[RecordedLaunch, ...]
@@ -38,24 +38,26 @@ class LaunchedSize:
 
     @property
     def warps(self) -> int:
+        """Warps of all launches together."""
         return sum(_warps(launch) for launch in self.launches)
 
     @property
     def most_blocks(self) -> int:
-        """Of its only launch; 0: all."""
+        """How many blocks of its only launch to run; 0 for all."""
         if self.speaking or self.warps <= MOST_WARPS:
             return 0
         return max(2, MOST_WARPS // -(-prod(self.launches[0].block) // WARP))
 
     @property
     def possible(self) -> bool:
+        """Whether the machine can run it in acceptable time."""
         alone = len(self.launches) == 1 and not any(launch.cooperative for launch in self.launches)
         most = MOST_WARPS if not alone else MOST_SPEAKING_WARPS if self.speaking else MANY_WARPS
         return bool(self.launches) and self.warps <= most
 
     @property
     def reached(self) -> Reached:
-        """Kernels; whether more than one cluster of each is launched; whether no extent is tiny."""
+        """What it covers: (kernel, more than one cluster is launched, no extent is tiny)."""
         ample = min(self.workload.sizes.values()) >= LEAST_EXTENT
         return {
             (one.kernel, several, large)
@@ -68,11 +70,11 @@ class LaunchedSize:
 def tried(
     task: Task, small: Workload, stretched: Sequence[Workload], others: Sequence[Workload]
 ) -> list[Workload]:
-    """The small workload, one stretched in each size, and the first of the others."""
+    """Sizes to record, at most TRIED: the small workload, one stretched along each size, then the others."""
     names = [size.name for size in task.signature.sizes]
     longest = {max(names, key=lambda n: w.sizes[n]): w for w in random.sample(stretched, len(stretched))}
-    found = {tuple(w.sizes.values()): w for w in (small, *longest.values(), *others)}
-    return list(found.values())[:TRIED]
+    unique = {tuple(w.sizes.values()): w for w in (small, *longest.values(), *others)}
+    return list(unique.values())[:TRIED]
 
 
 def choose(
@@ -82,8 +84,8 @@ def choose(
     *,
     speaking: bool,
 ) -> tuple[list[LaunchedSize], list[str]]:
-    """The sizes to run, the first of `calls` always among them; and kernels of the primary call that none of
-    them launches as that does."""
+    """The sizes to run, at most CHOSEN and the first of `calls` always among them; and the names of kernels
+    that the `primary` call launches with several clusters and none of the sizes does."""
     runner.record([primary, *(call for _, call in calls)])
     launched = runner.recorded(primary).launches
     wanted: Reached = {
@@ -101,7 +103,8 @@ def choose(
 
 
 def primary_call(task: Task, scalars: Sequence[object]) -> tuple[Argument, ...]:
-    """The arguments of a call at the primary workload whose tensors are nowhere: it can only be recorded."""
+    """Arguments of a call at the primary workload without memory behind its tensors: it can be recorded, not
+    run."""
     starts = accumulate(sizes := slot_bytes(task.signature, [task.primary]), initial=0)
     slots = tuple(Slot(start, size) for start, size in zip(starts, sizes, strict=False))
     arena = Arena(torch.empty(0, dtype=torch.uint8), slots)

@@ -1,8 +1,8 @@
 """How far an output is from the truth, and how far it may be.
 
-The truth is the reference in float64. A result is precise if it is the right one for inputs that differ from
-the given ones by a few roundings: as many as a float32 sum, term after term, may cost. Where PyTorch itself
-is less precise than that, a candidate may be OWN times as far off as PyTorch.
+The truth is the reference computed in float64. A result is precise enough if it is the exact result for
+inputs that differ from the given ones by a few roundings: as many as a sequential float32 sum may cost. Where
+PyTorch itself is less precise than that, a candidate's error may be OWN times PyTorch's.
 """
 
 from collections.abc import Sequence
@@ -18,15 +18,15 @@ PIECE = 1 << 24
 # A candidate's error may be this many times PyTorch's own. Where that is TF32 (convolutions), TF32 with
 # operands cut off instead of rounded is up to 5 times as far off, bfloat16 more than 8 times.
 OWN = 5
-# Or it may be the effect of so many roundings: one for every PER_ROUNDING terms of the longest sum, within
-# these limits. Sums of more than 6144 terms get no more. Narrow types are summed up in float32.
+# Or it may be the effect of this many roundings: one for every PER_ROUNDING terms of the longest sum, at
+# least FEWEST and at most MOST (reached at 6144 terms). 16-bit types are summed in float32 and get NARROW.
 FEWEST, PER_ROUNDING, MOST = 16, 16, 384
 NARROW = 10
 # The effect of one rounding of the output, by each measure; and how much further apart two draws of errors
 # may lie by the other measures than in rms.
 ROUNDED = Errors(rms=1, worst=4, tile=2, relative=2, lost=0)
 SPREAD = Errors(rms=1, worst=2, tile=2, relative=2, lost=0)
-LOST_SHARE, LOST_ELEMENTS = 1e-5, 2  # sums that cancel to almost nothing: the larger of the two
+LOST_SHARE, LOST_ELEMENTS = 1e-5, 2  # elements that may be lost to cancellation: the larger of the two
 # Without a float64 reference (CUDA-source tasks), two orders of summation must be allowed for.
 AGREEMENT_ROUNDINGS = Errors(rms=32, worst=512, tile=128, relative=256, lost=0)
 ROUNDING = {
@@ -36,18 +36,18 @@ ROUNDING = {
     torch.bfloat16: 2.0**-8,
 }
 MEASURES = ("rms", "worst", "tile", "relative", "lost")
-FEW = 1 << 12  # numbers, of which one draw may be lucky
-MARGIN, MARGIN_OF_FEW = 1.25, 2.0  # on limits that were found on other values of the same kind
-FAINT = 2.0**26  # times the smallest normal number
-FAINT_ALONE = 4.0  # the same where each element stands for itself, and nothing in between can vanish first
+FEW = 1 << 12  # elements: with so few, errors vary much from draw to draw
+MARGIN, MARGIN_OF_FEW = 1.25, 2.0  # factors on bounds that come from other values of the same kind
+FAINT = 2.0**26  # times the smallest normal number: results below may be flushed to zero
+FAINT_ALONE = 4.0  # the same for elementwise computations, where no intermediate value can underflow first
 KNOWN = 2.0**-10  # relative error below which an element counts as known to PyTorch itself
 SAMPLE = 1 << 16  # elements from which the percentile is taken
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """`errors` is None where non-finite values appear that the reference does not have.
-    `index` is the flat position of the worst element, with what was expected and what came."""
+    """The errors of one output. `errors` is None where it has non-finite values that the reference does not
+    have. `index` is the flat index of the worst element, `expected` and `got` its values."""
 
     errors: Errors | None
     index: int
@@ -58,9 +58,9 @@ class Comparison:
 def compare(
     output: torch.Tensor, truth: torch.Tensor, own: torch.Tensor | None = None, *, faint: float = FAINT
 ) -> Comparison:
-    """Compare an output with the truth, piece by piece; all may live anywhere. Where `own`, PyTorch's own
-    output, has an element to fewer than ten bits (a sum that cancels), that one cannot be lost. Results below
-    `faint` times the smallest normal number may come out as zero."""
+    """Compare an output with the truth; tensors may be on different devices. `own` is PyTorch's own output:
+    elements that it has to fewer than ten bits (a sum that cancels) are not counted as lost. Results below
+    `faint` times the smallest normal number may be zero. Integers must be equal."""
     if not output.is_floating_point():
         return _compare_exact(output, truth)
     flat, exact = output.reshape(-1), truth.reshape(-1)
@@ -79,8 +79,8 @@ def compare(
         got = flat[start : start + PIECE].to(right.device)
         strange = _strange(got, right)
         if strange is not None:
-            place = start + strange
-            return Comparison(None, place, float(exact[place]), float(flat[place]))
+            first = start + strange
+            return Comparison(None, first, float(exact[first]), float(flat[first]))
         error = _finite(got.double() - right).abs()
         right = _finite(right).abs()
         squares += float(error.square().sum())
@@ -110,9 +110,9 @@ def compare(
 
 
 def roundings(terms: int, dtype: torch.dtype) -> float:
-    """How many roundings are allowed where the longest sum has that many terms. Term after term in float32,
-    it costs half the root of their number on random values, and up to a 28th of their number where partial
-    sums rise far above the result."""
+    """How many roundings are allowed where the longest sum has `terms` terms. A sequential float32 sum costs
+    about half the square root of the number of terms on random values, and up to a 28th of their number where
+    partial sums are much larger than the result."""
     if ROUNDING[dtype] > ROUNDING[torch.float32]:
         return NARROW
     return float(min(max(FEWEST, terms / PER_ROUNDING), MOST))
@@ -121,9 +121,10 @@ def roundings(terms: int, dtype: torch.dtype) -> float:
 def bound(
     baseline: Errors | None, condition: Errors | None, dtype: torch.dtype, count: int, terms: int = 1
 ) -> Errors:
-    """What a candidate's errors on `count` elements may be: OWN times PyTorch's own (`baseline`), or the
-    effect of `roundings(terms)` roundings of the output and, where `condition` is given, of the inputs (it is
-    the effect of one). Without a baseline, what two orders of summation may differ by."""
+    """The bound on a candidate's errors over `count` elements: the larger of OWN times PyTorch's own errors
+    (`baseline`) and the effect of `roundings(terms)` roundings of the output and of the inputs. `condition`
+    is the effect of one rounding of the inputs, None if unknown. Without a baseline, what two orders of
+    summation may differ by."""
     unit = ROUNDING.get(dtype, 0.0)
     allowed = {}
     for measure in MEASURES:
@@ -141,13 +142,13 @@ def bound(
 
 
 def share_of(errors: Errors, allowed: Errors) -> float:
-    """How much of what is allowed is used up, by the measure that uses most."""
+    """The errors divided by their bounds, for the measure where that is largest."""
     pairs = [(getattr(errors, m), getattr(allowed, m)) for m in MEASURES]
     return max((value / limit if limit else float("inf") for value, limit in pairs if value), default=0.0)
 
 
 def pooled(errors: Sequence[Errors]) -> Errors:
-    """Of several draws together: the root mean square of each measure."""
+    """The errors of several draws together: the root mean square of each measure."""
     return Errors(**{m: hypot(*(getattr(e, m) for e in errors)) / len(errors) ** 0.5 for m in MEASURES})
 
 
@@ -159,8 +160,8 @@ def all_finite(values: torch.Tensor) -> bool:
 
 
 def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) -> bool:
-    """A quick look at two outputs on one device: whether their root mean square or their worst
-    difference is too large. What this lets pass may still fail `compare`."""
+    """A quick comparison of two outputs on one device: whether their RMS or their worst difference exceeds
+    the bound. What passes may still fail `compare`."""
     if not output.is_floating_point():
         return not torch.equal(output, other)
     flat, right = output.reshape(-1), other.reshape(-1)
@@ -177,19 +178,19 @@ def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) ->
 
 
 def both(allowed: Errors, own: Errors | None, *, few: bool = False) -> Errors:
-    """How far two outputs may lie apart if each may lie so far from the truth, with a margin for values other
-    than those on which the bounds were found: where there are few numbers, luck makes them differ more."""
+    """How far two outputs may be apart if each may be so far from the truth, with a margin because the bounds
+    come from other values; it is larger for `few` elements, whose errors vary more."""
     margin = MARGIN_OF_FEW if few else MARGIN
     return Errors(**{m: margin * (getattr(allowed, m) + (getattr(own, m) if own else 0.0)) for m in MEASURES})
 
 
 def larger(allowed: Errors, own: Errors) -> Errors:
-    """The limits, or OWN times what PyTorch makes of the same values, whichever is larger."""
+    """For each measure the larger of the bound and OWN times PyTorch's error on the same values."""
     return Errors(**{m: max(getattr(allowed, m), OWN * getattr(own, m)) for m in MEASURES})
 
 
 def exceeded(errors: Errors, allowed: Errors) -> str | None:
-    """The first measure that is too large, in words; None if all are within bounds."""
+    """The first measure above its bound, in words; None if all are within bounds."""
     for measure in MEASURES:
         value, limit = getattr(errors, measure), getattr(allowed, measure)
         if not value <= limit:
@@ -198,7 +199,7 @@ def exceeded(errors: Errors, allowed: Errors) -> str | None:
 
 
 def _faint(dtype: torch.dtype, times: float) -> float:
-    """Below this, results may come out as zero: what they are made of may be subnormal already."""
+    """The magnitude below which results may be zero, because intermediate values may be subnormal."""
     return torch.finfo(dtype).tiny * (times if torch.finfo(dtype).tiny < FAINT**-2 else 1.0)
 
 
@@ -212,7 +213,8 @@ def _percentile(pieces: list[torch.Tensor]) -> float:
 
 
 def _strange(got: torch.Tensor, right: torch.Tensor) -> int | None:
-    """Position of a non-finite value that the truth, in the output's precision, does not have."""
+    """Index of the first non-finite value on which output and truth (rounded to the output's type)
+    disagree."""
     if bool(torch.isfinite(got).all()) and bool(torch.isfinite(right).all()):
         return None
     expected = right.to(got.dtype)
@@ -235,7 +237,7 @@ def _worst_tile(error: torch.Tensor, right: torch.Tensor, tiny: float) -> float:
 
 
 def _compare_exact(output: torch.Tensor, truth: torch.Tensor) -> Comparison:
-    """Whole numbers: every measure is the share of elements that differ."""
+    """For integers: every measure is the share of elements that differ."""
     right = truth.reshape(-1)
     got = output.reshape(-1).to(right.device)
     differ = got != right

@@ -1,5 +1,5 @@
-"""Why is it slow? Kernels in launch order, with counters where the machine permits them, and with
-what ptxas said of each kernel in any case."""
+"""Profiles candidates: kernels in launch order, with hardware counters where the machine permits them, and
+always with ptxas' report on each kernel."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ TOGETHER_BYTES = 4 << 30  # of the arena, for tasks that are profiled under one 
 
 @dataclass(frozen=True)
 class Profiled:
-    """What is to be profiled of one task."""
+    """The binaries of one task that are to be profiled."""
 
     task: Task
     baseline: Baseline
@@ -35,7 +35,8 @@ class Profiled:
 def filled_layout(
     device: Device, task: Task, baseline: Baseline, workload: Workload, first: int = 0
 ) -> Layout:
-    """The workload in the arena's slots from number `first` on, with the file's own kind of values."""
+    """The workload in the arena's slots, beginning with slot number `first`, filled with the file's own kind
+    of values."""
     baseline = baseline.at(workload)
     layout = lay_out(device.arena(), task.signature, workload, random.Random(0), first)
     for position, tensor in enumerate(task.signature.input_tensors):
@@ -48,8 +49,8 @@ def filled_layout(
 def profile_candidates(
     device: Device, wanted: Sequence[Profiled], *, depth: Depth = "detailed"
 ) -> Iterator[list[Profile]]:
-    """For each task one profile for each binary, on the primary workload. As many tasks as the arena may
-    hold lie in it side by side, under one start of the profiler."""
+    """For each task a list with one profile per binary, at the primary workload. Tasks that fit in the arena
+    together share one start of the profiler."""
     for group in _together(wanted):
         device.arena([size for one in group for size in one.slots])
         jobs: list[ProfileJob] = []
@@ -80,7 +81,7 @@ def _together(wanted: Sequence[Profiled]) -> Iterator[list[Profiled]]:
 
 
 def with_resources(profile: Profile, resources: Sequence[Resources], architecture: str) -> Profile:
-    """Add registers, shared memory, spills and occupancy from ptxas to each kernel."""
+    """The profile with registers, shared memory, spills and occupancy from ptxas added to each kernel."""
     kernels = []
     for kernel in profile.kernels:
         known = _resources_of(kernel, resources)
@@ -90,7 +91,8 @@ def with_resources(profile: Profile, resources: Sequence[Resources], architectur
 
 
 def _resources_of(kernel: KernelProfile, resources: Sequence[Resources]) -> Resources | None:
-    """ptxas names kernels as the linker does; a launch has the name a person reads."""
+    """The ptxas report for a launch: reports have mangled names, launches readable ones. None if
+    ambiguous."""
     plain = source_name(kernel.name)
     matches = [r for r in resources if f"{len(plain)}{plain}" in r.kernel or r.kernel == plain]
     return matches[0] if len(matches) == 1 else None

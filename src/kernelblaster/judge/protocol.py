@@ -1,4 +1,4 @@
-"""What a search asks of a judge, wherever the device is."""
+"""The interface of judges, whichever process holds the device."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -9,7 +9,7 @@ from kernelblaster.records.profile import Depth
 
 
 class JudgedDevice(Protocol):
-    """What is known of the device that candidates run on. `modelled`: it has no clock, times are modelled."""
+    """The device that candidates run on. `modelled`: it has no clock, its times come from a model."""
 
     @property
     def name(self) -> str: ...
@@ -22,8 +22,9 @@ class JudgedDevice(Protocol):
 
 
 class Judge(Protocol):
-    """Implementations: `DeviceJudge` holds a device, `SharedJudge` asks a process that does, and
-    `CachedJudge` gives verdicts of another judge again. tests/judge/test_judge_contract.py holds for all."""
+    """Judges candidates. Implementations: `DeviceJudge` holds a device, `SharedJudge` asks a process that
+    does, and `CachedJudge` reuses the verdicts of another judge. tests/judge/test_judge_contract.py holds for
+    all."""
 
     @property
     def device(self) -> JudgedDevice: ...
@@ -33,16 +34,16 @@ class Judge(Protocol):
         ...
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
-        """A verdict for each job, in their order, each as soon as it is there."""
+        """An evaluation for each job in the order of the jobs, each as soon as it is there."""
         ...
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The evaluation of a correct candidate once it was checked for races on the PTX machine too: with
-        a note, or with what was found as its outcome. Others are returned as they are."""
+        """The evaluation of a correct candidate after a check for races on the PTX machine: with a note, or
+        with the objection as its outcome. Other evaluations are returned unchanged."""
         ...
 
     def profile(
         self, task: Task, candidates: Sequence[Candidate], *, depth: Depth = "detailed"
     ) -> list[Profile | Outcome]:
-        """A profile for each candidate; the outcome of one that fails verification in its place."""
+        """A profile for each candidate; for one that fails verification, its outcome."""
         ...

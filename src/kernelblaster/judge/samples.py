@@ -1,5 +1,4 @@
-"""How far a candidate's outputs are from the truth on one draw of values, and what several draws say
-together."""
+"""The errors of a candidate's outputs on one draw of values, and the decision over several draws."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,16 +9,16 @@ from kernelblaster.judge.precision import FEW, MEASURES, Comparison, bound, pool
 from kernelblaster.records import Tensor
 from kernelblaster.records.evaluation import Errors
 
-ALIKE = 4  # numbers of one draw that luck treats alike: more of them say no more
-FAR = 4.0  # times what is allowed: one draw is enough
+ALIKE = 4  # independent errors of one draw, at most: those of further elements are correlated
+FAR = 4.0  # times the bound: a single draw decides
 
 
 @dataclass(frozen=True)
 class OutputSample:
-    """One output on one draw of values: how far each run of the candidate was from the truth, `own` how far
-    PyTorch was, and `moved` how far one rounding of the inputs leads. `at_worst` is the candidate's own
-    number where it was furthest off. `excused`: PyTorch's own result is of no use there. `lenience` is a
-    factor on what is allowed; `terms` are those of the longest sum."""
+    """One output on one draw of values: `found` compares each run of the candidate with the truth, `own` are
+    PyTorch's errors, `moved` the effect of one rounding of the inputs. `at_worst` is the candidate's element
+    where it was furthest off; `count` the number of elements. `excused`: PyTorch's own result is of no use
+    for these values. `lenience` is a factor on the bound, `terms` the length of the longest sum."""
 
     tensor: Tensor
     found: tuple[Comparison, ...]
@@ -33,7 +32,7 @@ class OutputSample:
 
     @property
     def errors(self) -> Errors | None:
-        """The largest of all runs, by measure; None where one is not finite."""
+        """The largest of all runs for each measure; None where a run is not finite as it should be."""
         known = [one.errors for one in self.found if one.errors is not None]
         if len(known) < len(self.found):
             return None
@@ -41,25 +40,25 @@ class OutputSample:
 
     @property
     def few(self) -> bool:
-        """Whether one draw of so few floating numbers may be lucky."""
+        """Whether there are so few floating elements that one draw does not decide."""
         return self.tensor.floating and self.own is not None and self.count <= FEW
 
 
 def worst(found: Sequence[Comparison]) -> Comparison:
-    """The one with the largest RMS error; one that is not finite before all others."""
+    """The comparison with the largest RMS error; one without finite errors goes first."""
     return max(found, key=lambda one: one.errors.rms if one.errors else float("inf"))
 
 
 def share(samples: Sequence[OutputSample]) -> float:
-    """How much of what is allowed all draws together use up; where one is not finite, that is infinite."""
+    """The pooled errors of all draws divided by their bound; infinite where a draw is not finite."""
     errors = [one.errors for one in samples if one.errors is not None]
     return share_of(pooled(errors), allowed(samples)) if len(errors) == len(samples) else float("inf")
 
 
 def doubtful(samples: Sequence[OutputSample]) -> bool:
-    """Whether more draws are needed: of outputs of few numbers, the errors of all draws together are near
-    the bound. The more was drawn, the nearer: from 0.2 to 4 times the bound for one number, from 0.5 to 4
-    for four, from 0.8 to 1.6 for sixteen."""
+    """Whether more draws are needed: only for outputs of few elements, while the pooled errors are near the
+    bound. The range narrows as more is drawn: from 0.2 to 4 times the bound for one element, 0.5 to 4 for
+    four, 0.8 to 1.6 for sixteen."""
     samples = [one for one in samples if not one.excused]
     if not samples or not samples[0].few:
         return False
@@ -69,11 +68,11 @@ def doubtful(samples: Sequence[OutputSample]) -> bool:
 
 
 def allowed(samples: Sequence[OutputSample]) -> Errors:
-    """The bound on the errors of all draws of one output together."""
+    """The bound on the pooled errors of all draws of one output."""
     own = [one.own for one in samples if one.own is not None]
     moved = [one.moved for one in samples if one.moved is not None]
     dtype = getattr(torch, samples[0].tensor.dtype)
     condition = pooled(moved) if moved else None
     first = samples[0]
-    found = bound(pooled(own) if own else None, condition, dtype, first.count, first.terms)
-    return Errors(**{m: getattr(found, m) * first.lenience for m in MEASURES})
+    limits = bound(pooled(own) if own else None, condition, dtype, first.count, first.terms)
+    return Errors(**{m: getattr(limits, m) * first.lenience for m in MEASURES})

@@ -1,10 +1,9 @@
 """Screens a compiled candidate before it is loaded.
 
-It decides what the loader would do with the file: which symbols and libraries it asks for, what runs at
-load, which memory is executable. A candidate that passes is one that the recorder can load. x86-64 only.
+Checks what the loader would do with the file: which symbols and libraries it imports, what runs at load,
+which memory is executable. A candidate that passes can be loaded by the recorder. x86-64 only.
 
-Not covered: what its host code does. The recorder's sandbox holds that, whatever it is. Device code is not
-looked at.
+Not checked: what its host code does, which the recorder's sandbox confines; and device code.
 """
 
 import itertools
@@ -68,7 +67,7 @@ _CALL = re.compile(rb"[\xe8\xe9](.{4})", re.S)
 
 
 def screen_binary(path: Path) -> list[ScreenFinding]:
-    """Every reason why the shared object at `path` may not be loaded; none means that it is clean.
+    """Every reason why the shared object at `path` may not be loaded; an empty list if there is none.
 
     Raises `KernelBlasterError` if `path` is no x86-64 ELF file, which says nothing about the candidate.
     """
@@ -126,7 +125,7 @@ def _symbols(sections: _Sections) -> Iterator[ScreenFinding]:
 
 
 def _table(sections: _Sections, name: str) -> Iterator[tuple[str, int, int, int, int]]:
-    """The name of each symbol of a table, its type, section (0: not defined here), address and size."""
+    """(name, type, section, address, size) of each symbol of a table; section 0: not defined in this file."""
     section = sections.get(name)
     if not isinstance(section, SymbolTableSection):
         return
@@ -184,15 +183,15 @@ def _load_time(sections: _Sections) -> Iterator[ScreenFinding]:
 
 
 def _entries(array: Section | None, targets: dict[int, int]) -> Iterator[int]:
-    """The addresses of the functions that an array names."""
+    """The addresses of the functions in an initialization array."""
     if array is not None:
         for index, (content,) in enumerate(struct.iter_unpack("<Q", array.data())):
             yield targets.get(array["sh_addr"] + 8 * index, content)
 
 
 def _only_sets_up_streams(sections: _Sections, address: int, size: int) -> bool:
-    """Whether a function does no more than <iostream> needs, which cub includes: it calls the constructor
-    of one library object and registers its destructor."""
+    """Whether a function does no more than <iostream> (which cub includes) needs: it calls the constructor of
+    one library object and registers its destructor."""
     text = sections[".text"]
     begin = address - text["sh_addr"]
     code = text.data()[begin : begin + size]

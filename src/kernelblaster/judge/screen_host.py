@@ -1,10 +1,10 @@
-"""Screens a candidate's host code as the compiler left it: macros expanded, device code taken out.
+"""Screens a candidate's host code as the compiler saw it: macros expanded, device code removed.
 
-nvcc's front end writes the host half of a file as C++ for the host compiler. There, bodies of device
-functions lie between `#if 0` and `#endif`, and line markers say what came from which file. That is exact
-where a reading of the source would guess.
+nvcc's front end writes the host half of a file as C++ for the host compiler. In it, bodies of device
+functions are between `#if 0` and `#endif`, and line markers name the file that each part came from. So this
+is exact where parsing the source would have to guess.
 
-Not covered: code of headers, which is not the candidate's.
+Not checked: code from headers, which is not the candidate's.
 """
 
 import re
@@ -23,7 +23,8 @@ _COUNTER = re.compile(r"\b(?:__builtin_ia32_|_{1,2})rd(?:tscp?|pmc|pid|rand\w*|s
 
 
 def host_text(front_end: str, file: str) -> str:
-    """What of the front end's output comes from `file` and goes to the host compiler, with line markers."""
+    """The part of the front end's output that comes from `file` and goes to the host compiler, with line
+    markers."""
     pieces: list[str] = []
     conditions: list[bool] = []  # of the enclosing #if: whether it is `#if 0`
     current, begin = "", 0
@@ -44,7 +45,7 @@ def host_text(front_end: str, file: str) -> str:
 
 
 def screen_host(text: str) -> list[ScreenFinding]:
-    """Every reason why host code, as `host_text` returns it, may not be loaded."""
+    """Every reason why host code (as returned by `host_text`) may not be loaded; at most MOST_FINDINGS."""
     return list(islice(dict.fromkeys(_findings(text)), MOST_FINDINGS))
 
 
@@ -54,9 +55,9 @@ def _findings(text: str) -> Iterator[ScreenFinding]:
         if mark := _LINE.fullmatch(line):
             number = int(mark[1])
             continue
-        for found in _ASSEMBLY.finditer(line):
-            yield ScreenFinding("host-assembly", HOST_ASSEMBLY.format(found[0]), number)
-        for found in _COUNTER.finditer(line):
-            detail = f"`{found[0]}` in host code: the judge takes the time, and nothing is random."
+        for match in _ASSEMBLY.finditer(line):
+            yield ScreenFinding("host-assembly", HOST_ASSEMBLY.format(match[0]), number)
+        for match in _COUNTER.finditer(line):
+            detail = f"`{match[0]}` in host code: the judge takes the time, and nothing is random."
             yield ScreenFinding("forbidden-call", detail, number)
         number += 1

@@ -1,11 +1,11 @@
-"""Screens a candidate's source before it is compiled: early, with the line and what to do instead.
+"""Screens a candidate's source before compilation: reports early, with the line and an alternative.
 
-It decides what may be included and defined, and names what would be refused after compilation anyway. Calls
-and assembly are found where the tree is sure that they are host code and no name of the file's own; the
-stages after it (`screen_host`, `screen_binary`) see what was really compiled and have the last word.
+It decides what may be included and defined, and names what later stages would reject anyway. Calls and
+assembly are reported only where the syntax tree is certain that they are host code and no name of the file's
+own; `screen_host` and `screen_binary` check what was really compiled and decide.
 
-Not covered: what macros make of the text. The limits here and in `source_text` bound the time:
-milliseconds for a kernel, seconds for a text made to be slow.
+Not checked: the result of macro expansion. The limits here and in `source_text` bound the time: milliseconds
+for a kernel, seconds for a text made to be slow.
 """
 
 import bisect
@@ -22,7 +22,7 @@ from kernelblaster.judge.source_text import SourceText, UnreadableSource, read_s
 
 @dataclass(frozen=True)
 class ScreenFinding:
-    """One reason to reject a candidate. `line` is 1-based, and absent where no line is to blame."""
+    """One reason to reject a candidate. `line` is 1-based; None where it concerns no single line."""
 
     rule: str
     detail: str
@@ -31,7 +31,7 @@ class ScreenFinding:
 
 RULES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("screen_rules.toml").read_text())
 LARGEST_SOURCE = 200_000  # characters, far above any kernel
-MOST_FINDINGS = 20  # of one rule; more would help nobody
+MOST_FINDINGS = 20  # of one rule
 HOST_ASSEMBLY = "`{}` in host code: only __device__ and __global__ functions may contain assembly."
 
 _SOURCE = RULES["source"]
@@ -47,7 +47,7 @@ _ATTRIBUTE = re.compile(
 
 
 def screen_source(source: str) -> list[ScreenFinding]:
-    """Every reason why `source` may not be compiled, by line; none means that it is clean."""
+    """Every reason why `source` may not be compiled, sorted by line; an empty list if there is none."""
     if len(source) > LARGEST_SOURCE:
         return [ScreenFinding("source-size", f"Longer than {LARGEST_SOURCE} characters: shorten it.", None)]
     try:
@@ -68,12 +68,12 @@ def screen_source(source: str) -> list[ScreenFinding]:
 
 
 def matches(name: str, patterns: list[str]) -> bool:
-    """Whether `name` is in a list of the rules file, where a trailing `*` stands for any ending."""
+    """Whether `name` is in a list of the rules file, in which a trailing `*` matches any ending."""
     return any(name == p or (p.endswith("*") and name.startswith(p[:-1])) for p in patterns)
 
 
 def hint(name: str, hints: dict[str, str]) -> str | None:
-    """What to do instead of using `name`, if the rules file says; exact names go first."""
+    """What to use instead of `name`, if the rules file says; exact names go before patterns."""
     beginnings = (name[:length] + "*" for length in range(len(name), 0, -1))
     return hints.get(name) or next((hints[p] for p in beginnings if p in hints), None)
 
@@ -82,10 +82,10 @@ def hint(name: str, hints: dict[str, str]) -> str | None:
 
 
 def _directives(text: SourceText) -> Iterator[ScreenFinding]:
-    for found in text.directives:
-        name, rest = found[2], text.kept[found.start(3) : found.end(3)].strip()
-        if found[1] != "#" or name not in _SOURCE["directives"]:
-            rule, detail = "forbidden-directive", f"`{found[1]}{name}` may not be used: write it out."
+    for match in text.directives:
+        name, rest = match[2], text.kept[match.start(3) : match.end(3)].strip()
+        if match[1] != "#" or name not in _SOURCE["directives"]:
+            rule, detail = "forbidden-directive", f"`{match[1]}{name}` may not be used: write it out."
         elif name == "include" and (wrong := _wrong_include(rest)):
             rule, detail = "forbidden-include", wrong
         elif name == "pragma" and (wrong := _wrong_pragma(rest)):
@@ -95,20 +95,20 @@ def _directives(text: SourceText) -> Iterator[ScreenFinding]:
             detail = f"`#{name} {macro}` redefines a name of C++, CUDA or the judge: choose another."
         else:
             continue
-        yield ScreenFinding(rule, detail, text.line(found.start(1)))
-    for found in re.finditer(r"\b__has_(?:include|include_next|embed)\b", text.code):
-        detail = f"`{found[0]}` looks at the build machine's files: include what you need."
-        yield ScreenFinding("forbidden-directive", detail, text.line(found.start()))
-    for found in re.finditer(r'\b_Pragma\s*\(\s*"((?:[^"\\\n]|\\.)*)"', text.kept):
-        if wrong := _wrong_pragma(found[1]):
-            yield ScreenFinding("forbidden-pragma", wrong, text.line(found.start()))
+        yield ScreenFinding(rule, detail, text.line(match.start(1)))
+    for match in re.finditer(r"\b__has_(?:include|include_next|embed)\b", text.code):
+        detail = f"`{match[0]}` looks at the build machine's files: include what you need."
+        yield ScreenFinding("forbidden-directive", detail, text.line(match.start()))
+    for match in re.finditer(r'\b_Pragma\s*\(\s*"((?:[^"\\\n]|\\.)*)"', text.kept):
+        if wrong := _wrong_pragma(match[1]):
+            yield ScreenFinding("forbidden-pragma", wrong, text.line(match.start()))
 
 
 def _wrong_include(rest: str) -> str | None:
-    found = re.fullmatch(r'<([^<>"]+)>|"([^<>"]+)"', rest)
-    if found is None:
+    match = re.fullmatch(r'<([^<>"]+)>|"([^<>"]+)"', rest)
+    if match is None:
         return f"`#include {rest}` does not name a header: write the header's name out."
-    header = found[1] or found[2]
+    header = match[1] or match[2]
     if header.startswith("/") or "\\" in header or ".." in header.split("/"):
         return f"`#include {rest}` leaves the include folders: a candidate is one file."
     if matches(header, _SOURCE["includes"]):
@@ -130,35 +130,35 @@ def _is_protected(macro: str) -> bool:
 
 
 def _assembly(text: SourceText) -> Iterator[ScreenFinding]:
-    for found in _ASSEMBLY.finditer(text.plain):
-        if found.start() in text.host:
-            yield ScreenFinding("host-assembly", HOST_ASSEMBLY.format(found[0]), text.line(found.start()))
+    for match in _ASSEMBLY.finditer(text.plain):
+        if match.start() in text.host:
+            yield ScreenFinding("host-assembly", HOST_ASSEMBLY.format(match[0]), text.line(match.start()))
 
 
 def _attributes(text: SourceText) -> Iterator[ScreenFinding]:
-    for found in _ATTRIBUTE.finditer(text.code):
-        for word in re.findall(r"\w+", found[0]):
+    for match in _ATTRIBUTE.finditer(text.code):
+        for word in re.findall(r"\w+", match[0]):
             if word.strip("_") in _SOURCE["attributes"]:
                 detail = f"The attribute `{word}` changes what runs or where it lies: leave it out."
-                yield ScreenFinding("forbidden-attribute", detail, text.line(found.start()))
+                yield ScreenFinding("forbidden-attribute", detail, text.line(match.start()))
 
 
 def _names(text: SourceText) -> Iterator[ScreenFinding]:
-    for found in _RESERVED.finditer(text.code):
-        detail = f"The name `{found[0]}` belongs to the judge or to a library: choose another."
-        yield ScreenFinding("reserved-name", detail, text.line(found.start()))
-    for found in _STD.finditer(text.code):
-        detail = f"`std::{found[1]}` may not be used: no threads, clocks, files or handlers."
-        yield ScreenFinding("forbidden-call", detail, text.line(found.start()))
+    for match in _RESERVED.finditer(text.code):
+        detail = f"The name `{match[0]}` belongs to the judge or to a library: choose another."
+        yield ScreenFinding("reserved-name", detail, text.line(match.start()))
+    for match in _STD.finditer(text.code):
+        detail = f"`std::{match[1]}` may not be used: no threads, clocks, files or handlers."
+        yield ScreenFinding("forbidden-call", detail, text.line(match.start()))
 
 
 def _calls(text: SourceText) -> Iterator[ScreenFinding]:
     known = text.syntax.introduced | set(RULES["binary"]["cuda"])
-    for found in _CALL.finditer(text.plain):
-        scope, name, offset = found[1], found[2], found.start(2)
+    for match in _CALL.finditer(text.plain):
+        scope, name, offset = match[1], match[2], match.start(2)
         if name in known or scope not in (None, "", "std") or offset not in text.host:
             continue
-        before = text.plain[max(0, found.start() - 40) : found.start()].rstrip()
+        before = text.plain[max(0, match.start() - 40) : match.start()].rstrip()
         if before.endswith((".", "->")) or (scope == "" and before.endswith(">")):
             continue  # a member of an object, or of a template
         if instead := hint(name, RULES["hints"]):
@@ -178,8 +178,8 @@ def _foreign_declarations(text: SourceText) -> Iterator[ScreenFinding]:
 
 
 def _statements(plain: str, marks: list[tuple[int, str]], start: int) -> Iterator[tuple[int, str, bool]]:
-    """The declarations without a body that an `extern "C"` before `start` covers: one, or a block of
-    them between braces. Found by braces, so that errors in the tree hide none."""
+    """(offset, text, in a block) of each declaration without a body that an `extern "C"` ending at `start`
+    covers: one, or those between braces. Matched by braces, so that errors in the syntax tree hide none."""
     depth, block = 0, False
     begin = start
     for index in range(bisect.bisect_left(marks, (start, "")), len(marks)):
@@ -198,8 +198,8 @@ def _statements(plain: str, marks: list[tuple[int, str]], start: int) -> Iterato
 
 
 def _foreign_name(statement: str, block: bool) -> str | None:
-    """The name that a declaration takes from elsewhere, if it does. In an `extern "C"` block, a
-    variable without a further `extern` is a definition."""
+    """The name that a declaration imports; None if it defines it or declares a type. In an `extern "C"`
+    block, a variable without a further `extern` is a definition."""
     first = (statement.split() or [""])[0]
     if first in ("", "typedef", "using", "static", "struct", "enum", "class", "union"):
         return None

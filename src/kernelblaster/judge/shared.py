@@ -1,9 +1,8 @@
-"""One judge for several processes: candidates of all of them are compiled side by side, and take turns
-on the device.
+"""Shares one judge between processes: their candidates are compiled in parallel and take turns on the device.
 
-    server = JudgeServer(judge)
-    workers = [context.Process(target=work, args=(server.connect(),)) for _ in range(4)]
-    server.serve()
+server = JudgeServer(judge)
+workers = [context.Process(target=work, args=(server.connect(),)) for _ in range(4)]
+server.serve()
 """
 
 import time
@@ -24,12 +23,12 @@ from kernelblaster.records import Candidate, Evaluation, Fitness, Floor, Profile
 from kernelblaster.records.outcome import Outcome
 from kernelblaster.records.profile import Depth
 
-PAUSE_S = 0.02  # between looks at compilers that are not done
+PAUSE_S = 0.02  # between polls of unfinished compilations
 
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """What a process must know of a device that another one holds."""
+    """The description of a device that another process holds."""
 
     name: str
     spec: GpuSpec
@@ -37,7 +36,8 @@ class DeviceFacts:
 
 
 class SharedJudge:
-    """A judge in another process. For one thread; it can be handed to a process that is started."""
+    """A judge whose device is in another process. Not thread-safe; can be pickled to a process as that is
+    started."""
 
     def __init__(
         self, connection: "Connection[Any, Any]", options: EvaluationOptions, device: DeviceFacts
@@ -73,17 +73,17 @@ class SharedJudge:
 
     def _answer(self) -> Any:
         try:
-            found = self._connection.recv()
+            answer = self._connection.recv()
         except (EOFError, OSError) as error:
             raise DeviceLost("the process that holds the device has ended.") from error
-        if isinstance(found, Exception):
-            raise found
-        return found
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
 
 @dataclass
 class _Job:
-    """A question that waits for its turn; with `binary` for a compiler too."""
+    """A request that waits to be answered; `binary` is the compilation that it needs, if any."""
 
     client: "Connection[Any, Any]"
     question: tuple[Any, ...]
@@ -95,8 +95,8 @@ class _Job:
 
 
 class JudgeServer:
-    """Answers the questions of processes, those of each in their order. `busy` are the seconds that the
-    device was held, by kind of question."""
+    """Answers the requests of several processes, those of each in order. `busy` are the seconds that the
+    device was in use, by kind of request."""
 
     def __init__(self, judge: DeviceJudge) -> None:
         self._judge = judge
@@ -106,7 +106,7 @@ class JudgeServer:
         self.busy: Counter[str] = Counter()
 
     def connect(self) -> SharedJudge:
-        """A judge to be handed to a process, before `serve`."""
+        """A judge to hand to a process. Call before `serve`."""
         here, there = Pipe()
         self._clients.append(here)
         self._theirs.append(there)
@@ -117,7 +117,8 @@ class JudgeServer:
         return SharedJudge(there, options, DeviceFacts(device.name, device.spec, device.modelled))
 
     def serve(self) -> None:
-        """Until the last process has closed its judge or has ended. The processes must be running."""
+        """Answer requests until the last process has closed its judge or has ended. The processes must be
+        running."""
         for connection in self._theirs:
             connection.close()
         with compilers() as pool:
@@ -142,9 +143,9 @@ class JudgeServer:
             self._waiting.append(_Job(client, question, binary))
 
     def _next(self) -> list[_Job]:
-        """What is to be answered now: the oldest question that can be and is the oldest of its process;
-        or profiles, which wait for each other, since starting a profiler takes longer than most of them,
-        until half of the processes want one or nothing else can be done; together if of one depth."""
+        """The requests to answer now. Usually one: the oldest that is ready and is the first of its process.
+        Profiles of equal depth are answered together, since starting a profiler takes longer than most of
+        them: once half of the processes wait for one, or nothing else is ready."""
         first: dict[Connection[Any, Any], _Job] = {}
         for job in self._waiting:
             first.setdefault(job.client, job)
@@ -156,8 +157,8 @@ class JudgeServer:
         return others[:1]
 
     def _answer_all(self, jobs: Sequence[_Job]) -> None:
-        """Profiles under one start; where that fails, each by itself, so that it is known whose fault it
-        is."""
+        """Profiles are made under one start of the profiler; if that fails, one by one, to find the one at
+        fault."""
         if len(jobs) == 1:
             self._answer(jobs[0])
             return

@@ -1,10 +1,10 @@
-"""Reads a candidate's source as the preprocessor does, and says where it is certainly host code.
+"""Reads a candidate's source as the preprocessor does, and tells where it is certainly host code.
 
-Lines are joined and comments are gone before anything else looks at the text. Text that can be read in
-two ways raises `Unreadable`. A syntax tree says which names the file introduces and which functions run on
-the host; where the tree is in doubt, nothing counts as host code.
+Continued lines are joined and comments removed before anything else reads the text. Text that compilers might
+read in two ways raises `UnreadableSource`. A syntax tree gives the names that the file introduces and the
+functions that run on the host; where the tree has errors, nothing counts as host code.
 
-Not covered: what macros make of the text. `screen_host` reads what the compiler makes of it.
+Not covered: macro expansion. `screen_host` reads the compiler's own result.
 """
 
 import bisect
@@ -44,8 +44,8 @@ _WORD = re.compile(r"\w+", re.A)
 
 @dataclass(frozen=True)
 class SourceText:
-    """Views of one source with the same offsets and line numbers: `kept` is without comments,
-    `code` also without what strings contain, `plain` also without directives."""
+    """Views of one source with equal offsets and line numbers: `kept` is without comments, `code` also
+    without the contents of strings, `plain` also without directives."""
 
     kept: str
     code: str
@@ -60,8 +60,8 @@ class SourceText:
 
 
 class UnreadableSource(Exception):
-    """The text can be read in two ways, so nothing else can be said about it: `what` it contains,
-    and on which `line`, which is 1-based."""
+    """The text can be read in two ways and is rejected. `what` is the offending text in words, `line` its
+    1-based line."""
 
     def __init__(self, text: str, offset: int, what: str) -> None:
         self.what = what
@@ -70,16 +70,16 @@ class UnreadableSource(Exception):
 
 
 def read_source(source: str) -> SourceText:
-    """All views of `source`. Raises `Unreadable`. Time is bounded only if its length is."""
+    """All views of `source`. Raises `UnreadableSource`. Time is bounded only if the length is."""
     source = source.replace("\r\n", "\n")
-    if found := _DECEPTIVE.search(source):
-        raise UnreadableSource(source, found.start(), "an invisible or control character")
+    if match := _DECEPTIVE.search(source):
+        raise UnreadableSource(source, match.start(), "an invisible or control character")
     kept = _without_comments(*_join_lines(source))
     code = _LEXEME.sub(_blank_quoted, kept)
-    if found := re.search(r"[^\x00-\x7f]|\$", code):
-        raise UnreadableSource(kept, found.start(), f"{found[0]!r} outside comments and strings")
+    if match := re.search(r"[^\x00-\x7f]|\$", code):
+        raise UnreadableSource(kept, match.start(), f"{match[0]!r} outside comments and strings")
     directives = list(_DIRECTIVE.finditer(code))
-    plain = _DIRECTIVE.sub(lambda found: " " * len(found[0]), code)
+    plain = _DIRECTIVE.sub(lambda match: " " * len(match[0]), code)
     if _nesting(code) > DEEPEST_NESTING:
         raise UnreadableSource(kept, 0, f"brackets nested more than {DEEPEST_NESTING} deep")
     # One byte a character, so that the tree's offsets are ours.
@@ -168,30 +168,30 @@ def _without_comments(joined: str, joints: list[int]) -> str:
     directive goes on after a comment. Raw strings that compilers might read differently raise."""
     owed = 0
 
-    def replace(found: re.Match[str]) -> str:
+    def replace(lexeme: re.Match[str]) -> str:
         nonlocal owed
-        start, end = found.span()
-        match found.lastgroup:
+        start, end = lexeme.span()
+        match lexeme.lastgroup:
             case "comment":
-                owed += found[0].count("\n")
+                owed += lexeme[0].count("\n")
                 return " "
             case "newline":
                 lines, owed = owed + 1, 0
                 return "\n" * lines
             case "raw":
                 line = joined[joined.rfind("\n", 0, start) + 1 : start].lstrip()
-                multiline = "\n" in found[0] and line.startswith(("#", "%:"))
+                multiline = "\n" in lexeme[0] and line.startswith(("#", "%:"))
                 if multiline or bisect.bisect_left(joints, start) < bisect.bisect_left(joints, end):
                     raise UnreadableSource(joined, start, "a raw string across joined lines")
             case "unclear":
                 raise UnreadableSource(joined, start, "a raw string without an end")
-        return found[0]
+        return lexeme[0]
 
     return _LEXEME.sub(replace, joined)
 
 
 def _nesting(code: str) -> int:
-    """How deep brackets are nested, closed or not."""
+    """How deep brackets are nested, whether closed or not."""
     depth = deepest = 0
     for bracket in re.findall(r"[][(){}]", code):
         depth = depth + 1 if bracket in "([{" else max(0, depth - 1)
@@ -199,18 +199,18 @@ def _nesting(code: str) -> int:
     return deepest
 
 
-def _blank_quoted(found: re.Match[str]) -> str:
-    if found.lastgroup not in ("quoted", "raw"):
-        return found[0]
-    return found[0][0] + re.sub(r"[^\n]", " ", found[0][1:-1]) + found[0][-1]
+def _blank_quoted(match: re.Match[str]) -> str:
+    if match.lastgroup not in ("quoted", "raw"):
+        return match[0]
+    return match[0][0] + re.sub(r"[^\n]", " ", match[0][1:-1]) + match[0][-1]
 
 
 # --- host code ----------------------------------------------------------------------------------
 
 
 class HostCode:
-    """Says whether an offset is certainly host code: the innermost function around it is marked neither
-    `__device__` nor `__global__`, and the tree is sure of the place."""
+    """`offset in host_code`: whether an offset is certainly host code. That is, the innermost function around
+    it is marked neither `__device__` nor `__global__`, and the syntax tree has no error there."""
 
     def __init__(self, plain: str, directives: list[re.Match[str]], syntax: Syntax) -> None:
         device = _device_words(directives)
@@ -234,10 +234,10 @@ class HostCode:
 
 
 def _device_words(directives: list[re.Match[str]]) -> set[str]:
-    """The words that may mark a function as device code: CUDA's own, and macros that contain them."""
+    """Words that may mark a function as device code: CUDA's own, and macros that contain them."""
     device, bodies = {"__device__", "__global__"}, []
-    for found in directives:
-        if found[2] == "define" and (words := _WORD.findall(found[3])):
+    for match in directives:
+        if match[2] == "define" and (words := _WORD.findall(match[3])):
             bodies.append((words[0], set(words[1:])))
     for _ in range(4):  # macros made of macros
         device |= {name for name, body in bodies if body & device}

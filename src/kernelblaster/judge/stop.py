@@ -1,4 +1,4 @@
-"""How a stage of the judge ends early: by the outcome that a candidate's failure means."""
+"""How a stage of the judge ends early: maps a candidate's failure to its outcome."""
 
 import time
 from typing import Literal
@@ -14,12 +14,12 @@ from kernelblaster.records import Incorrect, Rejected, RuntimeFailed, TimedOut
 from kernelblaster.settings import settings
 
 _STRAY = "IllegalAddress"
-WHOLE = 6
+WHOLE = 6  # a stage may take this many times the limit of one call
 Failure = Incorrect | Rejected | RuntimeFailed | TimedOut
 
 
 class Stop(Exception):
-    """The candidate failed: carries the outcome."""
+    """Raised where a candidate has failed; carries its outcome."""
 
     def __init__(self, outcome: Failure) -> None:
         super().__init__(outcome.kind)
@@ -27,8 +27,9 @@ class Stop(Exception):
 
 
 class Leash:
-    """What one candidate may take in all of a stage: WHOLE times the limit of one call. Entered around each
-    of its calls; one that takes too long ends by itself, many that take long together are ended here."""
+    """A time limit on all of a candidate's calls in one stage: WHOLE times the limit of one call. Used as a
+    context around each call; raises Stop once the total is exceeded. The limit of a single call is enforced
+    elsewhere."""
 
     def __init__(self, device: Device, stage: Literal["verify", "time"]) -> None:
         self._stage: Literal["verify", "time"] = stage
@@ -45,7 +46,8 @@ class Leash:
 
 
 def failure(error: CandidateDied | CandidateHung, stage: str, where: str) -> Failure:
-    """The outcome of a candidate whose process ended or did not answer in `stage`."""
+    """The outcome of a candidate whose process ended or hung in `stage`; `where` is evidence for the
+    reader."""
     if isinstance(error, CandidateHung):
         return TimedOut(stage="time" if stage == "time" else "verify", limit_s=error.limit_s)
     if isinstance(error, Nondeterministic):
@@ -58,7 +60,8 @@ def failure(error: CandidateDied | CandidateHung, stage: str, where: str) -> Fai
 
 
 def stop_on_report(report: CallReport, where: str) -> None:
-    """Raise Stop where the report alone condemns the candidate."""
+    """Raise Stop if the call's report shows a broken contract, a finding, a CUDA error or scratch memory that
+    was not freed."""
     if report.violations:
         raise Stop(Rejected(reason="contract", evidence="; ".join(report.violations)))
     if report.findings:

@@ -1,4 +1,4 @@
-"""Constants that a source declares as tunable: found, combined, tried."""
+"""Tunable constants of a candidate: parses their declarations and makes all variants."""
 
 import itertools
 import re
@@ -11,16 +11,17 @@ MOST_VARIANTS = 64
 
 
 def tunables(source: str) -> tuple[Tunable, ...]:
-    """Declared as `// kernelblaster-tune: BLOCK = 128, 256`."""
-    found = []
+    """The constants declared by lines like `// kernelblaster-tune: BLOCK = 128, 256`."""
+    declared = []
     for name, text in DECLARATION.findall(source):
         values = tuple(int(v) for v in text.replace(" ", "").split(",") if v)
-        found.append(Tunable(name=name, values=values))
-    return tuple(found)
+        declared.append(Tunable(name=name, values=values))
+    return tuple(declared)
 
 
 def variants(candidate: Candidate) -> list[Candidate]:
-    """One candidate for each combination; the candidate itself where nothing is declared."""
+    """One candidate for each combination of tunable values; the candidate itself where none are declared.
+    Raises KernelBlasterError for more than MOST_VARIANTS."""
     declared = tunables(candidate.source)
     combinations = list(itertools.product(*(t.values for t in declared)))
     if len(combinations) > MOST_VARIANTS:

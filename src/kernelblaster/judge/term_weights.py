@@ -1,8 +1,8 @@
-"""How many terms of a sum matter, for each operator that takes sums.
+"""How many terms of a sum contribute rounding error, for each operator that takes sums.
 
-Of a thousand of which four are not zero, four: adding a zero costs no rounding. Where all terms are
-multiples of one power of two, and their absolute sum is so small that every order of summation is exact in
-float32, one.
+Zero terms do not count: adding a zero costs no rounding. A sum counts as one term if all its terms are
+multiples of one power of two and their absolute sum is so small that every order of summation is exact in
+float32.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ VANISHING = 2.0**-150  # zero in float32
 
 
 def weight(terms: torch.Tensor, dims: Dims) -> int:
-    """Of sums over `dims`, that of which most terms matter."""
+    """The number of terms that count, of the sum over `dims` where it is largest."""
     sizes = terms.abs()
     total = sizes.sum(dims)
     if bool((total <= EXACT * _quantum(sizes)).all()):
@@ -34,11 +34,11 @@ def _most(counts: torch.Tensor) -> int:
 
 
 def _quantum(sizes: torch.Tensor) -> float:
-    """The largest power of two of which all of them are multiples; infinite where all are zero."""
-    found = sizes[sizes > 0]
-    if not found.numel():
+    """The largest power of two of which all values are multiples; infinite where all are zero."""
+    nonzero = sizes[sizes > 0]
+    if not nonzero.numel():
         return float("inf")
-    mantissa, exponent = torch.frexp(found.double())
+    mantissa, exponent = torch.frexp(nonzero.double())
     whole = (mantissa * 2.0**53).to(torch.int64)
     lowest = torch.log2((whole & -whole).double()) + exponent - 53
     return float(2.0 ** lowest.min())
@@ -56,7 +56,7 @@ def _trailing(given: Given) -> Dims:
 
 
 def _centred(values: torch.Tensor, dims: Dims) -> int:
-    """Of a mean and a variance."""
+    """The terms of a mean and a variance."""
     return max(weight(values, dims), weight((values - values.mean(dims, keepdim=True)).square(), dims))
 
 

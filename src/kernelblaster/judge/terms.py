@@ -1,10 +1,10 @@
-"""How many terms the longest sum of a computation has, seen from the operators that it runs.
+"""The number of terms of the longest sum in a computation, found by watching the operators that it runs.
 
-The rounding error of a float32 sum grows with its length, so that what can be asked of a candidate depends
-on it. Operators that are not listed count as sums of one term; pooling windows are too short to matter.
+The rounding error of a float32 sum grows with its length, and so do the bounds on a candidate's errors.
+Unlisted operators count as sums of one term; pooling windows are too short to matter.
 
-Terms can be weighed too: of a thousand of which four are not zero, four count, and none where every order of
-summation is exact. Then as much is asked of a long sum as of a short one, and of what comes after it.
+With weighing, only terms that contribute rounding error count (term_weights.py), which makes bounds on long
+sums with few such terms as strict as on short sums.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,12 @@ import torch
 from kernelblaster.judge.term_weights import WEIGHED, Given
 from kernelblaster.tasks.operators import Operators
 
-FEW = 8  # times fewer terms than a sum has
+FEW = 8  # a sum has few terms if at most one in so many counts
 
 
 class LongestSum(Operators):  # type: ignore[no-untyped-call]
-    """Once left, `terms` is the length of the longest sum that was taken inside; 1 if there was none. With
-    `weighed`, the number of terms that matter to it, and `length` the same without."""
+    """A context that watches operators. Afterwards `terms` is the length of the longest sum inside, 1 if
+    there was none. With `weighed`, `terms` counts only terms that contribute rounding error, `length` all."""
 
     def __init__(self, *, weighed: bool = False) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class LongestSum(Operators):  # type: ignore[no-untyped-call]
 
     @property
     def few(self) -> bool:
-        """Whether of a long sum only few terms matter."""
+        """Whether few terms of a long sum count."""
         return self.terms * FEW <= self.length
 
     def see(self, func, args, kwargs, result) -> None:  # type: ignore[no-untyped-def]
@@ -52,7 +52,7 @@ def _inner(name: str) -> Callable[[Given, Any], Any]:
 
 
 def _reduced(given: Given, result: Any) -> Any:
-    """Elements of the first tensor for each one of the result."""
+    """Elements of the first tensor for each element of the result."""
     first = next(value for value in given.values() if isinstance(value, torch.Tensor))
     one = result[0] if isinstance(result, tuple) else result
     return first.numel() // max(one.numel(), 1)
@@ -64,7 +64,7 @@ def _along(given: Given, _: Any) -> Any:
 
 
 def _convolution(given: Given, _: Any) -> Any:
-    """Terms of one output; those of a transposed one where all of the filter meets."""
+    """Terms of one output element; for a transposed convolution, of one that the whole filter covers."""
     weight = given["weight"]
     outputs = weight.shape[1] * given["groups"] if given["transposed"] else weight.shape[0]
     return weight.numel() // max(outputs, 1)

@@ -1,6 +1,9 @@
-"""Is it faster? Candidate and baseline take turns on fresh values, each on a cold cache, and every
-timed output is checked. Three clocks must agree: events around the work, events around each launch,
-and the wall, which is read outside the candidate's process too."""
+"""Measures a candidate's speedup over the baseline.
+
+Candidate and baseline are timed in pairs on fresh values, each with a cold cache, and every timed output is
+checked. Three clocks must agree: events around the whole call, events around each launch, and the wall clock,
+which is read outside the candidate's process too.
+"""
 
 import random
 import statistics
@@ -39,22 +42,22 @@ from kernelblaster.records.outcome import Speedup
 from kernelblaster.tasks.values import fill, perturb
 
 CONFIDENCE = 0.99
-RESOLUTION = 0.01  # differences below this share are the measurement's own: see docs/judge.md
+RESOLUTION = 0.01  # relative differences below this are measurement error: see docs/judge.md
 CHECKPOINTS = (4, 8, 16, 32, 64, 128)
-FEWEST = 8  # samples that a verdict needs; only what is hopelessly slow is known to be so after fewer
-HOPELESS = 0.25
+FEWEST = 8  # samples that a verdict needs, unless the candidate is hopelessly slow
+HOPELESS = 0.25  # speedup below which sampling stops at once
 ENOUGH = 0.005  # half-width of the interval, in log speedup, at which sampling stops
 WARM_UP = 3
-LAYOUTS = 4  # among which every timed call chooses: no address says that it is timed
-LONG_US = 20_000.0  # a call that takes so long has warmed up by itself
-HIDDEN_US = 75.0  # on the wall beside the timed work; about 15 is usual
-EARLY_US = 5.0  # by which one clock may lag behind another
-FLUSH_SHARE = 0.25  # of what flushing usually takes: by so much it may be quicker
+LAYOUTS = 4  # sets of addresses from which each timed call draws one
+LONG_US = 20_000.0  # one call that takes so long is enough to warm up
+HIDDEN_US = 75.0  # wall time outside the timed work that is allowed; about 15 is usual
+EARLY_US = 5.0  # by which clocks may differ
+FLUSH_SHARE = 0.25  # the cache flush may be faster than usual by this share
 LAUNCH_US = 8.0  # to issue one launch, where the host is what limits a batch
 BATCH_US, MOST_CALLS = 2000.0, 100
-UNEVEN = 1.25  # the mean of all times over their median
-HOST_US = 200.0  # that host code may take beyond what its kernels do
-DRIFT = 0.03  # of the GPU's clock while candidate and baseline are timed
+UNEVEN = 1.25  # most that the mean of all times may be, in medians
+HOST_US = 200.0  # by which host code may take longer than its kernels
+DRIFT = 0.03  # largest relative change of the GPU's clock rate during a measurement
 BUDGET_S = 4.0
 RESAMPLES = 2000
 EXACT_ROUNDS, EXACT_SHARE = 2, 0.3  # rounds whose outputs are compared with the float64 reference
@@ -62,18 +65,19 @@ FULL_CHECKS = 0.15  # share of timed outputs that are compared by every measure,
 
 
 class ClocksDisagree(Stop):
-    """The clocks tell different stories of one measurement."""
+    """The clocks of one measurement contradict each other."""
 
     def __init__(self, evidence: str) -> None:
         super().__init__(Rejected(reason="clocks-disagree", evidence=evidence))
 
 
 class ClockChanged(Exception):
-    """The GPU ran at another rate at the end than at the begin: measured again, once."""
+    """The GPU's clock rate changed during the measurement, which is then repeated once."""
 
 
 class Timer:
-    """Times one verified candidate against the baseline on the primary workload."""
+    """Times one verified candidate against the baseline at the primary workload. `allowed` gives for each
+    output the error bound and the baseline's own errors."""
 
     def __init__(
         self,
@@ -101,8 +105,8 @@ class Timer:
         self._parameters = [p.to(device.torch_device) for p in baseline.parameters]
 
     def time(self, floor: Floor) -> Timing | Failure:
-        """A busy host can make honest clocks disagree: only if they do so in a second
-        measurement too is it held against the candidate."""
+        """The timing, or the outcome of a candidate that failed. Disagreeing clocks reject it only if they
+        disagree in a second measurement too: a busy host can cause that."""
         try:
             try:
                 return self._time(floor)
@@ -163,15 +167,16 @@ class Timer:
         )
 
     def _fill(self, seed: int, inputs: list[torch.Tensor], parameters: list[torch.Tensor]) -> None:
-        """Fresh inputs and parameters, as in verification: nothing that was computed in one call is of use in
-        the next, and nothing says that it is timed. In float64 the same values, as they are in float32."""
+        """Write fresh inputs and parameters, drawn as in verification, so that no result can be reused and
+        nothing shows that the call is timed. Float64 targets get the same values as float32 ones."""
         for position, target in enumerate(inputs):
             fill(target, self._baseline.pools[position], "written", self._task.primary, seed + position)
         for position, (target, original) in enumerate(zip(parameters, self._parameters, strict=True)):
             perturb(target, original, seed + 1000 + position)
 
     def _round(self) -> tuple[float, TimeReport]:
-        """One sample of each, on the same fresh values, in random order; both outputs compared."""
+        """Time baseline and candidate once each, on the same fresh values and in random order, and compare
+        their outputs. Returns the baseline's microseconds and the candidate's report."""
         signature = self._task.signature
         layout, arguments = self._rng.choice(self._layouts)
         seed = self._rng.getrandbits(48)
@@ -209,18 +214,18 @@ class Timer:
         return report
 
     def _check_outputs(self, mine: list[torch.Tensor], right: list[torch.Tensor]) -> None:
-        """With the baseline's: as far apart as both may be from the truth."""
+        """Compare with the baseline's outputs: they may be apart by the sum of both bounds."""
         for tensor, got, expected in zip(self._task.signature.outputs, mine, right, strict=True):
             limits = both(*self._allowed[tensor.name], few=got.numel() <= FEW)
             if not plainly_apart(got, expected, limits) and self._rng.random() > FULL_CHECKS:
                 continue
-            found = compare(got, expected)
-            too_large = exceeded(found.errors, limits) if found.errors else "not finite"
+            comparison = compare(got, expected)
+            too_large = exceeded(comparison.errors, limits) if comparison.errors else "not finite"
             if too_large:
-                raise Stop(_wrong(tensor.name, found, too_large))
+                raise Stop(_wrong(tensor.name, comparison, too_large))
 
     def _check_exactly(self, seed: int, mine: list[torch.Tensor], right: list[torch.Tensor]) -> None:
-        """With the float64 reference on the same values, as in verification; the arena is needed for it."""
+        """Compare with the float64 reference on the same values, as in verification. Overwrites the arena."""
         signature = self._task.signature
         tensors, count = list(signature.read_tensors), len(signature.input_tensors)
         views = float64_views(self._device.arena(), tensors, self._task.primary)
@@ -229,17 +234,18 @@ class Timer:
         if truth is None:
             return
         for tensor, got, theirs, exact in zip(signature.outputs, mine, right, truth, strict=True):
-            found = compare(got, exact, theirs)
+            comparison = compare(got, exact, theirs)
             own = compare(theirs, exact).errors
             if own is None or (tensor.floating and got.numel() <= FEW):
-                continue  # a single draw of few numbers is what luck makes it
+                continue  # a single draw of few elements decides nothing
             allowed = larger(self._allowed[tensor.name][0], own)
-            too_large = exceeded(found.errors, allowed) if found.errors else "not finite"
+            too_large = exceeded(comparison.errors, allowed) if comparison.errors else "not finite"
             if too_large:
-                raise Stop(_wrong(tensor.name, found, too_large))
+                raise Stop(_wrong(tensor.name, comparison, too_large))
 
     def _even(self, reports: list[TimeReport], candidate_us: float) -> None:
-        """The median is what a call takes only if most calls take about that; and host code has its share."""
+        """Raise if some calls take far longer than the median, or if host code takes longer than the
+        kernels."""
         mean_us = statistics.fmean(r.event_us for r in reports)
         if mean_us > UNEVEN * candidate_us + EARLY_US:
             raise ClocksDisagree(
@@ -256,7 +262,8 @@ class Timer:
             )
 
     def _agreement(self, reports: list[TimeReport], candidate_us: float) -> float:
-        """Work that the events missed shows on the wall clock, or in the launches' own times."""
+        """The sum of the launches' own times in microseconds. Raises ClocksDisagree where the wall clock or
+        the launches' own times show work that the events missed."""
         hidden_us = statistics.median(r.wall_us - r.span_us for r in reports)
         if hidden_us > 0.1 * candidate_us + HIDDEN_US:
             raise ClocksDisagree(
@@ -292,7 +299,8 @@ class Timer:
         return activity_us
 
     def _batch(self, candidate_us: float, launches: int) -> None:
-        """Calls without a pause, timed from outside: warm caches help, so each takes no longer than alone."""
+        """Time calls without a pause from outside: since caches are warm, each may take no longer than
+        alone."""
         count = max(2, min(MOST_CALLS, int(BATCH_US / max(candidate_us, 1.0))))
         batch = self._runner.again(self._layouts[0][1], count)
         expected_us = count * (1.5 * candidate_us + LAUNCH_US * launches) + HIDDEN_US
@@ -320,24 +328,24 @@ class Timer:
             )
 
 
-def _wrong(output: str, found: Comparison, too_large: str) -> Incorrect:
+def _wrong(output: str, comparison: Comparison, too_large: str) -> Incorrect:
     return Incorrect(
         reason="a timed output is wrong",
-        evidence=f"{output}, element {found.index}: expected {found.expected:.9g}, got {found.got:.9g} "
-        f"({too_large}); earlier calls were right",
+        evidence=f"{output}, element {comparison.index}: expected {comparison.expected:.9g}, "
+        f"got {comparison.got:.9g} ({too_large}); earlier calls were right",
     )
 
 
 def floor_us(spec: GpuSpec, task: Task, floor: Floor) -> float:
-    """The task's floor on a GPU, at the highest rate that its precision allows. PyTorch itself uses
-    TF32 for convolutions in float32."""
+    """Microseconds of the task's floor on a GPU, at the highest rate for its precision; TF32 for tasks with
+    convolutions, as PyTorch itself uses it in float32."""
     rates = {"float16": spec.fp16_tflops, "bfloat16": spec.fp16_tflops, "float64": spec.fp32_tflops}
     float32 = spec.tf32_tflops if "conv" in task.source.lower() else spec.split_tflops
     return spec.floor_us(floor.bytes, floor.operations, rates.get(task.dtype, float32))
 
 
 def interval(baseline_us: list[float], candidate_us: list[float], seed: int) -> Speedup:
-    """The median of paired ratios, with a bootstrap interval."""
+    """The median of paired speedups, with a bootstrap confidence interval."""
     ratios = torch.log(torch.tensor(baseline_us, dtype=torch.float64))
     ratios -= torch.log(torch.tensor(candidate_us, dtype=torch.float64))
     generator = torch.Generator().manual_seed(seed)
@@ -350,7 +358,7 @@ def interval(baseline_us: list[float], candidate_us: list[float], seed: int) -> 
 
 
 def conclude(speedup: Speedup) -> Outcome:
-    """Faster, slower or neither: the whole interval must lie beyond the timer's resolution."""
+    """Accepted, Slower or Inconclusive: the whole interval must be beyond the timer's resolution."""
     if speedup.low > 1 + RESOLUTION:
         return Accepted(speedup=speedup)
     if speedup.high < 1 / (1 + RESOLUTION):

@@ -1,5 +1,4 @@
-"""The truth that outputs are compared with: a case's values, and what the reference makes of them in
-float64."""
+"""The values of a verification case, and the float64 outputs of the reference on them."""
 
 import random
 from contextlib import nullcontext
@@ -18,12 +17,12 @@ from kernelblaster.tasks.arrangements import LANDMARKS, Distribution
 from kernelblaster.tasks.plain_attention import plain_attention
 from kernelblaster.tasks.values import equalize, fill, perturb, shuffle
 
-FOCUS_STRENGTH = 4.0  # of how far a parameter in focus is moved, against any other
-TIED: tuple[Distribution, ...] = ("written", "spiky")  # equal values are part of what is asked there
+FOCUS_STRENGTH = 4.0  # factor on the perturbation of the parameter in focus
+TIED: tuple[Distribution, ...] = ("written", "spiky")  # kinds that test how equal values (ties) are resolved
 
 
 class Truth:
-    """Of one task. `rng` decides how values are rounded where the effect of a rounding is found out."""
+    """Computes the float64 reference of one task. `rng` draws the roundings by which inputs are perturbed."""
 
     def __init__(self, task: Task, baseline: Baseline, arena: Arena, rng: random.Random) -> None:
         self._task = task
@@ -39,7 +38,8 @@ class Truth:
         parameters: list[torch.Tensor],
         instead: Distribution | None = None,
     ) -> None:
-        """Write a case's values; `instead` is the distribution that takes the place of what is planted."""
+        """Write a case's values; `instead` replaces the distribution of every input that does not have the
+        file's own."""
         signature = self._task.signature
         baseline = self._baseline.at(case.workload)
         for position in range(len(signature.input_tensors)):
@@ -61,18 +61,19 @@ class Truth:
                 target.copy_(original)
 
     def outputs(self, case: Case, seed: int) -> tuple[list[torch.Tensor] | None, LongestSum]:
-        """The float64 outputs (None without such a reference), and what was seen of the operators."""
+        """The float64 outputs (None if there is no such reference), and the observed sums and operators."""
         seen = LongestSum(weighed=case.distribution in FEW_TERMS)
         return self._wide(case, seed, seen=seen), seen
 
     def rounded(self, case: Case, seed: int) -> list[torch.Tensor] | None:
-        """As `outputs`, with every input moved by up to one rounding of its type."""
+        """As `outputs`, with every input perturbed by up to one rounding of its type."""
         return self._wide(case, seed, shake=True)
 
     def demands(
         self, case: Case, seed: int, truth: list[torch.Tensor], right: list[torch.Tensor], seen: LongestSum
     ) -> list[Demand] | None:
-        """For each output, what is asked of it where inputs are not finite."""
+        """For each output, what is required of it where inputs are not finite; None if that cannot be
+        computed."""
         high = self._wide(case, seed, instead="planted-high")
         low = self._wide(case, seed, instead="planted-low")
         with plain_attention():
@@ -95,8 +96,8 @@ class Truth:
         instead: Distribution | None = None,
         seen: LongestSum | None = None,
     ) -> list[torch.Tensor] | None:
-        """The float64 outputs on the case's values, in memory of their own; None where there are none. `seen`
-        looks on while they are computed."""
+        """The float64 outputs on the case's values, not overlapping the arena; None if there is no such
+        reference. `seen` watches the operators."""
         tensors = list(self._task.signature.read_tensors)
         count = len(self._task.signature.input_tensors)
         views = float64_views(self._arena, tensors, case.workload)
@@ -104,15 +105,15 @@ class Truth:
         if shake:
             self._shake(tensors, views, case.distribution)
         with seen or nullcontext():
-            found = self._baseline.at(case.workload).wide(views[:count], views[count:])
-        if found is None:
+            outputs = self._baseline.at(case.workload).wide(views[:count], views[count:])
+        if outputs is None:
             return None
-        return [t.clone() if t.data_ptr() in {v.data_ptr() for v in views} else t for t in found]
+        return [t.clone() if t.data_ptr() in {v.data_ptr() for v in views} else t for t in outputs]
 
     def _shake(self, tensors: list[Tensor], views: list[torch.Tensor], distribution: Distribution) -> None:
-        """Move every value by up to one rounding. Where there are ties, and for whole-number outputs, equal
-        values move alike: a tie is a property of the inputs, which no rounding excuses from being resolved as
-        the reference does. Neither does one excuse from what happens at a landmark."""
+        """Perturb every value by up to one rounding. For kinds with ties, and for integer outputs, equal
+        values are perturbed equally, so that ties remain; landmarks are not perturbed. Both must be resolved
+        as the reference does."""
         seed = self._rng.getrandbits(40)
         tied = distribution in TIED or not all(t.floating for t in self._task.signature.outputs)
         for tensor, view in zip(tensors, views, strict=True):
@@ -129,8 +130,8 @@ class Truth:
 
 
 def scattered(values: torch.Tensor, seed: int, *, tied: bool = True) -> torch.Tensor:
-    """For each float64 value a number in [-1, 1) that depends on nothing but the value and the seed; where
-    it is not `tied`, also on its place."""
+    """For each float64 value a pseudo-random number in [-1, 1) that depends on the value and the seed; if not
+    `tied`, also on its index."""
     bits = values.view(torch.int64) ^ seed
     if not tied:
         bits = bits ^ torch.arange(1, 1 + bits.numel(), device=bits.device) * 0x9E3779B97F4A7C1

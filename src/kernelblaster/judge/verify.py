@@ -1,5 +1,5 @@
-"""Is it right? Fresh values in every arrangement of a plan (judge/cases.py), at sizes drawn in secret;
-outputs poisoned, guard zones watched, inputs checked, runs repeated."""
+"""Verifies a candidate's outputs: fresh values of every kind in a plan (judge/cases.py), at sizes drawn in
+secret; with poisoned outputs, guard zones, checks that inputs are unchanged, and repeated runs."""
 
 import random
 import time
@@ -46,15 +46,15 @@ from kernelblaster.records.evaluation import CaseResult, Errors
 from kernelblaster.tasks.arrangements import SAFE
 
 OUTPUT_POISONS = (0xFF, 0x7F, 0xC1)
-SMALL_OUTPUT = 1 << 16  # elements, of which PyTorch may have all right by luck
-NEAR = 0.5  # of what is allowed: from there on, the effect of a rounding of the inputs is found out
+SMALL_OUTPUT = 1 << 16  # elements: with fewer, PyTorch's own error may be zero by chance
+NEAR = 0.5  # of the bound: above, the effect of rounding the inputs is computed too
 MORE_DRAWS, MOST_DRAWS = 5, 21
-USELESS, USELESS_ROUNDINGS = 0.01, 32.0  # PyTorch's own rms error, from which on its result says nothing
+USELESS, USELESS_ROUNDINGS = 0.01, 32.0  # above this RMS error of PyTorch's own, nothing is compared
 
 
 class Verifier:
-    """Runs the cases of one candidate. `seed` is secret until the verdict is out, and so are the cases;
-    `work` is what the last call put on the device."""
+    """Runs the cases of one candidate. `seed` and cases are secret until the verdict is known. `results` has
+    one entry for each output of each case, `work` what the last call put on the device."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Verifier:
         self._baseline = baseline
         self._runner = runner
         self._rng = random.Random(seed)
-        self._place = self._rng.getrandbits(48)
+        self._fixed_layout_seed = self._rng.getrandbits(48)
         self._cases = cases
         self._arena = device.arena()
         self._truth = Truth(task, baseline, self._arena, self._rng)
@@ -84,6 +84,7 @@ class Verifier:
         self.work: tuple[LaunchedWork, ...] = ()
 
     def verify(self) -> Verification | Failure:
+        """Run all cases. Returns the outcome of the first failure, else the verification."""
         start = time.perf_counter()
         try:
             self._record()
@@ -105,7 +106,8 @@ class Verifier:
         )
 
     def primary_errors(self) -> dict[str, tuple[Errors, Errors | None]]:
-        """For each output, what was allowed and what the baseline makes, on the file's own values."""
+        """For each output (its bound, the baseline's errors), at the primary workload on the file's own
+        values."""
         return {
             r.output: (r.bound, r.baseline)
             for r in self.results
@@ -113,7 +115,7 @@ class Verifier:
         }
 
     def _record(self) -> None:
-        """Draw a layout for every case, and have the launches of all of them recorded together."""
+        """Draw a layout for every case and record the launches of all of them together."""
         calls = []
         for number, case in enumerate(self._cases):
             layout = self._layouts[number] = self._lay_out(case)
@@ -123,21 +125,23 @@ class Verifier:
             self._runner.record(calls)
 
     def _lay_out(self, case: Case) -> Layout:
-        rng = random.Random(self._place) if case.stays else self._rng
+        rng = random.Random(self._fixed_layout_seed) if case.stays else self._rng
         return lay_out(self._arena, self._task.signature, case.workload, rng)
 
     def _arguments(self, case: Case, layout: Layout) -> tuple[Argument, ...]:
         return layout.arguments(self._task.signature, self._baseline.at(case.workload).scalars)
 
     def _too_many_threads(self, case: Case, layout: Layout) -> bool:
-        """Whether the device takes too long over a size that is larger than it need be."""
+        """Whether a case is skipped: it is at an enlarged size and starts more threads than the device can
+        execute in acceptable time."""
         most = self._device.most_threads
         if most is None or case.workload.name != "above":
             return False
         return self._runner.threads(self._arguments(case, layout)) > most
 
     def _check_if_it_fits(self, case: Case, layout: Layout) -> None:
-        """PyTorch may need more for intermediate results at drawn sizes than at the task's own."""
+        """Run a case. At drawn sizes PyTorch may run out of memory, which is noted; at the primary size it is
+        raised."""
         try:
             self._check(case, layout)
         except torch.cuda.OutOfMemoryError:
@@ -169,7 +173,7 @@ class Verifier:
             fresh = [self._draw(case, 1, self._lay_out(case)) for _ in range(MORE_DRAWS)]
 
     def _draw(self, case: Case, runs: int, layout: Layout) -> list[OutputSample]:
-        """Fresh values, and what the candidate and PyTorch make of them, for each output."""
+        """Fill fresh values, run baseline and candidate on them, and compare: one sample for each output."""
         signature = self._task.signature
         seed = self._rng.getrandbits(48)
         inputs = [layout.view(t) for t in signature.input_tensors]
@@ -232,9 +236,9 @@ class Verifier:
                 theirs = demanded(theirs, demands[position])
             own = compare(theirs, exact, faint=faint).errors if truth is not None else None
             known = theirs if truth is not None else None
-            found = [compare(output, exact, known, faint=faint) for output in mine]
-            furthest = worst(found)
-            output = outputs[found.index(furthest)][position].reshape(-1)
+            comparisons = [compare(output, exact, known, faint=faint) for output in mine]
+            furthest = worst(comparisons)
+            output = outputs[comparisons.index(furthest)][position].reshape(-1)
             at_worst = output[
                 furthest.index : furthest.index + 1
             ].clone()  # a view would keep the whole output
@@ -242,13 +246,14 @@ class Verifier:
             if excuse is not None:
                 self._notes.append(f"{case.workload.name}/{case.title}: {excuse}")
             about = (own, None, exact.numel(), excuse is not None, lenience, seen.terms)
-            samples.append(OutputSample(tensor, tuple(found), at_worst, *about))
+            samples.append(OutputSample(tensor, tuple(comparisons), at_worst, *about))
         return samples if truth is None else self._conditioned(case, seed, truth, samples)
 
     def _conditioned(
         self, case: Case, seed: int, truth: list[torch.Tensor], samples: list[OutputSample]
     ) -> list[OutputSample]:
-        """With the effect of one rounding of the inputs, where that may matter: a second float64 run."""
+        """The samples with the effect of one rounding of the inputs (a second float64 run), where errors are
+        near the bound or the output is small."""
         clear = [one.excused or (one.count > SMALL_OUTPUT and share([one]) < NEAR) for one in samples]
         if case.planted or all(clear):
             return samples
@@ -259,7 +264,7 @@ class Verifier:
     def _excuse(
         self, case: Case, tensor: Tensor, exact: torch.Tensor, own: Errors | Literal["no truth"] | None
     ) -> str | None:
-        """Why nothing can be said about an output on these values; None where it can."""
+        """Why an output cannot be judged on these values, in words; None where it can."""
         if own == "no truth":
             usable = tensor.floating is False or all_finite(exact)
             known = self._task.kind == "cuda" or all(
@@ -278,15 +283,15 @@ class Verifier:
         return None
 
     def _judge(self, case: Case, samples: Sequence[OutputSample]) -> None:
-        """By all draws of one output together."""
+        """Record the pooled result of all draws of one output; raise Stop if it exceeds the bound."""
         samples = [one for one in samples if not one.excused]
         if not samples:
             return
         own = [one.own for one in samples if one.own is not None]
-        found = [one.errors for one in samples]
+        drawn = [one.errors for one in samples]
         baseline = pooled(own) if own else None
         bounds = allowed(samples)
-        errors = pooled([one for one in found if one is not None]) if None not in found else None
+        errors = pooled([one for one in drawn if one is not None]) if None not in drawn else None
         too_large = exceeded(errors, bounds) if errors is not None else "not finite"
         tensor = samples[0].tensor
         result = CaseResult(
@@ -307,7 +312,7 @@ class Verifier:
         raise Stop(Incorrect(reason=_reason(shown.at_worst), evidence=evidence))
 
     def _stash(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Keep results for later: on the device while there is room, else on the host."""
+        """Keep results on the device while there is room, else copy them to the host."""
         if self._device.torch_device.type != "cuda":
             return tensors
         free = torch.cuda.mem_get_info()[0]
@@ -316,7 +321,7 @@ class Verifier:
 
 
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy in page-locked memory, which PyTorch keeps for the next one: copies run at bus speed."""
+    """A copy in page-locked memory, which PyTorch's allocator reuses."""
     return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor)
 
 
@@ -329,14 +334,14 @@ def _reason(number: torch.Tensor) -> Literal["unwritten output", "wrong values"]
     return "unwritten output" if any(bool((raw == p).all()) for p in OUTPUT_POISONS) else "wrong values"
 
 
-def _evidence(case: Case, tensor: Tensor, found: Comparison, too_large: str) -> str:
-    place = []
-    rest = found.index
+def _evidence(case: Case, tensor: Tensor, comparison: Comparison, too_large: str) -> str:
+    indices = []
+    rest = comparison.index
     for extent in reversed(case.workload.shape(tensor)):
-        place.append(rest % extent)
+        indices.append(rest % extent)
         rest //= extent
-    where = f"{tensor.name}[{', '.join(str(p) for p in reversed(place))}]"
+    where = f"{tensor.name}[{', '.join(str(p) for p in reversed(indices))}]"
     return (
         f"{case.workload.name} workload {case.workload.sizes}, values {case.title}: {too_large}; "
-        f"worst at {where}: expected {found.expected:.9g}, got {found.got:.9g}"
+        f"worst at {where}: expected {comparison.expected:.9g}, got {comparison.got:.9g}"
     )

@@ -1,4 +1,5 @@
-"""What was learned about kernels, kept: states, techniques, what they gained, and where."""
+"""The knowledge base: performance states, techniques, and the evidence on what each technique gained
+where."""
 
 from kernelblaster.knowledge.consolidate import KnowledgeLimits
 from kernelblaster.knowledge.content import Content, OptimizationEntry, Scored, StateEntry

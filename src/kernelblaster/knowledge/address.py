@@ -1,4 +1,5 @@
-"""Where a knowledge base is, as it may be shown and recorded: without a password."""
+"""Addresses of knowledge bases (a file or a database URL), as they may be shown and recorded: without
+passwords."""
 
 import re
 from pathlib import Path
@@ -16,15 +17,16 @@ def is_url(where: str) -> bool:
 
 
 def shown(where: str) -> str:
-    """The same place with its passwords replaced. A file is shown as it is."""
+    """The address with its passwords replaced by ***. A file's path is unchanged."""
     if not is_url(where):
         return where
-    place, mark, query = where.partition("?")
-    return IN_FRONT.sub(rf"\1:{HIDDEN}@", place) + mark + IN_QUERY.sub(rf"\1={HIDDEN}", query)
+    base, mark, query = where.partition("?")
+    return IN_FRONT.sub(rf"\1:{HIDDEN}@", base) + mark + IN_QUERY.sub(rf"\1={HIDDEN}", query)
 
 
 def knowledge_at(given: str | Path | None) -> str:
-    """A knowledge base by a name that means the same in every folder; the user's own if none is given."""
+    """The address of a knowledge base, with a file's path made absolute; the user's own where none is
+    given."""
     where = str(given or settings().data / "knowledge.db")
     return where if is_url(where) else str(Path(where).absolute())
 
@@ -34,14 +36,15 @@ def lacks_password(recorded: str) -> bool:
 
 
 def opened(recorded: str, given: str | None = None) -> str:
-    """The place to open where `recorded` is what was kept of it: as it is given again, with its password;
-    else without one, which libpq then takes from PGPASSWORD or ~/.pgpass."""
+    """The address to open, given what a run recorded. `given` is the address with its password, if the user
+    gives it again; without it the password is left out, and libpq takes it from PGPASSWORD or ~/.pgpass.
+    Raises KnowledgeError if `given` is another knowledge base."""
     if given is not None:
         if shown(given) != recorded:
             raise KnowledgeError(f"the run was begun with the knowledge base {recorded}, not {shown(given)}.")
         return given
     if not lacks_password(recorded):
         return recorded
-    place, mark, query = recorded.partition("?")
+    base, mark, query = recorded.partition("?")
     kept = [part for part in query.split("&") if not part.endswith(f"={HIDDEN}")]
-    return place.replace(f":{HIDDEN}@", "@") + (mark if query and kept else "") + "&".join(kept)
+    return base.replace(f":{HIDDEN}@", "@") + (mark if query and kept else "") + "&".join(kept)

@@ -1,4 +1,4 @@
-"""A knowledge base looked at as a whole, and made again from its events where something else is damaged."""
+"""Checks a knowledge base as a whole, and rebuilds it from its events where other tables are damaged."""
 
 from pathlib import Path
 
@@ -13,33 +13,33 @@ from kernelblaster.knowledge.head import BESIDE
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.rows import READERS, DamagedRow, Values
 
-TOLD = 20  # problems of one kind
+MOST_LISTED = 20  # problems of one kind
 
 
 def problems(where: str | Path) -> list[str]:
-    """Everything that is not what was written, row by row; nothing: all is well."""
+    """Everything that differs from what was written, one line each; empty if the knowledge base is whole."""
     try:
         database = Database(where, create=False, trusting=True)
     except KnowledgeError as error:
         return [str(error)]
-    found: list[str] = []
+    lines: list[str] = []
     try:
         with database.reading() as connection:
             if database.sqlite:
-                said = connection.execute(text(f"PRAGMA integrity_check({TOLD})")).scalars().all()
-                found += [line for line in said if line != "ok"]
+                said = connection.execute(text(f"PRAGMA integrity_check({MOST_LISTED})")).scalars().all()
+                lines += [line for line in said if line != "ok"]
             for table in tables.metadata.sorted_tables:
-                found += _of(connection, table)[:TOLD]
+                lines += _of(connection, table)[:MOST_LISTED]
     except KnowledgeError as error:
-        found.append(str(error))
+        lines.append(str(error))
     finally:
         database.close()
-    return found or _together(where)
+    return lines or _together(where)
 
 
 def repair(where: str | Path) -> Path | None:
-    """Make the other tables again from the events, if all of those are whole. A file is replaced, and where
-    the damaged one is kept is returned. Nobody else may be using it."""
+    """Rebuild the other tables from the events, if all events are whole. A file is replaced; returns where
+    the damaged one is kept. No other process may use it meanwhile."""
     database = Database(where, create=False, trusting=True)
     try:
         with database.reading() as connection:
@@ -54,17 +54,18 @@ def repair(where: str | Path) -> Path | None:
 
 
 def _of(connection: Connection, table: Table) -> list[str]:
-    found = []
+    damaged = []
     for row in connection.execute(select(table)):
         try:
             READERS[table.name](row)
         except DamagedRow as error:
-            found.append(str(error))
-    return found
+            damaged.append(str(error))
+    return damaged
 
 
 def _together(where: str | Path) -> list[str]:
-    """Of rows that are all whole: whether any is missing, and whether they follow from the events."""
+    """Problems between rows that are whole themselves: rows that are missing, or do not follow from the
+    events."""
     try:
         with KnowledgeBase(where, create=False) as knowledge:
             made, kept = knowledge.rebuilt(), knowledge.content()
@@ -74,17 +75,17 @@ def _together(where: str | Path) -> list[str]:
 
 
 def _whole_events(connection: Connection) -> list[Values]:
-    found: list[Values] = []
+    events: list[Values] = []
     try:
         for row in connection.execute(select(tables.events).order_by(tables.events.c.version)):
             READERS[tables.events.name](row)
-            found.append(dict(row._mapping))
+            events.append(dict(row._mapping))
     except (DamagedRow, DBAPIError) as error:
         raise KnowledgeError(
-            f"the events are damaged too ({error}), from version {len(found) + 1} on: restore a copy; what "
+            f"the events are damaged too ({error}), from version {len(events) + 1} on: restore a copy; what "
             "is known can be saved, if it can be read, with `kernelblaster kb export`."
         ) from error
-    return found
+    return events
 
 
 def _made_again(path: Path, events: list[Values]) -> Path:

@@ -1,5 +1,5 @@
-"""Keeping a knowledge base small and fair. This only proposes changes: they are recorded as events, so
-each can be reverted."""
+"""Proposes changes that keep a knowledge base small and balanced: merging states, retiring techniques,
+re-weighing evidence. They are recorded as events, so each can be reverted."""
 
 from dataclasses import dataclass
 from math import log
@@ -14,9 +14,10 @@ from kernelblaster.knowledge.recipes import is_recipe
 
 @dataclass(frozen=True)
 class KnowledgeLimits:
-    """`same`: states nearer than this are one. A technique is retired after `attempts` if even the upper
-    end of what is plausible is below `worth` as a speedup, or below `valid` as a chance of a valid
-    candidate. `reweigh` is the share of the much-tried entries whose evidence is cut to `factor`."""
+    """`same`: states at a smaller distance are merged. A technique is retired after `attempts` if two
+    standard deviations above its mean it is still below a speedup of `worth`, or below a chance of `valid`
+    for a valid candidate. `reweigh` is the share of the much-tried entries whose evidence is multiplied by
+    `factor`."""
 
     same: float = 0.08
     attempts: float = 8.0
@@ -27,7 +28,8 @@ class KnowledgeLimits:
 
 
 def consolidation(content: Content, seed: int, limits: KnowledgeLimits) -> list[Change]:
-    """Merging and retiring follow from the evidence; the seed chooses what is re-weighed."""
+    """The proposed changes. Merging and retiring follow from the evidence; the seed chooses what is
+    re-weighed."""
     tidied = content.copy()
     merges = _merges(content, limits)
     for merge in merges:
@@ -39,7 +41,7 @@ def consolidation(content: Content, seed: int, limits: KnowledgeLimits) -> list[
 
 
 def _merges(content: Content, limits: KnowledgeLimits) -> list[StatesMerged]:
-    """Each state goes into the nearest that has more evidence, if that is near enough."""
+    """Each state is merged into the nearest one with more evidence, if the distance is below `same`."""
 
     def rank(name: str) -> tuple[float, bool, str]:
         attempts = sum(e.evidence.total.attempts for e in content.entries.get(name, {}).values())
@@ -49,8 +51,8 @@ def _merges(content: Content, limits: KnowledgeLimits) -> list[StatesMerged]:
     merges = []
     for name in sorted((entry.state.name for entry in content.living), key=rank):
         state = content.states[name].state
-        found = [(distance(state, content.states[other].state), other) for other in kept]
-        near, into = min(found, default=(limits.same, ""))
+        distances = [(distance(state, content.states[other].state), other) for other in kept]
+        near, into = min(distances, default=(limits.same, ""))
         if near < limits.same:
             merges.append(StatesMerged(state=name, into=into))
         else:
@@ -59,17 +61,18 @@ def _merges(content: Content, limits: KnowledgeLimits) -> list[StatesMerged]:
 
 
 def _retirements(content: Content, limits: KnowledgeLimits) -> list[Retired]:
-    found = []
+    retirements = []
     for living in content.living:
         name = living.state.name
         for technique, entry in content.entries.get(name, {}).items():
             if entry.retired is None and (reason := _why_retire(entry, limits)):
-                found.append(Retired(state=name, technique=technique, reason=reason))
-    return found
+                retirements.append(Retired(state=name, technique=technique, reason=reason))
+    return retirements
 
 
 def _why_retire(entry: OptimizationEntry, limits: KnowledgeLimits) -> str | None:
-    """A reason that holds on every architecture seen, and after every preparation seen."""
+    """Why a technique should be retired, in words: it holds on every architecture and after every preparation
+    seen. None if there is no reason."""
     attempts = entry.evidence.total.attempts
     if attempts < limits.attempts:
         return None
@@ -89,8 +92,8 @@ def _why_retire(entry: OptimizationEntry, limits: KnowledgeLimits) -> str | None
 
 
 def _reweighing(content: Content, random: Random, limits: KnowledgeLimits) -> list[Reweighed]:
-    """What came early was tried most and looks most certain. Some of the entries with more attempts than
-    is usual in their state lose part of their weight, so that the others get their turn."""
+    """Techniques tried early get most attempts and look most certain. Of the entries with more attempts than
+    the median of their state, some lose weight, so that others are tried."""
     much_tried = []
     for living in content.living:
         name = living.state.name

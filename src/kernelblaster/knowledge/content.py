@@ -1,7 +1,7 @@
-"""The content of a knowledge base at one version: states, and each state's optimizations.
+"""The content of a knowledge base at one version: states, and the techniques of each state.
 
-Entries are never changed in place: a new one replaces the old, so a copy of the content is cheap and
-stays as it was, whatever is learned meanwhile.
+Entries are immutable: a change replaces an entry by a new one, so a copy of the content is cheap and does not
+change as learning goes on.
 """
 
 from collections.abc import Iterable, Iterator
@@ -34,7 +34,8 @@ from kernelblaster.records.step import parse_result
 
 
 class StateEntry(Record):
-    """A known state. `merged_into` names the state that it is now another name of."""
+    """A known state. `discovered`: a search added it. `merged_into` names the state that it was merged
+    into."""
 
     state: State
     discovered: bool = False
@@ -43,8 +44,8 @@ class StateEntry(Record):
 
 
 class OptimizationEntry(Record):
-    """A technique in a state. `prior` is a log speedup worth `weight` observations; `retired` says why
-    it is no longer offered."""
+    """A technique in a state. `prior` is the log speedup expected before any attempt, worth `weight`
+    observations; `retired` says why it is no longer offered, None if it is."""
 
     state: str
     technique: str
@@ -76,14 +77,14 @@ class OptimizationEntry(Record):
         return Scored(optimization, prediction, self.notes)
 
     def untried(self) -> "OptimizationEntry":
-        """What was expected before the first attempt."""
+        """The same entry without its evidence."""
         return self.model_copy(update={"evidence": Evidence()})
 
 
 @dataclass(frozen=True)
 class Scored:
-    """An optimization with its prediction for an architecture, what was applied before, and a family.
-    `payoff` is the log speedup that it is worth for what it prepares."""
+    """A technique with its prediction for an architecture, a task family and the techniques applied before.
+    `payoff` is the log speedup that it is worth because it prepares other techniques."""
 
     optimization: Optimization
     prediction: Prediction
@@ -92,7 +93,7 @@ class Scored:
 
     @property
     def promise(self) -> float:
-        """The log speedup that an attempt is expected to bring, now or later."""
+        """The log speedup that an attempt is expected to bring, by itself or by what it prepares."""
         return self.prediction.gain + self.payoff
 
 
@@ -110,7 +111,7 @@ class Content:
         return Content(self.version, dict(self.states), dict(self.entries))
 
     def resolve(self, state: str) -> str:
-        """The name under which a state is now kept."""
+        """The name of the state that a state was merged into; its own name if it was not."""
         if state not in self.states:
             raise KnowledgeError(f"{state}: the knowledge base has no such state; add it first.")
         while (into := self.states[state].merged_into) is not None:
@@ -130,24 +131,24 @@ class Content:
         applied: tuple[str, ...] = (),
         family: str | None = None,
     ) -> list[Scored]:
-        """What may help in a state, best first; retired techniques are left out."""
+        """The techniques of a state with their predictions, best first, without retired ones."""
         entries = self.entries.get(self.resolve(state), {}).values()
         scored = [e.scored(architecture, applied, family) for e in entries if e.retired is None]
         return sorted(scored, key=lambda item: (-item.prediction.gain, item.optimization.technique))
 
     @property
     def living(self) -> list[StateEntry]:
-        """States that are not merely another name of one, by name."""
+        """States that were not merged into others, by name."""
         return [entry for _, entry in sorted(self.states.items()) if entry.merged_into is None]
 
     @property
     def living_entries(self) -> Iterator[OptimizationEntry]:
-        """Those of living states."""
+        """The techniques of all states that were not merged into others."""
         for living in self.living:
             yield from self.entries.get(living.state.name, {}).values()
 
     def apply(self, change: Change, provenance: Provenance) -> set[Key]:
-        """Make a change; returns what it touched."""
+        """Apply a change; returns the keys of the entries that it changed."""
         match change:
             case StateAdded():
                 return self._add_state(change)
@@ -209,7 +210,8 @@ class Content:
         return {(name, None)}
 
     def _merge(self, name: str, into: str) -> set[Key]:
-        """The entries stay under the old name too, unread, so that a merged state can be looked up."""
+        """Merge a state's entries into another's. They also stay under the old name, so that it can be looked
+        up."""
         if name == into:
             return set()
         self.states[name] = self.states[name].model_copy(update={"merged_into": into})
@@ -233,7 +235,7 @@ def _with(notes: tuple[str, ...], *more: str) -> tuple[str, ...]:
 
 
 def content_of(events: Iterable[KnowledgeEvent]) -> Content:
-    """The content that these events make, from nothing."""
+    """The content after applying these events to an empty one."""
     recorded = list(events)
     content = Content()
     for event in effective(recorded):

@@ -1,4 +1,4 @@
-"""A knowledge base's database, opened: SQLite in a file, or PostgreSQL on a server."""
+"""Opens a knowledge base's database: SQLite in a file, or PostgreSQL on a server."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,10 +19,10 @@ from kernelblaster.knowledge.tables import FORMAT, LOCK, about, metadata
 
 
 class Database:
-    """One database, opened. `name` is what messages call it, without a password."""
+    """An open database. `name` is its address for messages, without a password."""
 
     def __init__(self, where: str | Path, create: bool, trusting: bool = False) -> None:
-        """`trusting`: without looking whether the file is whole, and ends where it had come to."""
+        """`trusting`: skip the checks that the file is whole and ends at the last version written."""
         url = str(where) if "://" in str(where) else f"sqlite:///{where}"
         try:
             parsed = make_url(url)
@@ -66,7 +66,8 @@ class Database:
             raise
 
     def _begin(self, create: bool, trusting: bool, reached: int) -> None:
-        """Look at what is there; make it where there is nothing, or bring it to the present format."""
+        """Check what is there; create the tables if there are none, or migrate them to the present format.
+        `reached` is the version that must be there."""
         with self.reading() as connection:
             self._check_end(connection, reached)
             format = self._format(connection, create)
@@ -81,7 +82,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """One consistent view."""
+        """A connection with one consistent snapshot."""
         engine = self.engine
         if not self.sqlite:
             engine = engine.execution_options(isolation_level="REPEATABLE READ")
@@ -90,7 +91,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """One transaction; writers take turns, so what is read in it is the latest."""
+        """A connection in one transaction. Writers are serialized, so reads in it see the latest version."""
         with (
             self._speaking("written"),
             self.engine.execution_options(kb_writing=True).begin() as connection,
@@ -100,7 +101,7 @@ class Database:
             yield connection
 
     def reached(self, version: int) -> None:
-        """This version has been written, and is told to have been."""
+        """Note that this version has been written (see head.py)."""
         if self._head is not None:
             self._head.reach(version)
 
@@ -110,16 +111,17 @@ class Database:
             self._head.forget()
 
     def _format(self, connection: Connection, create: bool) -> int | None:
-        """The format of the tables that are there; None where they are to be created."""
+        """The format of the tables; None where they are to be created. Raises KnowledgeError for a newer
+        format."""
         present = set(inspect(connection).get_table_names())
         if about.name in present:
-            found = connection.execute(text("SELECT format FROM kb_about")).scalar()
-            if not isinstance(found, int) or not 1 <= found <= FORMAT:
+            version = connection.execute(text("SELECT format FROM kb_about")).scalar()
+            if not isinstance(version, int) or not 1 <= version <= FORMAT:
                 raise KnowledgeError(
-                    f"{self.name}: has format {found}, this version of KernelBlaster reads up to format "
+                    f"{self.name}: has format {version}, this version of KernelBlaster reads up to format "
                     f"{FORMAT}; install a later one. If it was written by this one, it is damaged: {RESTORE}"
                 )
-            return found
+            return version
         if self.sqlite and present:
             raise KnowledgeError(
                 f"{self.name}: is a database of something else ({', '.join(sorted(present)[:3])}); "
@@ -130,38 +132,39 @@ class Database:
         return None
 
     def _check_end(self, connection: Connection, reached: int) -> None:
-        """Whether all is there that was written."""
+        """Raise if the events end before the version that is known to have been written."""
         if not reached:
             return
         known = inspect(connection).has_table(about.name)
-        found = connection.execute(text("SELECT max(version) FROM kb_events")).scalar() if known else 0
-        if int(found or 0) < reached:
+        last = connection.execute(text("SELECT max(version) FROM kb_events")).scalar() if known else 0
+        if int(last or 0) < reached:
             raise self.damaged(
-                f"it had come to version {reached}, and ends with {found or 0}: its log ({self.name}-wal) is "
+                f"it had come to version {reached}, and ends with {last or 0}: its log ({self.name}-wal) is "
                 "damaged, and SQLite leaves out the rest"
             )
 
     def _check_whole(self, connection: Connection) -> None:
-        """SQLite's own look at its file, but for indices: what they lead to is counted and checked."""
-        found = connection.execute(text("PRAGMA quick_check(1)")).scalar()
-        if found != "ok":
-            raise self.damaged(str(found))
+        """Run SQLite's own check of the file, without its indices: the rows that they lead to are checked one
+        by one."""
+        result = connection.execute(text("PRAGMA quick_check(1)")).scalar()
+        if result != "ok":
+            raise self.damaged(str(result))
 
     def _create(self, connection: Connection) -> None:
-        """Another process may have been quicker: then this one finds everything done."""
+        """Create the tables, unless another process just has."""
         if not inspect(connection).has_table(about.name):
             metadata.create_all(connection)
             nothing = {"rebuilt": 0, "version": 0, "states": 0, "optimizations": 0}
             connection.execute(about.insert().values(**summed(about, {"format": FORMAT, **nothing})))
 
     def damaged(self, what: str) -> KnowledgeError:
-        """The error that names what is wrong, and says how to go on."""
+        """An error that names the damage and says how to recover."""
         what = " ".join(what.split())
         return KnowledgeError(f"{self.name}: is damaged: {what}. {RESTORE}")
 
     @contextmanager
     def _speaking(self, verb: str) -> Iterator[None]:
-        """Errors of the database become one sentence that says what to do."""
+        """Turns errors of the database into a KnowledgeError of one sentence that says what to do."""
         try:
             yield
         except DamagedRow as error:

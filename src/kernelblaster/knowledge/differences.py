@@ -1,4 +1,4 @@
-"""What changed between two contents of a knowledge base."""
+"""The difference between two contents of a knowledge base."""
 
 from math import exp
 
@@ -7,7 +7,7 @@ from kernelblaster.records.record import Record
 
 
 class Score(Record):
-    """A technique's general prediction and the attempts behind it."""
+    """A technique's prediction for any architecture, and the attempts behind it."""
 
     speedup: float
     valid_chance: float

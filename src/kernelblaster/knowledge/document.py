@@ -1,4 +1,4 @@
-"""A knowledge base as one JSON document: states -> optimizations -> scores, small enough for a prompt."""
+"""A knowledge base as one JSON document (states -> optimizations -> scores), small enough for a prompt."""
 
 import hashlib
 import json
@@ -81,7 +81,7 @@ class _Part(BaseModel):
 
 
 class _Item(_Part):
-    """`predicted_speedup` is what is expected now; `prior_speedup` what was, before the evidence."""
+    """`predicted_speedup` is the present prediction; `prior_speedup` the one before any evidence."""
 
     technique: Name
     title: Words = ""
@@ -99,7 +99,8 @@ class _Item(_Part):
     @field_validator("evidence")
     @classmethod
     def _possible(cls, evidence: Evidence) -> Evidence:
-        """Sums that can come from attempts, and no attempts after a technique that were not made at all."""
+        """Rejects evidence that no attempts can give: impossible sums, or more attempts after a technique
+        than in all."""
         tallies = [
             t for cells in (evidence.gains, evidence.after) for row in cells.values() for t in row.values()
         ]
@@ -151,14 +152,14 @@ class _Document(_Part):
 
 
 def export_document(content: Content, limit_bytes: int | None = None) -> str:
-    """The document; within a limit, without what matters least."""
+    """The document as text; within `limit_bytes`, without what matters least."""
     document = {"states": {entry.state.name: _state(content, entry.state.name) for entry in content.living}}
     return dumped(document) if limit_bytes is None else trimmed(document, limit_bytes)
 
 
 def import_changes(text: str | bytes, source: str) -> list[tuple[Change, Provenance, str]]:
-    """The changes that a document stands for. The same document gives the same identities, so taking it
-    over twice is taking it over once. `source` is what messages call it."""
+    """The changes that a document stands for, each with its provenance and identity. The same document gives
+    the same identities, so importing it twice has no further effect. `source` names it in messages."""
     changes: list[Change] = []
     for name, state in _parse(text, source).states.items():
         changes += _changes(name, state)
@@ -166,7 +167,7 @@ def import_changes(text: str | bytes, source: str) -> list[tuple[Change, Provena
 
 
 def _parse(text: str | bytes, source: str) -> _Document:
-    """Types are what they are: a number in quotes is none."""
+    """Parse strictly: a number in quotes is an error."""
     try:
         data = parse_json(text)
     except InvalidJson as error:
@@ -181,8 +182,8 @@ def _parse(text: str | bytes, source: str) -> _Document:
         raise KnowledgeError(f"{source}: {_path(first['loc'])}: {words}.") from error
 
 
-def _path(places: tuple[int | str, ...]) -> str:
-    path = "$" + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in places)
+def _path(keys: tuple[int | str, ...]) -> str:
+    path = "$" + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in keys)
     return one_line(path) if len(path) <= LONGEST_PATH else f"{one_line(path[:LONGEST_PATH])}..."
 
 

@@ -1,4 +1,4 @@
-"""What SQLite and PostgreSQL each need when they are opened, and what their errors mean."""
+"""Settings of SQLite and PostgreSQL connections, and the meaning of their errors."""
 
 from collections.abc import Mapping
 
@@ -31,15 +31,16 @@ NO_MEMORY = ("SQLITE_NOMEM", "SQLITE_IOERR_NOMEM", "SQLITE_IOERR_SHMMAP")
 
 
 def sentence(error: DBAPIError | PoolTimeout, verb: str) -> str:
-    """What went wrong, and what to do."""
+    """What went wrong while the database was being `verb` (opened, read, written), and what to do, in
+    words."""
     cause = getattr(error, "orig", None) or error
-    told = " ".join(str(cause).split())
-    words, name = told.lower(), getattr(cause, "sqlite_errorname", "")
+    reason = " ".join(str(cause).split())
+    words, name = reason.lower(), getattr(cause, "sqlite_errorname", "")
     lost = isinstance(error, DBAPIError) and (error.connection_invalidated or "connect" in words)
     meanings = [
         (
             any(one in words for one in DAMAGED) or name in ("SQLITE_CORRUPT", "SQLITE_NOTADB"),
-            f"is damaged, or not a knowledge base ({told}). {RESTORE}",
+            f"is damaged, or not a knowledge base ({reason}). {RESTORE}",
         ),
         (
             name in NO_MEMORY or "out of memory" in words,
@@ -56,7 +57,7 @@ def sentence(error: DBAPIError | PoolTimeout, verb: str) -> str:
         ),
         (
             any(one in words for one in ("readonly", "read-only", "unable to open")),
-            f"cannot be {verb}: {told}. Check the folder's permissions.",
+            f"cannot be {verb}: {reason}. Check the folder's permissions.",
         ),
         (
             lost,
@@ -64,18 +65,18 @@ def sentence(error: DBAPIError | PoolTimeout, verb: str) -> str:
             "Check the server and try again.",
         ),
     ]
-    return next((meaning for holds, meaning in meanings if holds), f"cannot be {verb}: {told}")
+    return next((meaning for holds, meaning in meanings if holds), f"cannot be {verb}: {reason}")
 
 
 def connecting(given: Mapping[str, object]) -> dict[str, object]:
-    """Limits in which a server must answer, unless the URL has others: in seconds to be reached, in
-    milliseconds for bytes that it does not acknowledge."""
+    """Time limits for a PostgreSQL server, unless the URL sets them: seconds to connect, milliseconds for
+    unacknowledged bytes."""
     limits: dict[str, object] = {"connect_timeout": CONNECT_S, "tcp_user_timeout": 1000 * SILENT_S}
     return {name: limit for name, limit in limits.items() if name not in given}
 
 
 def prepare_postgres(engine: Engine) -> None:
-    """Nobody waits for ever for a lock, nor for an answer."""
+    """Set limits on waiting for locks and for answers."""
 
     @event.listens_for(engine, "connect")
     def connected(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
@@ -103,13 +104,14 @@ def prepare_sqlite(engine: Engine) -> None:
 
 
 def _is_ours(cursor: object) -> bool:
-    """Empty, or a knowledge base: nothing is changed in a database of something else."""
+    """Whether the file is empty or a knowledge base: nothing is changed in any other database."""
     tables = cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()  # type: ignore[attr-defined]
     return not tables or (about.name,) in tables
 
 
 def _use_wal(cursor: object) -> None:
-    """Write-ahead logging stays with the file; where another process is setting it, that will do."""
+    """Turn on write-ahead logging, which the file remembers. If another process is doing so, nothing is
+    needed."""
     from sqlite3 import OperationalError
 
     try:

@@ -1,4 +1,4 @@
-"""What can happen to a knowledge base. Its content is nothing but these changes, applied in order."""
+"""The events of a knowledge base. Its content is the result of applying them in order."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,7 +16,7 @@ Result = FiniteFloat | Failure
 
 
 class Provenance(Record):
-    """Where a change comes from; what is not known is None."""
+    """Where a change comes from; unknown fields are None."""
 
     run: str | None = None
     step: int | None = None
@@ -34,7 +34,7 @@ class StateAdded(Record):
 
 
 class OptimizationAdded(Record):
-    """`weight` says how many observations the predicted gain is worth."""
+    """A technique was added to a state. `weight`: how many observations its predicted speedup is worth."""
 
     kind: Literal["optimization_added"] = "optimization_added"
     state: str
@@ -43,7 +43,7 @@ class OptimizationAdded(Record):
 
 
 class PriorSet(Record):
-    """A new expectation for a technique; the evidence stays as it is."""
+    """A new prior for a technique; its evidence is kept."""
 
     kind: Literal["prior_set"] = "prior_set"
     state: str
@@ -63,7 +63,7 @@ class Observed(Record):
 
 
 class EvidenceAdded(Record):
-    """Evidence that was gathered elsewhere and summed up in a document."""
+    """Evidence gathered elsewhere and imported as sums."""
 
     kind: Literal["evidence_added"] = "evidence_added"
     state: str
@@ -72,7 +72,7 @@ class EvidenceAdded(Record):
 
 
 class Noted(Record):
-    """Words about a state, or about a technique in it."""
+    """A note on a state, or on a technique in it."""
 
     kind: Literal["noted"] = "noted"
     state: str
@@ -81,7 +81,7 @@ class Noted(Record):
 
 
 class StatesMerged(Record):
-    """`state` is from now on another name of `into`."""
+    """`state` becomes another name of `into`."""
 
     kind: Literal["states_merged"] = "states_merged"
     state: str
@@ -89,7 +89,7 @@ class StatesMerged(Record):
 
 
 class Retired(Record):
-    """A technique that is no longer offered in a state, and why."""
+    """A technique is no longer offered in a state, and why."""
 
     kind: Literal["retired"] = "retired"
     state: str
@@ -98,7 +98,7 @@ class Retired(Record):
 
 
 class Reweighed(Record):
-    """The evidence of these (state, technique) pairs counts `factor` of what it did."""
+    """The evidence of these (state, technique) pairs is multiplied by `factor`."""
 
     kind: Literal["reweighed"] = "reweighed"
     entries: tuple[tuple[str, str], ...]
@@ -106,14 +106,14 @@ class Reweighed(Record):
 
 
 class RolledBack(Record):
-    """Everything after `version` no longer counts."""
+    """All events after `version` are disregarded."""
 
     kind: Literal["rolled_back"] = "rolled_back"
     version: int
 
 
 class Reverted(Record):
-    """One earlier change no longer counts; what came after it still does."""
+    """The event `version` is disregarded; later ones still count."""
 
     kind: Literal["reverted"] = "reverted"
     version: int
@@ -138,8 +138,8 @@ KNOWLEDGE = (StateAdded, OptimizationAdded, PriorSet, Observed, EvidenceAdded, N
 
 
 class KnowledgeEvent(Record):
-    """A change that was recorded. `version` is its place in this knowledge base; `uid` is the same in
-    every knowledge base that it was merged into."""
+    """A recorded change. `version` is its position in this knowledge base, from 1; `uid` is the same in every
+    knowledge base that it was merged into."""
 
     version: int
     uid: str
@@ -149,12 +149,12 @@ class KnowledgeEvent(Record):
 
 
 def effective(events: Sequence[KnowledgeEvent]) -> list[KnowledgeEvent]:
-    """The events that still count: without what was rolled back or reverted."""
-    for place in range(len(events) - 1, -1, -1):
-        change = events[place].change
+    """The events that count: without those rolled back or reverted."""
+    for index in range(len(events) - 1, -1, -1):
+        change = events[index].change
         if isinstance(change, RolledBack):
-            kept = [event for event in events[:place] if event.version <= change.version]
-            return _without_reverted(effective(kept) + list(events[place + 1 :]))
+            kept = [event for event in events[:index] if event.version <= change.version]
+            return _without_reverted(effective(kept) + list(events[index + 1 :]))
     return _without_reverted(events)
 
 

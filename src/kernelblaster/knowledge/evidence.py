@@ -1,4 +1,4 @@
-"""What was seen of one technique in one state, and where."""
+"""Evidence: the results of all attempts at one technique in one state."""
 
 from functools import cached_property
 from typing import NamedTuple
@@ -17,8 +17,8 @@ Cells = dict[str, dict[str, Tally]]
 
 
 class Evidence(Record):
-    """`gains`: by architecture and task family. `after`: the attempts made when another technique had
-    been applied before, by that technique and architecture. `failures`: by kind."""
+    """`gains`: attempts by architecture and task family. `after`: attempts made when another technique had
+    been applied before, by that technique and architecture. `failures`: counts by kind of outcome."""
 
     gains: Cells = Field(default_factory=dict)
     after: Cells = Field(default_factory=dict)
@@ -64,20 +64,20 @@ class Evidence(Record):
 
     @cached_property
     def preparation(self) -> str | None:
-        """The technique whose application before this one decides what this one gains, if one does."""
+        """The technique whose application beforehand changes the gain or validity of this one; None if there
+        is none."""
         return decisive({name: total(cells.values()) for name, cells in self.after.items()}, self.total)
 
     def of_family(self, architecture: str | None, family: str | None) -> Tally | None:
-        """The attempts on an architecture in one family of tasks; None where families are not told
-        apart: none is asked for, or a preparation decides."""
+        """Attempts on an architecture in one family of tasks; None where families are not distinguished: none
+        is asked for, or results depend on a preparation."""
         if family is None or self.preparation is not None:
             return None
         return self.gains.get(architecture or "", {}).get(family, Tally())
 
     @cached_property
     def sides(self) -> "tuple[Side, Side]":
-        """The attempts made without the preparation that decides, and with it. Where none decides, both
-        are everything there is."""
+        """Attempts without the preparation, and with it. Where there is none, both are all attempts."""
         if self.preparation is None:
             everything = Side(self.by_architecture, self.total, Tally())
             return everything, everything
@@ -88,7 +88,7 @@ class Evidence(Record):
 
 
 class Side(NamedTuple):
-    """Attempts by architecture, all of them, and those on the other side of a preparation."""
+    """Attempts by architecture, in total, and those on the other side of a preparation."""
 
     by_architecture: dict[str, Tally]
     total: Tally

@@ -1,4 +1,4 @@
-"""What to expect of a technique in a state where nobody tried it: what it does in states like it."""
+"""Predicts a technique in a state where it was never tried, from what it gains in similar states."""
 
 from collections.abc import Sequence
 
@@ -9,11 +9,11 @@ from kernelblaster.knowledge.recipes import UNKNOWN_REACH, alike, is_recipe
 from kernelblaster.records import State
 
 UNKNOWN = 0.1
-"""The log speedup that is expected of a technique that nothing is known of..."""
+"""Log speedup expected of a technique without any evidence."""
 GUESS_WEIGHT = 0.5
-"""...and how many observations that, or a guess, is worth."""
+"""How many observations such an expectation, or a guess, is worth."""
 NEAR = 0.25
-"""A state at this distance counts half as much as an equal one."""
+"""A state at this distance counts half as much as one at distance 0."""
 
 
 def guesses(
@@ -23,27 +23,27 @@ def guesses(
     architecture: str | None,
     family: str | None = None,
 ) -> dict[str, float]:
-    """For each technique a log speedup: the mean of what is expected of it in all states, nearer and
-    better known ones counting more, and of knowing nothing. For recipes, whose numbers are speeds beside
-    the floor's, it is not states that are near but recipes."""
+    """For each technique a log speedup: the mean of its predictions in all states, weighted by nearness and
+    evidence, and of the default for unknown techniques. Recipes, whose values are relative to the floor, are
+    weighted by similarity of the recipes instead of the states."""
     recipes = [technique for technique in techniques if is_recipe(technique)]
-    found = {t: _Mean(UNKNOWN_REACH if t in recipes else UNKNOWN) for t in techniques}
+    means = {t: _Mean(UNKNOWN_REACH if t in recipes else UNKNOWN) for t in techniques}
     for living in content.living:
         nearness = NEAR / (NEAR + distance(state, living.state))
         known = content.entries.get(living.state.name, {})
         for technique in techniques:
             if technique in known and technique not in recipes:
-                found[technique].add(known[technique].prediction(architecture, (), family), nearness)
+                means[technique].add(known[technique].prediction(architecture, (), family), nearness)
         for other in filter(is_recipe, known if recipes else ()):
             if any(family in cells for cells in known[other].evidence.gains.values()):
                 prediction = known[other].prediction(architecture, (), family)
                 for recipe in recipes:
-                    found[recipe].add(prediction, alike(recipe, other) ** 2)
-    return {technique: mean.value for technique, mean in found.items()}
+                    means[recipe].add(prediction, alike(recipe, other) ** 2)
+    return {technique: mean.value for technique, mean in means.items()}
 
 
 class _Mean:
-    """Of predictions, weighed by what is behind them."""
+    """A mean of predictions, weighted by the observations behind them."""
 
     def __init__(self, unknown: float) -> None:
         self._total, self._weight = unknown * GUESS_WEIGHT, GUESS_WEIGHT

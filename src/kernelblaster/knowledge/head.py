@@ -1,8 +1,8 @@
-"""How far a knowledge base in a file had come, kept beside it as long as SQLite's log is.
+"""Stores which version a knowledge base in a file has reached, beside the file, while SQLite's log exists.
 
-What was written last is in that log (`-wal`) until the last process closes the file. Where a process was
-killed the log stays, and SQLite drops all that follows a damaged place in it, without a word. The version
-that was reached is then known from here.
+The latest writes are in that log (`-wal`) until the last process closes the file. If a process is killed the
+log stays, and SQLite silently drops everything in it that follows a damaged record. This file then tells
+which version should be there.
 """
 
 import contextlib
@@ -20,14 +20,15 @@ class Head:
         self._path, self._log = Path(f"{file}-head"), Path(f"{file}-wal")
 
     def read(self) -> int:
-        """The latest version that is known to have been written; 0 where nothing is known."""
+        """The latest version known to have been written; 0 if unknown."""
         try:
             return _version(self._path.read_bytes())
         except OSError:
             return 0
 
     def reach(self, version: int) -> None:
-        """This version has been written. Where that cannot be kept, less is known, and nothing is wrong."""
+        """Note that this version has been written. A failure to do so is ignored: it only weakens the
+        check."""
         with contextlib.suppress(OSError):
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
@@ -38,7 +39,7 @@ class Head:
                 os.close(handle)
 
     def forget(self) -> None:
-        """If there is no log any more: all is in the file itself."""
+        """Delete the note if there is no log any more: everything is in the file itself."""
         if not self._log.exists():
             self.drop()
 
@@ -53,6 +54,6 @@ def _line(version: int) -> bytes:
 
 
 def _version(line: bytes) -> int:
-    """0 where it is not what was written."""
+    """The version in a line; 0 if the line is not whole."""
     digits = line[:20]
     return int(digits) if digits.isdigit() and _line(int(digits)) == line else 0

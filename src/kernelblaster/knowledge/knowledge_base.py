@@ -1,4 +1,4 @@
-"""The knowledge base: every change is an event, every version can be looked at again."""
+"""The knowledge base: every change is an event, and every earlier version can be read."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -55,9 +55,9 @@ Fresh = tuple[Change, Provenance, str]
 
 
 class KnowledgeBase:
-    """Opened from a file (SQLite) or a URL (PostgreSQL); many processes may use one at once.
+    """A knowledge base in a file (SQLite) or at a URL (PostgreSQL), usable by many processes at once.
 
-    Reading is from memory: before each read, only what others changed since is fetched.
+    The content is held in memory; before each read, only what other processes have changed is fetched.
     """
 
     def __init__(self, where: str | Path, create: bool = True) -> None:
@@ -85,7 +85,7 @@ class KnowledgeBase:
     # Reading
 
     def content(self) -> Content:
-        """Everything at the latest version; it stays as it is while others go on learning."""
+        """The content at the latest version: a snapshot that later changes do not affect."""
         with self._database.reading() as connection:
             self._content = self._refreshed(connection)
         return self._content
@@ -97,8 +97,8 @@ class KnowledgeBase:
         applied: tuple[str, ...] = (),
         family: str | None = None,
     ) -> list[Scored]:
-        """What may help in a state on an architecture, after the techniques `applied`, in a family of
-        tasks; best first."""
+        """The techniques of a state with their predictions for an architecture, after the techniques
+        `applied`, in a family of tasks; best first."""
         return self.content().optimizations(state, architecture, applied, family)
 
     def log(self, since: int = 0, until: int | None = None) -> list[KnowledgeEvent]:
@@ -117,7 +117,7 @@ class KnowledgeBase:
     # Learning
 
     def add_state(self, state: State, provenance: Provenance = NOBODY, discovered: bool = False) -> None:
-        """A state that is known already stays as it is."""
+        """Add a state; a known one is not changed."""
         if state.name in self.content().states:
             return
         self.record([StateAdded(state=state, discovered=discovered)], provenance)
@@ -125,7 +125,8 @@ class KnowledgeBase:
     def add_optimization(
         self, state: str, optimization: Optimization, weight: float = 1.0, provenance: Provenance = NOBODY
     ) -> None:
-        """`weight`: how many observations the predicted gain is worth. A known one stays as it is."""
+        """Add a technique to a state; a known one is not changed. `weight`: how many observations its
+        predicted speedup is worth."""
         content = self.content()
         if optimization.technique in content.entries.get(content.resolve(state), {}):
             return
@@ -151,8 +152,8 @@ class KnowledgeBase:
         provenance: Provenance = NOBODY,
         before: tuple[str, ...] = (),
     ) -> int:
-        """Credit goes to `state`, in which the technique was applied. `result` is the log speedup of a
-        correct candidate, or the kind of failure. Returns the new version."""
+        """Record the result of one attempt in `state`, after the techniques `before`. `result` is the log
+        speedup of a correct candidate, or the kind of failure. Returns the new version."""
         try:
             change = Observed(state=state, technique=technique, result=result, before=before)
         except ValidationError as error:
@@ -166,28 +167,29 @@ class KnowledgeBase:
         self.record([Noted(state=state, technique=technique, note=note)], provenance)
 
     def match(self, state: State, provenance: Provenance = NOBODY, within: float = MATCH) -> str:
-        """The known state that this one is, or is nearest to; a new one is added as discovered."""
+        """The name of the nearest known state within the distance `within`; if there is none, the state is
+        added as discovered."""
         content = self.content()
         if state.name in content.states:
             return content.resolve(state.name)
-        found = nearest(state, [entry.state for entry in content.living])
-        if found is not None and found.distance <= within:
-            return found.state.name
+        near = nearest(state, [entry.state for entry in content.living])
+        if near is not None and near.distance <= within:
+            return near.state.name
         self.add_state(state, provenance, discovered=True)
         return state.name
 
     def record(self, changes: Sequence[Change], provenance: Provenance = NOBODY) -> int:
-        """Record all of these changes, or none. Returns the new version."""
+        """Record all of these changes or, on an error, none. Returns the new version."""
         return self._write(lambda *_: [(change, provenance, uuid4().hex) for change in changes])
 
     def merge(self, other: "KnowledgeBase") -> int:
-        """Take over what another knowledge base knows and this one does not; returns how many events.
-        What the other one tidied (merged states, retired techniques, weights) stays its own affair."""
+        """Import the events of another knowledge base that this one does not have; returns how many. Its
+        consolidation (merged states, retired techniques, weights) is not imported."""
         theirs = [event for event in effective(other.log()) if isinstance(event.change, KNOWLEDGE)]
         return self.take_over([(event.change, event.provenance, event.uid) for event in theirs])
 
     def take_over(self, known: Sequence[Fresh]) -> int:
-        """Record those of these identified changes that do not count here yet; returns how many."""
+        """Record those of these changes whose identity does not count here yet; returns how many."""
         taken: list[Fresh] = []
 
         def unknown(connection: Connection, _: Content) -> list[Fresh]:
@@ -200,7 +202,8 @@ class KnowledgeBase:
     # Looking after it
 
     def consolidate(self, seed: int, limits: KnowledgeLimits | None = None) -> list[Change]:
-        """Merge near-equal states, retire what does not pay, re-weigh; returns what was done."""
+        """Merge near-equal states, retire techniques that do not pay, re-weigh evidence; returns the changes
+        made."""
         done: list[Change] = []
 
         def tidy(_: Connection, content: Content) -> list[Fresh]:
@@ -211,19 +214,20 @@ class KnowledgeBase:
         return done
 
     def rollback(self, version: int) -> int:
-        """Let everything after `version` no longer count. The events stay, so this too can be undone."""
+        """Disregard all events after `version`. They stay recorded, so this can be undone. Returns the new
+        version."""
         return self._select_events(RolledBack(version=version))
 
     def revert(self, version: int) -> int:
-        """Let one change no longer count, and keep what came after it."""
+        """Disregard one event and keep later ones. Returns the new version."""
         return self._select_events(Reverted(version=version))
 
     def rebuild(self) -> None:
-        """Write the tables anew from the events."""
+        """Rewrite the other tables from the events."""
         self.refill([])
 
     def refill(self, events: Sequence[Values]) -> None:
-        """The same, after adding these rows to the events."""
+        """As `rebuild`, after adding these rows to the events."""
         with self._database.writing() as connection:
             if events:
                 connection.execute(tables.events.insert(), list(events))
@@ -232,7 +236,7 @@ class KnowledgeBase:
         self._keep(content)
 
     def rebuilt(self) -> Content:
-        """The latest content as it follows from the events."""
+        """The latest content, computed from the events."""
         with self._database.reading() as connection:
             return content_of(self._events(connection))
 
@@ -271,14 +275,14 @@ class KnowledgeBase:
         return self._keep(content)
 
     def _keep(self, content: Content) -> int:
-        """What has been written."""
+        """Hold this content in memory as the latest one written."""
         self._content = content
         self._database.reached(content.version)
         return content.version
 
     def _uncounted(self, connection: Connection, known: Sequence[Fresh]) -> list[Fresh]:
-        """Those that do not count here. Only where one was recorded before must all events be looked at:
-        it may have been taken back since."""
+        """The changes that do not count here yet. All events are read only if one of them was recorded
+        before: it may have been reverted since."""
         uids = [uid for _, _, uid in known]
         recorded: set[str] = set()
         for start in range(0, len(uids), AT_ONCE):
@@ -296,8 +300,8 @@ class KnowledgeBase:
         return latest
 
     def _check_revertible(self, connection: Connection, version: int) -> None:
-        found = self._events(connection, version - 1, version)
-        if not found or isinstance(found[0].change, RolledBack):
+        events = self._events(connection, version - 1, version)
+        if not events or isinstance(events[0].change, RolledBack):
             raise KnowledgeError(
                 f"{self.name}: version {version} is no single change; roll back to a version instead."
             )
@@ -309,21 +313,21 @@ class KnowledgeBase:
         query = select(table).where(table.c.version > since).order_by(table.c.version)
         if until is not None:
             query = query.where(table.c.version <= until)
-        found = [event_of(row) for row in connection.execute(query)]
-        expected = range(since + 1, since + 1 + len(found))
-        if [event.version for event in found] != list(expected):
+        events = [event_of(row) for row in connection.execute(query)]
+        expected = range(since + 1, since + 1 + len(events))
+        if [event.version for event in events] != list(expected):
             raise self._database.damaged(f"events are missing after version {since}")
-        return found
+        return events
 
     def _about(self, connection: Connection) -> Any:
-        """What is known of all rows together."""
+        """The row with version, format and counts of the other tables."""
         row = connection.execute(select(tables.about)).first()
         if row is None:
             raise self._database.damaged("kb_about is empty")
         return checked(tables.about, row)
 
     def _refreshed(self, connection: Connection) -> Content:
-        """The latest content: what is in memory, and the rows that changed since."""
+        """The latest content: the one in memory, updated with the rows that changed since."""
         about = self._about(connection)
         if about.version == self._content.version:
             return self._content
@@ -358,7 +362,7 @@ def _optimizations(content: Content) -> int:
 
 
 def _save(connection: Connection, content: Content, keys: set[Key], rebuilt: int) -> None:
-    """Write these rows, in place of older ones, and what is known of all rows together."""
+    """Write these rows, replacing older ones, and update the row about all tables."""
     states, entries = [], []
     for name, technique in sorted(keys, key=lambda key: (key[0], key[1] or "")):
         if technique is None:

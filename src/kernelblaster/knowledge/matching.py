@@ -1,4 +1,4 @@
-"""How near two states are: what bounds them, what else is characteristic of them, and their metrics."""
+"""Distances between performance states, from their bottlenecks, tags and metrics."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ class NearState:
 
 
 def distance(one: State, other: State) -> float:
-    """0 for equals, below 2. Another primary bottleneck alone is 1: never the same state. Added to it is
-    the mean of how the tags and the metrics differ; metrics count only where some are shared."""
+    """A number from 0 (equal) to below 2. A different primary bottleneck alone is 1: never the same state.
+    Added is the mean difference of tags and of metrics; metrics count only where some are shared."""
     apart = 0.0 if one.primary == other.primary else 1.0
     parts = [_tags(one, other)]
     shared = (one.metrics.keys() & other.metrics.keys()) - {HEADROOM}
@@ -28,13 +28,14 @@ def distance(one: State, other: State) -> float:
 
 
 def nearest(state: State, known: Iterable[State]) -> NearState | None:
-    """The nearest known state; the first by name among equals."""
-    found = [NearState(other, distance(state, other)) for other in known]
-    return min(found, key=lambda near: (near.distance, near.state.name), default=None)
+    """The nearest known state; among equally near ones the first by name. None if there are none."""
+    distances = [NearState(other, distance(state, other)) for other in known]
+    return min(distances, key=lambda near: (near.distance, near.state.name), default=None)
 
 
 def _tags(one: State, other: State) -> float:
-    """The share of tags that only one has; the 1 keeps a single odd tag from deciding everything."""
+    """The share of tags that only one state has, with 1 added to the denominator so that a single tag does
+    not decide."""
     mine, theirs = set(one.secondary), set(other.secondary)
     return len(mine ^ theirs) / (1 + len(mine | theirs))
 

@@ -1,4 +1,4 @@
-"""Knowledge bases of earlier formats, brought to the present one when they are opened."""
+"""Migrates knowledge bases of earlier formats when they are opened."""
 
 from sqlalchemy import Connection, func, inspect, select, text, update
 
@@ -6,7 +6,7 @@ from kernelblaster.knowledge import rows, tables
 
 
 def migrate(connection: Connection) -> None:
-    """From format 1, which had no checksums: what is in it now is taken for what was written."""
+    """Migrate from format 1, which had no checksums: its present rows are assumed to be whole."""
     if connection.execute(text("SELECT format FROM kb_about")).scalar() != 1:
         return  # another process was quicker
     for table in (tables.about, tables.events, tables.states, tables.optimizations):

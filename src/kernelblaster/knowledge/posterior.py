@@ -1,9 +1,9 @@
-"""From evidence to a prediction, shrunk from what is specific to what is general.
+"""Predictions from evidence, shrunk from specific evidence towards general evidence.
 
-Evidence is taken in order of how close it is to the case at hand: the prior, then attempts on the other
-side of a preparation, then those on other architectures, then those on this one in other families of
-tasks, then those in the same. Whatever came from further away counts for at most `TRANSFER`
-observations (`CONTRAST`, from the other side of a preparation), so near evidence soon outweighs it.
+Evidence is combined in order of how close it is to the case at hand: the prior, then attempts on the other
+side of a preparation, then on other architectures, then on this architecture in other task families, then in
+the same family. Everything from further away counts for at most `TRANSFER` observations (`CONTRAST` from the
+other side of a preparation), so close evidence soon outweighs it.
 """
 
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ VALID_PRIOR = (1.5, 0.5)
 
 @dataclass(frozen=True)
 class Prediction:
-    """Of the log speedup: `mean`, the `spread` of that mean, and the `weight` behind it in observations.
-    `valid` and `invalid` are the parameters of the beta of a valid candidate. `after` is the technique
-    whose presence (or absence) the prediction is conditioned on."""
+    """Of a log speedup: its `mean`, the standard deviation `spread` of that mean, and the `weight` behind it
+    in observations. `valid` and `invalid` are the parameters of the beta distribution of the chance of a
+    valid candidate. `after` is the technique whose presence or absence the prediction is conditioned on."""
 
     mean: float
     spread: float
@@ -50,13 +50,13 @@ class Prediction:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Speedups two spreads below and above what is expected."""
+        """Speedups two standard deviations below and above the mean."""
         return exp(self.mean - 2 * self.spread), exp(self.mean + 2 * self.spread)
 
     @property
     def gain(self) -> float:
-        """Expected log speedup of an attempt whose result is kept only if valid and faster. What is
-        uncertain gains from its upside, so little-tried techniques are not forgotten."""
+        """Expected log speedup of an attempt that is kept only if valid and faster. Uncertainty raises it, so
+        that little-tried techniques are tried."""
         z = self.mean / self.spread
         density = exp(-0.5 * z * z) / sqrt(2 * pi)
         below = 0.5 * (1 + erf(z / sqrt(2)))
@@ -71,8 +71,8 @@ def predict(
     applied: tuple[str, ...] = (),
     family: str | None = None,
 ) -> Prediction:
-    """The prediction for one more attempt on `architecture`, after the techniques `applied`, in a task
-    of `family`; None stands for any."""
+    """The prediction for one more attempt on `architecture`, after the techniques `applied`, in a task of
+    `family`; None stands for any."""
     preparation = evidence.preparation
     side = evidence.sides[preparation in applied]
     here = side.by_architecture.get(architecture or "", Tally())

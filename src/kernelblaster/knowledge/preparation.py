@@ -1,4 +1,4 @@
-"""Does a technique pay only after another? Two sides of the attempts, compared."""
+"""Tests whether a technique pays only after another, by comparing attempts with and without it."""
 
 from math import sqrt
 
@@ -13,14 +13,14 @@ DECISIVE_Z = 2.0
 
 
 def variance(one: Tally, other: Tally) -> float:
-    """Of one log speedup, around the mean of its side."""
+    """The pooled variance of log speedups around the means of the two sides."""
     squares = NOISE_WEIGHT * NOISE * NOISE + one.squares + other.squares
     return squares / (NOISE_WEIGHT + one.seen + other.seen)
 
 
 def decisive(after: dict[str, Tally], everything: Tally) -> str | None:
-    """Of the techniques applied before some of the attempts, the one that tells most about the gain, or
-    about the chance of a valid candidate; None where none tells enough."""
+    """Of the techniques applied before some attempts, the one whose presence changes the gain or the chance
+    of a valid candidate most; None if none does significantly."""
     best, best_z = None, DECISIVE_Z
     for technique, tally in after.items():
         if min(tally.attempts, everything.attempts - tally.attempts) < 2:

@@ -1,14 +1,13 @@
-"""Recipes: techniques that paid together on one way, remembered under one name.
+"""Recipes: sets of techniques that paid together on one path, stored under one name.
 
-A search that knows a recipe takes it in one step and has only its end judged, where it would otherwise
-judge every technique on the way. A recipe is a set: in which order its techniques are best applied is
-the policy's business, and so ways that differ in their order alone teach the same. Where it leads depends
-on the kind of computation more than on the state that a plain kernel happens to be in, so recipes of the
-same family are offered in every state.
+A search that knows a recipe applies it in one step and has only the result judged, instead of every technique
+on the path. A recipe is a set: the policy chooses the order of application, and paths that differ only in
+order teach the same recipe. Its result depends more on the kind of computation than on the state of the first
+kernel, so recipes of a family are offered in every state.
 
-How much a recipe gains depends most of all on how slow the first candidate was, which says nothing about
-the recipe. So what is kept of it is where it ended: the speed beside the floor's, 0.8 for a candidate that
-takes 1.25 of the floor's time. What it would gain from a given place follows.
+A recipe's gain depends most on how slow the first candidate was, which says nothing about the recipe. So its
+evidence is its reach instead: the speed relative to the floor's, 0.8 for a candidate that takes 1.25 of the
+floor's time. The gain over a given candidate follows from that.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,15 +17,15 @@ from kernelblaster.knowledge.content import Content, OptimizationEntry
 from kernelblaster.records import Timing
 
 WITH = " + "
-LONGEST = 200  # letters of a name; so much room tables and documents have
+LONGEST = 200  # characters of a name, as tables and documents allow
 OFFERED = 6  # recipes in one state
-USUAL = 0.3  # of the ways in a family: a technique that more of them have belongs to what is usual there
+USUAL = 0.3  # a technique in more than this share of a family's recipes is usual there
 UNKNOWN_REACH = log(0.5)  # of a recipe that nothing is known of
 
 
 def recipe_of(gains: Sequence[tuple[str, float]]) -> str | None:
-    """The name of what these techniques, each with its own log speedup, are together; None where they
-    are one. Where the name would be too long, those that gained least are left out."""
+    """The name of the recipe of these techniques, each with its log speedup; None if there is only one. If
+    the name would be too long, techniques that gained least are left out."""
     total: dict[str, float] = {}
     for technique, gained in gains:
         total[technique] = total.get(technique, 0.0) + gained
@@ -36,7 +35,7 @@ def recipe_of(gains: Sequence[tuple[str, float]]) -> str | None:
 
 
 def reach(timing: Timing) -> float:
-    """The speed beside the floor's, as a logarithm."""
+    """The log of the candidate's speed relative to the floor's."""
     return log(timing.floor_us / timing.candidate_us)
 
 
@@ -44,23 +43,23 @@ def is_recipe(technique: str) -> bool:
     return WITH in technique
 
 
-def told(technique: str, value: float) -> str:
-    """What is expected of a technique, for people: a speedup, or of a recipe where it leads."""
+def format_prediction(technique: str, value: float) -> str:
+    """A prediction for people: a speedup, or for a recipe its speed relative to the floor's."""
     return f"{value:.2f} of the floor's speed" if is_recipe(technique) else f"{value:.2f}x"
 
 
 def parts(technique: str) -> tuple[str, ...]:
-    """The techniques of a recipe; of anything else itself."""
+    """The techniques of a recipe; of a plain technique, itself."""
     return tuple(technique.split(WITH))
 
 
 def recipes_for(
     content: Content, state: str, architecture: str, applied: Sequence[str], family: str | None
 ) -> list[str]:
-    """Recipes that were tried in this family of tasks anywhere, or are known in this state and were not
-    tried at all: first what is usual in the family and what led furthest in this very state, then those
-    that may lead furthest; one that was tried here is known by that, not by what it did elsewhere. One of
-    which all but one technique were applied already is left to that one."""
+    """At most OFFERED recipes for a state: those tried in this family of tasks anywhere, and those known in
+    this state and never tried. First the recipe of the family's usual techniques and the one with the best
+    result in this state, then by optimistic prediction; results in this state override those elsewhere.
+    Recipes of which at most one technique is not yet in `applied` are left out."""
     hoped: dict[str, float] = {}
     here: dict[str, float] = {}
     seen: dict[str, float] = {}
@@ -78,12 +77,13 @@ def recipes_for(
     ranked = sorted(hoped, key=lambda technique: (-hoped[technique], technique))
     usual = usual_parts(seen)
     first = [usual, max(here, key=lambda technique: (here[technique], technique), default=None)]
-    found = dict.fromkeys([*(one for one in first if one), *ranked])
-    return [one for one in found if len(set(parts(one)).difference(applied)) > 1][:OFFERED]
+    ordered = dict.fromkeys([*(one for one in first if one), *ranked])
+    return [one for one in ordered if len(set(parts(one)).difference(applied)) > 1][:OFFERED]
 
 
 def _recipes(content: Content) -> Iterator[OptimizationEntry]:
-    """Those of living states that were not retired. Names are looked at first: most are no recipes."""
+    """Recipes that are not retired, in states that were not merged. Filters by name first, since most
+    techniques are no recipes."""
     for state, entries in content.entries.items():
         for technique in filter(is_recipe, entries):
             entry = entries[technique]
@@ -92,9 +92,8 @@ def _recipes(content: Content) -> Iterator[OptimizationEntry]:
 
 
 def usual_parts(seen: Mapping[str, float]) -> str | None:
-    """The recipe of all techniques that a good part of these recipes have, each counted as often as it
-    was seen. What does not apply to a task is passed over, so that it does more often too much than too
-    little."""
+    """The recipe of all techniques in more than a share USUAL of these recipes, weighted by how often each
+    was seen; None if there are fewer than two."""
     shares: dict[str, float] = {}
     for technique, times in seen.items():
         for part in parts(technique):
@@ -104,6 +103,6 @@ def usual_parts(seen: Mapping[str, float]) -> str | None:
 
 
 def alike(one: str, other: str) -> float:
-    """The share of techniques that two recipes have in common."""
+    """The Jaccard similarity of two recipes' techniques."""
     mine, theirs = set(parts(one)), set(parts(other))
     return len(mine & theirs) / len(mine | theirs)

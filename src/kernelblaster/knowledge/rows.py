@@ -1,4 +1,4 @@
-"""Rows of a knowledge base, each with a checksum: what was written, or an error that names the row."""
+"""Rows of a knowledge base with checksums: reading gives what was written, or an error that names the row."""
 
 import hashlib
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Values = dict[str, Any]
 
 
 class DamagedRow(KnowledgeError):
-    """A row that is not what was written."""
+    """A row whose checksum is wrong."""
 
     def __init__(self, table: Table, row: Row[Any]) -> None:
         key = ", ".join(f"{column.name} {getattr(row, column.name)!r}" for column in table.primary_key)
@@ -27,12 +27,12 @@ class DamagedRow(KnowledgeError):
 
 
 def summed(table: Table, values: Values) -> Values:
-    """With the checksum of these values, which are all that the row has."""
+    """These values, which are all of the row's, with their checksum added."""
     return values | {"sum": _sum(table, values)}
 
 
 def checked(table: Table, row: Row[Any]) -> Row[Any]:
-    """The row, if its checksum is right."""
+    """The row, if its checksum is right. Raises DamagedRow."""
     values = {column.name: getattr(row, column.name) for column in table.columns if column.name != "sum"}
     if row.sum != _sum(table, values):
         raise DamagedRow(table, row)
@@ -88,7 +88,8 @@ READERS: dict[str, Callable[[Row[Any]], object]] = {
 
 
 def _sum(table: Table, values: Values) -> str:
-    """Of each value its type, its length and its text: nothing else has the same checksum."""
+    """A checksum over the type, length and text of each value, so that different rows have different
+    input."""
     digest = hashlib.blake2b(table.name.encode(), digest_size=SUM_BYTES)
     for name in sorted(values):
         text = str(values[name])

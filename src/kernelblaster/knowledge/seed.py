@@ -1,4 +1,4 @@
-"""What a new knowledge base starts with, from `seed.toml`: priors to be overruled by evidence."""
+"""The initial content of a new knowledge base, from `seed.toml`: priors that evidence overrules."""
 
 import json
 import tomllib
@@ -27,5 +27,5 @@ def seed_document() -> str:
 
 
 def plant(knowledge_base: KnowledgeBase) -> int:
-    """Add the seed; returns how many events are new. A second time changes nothing."""
+    """Add the seed; returns how many events are new, 0 the second time."""
     return knowledge_base.take_over(import_changes(seed_document(), SOURCE.name))

@@ -1,4 +1,4 @@
-"""Choosing what to try next: seeded, and never the best alone."""
+"""Selection rules: draw the techniques to try next, at random with a seed."""
 
 from collections.abc import Sequence
 from math import log
@@ -7,23 +7,22 @@ from random import Random
 from kernelblaster.knowledge.content import Scored
 
 LEAST = 1e-3
-"""The least gain that is assumed, so that nothing is ruled out for good."""
+"""The least promise that is assumed, so that every technique keeps a chance."""
 
 
 def weighted_choice(
     options: Sequence[Scored], count: int, random: Random, power: float = 1.0
 ) -> list[Scored]:
-    """`count` of them without replacement, each drawn with a chance in proportion to its promise to a
-    power. The promise is the expected log speedup of what is kept, so that a technique of 1.0x weighs
-    little; many of them together still outweigh one that pays, unless the power is above 1. (The largest
-    of log(u) / weight is such a draw.)"""
+    """Draw `count` options without replacement, with probabilities proportional to max(promise, LEAST) **
+    power. Techniques of 1.0x weigh little; but many of them together outweigh one that pays, unless the power
+    is above 1. (Taking the largest log(u) / weight is such a draw.)"""
     keys = [log(1 - random.random()) / max(option.promise, LEAST) ** power for option in options]
     return _top(options, keys, count)
 
 
 def thompson(options: Sequence[Scored], count: int, random: Random) -> list[Scored]:
-    """The `count` best under one draw from each posterior: of the chance of a valid candidate, and of
-    the log speedup; what it prepares is added."""
+    """Thompson sampling: the `count` best options under one draw from each posterior, of the chance of a
+    valid candidate and of the log speedup; the payoff is added."""
     keys = []
     for option in options:
         prediction = option.prediction
@@ -33,5 +32,5 @@ def thompson(options: Sequence[Scored], count: int, random: Random) -> list[Scor
 
 
 def _top(options: Sequence[Scored], keys: Sequence[float], count: int) -> list[Scored]:
-    order = sorted(range(len(options)), key=lambda place: -keys[place])
-    return [options[place] for place in order[:count]]
+    order = sorted(range(len(options)), key=lambda index: -keys[index])
+    return [options[index] for index in order[:count]]

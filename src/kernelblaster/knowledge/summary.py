@@ -1,4 +1,4 @@
-"""Looking things up in a knowledge base, and how much there is in it."""
+"""Statistics of a knowledge base, and search by words."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -10,8 +10,8 @@ from kernelblaster.records.record import Record
 
 
 class Payoff(Record):
-    """The speedup of a technique in a state, with and without another applied before it; None where
-    there is no such observation."""
+    """The speedup of a technique in a state with another applied before it, and without (None where that was
+    not observed). `count` is the number of attempts behind it."""
 
     state: str
     technique: str
@@ -22,8 +22,8 @@ class Payoff(Record):
 
 
 class KnowledgeSummary(Record):
-    """How much is known. `evidence` counts attempts by architecture; `payoffs` are the preparations
-    with the largest gain, best first."""
+    """How much is known. `evidence` and `families` count attempts by architecture and by task family;
+    `payoffs` are the preparations with the largest gain, best first."""
 
     version: int
     states: int
@@ -39,16 +39,16 @@ class KnowledgeSummary(Record):
 
 
 def search(content: Content, words: str) -> list[OptimizationEntry]:
-    """Optimizations in whose state, name, description or notes every word occurs."""
+    """Techniques in whose state, name, description or notes every word occurs."""
     wanted = words.lower().split()
-    found = []
+    matching = []
     for entry in _entries(content):
         state = content.states[entry.state].state
         texts = (entry.state, state.description, *state.secondary, entry.technique, entry.title)
         text = " ".join((*texts, entry.description, *entry.preconditions, *entry.notes)).lower()
         if all(word in text for word in wanted):
-            found.append(entry)
-    return found
+            matching.append(entry)
+    return matching
 
 
 def summarize(content: Content, payoffs: int = 5) -> KnowledgeSummary:
@@ -84,13 +84,13 @@ def _entries(content: Content) -> Iterable[OptimizationEntry]:
 
 
 def _payoffs(entries: list[OptimizationEntry]) -> list[Payoff]:
-    found = []
+    payoffs = []
     for entry in entries:
         for technique, cells in entry.evidence.after.items():
             after = total(cells.values())
             without = entry.evidence.total.minus(after)
             if after.seen >= 2:
-                found.append(
+                payoffs.append(
                     Payoff(
                         state=entry.state,
                         technique=entry.technique,
@@ -100,4 +100,4 @@ def _payoffs(entries: list[OptimizationEntry]) -> list[Payoff]:
                         count=after.seen,
                     )
                 )
-    return sorted(found, key=lambda payoff: -payoff.speedup)
+    return sorted(payoffs, key=lambda payoff: -payoff.speedup)

@@ -1,4 +1,4 @@
-"""Where a knowledge base is kept: the tables. Every row has a checksum of its other columns (rows.py)."""
+"""The database tables of a knowledge base. Every row has a checksum of its other columns (rows.py)."""
 
 from sqlalchemy import Column, Index, Integer, MetaData, String, Table, Text
 

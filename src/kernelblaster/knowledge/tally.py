@@ -1,4 +1,4 @@
-"""Running sums of attempts, which can be added and taken apart."""
+"""Running sums of attempts that can be added and subtracted."""
 
 from collections.abc import Collection
 from typing import Annotated, NamedTuple
@@ -9,8 +9,8 @@ NonNegative = Annotated[FiniteFloat, Field(ge=0)]
 
 
 class Tally(NamedTuple):
-    """`seen` log speedups with their mean and sum of squared deviations, and `failed` attempts.
-    Counts are fractions once evidence was re-weighed."""
+    """`seen` log speedups with their `mean` and sum of squared deviations (`squares`), and `failed` attempts.
+    Counts are fractions after re-weighing."""
 
     seen: NonNegative = 0.0
     mean: FiniteFloat = 0.0
@@ -34,7 +34,7 @@ class Tally(NamedTuple):
         )
 
     def minus(self, part: "Tally") -> "Tally":
-        """What is left without `part`, which must be contained in it."""
+        """The tally without `part`, which must be contained in it."""
         count = self.seen - part.seen
         failed = max(0.0, self.failed - part.failed)
         if count < 1e-9:
@@ -49,7 +49,7 @@ class Tally(NamedTuple):
 
 
 def total(tallies: Collection[Tally]) -> Tally:
-    """All of them together, in one pass: this is most of the time of a prediction."""
+    """The sum of all tallies in one pass: predictions spend most of their time here."""
     if len(tallies) == 1:
         return next(iter(tallies))
     count = sums = squares = failures = 0.0

@@ -1,4 +1,4 @@
-"""Making a document small enough for a prompt, by leaving out what matters least."""
+"""Shortens a document to fit a prompt, by leaving out what matters least."""
 
 import json
 from typing import Any
@@ -14,8 +14,9 @@ def dumped(document: dict[str, Any]) -> str:
 
 
 def trimmed(document: dict[str, Any], limit_bytes: int) -> str:
-    """The document as text within the limit: without the evidence behind the scores, then without
-    notes, then without the techniques that promise least. Each state keeps its best the longest."""
+    """The document as text of at most `limit_bytes`: first the evidence goes, then notes, then titles, then
+    the techniques with the lowest predictions; each state keeps its best the longest. Raises KnowledgeError
+    if that is not enough."""
     text = dumped(document)
     items = [item for state in document["states"].values() for item in state["optimizations"]]
     for names in NEEDLESS:
@@ -38,16 +39,16 @@ def _drop(states: dict[str, Any], excess: int) -> None:
         if excess > 0:
             excess -= _size(states.pop(name), depth=2) + len(name)
     order = [
-        (place == 0, item["predicted_speedup"] * item.get("valid_chance", 1.0), name, place)
+        (index == 0, item["predicted_speedup"] * item.get("valid_chance", 1.0), name, index)
         for name, state in states.items()
-        for place, item in enumerate(state["optimizations"])
+        for index, item in enumerate(state["optimizations"])
     ]
-    for _, _, name, place in sorted(order):
+    for _, _, name, index in sorted(order):
         if excess <= 0:
             break
         state = states[name]
-        excess -= _size(state["optimizations"][place], depth=4)
-        state["optimizations"][place] = None
+        excess -= _size(state["optimizations"][index], depth=4)
+        state["optimizations"][index] = None
         if not any(state["optimizations"]):
             excess -= _size(states.pop(name), depth=2) + len(name)
     for state in states.values():
@@ -55,6 +56,6 @@ def _drop(states: dict[str, Any], excess: int) -> None:
 
 
 def _size(part: object, depth: int) -> int:
-    """The bytes that a part takes where it stands, indented; at least, never more."""
+    """A lower bound on the bytes that a part takes at this depth of indentation."""
     text = json.dumps(part, indent=1, ensure_ascii=False)
     return len(text.encode()) + depth * text.count("\n")

@@ -1,8 +1,9 @@
-"""Language models: one way to ask (`Model.ask`), whoever answers, and what it costs.
+"""Language models: one interface (`Model.ask`) for all providers, with costs.
 
 Nothing here is needed without a model; the libraries of the servers are imported when one is opened.
 """
 
+from kernelblaster.models.factory import Service, open_models
 from kernelblaster.models.failures import (
     BadAnswer,
     BudgetSpent,
@@ -14,7 +15,6 @@ from kernelblaster.models.failures import (
 )
 from kernelblaster.models.ledger import Ledger, ModelBudget
 from kernelblaster.models.names import parse_table
-from kernelblaster.models.opening import Service, open_models
 from kernelblaster.models.prices import read_prices
 from kernelblaster.models.request import ChatMessage, Model, Reply, Request, TokenUsage
 

@@ -1,4 +1,4 @@
-"""Answers on disk, a file each, found by the identity of the question: a cache, and a recording."""
+"""Stores answers on disk, one file each, keyed by the digest of the request: a cache, and a recording."""
 
 import os
 import tempfile
@@ -16,7 +16,7 @@ from kernelblaster.records.record import Record
 
 
 class Recorded(Record):
-    """A question and its answer, as they are in a file. Only the answer is read back by machines."""
+    """A request and its answer as stored in a file. Only the answer is used again; the rest is for people."""
 
     role: str
     task: str
@@ -26,7 +26,7 @@ class Recorded(Record):
 
 
 class Answers:
-    """A folder of answers. Many processes may use it at once."""
+    """A folder of stored answers, usable by many processes at once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -53,7 +53,7 @@ class Answers:
         return self.find(request) is not None
 
     def keep(self, request: Request[T], answer: ModelAnswer) -> None:
-        """The file is whole and on the disk when this returns."""
+        """Store an answer; the file is complete and flushed to disk on return."""
         record = Recorded(
             role=request.role, task=request.task, step=request.step, messages=request.messages, answer=answer
         )
@@ -75,8 +75,7 @@ class Answers:
 
 
 class RecordingEndpoint:
-    """An endpoint whose answers are kept before they are returned, and asked for once. Around any
-    endpoint this is a recording, too."""
+    """An endpoint that stores answers before returning them, and returns stored ones without asking again."""
 
     def __init__(self, endpoint: Endpoint, answers: Answers) -> None:
         self._endpoint = endpoint
@@ -92,7 +91,8 @@ class RecordingEndpoint:
 
 
 class Once:
-    """An endpoint that works on a question for one thread at a time: the others then find its answer kept."""
+    """An endpoint that handles each request in one thread at a time: the others then find the answer
+    stored."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -107,8 +107,8 @@ class Once:
 
 
 class Replay:
-    """Recorded answers, and no others. A question that was worded differently when it was recorded is
-    found by its role, its task and its step, if that step asked only once."""
+    """An endpoint with recorded answers only. A request whose text differs from the recorded one is found by
+    its role, task and step, if that step asked only once. Raises NotRecorded."""
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers

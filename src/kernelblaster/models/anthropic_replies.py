@@ -1,4 +1,4 @@
-"""What comes from a server that speaks Anthropic's messages API."""
+"""Parses replies of servers with Anthropic's messages API."""
 
 from typing import Annotated, Any, Literal
 
@@ -22,7 +22,7 @@ class StopDetails(Shape):
 
 
 class Delta(Shape):
-    """Of a block (`text`), or of the message (`stop_reason`)."""
+    """A change to a block (`text`) or to the message (`stop_reason`)."""
 
     type: str | None = None
     text: str = ""
@@ -35,7 +35,7 @@ class MessageStart(Shape):
 
 
 class StreamEvent(Shape):
-    """`usage` is looked at later: an answer is not lost over a wrong count."""
+    """One event of a stream. `usage` is validated later, so that a wrong count does not lose the answer."""
 
     type: str = ""
     message: MessageStart | None = None
@@ -55,7 +55,7 @@ class AnthropicCounts(BaseModel):
     cache_read_input_tokens: Count = None
 
 
-class Told(Shape):
+class ModelProperties(Shape):
     max_input_tokens: int | None = None
 
 
@@ -64,9 +64,15 @@ def answer_of(exchange: Exchange, key: str | None) -> Said:
 
 
 def context_of(exchange: Exchange, key: str | None) -> int | None:
-    """In tokens, where the server says so."""
-    told = exchanged(exchange, key, lambda response: shaped(exchange.name, response.document(), Told))
-    return told.max_input_tokens if told.max_input_tokens and told.max_input_tokens > 0 else None
+    """The model's context length in tokens; None if the server does not say."""
+    properties = exchanged(
+        exchange, key, lambda response: shaped(exchange.name, response.document(), ModelProperties)
+    )
+    return (
+        properties.max_input_tokens
+        if properties.max_input_tokens and properties.max_input_tokens > 0
+        else None
+    )
 
 
 def _streamed(exchange: Exchange, response: Response, key: str) -> ModelAnswer:
@@ -102,14 +108,18 @@ def _streamed(exchange: Exchange, response: Response, key: str) -> ModelAnswer:
     )
 
 
-def _take(counts: dict[str, Any], told: Any) -> None:
-    """Every event has totals, and need not have all of them."""
-    told = {} if told is None else told if isinstance(told, dict) else {"input_tokens": told}
-    counts |= {name: told[name] for name in AnthropicCounts.model_fields if told.get(name) is not None}
+def _take(counts: dict[str, Any], reported: Any) -> None:
+    """Update the counts. Every event has totals, though not always all of them."""
+    reported = (
+        {} if reported is None else reported if isinstance(reported, dict) else {"input_tokens": reported}
+    )
+    counts |= {
+        name: reported[name] for name in AnthropicCounts.model_fields if reported.get(name) is not None
+    }
 
 
-def _usage(told: dict[str, Any]) -> TokenUsage | None:
-    counts = AnthropicCounts.model_validate(told)
+def _usage(reported: dict[str, Any]) -> TokenUsage | None:
+    counts = AnthropicCounts.model_validate(reported)
     if counts.input_tokens is None or counts.output_tokens is None:
         return None
     stored, cached = counts.cache_creation_input_tokens or 0, counts.cache_read_input_tokens or 0

@@ -1,4 +1,4 @@
-"""Anthropic's messages API."""
+"""Client of Anthropic's messages API."""
 
 from typing import Any
 from urllib.parse import quote
@@ -15,12 +15,11 @@ OPTIONS = {"output_config": ("output_config", "output_format", "structured", "sc
 
 
 class AnthropicServer:
-    """One model of Anthropic, or of a server that speaks its language. The system message is kept in the
-    server's prompt cache: the next request of the same role pays less for it. There is neither a
-    temperature nor a seed."""
+    """One model of Anthropic, or of a server with the same API. The system message is put into the server's
+    prompt cache, so that the next request of the same role costs less. Temperature and seed are not sent."""
 
     def __init__(self, name: str, model: str, *, url: str, key: str, limits: CallLimits) -> None:
-        """`key` is the environment variable with the server's key, if it has one."""
+        """`key` names the environment variable with the server's key; it may be unset."""
         self.name = name
         self.key = key
         self._model = model
@@ -31,7 +30,7 @@ class AnthropicServer:
         return self.options.asked(lambda: self._body(request), lambda body: self._send(body, request))
 
     def context_length(self) -> int | None:
-        """In tokens, where the server says so."""
+        """The model's context length in tokens; None if the server does not say."""
         return context_length(self._server.asking(f"v1/models/{quote(self._model, safe='')}"), self._model)
 
     def _body(self, request: Request[T]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""One HTTP call to a server that may be slow, endless or lying: bounded in time and in bytes.
+"""One HTTP call with limits on time and bytes, for servers that may be slow, endless or malicious.
 
-Redirects are not followed: no other server gets the key. The library bounds the headers (100 KB)."""
+Redirects are not followed, so that no other server gets the key. The library limits headers to 100 KB.
+"""
 
 import contextlib
 import socket
@@ -23,8 +24,7 @@ DECOMPRESSED_AT_ONCE = 1 << 20
 
 
 class Deadline:
-    """Ends a call when its time is up, whatever it is waiting for: its connection is shut down, and what
-    waits on that wakes up."""
+    """Ends a call when its time is up, whatever it waits for, by shutting down its connection."""
 
     def __init__(self, where: str, limits: CallLimits) -> None:
         self._where = where
@@ -49,7 +49,7 @@ class Deadline:
         return CallTimedOut(f"{self._where}: took longer than {self._call_s:g} s", maybe_charged=True)
 
     def watch(self, event: str, about: Mapping[str, Any]) -> None:
-        """Told by the library of every step of the connection."""
+        """Called by the library at each step of the connection."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             with self._lock:
                 self._socket = about["return_value"].get_extra_info("socket")
@@ -69,7 +69,8 @@ class Deadline:
 
 @dataclass(frozen=True)
 class Response:
-    """What came back: its status and headers are here, its body is still on its way."""
+    """A response whose status and headers have arrived; the body is read on demand. `where` names the server
+    in messages."""
 
     where: str
     status: int
@@ -83,21 +84,21 @@ class Response:
         return self.headers.get("content-type", "")
 
     def document(self) -> bytes:
-        """The whole body, where it is one JSON document."""
+        """The whole body, if it is one JSON document. Limited to `document_bytes`."""
         return self._all(self._limits.document_bytes)
 
     def complaint(self) -> bytes:
-        """The beginning of the body of an error."""
-        found = bytearray()
+        """The first bytes of an error's body."""
+        beginning = bytearray()
         with contextlib.suppress(CutOff):
             for piece in self._pieces():
-                found += piece
-                if len(found) >= ERROR_BYTES:
+                beginning += piece
+                if len(beginning) >= ERROR_BYTES:
                     break
-        return bytes(found[:ERROR_BYTES])
+        return bytes(beginning[:ERROR_BYTES])
 
     def events(self) -> Iterator[tuple[str, bytes]]:
-        """The server-sent events of the body: each one's name and data. Comments are left out."""
+        """(name, data) of each server-sent event of the body; comments are skipped."""
         name, data = "", bytearray()
         for line in self._lines():
             if not line:
@@ -128,7 +129,7 @@ class Response:
         return bytes(found)
 
     def _pieces(self) -> Iterator[bytes]:
-        """The body, decompressed, as it comes."""
+        """The body, decompressed, as it arrives."""
         size = 0
         for piece in _decompressed(self.where, self.headers, self._response.iter_raw()):
             self._deadline.check()
@@ -146,7 +147,7 @@ class Response:
 def calling(
     where: str, url: str, headers: Mapping[str, str], body: bytes | None, limits: CallLimits
 ) -> Iterator[Response]:
-    """A call: POST with a body, else GET. What goes wrong below HTTP is a `ModelError`."""
+    """A call: POST if there is a body, else GET. Network errors become `ModelError`."""
     deadline = Deadline(where, limits)
     problem: ModelError
     try:
@@ -173,7 +174,7 @@ def calling(
 
 
 def _client(limits: CallLimits) -> httpx2.Client:
-    """One for each call: what a server does to its connection ends with it."""
+    """A new client for each call, so that a broken connection affects no other call."""
     connect_s, silence_s = min(limits.connect_s, limits.call_s), min(limits.silence_s, limits.call_s)
     return httpx2.Client(
         verify=_certificates(),
@@ -185,12 +186,12 @@ def _client(limits: CallLimits) -> httpx2.Client:
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Who is believed to be a server; read once, which takes as long as a short call."""
+    """The trusted certificates; read once, since that takes as long as a short call."""
     return httpx2.create_ssl_context()
 
 
 def _lost(where: str, error: Exception, limits: CallLimits) -> Unavailable:
-    """What an error below HTTP means. A server that was never reached has charged nothing."""
+    """The error for a network failure. A server that was never reached has charged nothing."""
     if isinstance(
         error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout | httpx2.ProxyError
     ):
@@ -203,7 +204,7 @@ def _lost(where: str, error: Exception, limits: CallLimits) -> Unavailable:
 
 
 def _decompressed(where: str, headers: Mapping[str, str], pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Nothing compressed was asked for; gzip is read all the same, a little at a time."""
+    """The body in pieces. Compression is not requested, but gzip is handled, piece by piece."""
     coding = headers.get("content-encoding", "identity").strip().lower()
     if coding in ("", "identity"):
         yield from pieces

@@ -1,4 +1,4 @@
-"""What works with a model: one tiny call, for `kernelblaster doctor --model NAME`."""
+"""Tests a model with one small call, for `kernelblaster doctor --model NAME`."""
 
 import time
 from pathlib import Path
@@ -6,13 +6,13 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from kernelblaster.models.asking import Asking
+from kernelblaster.models.factory import open_server
 from kernelblaster.models.failures import ModelError
 from kernelblaster.models.keys import has_key
 from kernelblaster.models.names import OWN_KEY, ModelName, parse_name
-from kernelblaster.models.opening import open_server
 from kernelblaster.models.prices import Prices, read_prices
 from kernelblaster.models.request import ChatMessage, Reply, Request
+from kernelblaster.models.validating_model import ValidatingModel
 from kernelblaster.models.wire import CallLimits
 from kernelblaster.records.finding import Finding
 
@@ -36,7 +36,7 @@ TINY = Request(
 
 
 def check_model(text: str, *, limits: CallLimits = LIMITS, prices: Prices | None = None) -> list[Finding]:
-    """Ask one small question, and say what came of it. A folder is only looked at."""
+    """Ask one small question and report the result. For a hand-off folder, only check that it can be used."""
     try:
         name = parse_name(text)
         return _server(name, limits, prices or read_prices()) if name.server else [_folder(name)]
@@ -47,7 +47,7 @@ def check_model(text: str, *, limits: CallLimits = LIMITS, prices: Prices | None
 def _server(name: ModelName, limits: CallLimits, prices: Prices) -> list[Finding]:
     server = open_server(name, limits)
     start = time.monotonic()
-    reply = Asking(server).ask(TINY)
+    reply = ValidatingModel(server).ask(TINY)
     seconds = time.monotonic() - start
     return [
         Finding("model", "ok", f"{name} answered in {seconds:.1f} s", _about_key(name), needed=True),

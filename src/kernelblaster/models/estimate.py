@@ -1,4 +1,4 @@
-"""What a run will probably cost, before it starts."""
+"""Estimates the cost of a run before it starts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from kernelblaster.models.request import TokenUsage
 
 @dataclass(frozen=True)
 class Expected:
-    """How often a role will ask, and the tokens of one call."""
+    """How many calls a role will make, and the tokens of one call."""
 
     role: str
     calls: int
@@ -20,7 +20,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a role will take in all. No `usd`: the model's price is not known."""
+    """The total of a role. `usd` is None if the model's price is unknown."""
 
     role: str
     model: str
@@ -30,7 +30,7 @@ class Estimate:
 
 
 def estimate(expected: Sequence[Expected], table: ModelTable, prices: Prices) -> list[Estimate]:
-    """By role, for those that have a model. Nothing is assumed to come from a prompt cache."""
+    """By role, for those that have a model. Assumes no hits in the server's prompt cache."""
     rows = []
     for item in expected:
         name = table.of(item.role)

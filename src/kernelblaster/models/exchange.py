@@ -1,4 +1,4 @@
-"""One exchange with a server: what is sent, without the key, and what came back, validated."""
+"""One exchange with a server: the request without the key, and the validated reply."""
 
 import json
 from collections.abc import Callable
@@ -19,8 +19,8 @@ SPARE_TOKENS = 20_000  # what a server may add to a prompt of its own, and think
 
 
 class Exchange(Record):
-    """A question to a server, by a POST of `body`, or by a GET where there is none. `key` is the environment
-    variable with the server's key. `bound` is what the answer can take. `asking` makes one of another."""
+    """A request to a server: POST of `body`, or GET if that is None. `speaks` is the protocol; `key` names
+    the environment variable with the server's key; `bound` is the most tokens that the answer can take."""
 
     name: str
     speaks: Literal["openai", "anthropic"]
@@ -34,25 +34,26 @@ class Exchange(Record):
     def asking(
         self, path: str, body: dict[str, Any] | None = None, bound: TokenUsage | None = None
     ) -> "Exchange":
-        """Of the same server, by the same rules."""
+        """Another request to the same server."""
         return self.model_copy(update={"path": path, "body": body, "bound": bound or self.bound})
 
 
 class Said(Record):
-    """The answer. `whole`: it came in one piece although a stream was asked for."""
+    """The answer. `whole`: it came in one piece although a stream was requested."""
 
     answer: ModelAnswer
     whole: bool = False
 
 
 class Shape(BaseModel):
-    """Part of a reply: of the right types where it is read, whatever else there may be."""
+    """Base of reply parts: fields that are read are validated, all others ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
 
 def exchanged(exchange: Exchange, key: str | None, read: Callable[[Response], Read]) -> Read:
-    """What `read` makes of the reply. Whatever goes wrong is a `ModelError`, without the key in it."""
+    """The result of `read` on the reply. Every failure becomes a `ModelError` whose text does not contain the
+    key."""
     key = key or NO_KEY
     headers = {"authorization": f"Bearer {key}"}
     if exchange.speaks == "anthropic":
@@ -67,7 +68,7 @@ def exchanged(exchange: Exchange, key: str | None, read: Callable[[Response], Re
 
 
 def shaped(where: str, data: bytes, shape: type[Shaped]) -> Shaped:
-    """A document of a reply. The error is made anew: pydantic's own holds what was sent."""
+    """Parse a document of a reply. Its errors are rephrased, because pydantic's contain what was sent."""
     try:
         return shape.model_validate(parse_json(data))
     except InvalidJson as error:
@@ -80,8 +81,8 @@ def shaped(where: str, data: bytes, shape: type[Shaped]) -> Shaped:
 def believed(
     counts: Callable[[], TokenUsage | None], exchange: Exchange, text: str
 ) -> tuple[TokenUsage | None, str]:
-    """The server's count of tokens if it can be, else None and why it cannot: then nobody has counted, and
-    the most that the call may take is what counts."""
+    """The server's token count if it is plausible and an empty string; else None and the reason, and the most
+    that the call may take is charged."""
     try:
         usage = counts()
     except ValidationError as error:
@@ -93,7 +94,7 @@ def believed(
 
 
 def _doubt(usage: TokenUsage, bound: TokenUsage, text: str) -> str:
-    """Why a count cannot be; empty if it can."""
+    """Why a token count is implausible; empty if it is plausible."""
     if usage.tokens_in > 2 * bound.tokens_in + SPARE_TOKENS:
         return f"the server counts {usage.tokens_in} tokens in, of at most {bound.tokens_in}"
     if usage.tokens_out > 2 * bound.tokens_out + SPARE_TOKENS:

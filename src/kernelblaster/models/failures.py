@@ -1,4 +1,4 @@
-"""How asking a model can fail. None of these says anything about a candidate."""
+"""How asking a model can fail. None of these failures says anything about a candidate."""
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.models.request import ModelAnswer
@@ -9,20 +9,20 @@ class ModelError(KernelBlasterError):
 
 
 class BadName(ModelError):
-    """A model's name that means nothing here."""
+    """A model's name that is not understood."""
 
 
 class NotAllowed(ModelError):
-    """The server does not serve us: no key, a wrong one, no rights, or no credit. Waiting does not help."""
+    """The server refuses service: no key, a wrong key, no permission or no credit. Retrying does not help."""
 
 
 class Declined(ModelError):
-    """The server cannot do what was asked of it: an unknown model, a prompt that is too long, ..."""
+    """The server cannot handle the request: an unknown model, a prompt that is too long, ..."""
 
 
 class Unavailable(ModelError):
-    """No answer this time; a later try may have one. `wait_s` is the server's own hint. `maybe_charged`:
-    the server may have worked on it, and nobody knows for how many tokens."""
+    """No answer this time; a retry may succeed. `wait_s` is the server's own hint. `maybe_charged`: the
+    server may have worked on it, for an unknown number of tokens."""
 
     def __init__(self, message: str, *, wait_s: float | None = None, maybe_charged: bool = False) -> None:
         super().__init__(message)
@@ -35,19 +35,19 @@ class CallTimedOut(Unavailable):
 
 
 class CutOff(Unavailable):
-    """The connection ended, or what came was no longer readable, before the answer was whole."""
+    """The connection ended, or became unreadable, before the answer was complete."""
 
 
 class BudgetSpent(ModelError):
-    """Another call might cost more than what is left."""
+    """Another call might exceed the budget."""
 
 
 class NotRecorded(ModelError):
-    """A replay was asked something that its recording has no answer to."""
+    """A replay has no recorded answer to the request."""
 
 
 class BadAnswer(ModelError):
-    """There is an answer, and it is of no use."""
+    """There is an answer, but it cannot be used."""
 
     def __init__(self, message: str, answer: ModelAnswer) -> None:
         super().__init__(message)
@@ -55,19 +55,19 @@ class BadAnswer(ModelError):
 
 
 class Refused(BadAnswer):
-    """The model, or a filter around it, does not want to."""
+    """The model, or a filter around it, refused to answer."""
 
 
 class Empty(BadAnswer):
-    """There is nothing in it."""
+    """The answer is empty."""
 
 
 class TooLong(BadAnswer):
-    """It did not end within the limit on output tokens."""
+    """The answer exceeded the limit on output tokens."""
 
 
 class Malformed(BadAnswer):
-    """It is not JSON, or JSON that does not fit the schema: `problem` says where."""
+    """The answer is not JSON, or does not fit the schema; `problem` says where."""
 
     def __init__(self, problem: str, answer: ModelAnswer) -> None:
         super().__init__(f"{answer.model} gave an answer that cannot be used: {problem}", answer)

@@ -1,4 +1,5 @@
-"""A person, or a program without any key, plays the model: questions and answers are files in a folder."""
+"""Hand-off: a person, or a program without a key, plays the model; requests and answers are files in a
+folder."""
 
 import contextlib
 import json
@@ -11,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from kernelblaster.models.answer_parser import read
 from kernelblaster.models.failures import BadAnswer, Malformed, ModelError
-from kernelblaster.models.reading import read
 from kernelblaster.models.request import ModelAnswer, Request, T
 from kernelblaster.strict_json import InvalidJson, parse_json, read_bounded
 
@@ -32,8 +33,8 @@ Everything needed is above. If the answer cannot be used, `problem.md` will say 
 
 
 class HandOff:
-    """Every question is a folder; `answer` waits until the answer is in it. One that is there already is
-    taken at once, so a run that was stopped goes on where it was."""
+    """An endpoint for which every request is a subfolder; `answer` waits until the answer is in it. An answer
+    that is there already is taken at once, so a run that was stopped continues."""
 
     def __init__(self, folder: Path, *, say: Callable[[str], None], poll_s: float = POLL_S) -> None:
         self.folder = folder
@@ -44,8 +45,8 @@ class HandOff:
     def answer(self, request: Request[T]) -> ModelAnswer:
         try:
             with self._lock:
-                place = self._existing(request) or self._ask(request)
-            return self._await(request, place)
+                folder = self._existing(request) or self._ask(request)
+            return self._await(request, folder)
         except OSError as error:
             raise ModelError(f"{self.folder}: {error.strerror or error}") from error
 
@@ -53,37 +54,39 @@ class HandOff:
         return next(self.folder.glob(f"*-{request.digest}"), None)
 
     def _ask(self, request: Request[T]) -> Path:
-        """A new folder, named by its number, the role and the question. It appears when it is complete."""
+        """Create the request's folder, named by number, role and digest. It appears only once it is
+        complete."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        number = 1 + sum(1 for place in self.folder.iterdir() if re.match(r"\d+-", place.name))
-        place = self.folder / f"{number:04}-{request.role}-{request.digest}"
+        number = 1 + sum(1 for folder in self.folder.iterdir() if re.match(r"\d+-", folder.name))
+        folder = self.folder / f"{number:04}-{request.role}-{request.digest}"
         scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
         try:
             (scratch / "prompt.md").write_text(_prompt(request))
             (scratch / "schema.json").write_text(json.dumps(request.json_schema, indent=1) + "\n")
             (scratch / "about.json").write_text(json.dumps(_about(request), indent=1) + "\n")
             scratch.chmod(0o755)
-            scratch.rename(place)
+            scratch.rename(folder)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-        return place
+        return folder
 
-    def _await(self, request: Request[T], place: Path) -> ModelAnswer:
-        """Files are looked at when they have stopped changing; those that were wrong, when they change."""
-        told, wrong, before = False, None, _files(place)
+    def _await(self, request: Request[T], folder: Path) -> ModelAnswer:
+        """Wait for a usable answer. Files are read once they have stopped changing; after an unusable answer,
+        once they change again."""
+        announced, wrong, before = False, None, _files(folder)
         while True:
-            now = _files(place)
+            now = _files(folder)
             if "answer.json" in now and now == before and now != wrong:
                 try:
-                    return _usable(request, place)
+                    return _usable(request, folder)
                 except BadAnswer as bad:
                     wrong = now
                     problem = bad.problem if isinstance(bad, Malformed) else str(bad)
-                    _replace(place / PROBLEM, f"`answer.json` cannot be used: {problem}.\n")
-                    self._say(f"{place / PROBLEM}: the answer cannot be used; waiting for another")
-            if not told:
-                self._say(f"{place}: read prompt.md there, and write answer.json; waiting")
-                told = True
+                    _replace(folder / PROBLEM, f"`answer.json` cannot be used: {problem}.\n")
+                    self._say(f"{folder / PROBLEM}: the answer cannot be used; waiting for another")
+            if not announced:
+                self._say(f"{folder}: read prompt.md there, and write answer.json; waiting")
+                announced = True
             before = now
             time.sleep(self._poll_s)
 
@@ -105,27 +108,27 @@ def _about(request: Request[T]) -> dict[str, Any]:
     }
 
 
-def _files(place: Path) -> dict[str, tuple[int, int]]:
-    """When each file was written and its size; not what was said about them."""
-    found = {}
-    for file in place.iterdir():
+def _files(folder: Path) -> dict[str, tuple[int, int]]:
+    """Time of writing and size of each file, except the problem report."""
+    status_of = {}
+    for file in folder.iterdir():
         with contextlib.suppress(FileNotFoundError):
             status = file.stat()
-            found[file.name] = (status.st_mtime_ns, status.st_size)
-    return {name: status for name, status in found.items() if name.lstrip(".") != PROBLEM}
+            status_of[file.name] = (status.st_mtime_ns, status.st_size)
+    return {name: status for name, status in status_of.items() if name.lstrip(".") != PROBLEM}
 
 
-def _usable(request: Request[T], place: Path) -> ModelAnswer:
-    answer = _answer(place)
+def _usable(request: Request[T], folder: Path) -> ModelAnswer:
+    answer = _answer(folder)
     read(request, answer)
-    (place / PROBLEM).unlink(missing_ok=True)
+    (folder / PROBLEM).unlink(missing_ok=True)
     return answer
 
 
-def _answer(place: Path) -> ModelAnswer:
+def _answer(folder: Path) -> ModelAnswer:
     plain = ModelAnswer(text="", stop="done", model="handoff", usage=None)
     try:
-        data = read_bounded(place / "answer.json", LARGEST_ANSWER_BYTES)
+        data = read_bounded(folder / "answer.json", LARGEST_ANSWER_BYTES)
     except InvalidJson as error:
         raise Malformed(f"it {error}", plain) from None
     plain = plain.model_copy(update={"text": data.decode(errors="replace")})
@@ -133,22 +136,22 @@ def _answer(place: Path) -> ModelAnswer:
         value = parse_json(data)
     except InvalidJson:
         return plain
-    return plain.model_copy(update={"text": json.dumps(_filled(value, place, plain))})
+    return plain.model_copy(update={"text": json.dumps(_filled(value, folder, plain))})
 
 
-def _filled(value: Any, place: Path, answer: ModelAnswer) -> Any:
-    """The value with the texts of the files that it names."""
+def _filled(value: Any, folder: Path, answer: ModelAnswer) -> Any:
+    """The value with references to files replaced by their texts. Raises Malformed."""
     if isinstance(value, dict):
-        return {key: _filled(part, place, answer) for key, part in value.items()}
+        return {key: _filled(part, folder, answer) for key, part in value.items()}
     if isinstance(value, list):
-        return [_filled(part, place, answer) for part in value]
+        return [_filled(part, folder, answer) for part in value]
     if not isinstance(value, str) or not value.startswith(FILE):
         return value
     name = value.removeprefix(FILE).strip()
     if name != Path(name).name:
         raise Malformed(f"{value}: only files in this folder can be named", answer)
     try:
-        return read_bounded(place / name, LARGEST_ANSWER_BYTES).decode()
+        return read_bounded(folder / name, LARGEST_ANSWER_BYTES).decode()
     except (OSError, ValueError):
         raise Malformed(f"{value}: there is no such text file in this folder", answer) from None
 

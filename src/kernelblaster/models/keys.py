@@ -1,4 +1,4 @@
-"""Calls that need a key, made by whoever has it: the key keeper, or this process."""
+"""Makes calls that need a key: through the key keeper if it has the key, else in this process."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -33,9 +33,9 @@ def claim(url: str) -> None:
 
 
 def answer(exchange: "Exchange") -> "Said":
-    """The answer to a question. Raises a `ModelError`."""
+    """The answer to a request. Raises a `ModelError`."""
+    from kernelblaster.models.dispatch import answer_with
     from kernelblaster.models.exchange import Said
-    from kernelblaster.models.exchanging import answer_with
 
     if exchange.key not in keeper.key_names():
         return answer_with(exchange, secret(exchange.key))
@@ -43,8 +43,8 @@ def answer(exchange: "Exchange") -> "Said":
 
 
 def context_length(exchange: "Exchange", model: str) -> int | None:
-    """How many tokens a model takes, where its server says so."""
-    from kernelblaster.models.exchanging import context_with
+    """The model's context length in tokens; None if the server does not say."""
+    from kernelblaster.models.dispatch import context_with
 
     if exchange.key not in keeper.key_names():
         return context_with(exchange, secret(exchange.key), model)
@@ -64,8 +64,8 @@ def _asked(what: str, exchange: "Exchange", **more: str) -> dict[str, Any]:
     return reply
 
 
-def _failure(told: dict[str, Any]) -> ModelError:
-    if told["kind"] in PASSING:
-        kind = PASSING[told["kind"]]
-        return kind(told["message"], wait_s=told["wait_s"], maybe_charged=told["maybe_charged"])
-    return FINAL.get(told["kind"], ModelError)(told["message"])
+def _failure(data: dict[str, Any]) -> ModelError:
+    if data["kind"] in PASSING:
+        kind = PASSING[data["kind"]]
+        return kind(data["message"], wait_s=data["wait_s"], maybe_charged=data["maybe_charged"])
+    return FINAL.get(data["kind"], ModelError)(data["message"])

@@ -1,4 +1,4 @@
-"""What a run has spent on models, call by call, and what it may spend."""
+"""The ledger of a run: what each call to a model cost, and the budget."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ NOTHING = TokenUsage(tokens_in=0, tokens_out=0)
 
 
 class Reservation(Record):
-    """A call that is about to be made, and the most that it may take."""
+    """A call that is about to be made, and the most that it may cost."""
 
     kind: Literal["reserved"] = "reserved"
     number: int
@@ -36,8 +36,8 @@ class Reservation(Record):
 
 
 class Settlement(Record):
-    """What a call took. `told`: the server said so; otherwise nobody knows, and the most is counted.
-    `doubt`: what the server said cannot be, and why. No `usd`: the model's price is not known."""
+    """The cost of a call. `told`: the server reported it; otherwise it is unknown and the most is charged.
+    `doubt`: why the server's report is implausible. `usd` is None if the model's price is unknown."""
 
     kind: Literal["used"] = "used"
     number: int
@@ -48,7 +48,7 @@ class Settlement(Record):
 
 
 class ModelBudget(Record):
-    """The most that a run may spend; None is no limit."""
+    """The most that a run may spend; None: no limit."""
 
     tokens: int | None = Field(default=None, ge=0)
     usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
@@ -56,8 +56,8 @@ class ModelBudget(Record):
 
 @dataclass(frozen=True)
 class Total:
-    """Of some calls: tokens, money, how many of them were not told by the server, and how many have no
-    price and are therefore not in `usd`."""
+    """Sums over some calls: tokens, money, `untold` calls whose cost the server did not report, and
+    `unpriced` calls, which are not in `usd`."""
 
     calls: int
     usage: TokenUsage
@@ -67,8 +67,8 @@ class Total:
 
 
 class Ledger:
-    """The calls of one run. In a file, it goes on with what the file holds; a call that was begun and never
-    ended, because the process was killed, counts with its bound. Threads may share it."""
+    """The calls of one run, stored in a file if a path is given. A call that was begun and never settled,
+    because the process was killed, counts with its bound. Thread-safe."""
 
     def __init__(self, prices: Prices, budget: ModelBudget, path: Path | None = None) -> None:
         self._prices = prices
@@ -82,7 +82,7 @@ class Ledger:
             self._read(path)
 
     def check(self, models: Iterable[str]) -> None:
-        """Refuse a budget of money for a model whose price is not known."""
+        """Raise if the budget is in money and the price of a model is unknown."""
         unknown = sorted({model for model in models if self._prices.of(model) is None})
         if self._budget.usd is not None and unknown:
             raise ModelError(
@@ -91,8 +91,8 @@ class Ledger:
             )
 
     def reserve(self, model: str, request: Request[T]) -> Reservation:
-        """Set the most that a call may take aside. Where that is too much only because of other calls that
-        are on their way, their end is waited for. Raises `BudgetSpent`."""
+        """Set aside the most that a call may cost. If that is too much only because of calls in progress,
+        wait for them. Raises `BudgetSpent`."""
         self.check([model])
         rates = self._prices.of(model)
         most_usd = rates.most_usd(request.bound) if rates else None
@@ -119,8 +119,8 @@ class Ledger:
     def settle(
         self, reservation: Reservation, usage: TokenUsage | None, read_bytes: int = 0, doubt: str = ""
     ) -> None:
-        """What a call took; None: nobody knows, but an answer of `read_bytes` came back, which may be
-        longer than it was allowed to be. A token is at least a byte."""
+        """Record what a call cost. `usage` is None if unknown; the answer then had `read_bytes` bytes, which
+        may exceed the output limit. A token has at least one byte."""
         told, model, bound = usage is not None, reservation.model, reservation.bound
         if usage is None and read_bytes > bound.tokens_out:
             usage = bound.model_copy(update={"tokens_out": read_bytes})
@@ -135,7 +135,8 @@ class Ledger:
             self._change.notify_all()
 
     def settle_late(self, model: str, request: Request[T], usage: TokenUsage | None) -> None:
-        """The answer to a call that an earlier process began, and kept, but did not settle."""
+        """Record the cost of a call that an earlier process began and whose answer it stored, but did not
+        settle."""
         with self._change:
             ended = self._settled.keys() | self._open
             unsettled = [r for r in self._reserved if r.number not in ended]
@@ -160,7 +161,7 @@ class Ledger:
             self._file = None
 
     def _calls(self) -> list[tuple[Reservation, Settlement]]:
-        """All calls, each with what is counted for it: those without an end, with their bound."""
+        """All calls with what is charged for each; for unsettled ones that is their bound."""
         return [(r, self._settled.get(r.number) or _unknown(r)) for r in self._reserved]
 
     def _exceeds(self, bound: TokenUsage, most_usd: float | None) -> bool:
@@ -195,7 +196,7 @@ class Ledger:
         self._reserved, self._settled = reserved, settled
 
     def _write(self, record: Reservation | Settlement) -> None:
-        """On the disk when this returns."""
+        """Append a record; it is flushed to disk on return."""
         if self._file is None:
             return
         end = self._file.seek(0, os.SEEK_END)
@@ -209,7 +210,7 @@ class Ledger:
 
 
 def recount(path: Path, prices: Prices) -> Total:
-    """The total of a ledger's file, from nothing but the tokens of its records and the prices."""
+    """The total of a ledger's file, computed from the recorded tokens and these prices."""
     reserved, settled, _ = _parse(path.read_bytes(), path)
     calls = []
     for reservation in reserved:
@@ -239,7 +240,7 @@ def _total(calls: Iterable[tuple[Reservation, Settlement]]) -> Total:
 
 
 def _parse(data: bytes, path: Path) -> tuple[list[Reservation], dict[int, Settlement], int]:
-    """The records and how many bytes they take. The last line may be cut off, no other."""
+    """(reservations, settlements by number, bytes read). Only the last line may be incomplete."""
     reserved: list[Reservation] = []
     settled: dict[int, Settlement] = {}
     lines = data.split(b"\n")[:-1]

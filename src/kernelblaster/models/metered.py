@@ -1,4 +1,4 @@
-"""Every paid call is in the ledger: set aside before, settled after."""
+"""An endpoint whose calls are entered in the ledger: reserved before, settled after."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,8 @@ from kernelblaster.models.request import Endpoint, ModelAnswer, Request, T
 
 
 class Metered:
-    """An endpoint whose calls are paid for. `free` says which answers cost nothing, being on disk already."""
+    """An endpoint whose calls cost money. `free` tells which requests cost nothing because their answer is on
+    disk."""
 
     def __init__(
         self, endpoint: Endpoint, model: str, ledger: Ledger, *, free: Callable[[Request[Any]], bool]
@@ -35,7 +36,7 @@ class Metered:
 
 
 def _costs_nothing(error: BaseException) -> bool:
-    """A request that the server turned away; an interrupted or a lost one may have been worked on."""
+    """Whether a failed request was certainly not charged: the server rejected it. Interrupted ones may be."""
     if isinstance(error, Unavailable):
         return not error.maybe_charged
     return isinstance(error, Declined | NotAllowed)

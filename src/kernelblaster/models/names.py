@@ -1,4 +1,4 @@
-"""Models by name: `openai:gpt-x`, `ollama:qwen3:32b`, `openai:NAME@URL`, `handoff:FOLDER`."""
+"""Parses names of models: `openai:gpt-x`, `ollama:qwen3:32b`, `openai:NAME@URL`, `handoff:FOLDER`."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -14,8 +14,8 @@ FOLDERS = ("handoff", "replay")
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of server: what it speaks, where it is, the environment variable with its key, and whether
-    it needs one."""
+    """A kind of server: its protocol, its address, the environment variable with its key, and whether it
+    needs one."""
 
     speaks: Literal["openai", "anthropic"]
     url: str
@@ -38,8 +38,8 @@ KINDS = {
 
 @dataclass(frozen=True)
 class ModelName:
-    """`rest` is the server's name for the model, or a folder. `url` overrides where the server is; its key
-    is then KERNELBLASTER_API_KEY, so that no other server gets a key that is not its own."""
+    """`rest` is the server's name for the model, or a folder. `url` overrides the server's address; its key
+    is then KERNELBLASTER_API_KEY, so that no server gets another one's key."""
 
     kind: str
     rest: str
@@ -50,14 +50,14 @@ class ModelName:
 
     @property
     def server(self) -> Kind | None:
-        """None for a folder."""
+        """The kind of server; None for a hand-off folder."""
         kind = KINDS.get(self.kind)
         return Kind(kind.speaks, self.url, OWN_KEY, False) if kind and self.url else kind
 
 
 @dataclass(frozen=True)
 class ModelTable:
-    """Which model a role uses: its own, or the default one."""
+    """The model of each role: its own, or the default."""
 
     default: ModelName | None
     roles: Mapping[str, ModelName]
@@ -88,7 +88,7 @@ def parse_name(text: str) -> ModelName:
 
 
 def parse_table(texts: Sequence[str], roles: Collection[str]) -> ModelTable:
-    """From what the command line gives: `NAME` for all roles, `ROLE=NAME` for one of them."""
+    """The table from command-line texts: `NAME` for all roles, `ROLE=NAME` for one."""
     default = None
     named = {}
     for text in texts:

@@ -1,4 +1,4 @@
-"""What comes from a server that speaks OpenAI's chat completions."""
+"""Parses replies of servers with OpenAI's chat completions API."""
 
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ class Words(Shape):
 
 
 class ReplyChoice(Shape):
-    """A piece has a `delta`, a whole answer a `message`."""
+    """A piece of a stream has a `delta`, a whole answer a `message`."""
 
     delta: Words | None = None
     message: Words | None = None
@@ -33,7 +33,8 @@ class ReplyChoice(Shape):
 
 
 class Completion(Shape):
-    """`usage` is looked at later: an answer is not lost over a wrong count."""
+    """A whole answer or a piece of one. `usage` is validated later, so that a wrong count does not lose the
+    answer."""
 
     choices: list[ReplyChoice] | None = None
     usage: Any = None
@@ -54,7 +55,7 @@ class OpenAiCounts(BaseModel):
 
 
 class Listed(Shape):
-    """The models of a server; what it tells of each is searched for the length of its context."""
+    """The models of a server with their properties, which are searched for the context length."""
 
     data: list[dict[str, Any]] = Field(default_factory=list)
 
@@ -70,12 +71,14 @@ def answer_of(exchange: Exchange, key: str | None) -> Said:
 
 
 def context_of(exchange: Exchange, key: str | None, model: str) -> int | None:
-    """In tokens, where the server says so in its list of models."""
+    """The model's context length in tokens, from the server's list of models; None if it does not say."""
     listed = exchanged(exchange, key, lambda response: shaped(exchange.name, response.document(), Listed))
-    told = next((one for one in listed.data if one.get("id") == model), {})
-    meta = told.get("meta")
-    found = [told.get(name) for name in CONTEXT] + [meta.get("n_ctx") if isinstance(meta, dict) else None]
-    return next((length for length in found if type(length) is int and length > 0), None)
+    properties = next((one for one in listed.data if one.get("id") == model), {})
+    meta = properties.get("meta")
+    lengths = [properties.get(name) for name in CONTEXT] + [
+        meta.get("n_ctx") if isinstance(meta, dict) else None
+    ]
+    return next((length for length in lengths if type(length) is int and length > 0), None)
 
 
 def _streamed(exchange: Exchange, response: Response, key: str) -> ModelAnswer:
@@ -117,16 +120,16 @@ def _raise_error(exchange: Exchange, completion: Completion, key: str) -> None:
         raise CutOff(f"{exchange.name}: {text[:500]}", maybe_charged=True)
 
 
-def _answer(exchange: Exchange, text: str, reason: str, told: Any, key: str) -> ModelAnswer:
-    usage, doubt = believed(lambda: _usage(told), exchange, text)
+def _answer(exchange: Exchange, text: str, reason: str, reported: Any, key: str) -> ModelAnswer:
+    usage, doubt = believed(lambda: _usage(reported), exchange, text)
     stop = STOPS.get(reason, "done")
     return ModelAnswer(text=scrubbed(text, key), stop=stop, model=exchange.name, usage=usage, doubt=doubt)
 
 
-def _usage(told: Any) -> TokenUsage | None:
-    if told is None:
+def _usage(reported: Any) -> TokenUsage | None:
+    if reported is None:
         return None
-    counts = OpenAiCounts.model_validate(told)
+    counts = OpenAiCounts.model_validate(reported)
     details = counts.prompt_tokens_details or Details()
     return TokenUsage(
         tokens_in=counts.prompt_tokens,

@@ -1,4 +1,4 @@
-"""Any server that speaks OpenAI's chat completions: OpenAI, vLLM, Ollama, llama.cpp, OpenRouter, ..."""
+"""Client of OpenAI's chat completions API: OpenAI, vLLM, Ollama, llama.cpp, OpenRouter, ..."""
 
 from typing import Any
 
@@ -22,11 +22,11 @@ OPTIONS = {
 
 
 class OpenAIServer:
-    """One model of one server. Structured outputs, streaming and the rest of `OPTIONS` are asked for; what
-    the server declines is left out from then on."""
+    """One model of one server. Structured outputs, streaming and the other `OPTIONS` are requested; those
+    that the server rejects are left out afterwards."""
 
     def __init__(self, name: str, model: str, *, url: str, key: str, limits: CallLimits) -> None:
-        """`key` is the environment variable with the server's key, if it has one."""
+        """`key` names the environment variable with the server's key; it may be unset."""
         self.name = name
         self.key = key
         self._model = model
@@ -40,7 +40,7 @@ class OpenAIServer:
         return self.options.asked(lambda: self._body(request), lambda body: self._send(body, request))
 
     def context_length(self) -> int | None:
-        """In tokens, where the server says so in its list of models."""
+        """The model's context length in tokens, from the server's list of models; None if it does not say."""
         return context_length(self._server.asking("models"), self._model)
 
     def _body(self, request: Request[T]) -> dict[str, Any]:
@@ -63,8 +63,8 @@ class OpenAIServer:
         return body
 
     def _messages(self, request: Request[T]) -> list[dict[str, str]]:
-        """The schema is in the prompt too, unless the server shows it to the model by itself: a server that
-        only bars wrong tokens leaves the model guessing."""
+        """The messages. The schema is part of the prompt unless the server shows it to the model: constrained
+        decoding alone leaves the model guessing."""
         messages = [{"role": message.speaker, "content": message.text} for message in request.messages]
         native = self.options.takes("response_format") and closed(request.json_schema)
         if self._url == OPENAI and native:

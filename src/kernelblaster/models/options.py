@@ -1,4 +1,4 @@
-"""Which optional parts of a request a server takes."""
+"""Which optional parts of a request a server accepts."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -13,8 +13,8 @@ NOT_ABOUT_OPTIONS = ("context length", "context window", "context_length", "too 
 
 
 class ServerOptions:
-    """Each option is asked for until the server objects to it, and never again. `words` are those by
-    which a complaint about an option is known."""
+    """Each option is requested until the server objects to it, and not afterwards. `words` are those that
+    identify an option in an error message."""
 
     def __init__(self, words: Mapping[str, tuple[str, ...]]) -> None:
         self._words = dict(words)
@@ -29,7 +29,7 @@ class ServerOptions:
             self._dropped.add(option)
 
     def asked(self, body: Callable[[], Body], send: Callable[[Body], ModelAnswer]) -> ModelAnswer:
-        """What `send` returns for a body without anything that the server declines."""
+        """The result of `send` for a body without the options that the server rejects."""
         while True:
             sent = body()
             try:
@@ -39,7 +39,8 @@ class ServerOptions:
                     raise
 
     def heed(self, complaint: str, sent: Mapping[str, object]) -> bool:
-        """Drop what the complaint is about; whether that was something among what was sent."""
+        """Stop requesting the options that an error message names; returns whether any of them had been
+        sent."""
         text = complaint.lower()
         if any(words in text for words in NOT_ABOUT_OPTIONS):
             return False

@@ -1,4 +1,4 @@
-"""What tokens cost: a table with a date and a source, which a file of one's own can overrule."""
+"""Prices of tokens: a table with date and source, which the user's own file can override."""
 
 import tomllib
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class TokenPrices(Record):
-    """US dollars for a million tokens. Without a price of their own, `cached` and `stored` tokens cost as
-    much as other ones."""
+    """US dollars per million tokens. Without a price of their own, `cached` and `stored` tokens cost as much
+    as others. From `long_from` prompt tokens on, prices are multiplied by `long_input` and `long_output`."""
 
     input: Price
     output: Price
@@ -40,7 +40,7 @@ class TokenPrices(Record):
         return (read * factors[0] + usage.tokens_out * self.output * factors[1]) / 1e6
 
     def most_usd(self, bound: TokenUsage) -> float:
-        """The most that this much may cost, however the server's cache is used."""
+        """The most that these tokens may cost, however the server's cache is used."""
         dearest = max(self.input, self.stored or self.input)
         return self.model_copy(update={"input": dearest}).usd(bound)
 
@@ -52,7 +52,7 @@ class _Provider(Record):
 
 
 class Prices:
-    """Rates by a model's name, as in `openai:gpt-x`."""
+    """Prices by model name, as in `openai:gpt-x`."""
 
     def __init__(self, rates: Mapping[str, TokenPrices], origins: Mapping[str, str]) -> None:
         self._rates = rates
@@ -66,17 +66,17 @@ class Prices:
         return self._rates.get(model)
 
     def origin(self, model: str) -> str | None:
-        """Where and when the rates were found."""
+        """The source and date of a model's prices; None if unknown."""
         return self._origins.get(model)
 
     def usd(self, model: str, usage: TokenUsage) -> float | None:
-        """None where the model's rates are not known."""
+        """The cost in US dollars; None if the model's prices are unknown."""
         rates = self.of(model)
         return None if rates is None else rates.usd(usage)
 
 
 def read_prices(own: Path | None = None) -> Prices:
-    """The shipped table, overruled by a file of the same form where one is given."""
+    """The shipped table, overridden by the user's file if one is given."""
     shipped = _read(SHIPPED)
     mine = _read(own) if own else {}
     merged = {**shipped, **mine}

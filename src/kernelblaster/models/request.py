@@ -1,4 +1,4 @@
-"""What is asked of a language model, and what comes back."""
+"""Requests to a language model, and its answers."""
 
 import hashlib
 import json
@@ -45,9 +45,9 @@ class TokenUsage(Record):
 
 @dataclass(frozen=True)
 class Request(Generic[T]):
-    """One question. `role`, `task` and `step` say who asks, for routing and costs; they are no part of the
-    question. `temperature` and `seed` are passed on where a server takes them; another `seed` is
-    another question, also where it does not."""
+    """One request. `role`, `task` and `step` are for routing and accounting and not part of its identity.
+    `temperature` and `seed` are passed on if the server accepts them; another `seed` is another request in
+    any case."""
 
     role: str
     messages: tuple[ChatMessage, ...]
@@ -64,7 +64,7 @@ class Request(Generic[T]):
 
     @cached_property
     def digest(self) -> str:
-        """16 hexadecimal digits that identify the question."""
+        """16 hexadecimal digits that identify the request."""
         question = {
             "messages": [message.model_dump() for message in self.messages],
             "schema": self.json_schema,
@@ -76,16 +76,16 @@ class Request(Generic[T]):
 
     @cached_property
     def bound(self) -> TokenUsage:
-        """More than an answer can take, from a server that keeps the output limit: no token is shorter
-        than a byte."""
+        """An upper bound on the tokens of a call, if the server keeps the output limit: a token has at least
+        one byte."""
         texts = [json.dumps(self.json_schema), *(message.text for message in self.messages)]
         size = sum(len(text.encode()) + TOKENS_A_MESSAGE for text in texts)
         return TokenUsage(tokens_in=size, tokens_out=self.output_limit)
 
 
 class ModelAnswer(Record):
-    """What one call brought, before anyone looked into it. No `usage`: nobody counted, or nobody can have
-    counted so: `doubt` then says what was wrong with the server's count."""
+    """The raw result of one call. `usage` is None if the server reported no token count, or an implausible
+    one: `doubt` then says why."""
 
     text: str
     stop: Literal["done", "length", "refusal"]
@@ -96,7 +96,7 @@ class ModelAnswer(Record):
 
 @dataclass(frozen=True)
 class Reply(Generic[T]):
-    """A validated answer. `usage` is that of all `calls` it took; None where it was not told."""
+    """A validated answer. `usage` is the sum over all `calls`; None if one was not reported."""
 
     value: T
     text: str
@@ -106,15 +106,15 @@ class Reply(Generic[T]):
 
 
 class Endpoint(Protocol):
-    """Where answers come from: a server, a folder, or another endpoint with something around it."""
+    """A source of answers: a server, a folder, or a wrapper around another endpoint."""
 
     def answer(self, request: Request[T]) -> ModelAnswer:
-        """One call. Raises a `ModelError` where there is no answer at all."""
+        """One call. Raises a `ModelError` if there is no answer."""
         ...
 
 
 class Model(Protocol):
-    """What the roles use."""
+    """The interface that the roles use."""
 
     def ask(self, request: Request[T]) -> Reply[T]:
         """A validated reply. Raises a `ModelError`."""

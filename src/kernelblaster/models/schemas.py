@@ -1,4 +1,4 @@
-"""A schema in the form that servers with structured outputs take."""
+"""Converts JSON schemas to the form that servers with structured outputs accept."""
 
 import json
 from typing import Any
@@ -9,8 +9,8 @@ KEPT = {"type", "properties", "items", "enum", "const", "anyOf", "$ref", "$defs"
 
 
 def strict(schema: dict[str, Any]) -> dict[str, Any]:
-    """The part of a schema that all servers know: every property required, no others allowed, no bounds.
-    What is left out is checked when the answer is read."""
+    """The part of a schema that all servers know: every property required, no others allowed, no bounds. The
+    rest is checked when the answer is parsed."""
     kept = {key: value for key, value in schema.items() if key in KEPT}
     if "oneOf" in schema:
         kept["anyOf"] = schema["oneOf"]
@@ -29,7 +29,7 @@ def strict(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def closed(schema: dict[str, Any]) -> bool:
-    """Whether all its objects have named properties only; servers do not keep others to a schema."""
+    """Whether all objects have named properties only; servers do not enforce schemas for others."""
     parts = [schema, *schema.get("$defs", {}).values()]
     while parts:
         part = parts.pop()
@@ -41,7 +41,7 @@ def closed(schema: dict[str, Any]) -> bool:
 
 
 def in_words(request: Request[T]) -> str:
-    """For servers without structured outputs: the schema as part of the prompt."""
+    """The schema as part of the prompt, for servers without structured outputs."""
     return (
         "Answer with one JSON object that fits this JSON schema, and nothing else:\n"
         f"{json.dumps(request.json_schema, separators=(',', ':'))}"

@@ -1,5 +1,4 @@
-"""What all servers have in common: limits on a call, how a status is to be understood, and that no key
-gets into any text."""
+"""Common to all servers: limits of a call, the meaning of status codes, and removing keys from texts."""
 
 import email.utils
 import math
@@ -20,8 +19,8 @@ LONGEST_HINT_S = 86_400.0
 
 @dataclass(frozen=True)
 class CallLimits:
-    """How long a call may take, in seconds: to connect, without a word, and as a whole; and how many bytes
-    its body may have, and one JSON document in it. Bytes are counted after decompression."""
+    """Limits of a call in seconds (to connect, without a byte received, in total) and in bytes after
+    decompression (of the body, and of one JSON document in it)."""
 
     connect_s: float = 10
     silence_s: float = 180
@@ -31,8 +30,8 @@ class CallLimits:
 
 
 class Gathering:
-    """The text of one answer as it arrives. It ends when it is far past the output limit: a server that
-    ignores the limit is not read to its end."""
+    """Collects the text of one answer as it arrives. Stops far above the output limit, in case a server
+    ignores it."""
 
     def __init__(self, output_limit: int) -> None:
         self._most = output_limit * CHARACTERS_A_TOKEN + SPARE_CHARACTERS
@@ -53,7 +52,7 @@ class Gathering:
 
 
 def failure(where: str, status: int, text: str, headers: Mapping[str, str]) -> ModelError:
-    """What an error that the server reported means for the caller."""
+    """The error for a status and text that the server returned."""
     message = f"{where}: HTTP {status}: {text.strip()[:500] or 'no reason given'}"
     if 300 <= status < 400:
         return Declined(
@@ -80,7 +79,7 @@ def _host(headers: Mapping[str, str]) -> str:
 
 
 def complaint(body: bytes) -> str:
-    """What the body of an error says, for people."""
+    """The message in the body of an error, for people."""
     try:
         return said(parse_json(body), "")
     except InvalidJson:
@@ -88,7 +87,7 @@ def complaint(body: bytes) -> str:
 
 
 def said(body: object, otherwise: str) -> str:
-    """As `complaint`, of a body that was parsed."""
+    """As `complaint`, for a parsed body; `otherwise` if it has no message."""
     error = body.get("error", body) if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return str(body or otherwise)
@@ -97,8 +96,8 @@ def said(body: object, otherwise: str) -> str:
 
 
 def hinted_wait(headers: Mapping[str, str]) -> float | None:
-    """How long the server wants us to wait, in seconds, a day at most: `retry-after-ms`, or `retry-after`
-    as a number or as a date. None where it says nothing that can be."""
+    """Seconds that the server asks to wait, at most a day: from `retry-after-ms`, or `retry-after` as a
+    number or a date. None if it gives no valid hint."""
     for name, factor in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         try:
             wait = float(headers[name]) * factor
@@ -115,5 +114,5 @@ def hinted_wait(headers: Mapping[str, str]) -> float | None:
 
 
 def scrubbed(text: str, key: str) -> str:
-    """The text without the key, should a server have repeated it."""
+    """The text with the key removed, in case a server repeated it."""
     return text.replace(key, "[key]") if key and key != NO_KEY else text

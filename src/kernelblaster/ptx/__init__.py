@@ -1,2 +1,2 @@
-"""The PTX machine: executes real compiled PTX on the CPU, checks every access, counts. Knows nothing of
-tasks or judges."""
+"""The PTX machine: executes compiled PTX on the CPU, checks every access and counts instructions. Independent
+of tasks and judges."""

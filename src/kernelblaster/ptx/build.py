@@ -1,4 +1,4 @@
-"""The machine's C++ core, built once with the host compiler and taken from the cache afterwards."""
+"""Builds the machine's C++ core with the host compiler; afterwards it comes from the cache."""
 
 import hashlib
 import os
@@ -23,7 +23,7 @@ LIMIT_S = 1800.0  # of compiling one file, on a machine that is busy
 
 
 def machine_library() -> Path:
-    """Path of the shared library; about a minute of compiler time the first time."""
+    """Path of the shared library. Building it takes about a minute, once."""
     compiler = shutil.which("g++")
     if compiler is None:
         raise NoCompiler(
@@ -50,8 +50,8 @@ def _found_or_built(compiler: str) -> Path:
 
 
 def compiled(compiler: str, sources: Sequence[Path], about: str, tell: Callable[[str], None]) -> list[str]:
-    """The object file of each source, the largest compiled first. Each is kept in the cache as soon as it is
-    there: where this is interrupted, the next time goes on with those that are missing."""
+    """The object file of each source, largest compiled first. Each is cached as soon as it is done, so an
+    interrupted build continues with the missing ones."""
     headers = sorted(sources[0].parent.glob("*.h"))
     targets = {source: cache.entry("ptx-objects", _digest(about, [*headers, source])) for source in sources}
     missing = [source for source in sources if not cache.is_stored(targets[source])]
@@ -92,7 +92,7 @@ def _digest(about: str, files: Sequence[Path]) -> str:
 
 
 def _cpu() -> str:
-    """The processor's features: the library uses them, and a cache may be shared between machines."""
+    """The CPU's features: the library uses them, and a cache may be shared between machines."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""The PTX machine as Python uses it: load a text, launch kernels on host memory, read the report."""
+"""Python interface of the PTX machine: load a PTX text, launch kernels on host memory, read the report."""
 
 import ctypes
 import json
@@ -18,7 +18,7 @@ Triple = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class MachineFinding:
-    """A fault that ended a launch, or something suspicious that did not; `line` is of the source."""
+    """A fault that ended a launch, or a suspicious event that did not; `line` is of the CUDA source."""
 
     kind: str
     detail: str
@@ -30,9 +30,9 @@ class MachineFinding:
 
 @dataclass(frozen=True)
 class Report:
-    """What one launch did. `stopped` is True if a finding ended it; `printed` is what printf wrote;
-    `costs` are there if the launch was sampled for a GPU model. `doubtful`: some volatile or relaxed read
-    might have returned an older value."""
+    """The result of one launch. `stopped`: a finding ended it; `printed` is printf's output; `costs` are
+    present if the launch was sampled for a GPU model. `doubtful`: some volatile or relaxed read might have
+    returned an older value."""
 
     findings: tuple[MachineFinding, ...]
     stopped: bool
@@ -45,7 +45,7 @@ class Report:
 @dataclass(frozen=True)
 class Attributes:
     """Launch attributes. `dependent`: programmatic stream serialization, the kernel may start before the
-    machine's last launch has ended. `cluster`: blocks of a cluster in x, y, z; None: as compiled."""
+    previous launch has ended. `cluster`: blocks of a cluster in x, y, z; None: as compiled."""
 
     dependent: bool = False
     cooperative: bool = False
@@ -57,12 +57,12 @@ PLAIN = Attributes()
 
 @dataclass(frozen=True)
 class Draws:
-    """What the GPU has, and what hardware does not promise. `seed`: of identifiers, clocks and errors.
-    `most_blocks`: run only some of a launch whose blocks do not speak to each other; 0: all. `inexact`:
-    approximate functions are off in their last bits, from 1, as much as documented, to 7, hardly; 0: as
-    they always are. `skips`: results count for nothing, and instructions that the machine does not have do
-    nothing where that is safe. `stale`: volatile and relaxed
-    reads return older values for a while where no order forbids it."""
+    """Properties of the GPU, and behaviour that hardware leaves open. `seed`: of identifiers, clocks and
+    errors. `most_blocks`: run only this many blocks of a launch whose blocks do not communicate; 0: all.
+    `inexact`: errors in the last bits of approximate functions, from 1 (as large as documented) to 7 (very
+    small); 0: always the same. `skips`: results are not used, and instructions that the machine lacks are
+    skipped where that is safe. `stale`: volatile and relaxed reads return older values for a while where the
+    memory model allows it."""
 
     seed: int = 0
     multiprocessors: int = 132
@@ -85,7 +85,7 @@ class BadPtx(KernelBlasterError):
 
 
 class NotEmulated(KernelBlasterError):
-    """The kernel uses an instruction that the machine does not know, by name and source line."""
+    """The kernel uses an instruction that the machine lacks; the message has its name and source line."""
 
 
 class InvalidLaunch(KernelBlasterError):
@@ -119,7 +119,7 @@ def _library() -> ctypes.CDLL:
 
 
 class Machine:
-    """Host memory that kernels may touch, and modules to launch them from."""
+    """The host memory that kernels may access, and loaded modules."""
 
     def __init__(self) -> None:
         self._library = _library()
@@ -132,20 +132,20 @@ class Machine:
         self._library.ptx_machine_free(self._handle)
 
     def allow(self, address: int, size: int, name: str, *, tracked: bool = False) -> None:
-        """Let kernels access this memory. `tracked` memory must be written before it is read."""
+        """Let kernels access this memory. `tracked`: reading it before it is written is a finding."""
         self._library.ptx_memory_add(self._handle, address, size, name.encode(), tracked)
 
     def forbid(self, address: int) -> None:
-        """Take back what was allowed at this address; later accesses are use after free."""
+        """Revoke access to the memory at this address; later accesses are use after free."""
         self._library.ptx_memory_remove(self._handle, address)
 
     def sample_for(self, values: Sequence[float]) -> None:
-        """From now on run only some blocks of each launch and record what they cost, for a GPU that is
-        described by these values (`Model` in native/timing.h); by none: run everything again."""
+        """From now on run only some blocks of each launch and record their cost, for a GPU described by these
+        values (`Model` in native/timing.h). Without values: run everything again."""
         self._library.ptx_model(self._handle, (ctypes.c_double * len(values))(*values), len(values))
 
     def draw(self, draws: Draws) -> None:
-        """What the launches that follow find."""
+        """Set the behaviour of later launches."""
         self._library.ptx_draws(self._handle, *draws.words)
 
     def load(self, text: str) -> "Module":
@@ -179,7 +179,8 @@ class Module:
         return [(offset, size) for offset, size in self._kernels[kernel]["parameters"]]
 
     def unsupported(self, kernel: str) -> str | None:
-        """Why a kernel cannot be run at all; an unknown instruction is told of when it is executed."""
+        """Why a kernel cannot be run at all; None if it can. Unknown instructions are reported when they are
+        executed."""
         return self._kernels[kernel]["unsupported"] or None
 
     def launch(
@@ -193,10 +194,11 @@ class Module:
         budget: int = BUDGET,
         attributes: Attributes = PLAIN,
     ) -> Report:
-        """Run a kernel to its end or to the first fault. Arguments are the parameters' raw bytes."""
-        places = self._kernels[kernel]["parameters"]
-        packed = bytearray(max((offset + size for offset, size in places), default=0))
-        for (offset, size), argument in zip(places, arguments, strict=True):
+        """Run a kernel to its end or to the first fault. `arguments` are the parameters' raw bytes. Raises
+        NotEmulated or InvalidLaunch."""
+        layout = self._kernels[kernel]["parameters"]
+        packed = bytearray(max((offset + size for offset, size in layout), default=0))
+        for (offset, size), argument in zip(layout, arguments, strict=True):
             packed[offset : offset + size] = argument[:size].ljust(size, b"\0")
         cluster = struct.pack("3I", *attributes.cluster) if attributes.cluster else None
         self._library.ptx_launch_attributes(

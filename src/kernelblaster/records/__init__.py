@@ -1,4 +1,4 @@
-"""The nouns of the system: frozen, comparable, serializable; no I/O and no torch in here."""
+"""The system's data types: frozen, comparable and serializable; no I/O and no torch in here."""
 
 from kernelblaster.records.candidate import Candidate, Tunable
 from kernelblaster.records.evaluation import (

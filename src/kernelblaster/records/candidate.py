@@ -1,17 +1,18 @@
-"""One CUDA source file for a task, and the constants in it that may be swept."""
+"""A candidate: one CUDA source file for a task, with values for its tunable constants."""
 
 from kernelblaster.records.record import Record
 
 
 class Tunable(Record):
-    """A preprocessor constant that the source declares as free to vary."""
+    """A preprocessor constant that the source declares as tunable, and the values to try."""
 
     name: str
     values: tuple[int, ...]
 
 
 class Candidate(Record):
-    """A `.cu` text with who made it, from which parent, and chosen values for its tunables."""
+    """The text of a `.cu` file. `origin` says who made it, `parent` is the digest of the candidate it was
+    made from, `defines` are values of its tunable constants."""
 
     source: str
     origin: str = "file"
@@ -20,7 +21,7 @@ class Candidate(Record):
 
     @property
     def code(self) -> str:
-        """16 hexadecimal digits that identify what is compiled, whoever wrote it."""
+        """16 hexadecimal digits that identify what is compiled, regardless of origin and parent."""
         return Candidate(source=self.source, defines=self.defines).digest
 
     def with_defines(self, defines: dict[str, int]) -> "Candidate":

@@ -1,4 +1,4 @@
-"""Everything that the judge found out about one candidate."""
+"""Everything that judging one candidate gave."""
 
 from kernelblaster.records.outcome import Outcome, Speedup
 from kernelblaster.records.profile import Profile
@@ -6,7 +6,7 @@ from kernelblaster.records.record import Record
 
 
 class Resources(Record):
-    """What ptxas reports for one kernel."""
+    """ptxas' report on one kernel."""
 
     kernel: str
     registers: int
@@ -27,11 +27,11 @@ class Compilation(Record):
 
 
 class Errors(Record):
-    """Distance from the float64 reference, five ways; all are relative, without unit.
+    """Errors relative to the float64 reference, by five measures without unit.
 
-    `rms` and `worst` are divided by the root mean square of the reference, `tile` is the worst of
-    any 256 neighbours divided by their own. Of each element's own relative error, `relative` is the
-    95th percentile, and `lost` the share of elements where it exceeds one half.
+    `rms` and `worst` are divided by the root mean square of the reference; `tile` is the worst RMS error of
+    any 256 neighbours, divided by their own. Of the relative errors of single elements, `relative` is the
+    95th percentile and `lost` the share above one half.
     """
 
     rms: float
@@ -42,8 +42,8 @@ class Errors(Record):
 
 
 class CaseResult(Record):
-    """One comparison: a workload with a distribution of values. `bound` is what was allowed;
-    `candidate` is None where the output was not finite although the reference is."""
+    """One comparison: an output at a workload with a distribution of values. `bound` are the errors that were
+    allowed; `candidate` is None where the output was not finite although the reference is."""
 
     workload: str
     distribution: str
@@ -66,9 +66,9 @@ ORIGINAL_KERNEL = "original kernel"  # the baseline of a task that is a CUDA sou
 
 
 class Timing(Record):
-    """Interleaved samples on the primary workload, cold L2, fresh values in every sample. Where it is
-    `modelled` there is one sample, no wall clock, and the interval is the model's own error. `pairs_us` are
-    all samples, baseline and candidate, where they were to be kept."""
+    """Paired samples at the primary workload, with a cold L2 cache and fresh values in every sample; times in
+    microseconds. If `modelled`, there is one sample, no wall clock, and the interval is the model's error.
+    `pairs_us` are all (baseline, candidate) samples, if they were kept."""
 
     baseline: str
     baseline_us: float
@@ -84,9 +84,9 @@ class Timing(Record):
 
 
 class Evaluation(Record):
-    """The outcome and how it came about; stages that were not reached are None. `counters` are what an
-    emulating device counted in the last call that was verified; `device_seconds` is how long the
-    candidate held the device; `seed` decided all draws, and was secret until now."""
+    """The outcome with its evidence; stages that were not reached are None. `counters` are what an emulating
+    device counted in the last verified call; `device_seconds` is how long the candidate occupied the device;
+    `seed` determined all random draws and is secret until the verdict."""
 
     task: str
     candidate: str

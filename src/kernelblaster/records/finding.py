@@ -1,4 +1,4 @@
-"""What `doctor` found out, about a machine or a model."""
+"""One finding of `doctor` about a machine or a model."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,7 +6,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. A `needed` one must be there before anything works."""
+    """One thing that was checked. If `needed`, nothing works without it."""
 
     subject: str
     state: Literal["ok", "limited", "missing"]

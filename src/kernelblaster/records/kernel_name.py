@@ -1,4 +1,4 @@
-"""A kernel's name as its source has it."""
+"""Converts mangled and profiler names of kernels to the name in the source."""
 
 import re
 
@@ -8,8 +8,7 @@ LENGTH = re.compile(r"\d+")
 
 
 def source_name(known_as: str) -> str:
-    """From what a linker or a profiler calls it: `_ZN3abc4tileILi4EEvPf` and `void abc::tile<4>(float *)`
-    are both `tile`."""
+    """The name in the source: `_ZN3abc4tileILi4EEvPf` and `void abc::tile<4>(float *)` are both `tile`."""
     if known_as.startswith("_Z"):
         return _last_part(known_as)
     plain = known_as.removeprefix("void ")
@@ -19,11 +18,11 @@ def source_name(known_as: str) -> str:
 
 
 def _last_part(mangled: str) -> str:
-    """Of a name that is mangled as the C++ ABI for Itanium has it: parts, each after its length."""
+    """The last component of a name mangled by the Itanium C++ ABI (components preceded by their length)."""
     found = NESTED.match(mangled)
     assert found is not None
-    place, name = found.end(), mangled
-    while (length := LENGTH.match(mangled, place)) is not None:
-        place = length.end() + int(length[0])
-        name = mangled[length.end() : place]
+    position, name = found.end(), mangled
+    while (length := LENGTH.match(mangled, position)) is not None:
+        position = length.end() + int(length[0])
+        name = mangled[length.end() : position]
     return name

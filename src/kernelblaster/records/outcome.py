@@ -1,4 +1,4 @@
-"""What the judge concluded. A tagged union: nothing about failure is ever a number."""
+"""The judge's outcomes, as a tagged union: failures are never encoded as numbers."""
 
 from typing import Annotated, Literal
 
@@ -8,8 +8,8 @@ from kernelblaster.records.record import Record
 
 
 class Speedup(Record):
-    """Baseline time over candidate time: the estimate and its confidence interval. A modelled interval
-    has no `confidence`: it is what the model's error leaves open."""
+    """Baseline time divided by candidate time: the estimate and its confidence interval. A modelled interval
+    has no `confidence`: it is the range of the model's error."""
 
     estimate: float
     low: float
@@ -25,7 +25,7 @@ class Accepted(Record):
 
 
 class Inconclusive(Record):
-    """Correct, but neither faster nor slower beyond what this measurement can tell."""
+    """Correct, but neither faster nor slower by more than the measurement resolves."""
 
     kind: Literal["Inconclusive"] = "Inconclusive"
     speedup: Speedup
@@ -39,7 +39,7 @@ class Slower(Record):
 
 
 class Incorrect(Record):
-    """It computes something else, or the same thing less precisely than the baseline does."""
+    """Wrong results, or results less precise than allowed."""
 
     kind: Literal["Incorrect"] = "Incorrect"
     reason: str
@@ -53,7 +53,7 @@ class CompileFailed(Record):
 
 
 class RuntimeFailed(Record):
-    """The candidate crashed, or the CUDA runtime reported an error of its doing."""
+    """The candidate crashed or caused a CUDA error."""
 
     kind: Literal["RuntimeFailed"] = "RuntimeFailed"
     reason: str
@@ -67,7 +67,7 @@ class TimedOut(Record):
 
 
 class Rejected(Record):
-    """It broke a rule of the contract; `evidence` is what was seen."""
+    """It broke a rule of the contract; `evidence` is what was observed."""
 
     kind: Literal["Rejected"] = "Rejected"
     reason: str
@@ -75,8 +75,8 @@ class Rejected(Record):
 
 
 class Unsupported(Record):
-    """The emulated device cannot say: an instruction that it does not know, by name and source line, or
-    a kernel whose time cannot be modelled. No verdict on the candidate."""
+    """No verdict: the emulated device lacks an instruction (named, with its source line), or a kernel's time
+    cannot be modelled."""
 
     kind: Literal["Unsupported"] = "Unsupported"
     reason: str

@@ -1,4 +1,5 @@
-"""What a candidate's kernels did: metrics in launch order, each with the tier it came from."""
+"""Profiles: metrics of a candidate's kernels in launch order, each with the tier (method) that it came
+from."""
 
 from typing import Literal
 
@@ -21,7 +22,7 @@ class Metric(Record):
 
 
 class ProfilerAdvice(Record):
-    """What a profiler's rule says, in its own words."""
+    """The advice of a profiler's rule, in its own words."""
 
     rule: str
     section: str
@@ -30,7 +31,7 @@ class ProfilerAdvice(Record):
 
 
 class KernelProfile(Record):
-    """One launch. `grid` and `block` as launched."""
+    """One launch, with grid and block as launched."""
 
     name: str
     grid: tuple[int, int, int]
@@ -43,7 +44,7 @@ class KernelProfile(Record):
 
     @property
     def duration_us(self) -> float | None:
-        """The metric `Duration` in microseconds, where the tier has it."""
+        """The metric `Duration` in microseconds; None if the tier does not have it."""
         metric = self.metric("Duration")
         if metric is None or not isinstance(metric.value, float) or metric.unit not in MICROSECONDS:
             return None
@@ -51,7 +52,7 @@ class KernelProfile(Record):
 
 
 class Profile(Record):
-    """Every kernel of one call, in launch order, measured on `device` by `tier`."""
+    """Every kernel of one call in launch order, measured on `device` by `tier`."""
 
     device: str
     tier: Tier
@@ -59,8 +60,8 @@ class Profile(Record):
     kernels: tuple[KernelProfile, ...]
 
     def shortened(self) -> "Profile":
-        """The MOST_KERNELS that took longest, still in launch order; what the others took together is told
-        under one name."""
+        """The MOST_KERNELS longest kernels, still in launch order; the others are summed up under one
+        name."""
         if len(self.kernels) <= MOST_KERNELS:
             return self
         order = sorted(range(len(self.kernels)), key=lambda n: -(self.kernels[n].duration_us or 0.0))

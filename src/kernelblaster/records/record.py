@@ -1,4 +1,4 @@
-"""What all records share: frozen, strict about unknown fields, identified by their content."""
+"""Base class of records: frozen, strict about unknown fields, identified by content."""
 
 import hashlib
 
@@ -16,6 +16,6 @@ class Record(BaseModel):
         return self.digest_without()
 
     def digest_without(self, *fields: str) -> str:
-        """As `digest`, but some fields do not matter."""
+        """As `digest`, ignoring these fields."""
         text = self.model_dump_json(exclude=set(fields))
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -52,7 +52,7 @@ class Size(Record):
 
 
 class Signature(Record):
-    """Outputs, inputs (tensors and scalars, in order), parameters, sizes: in calling order."""
+    """The arguments in calling order: outputs, inputs (tensors and scalars), parameters, sizes."""
 
     outputs: tuple[Tensor, ...]
     inputs: tuple[Tensor | Scalar, ...]
@@ -65,7 +65,7 @@ class Signature(Record):
 
     @property
     def read_tensors(self) -> tuple[Tensor, ...]:
-        """What a candidate may read and must not change: inputs, then parameters."""
+        """Tensors that a candidate may read and must not change: inputs, then parameters."""
         return self.input_tensors + self.parameters
 
     @property

@@ -1,4 +1,4 @@
-"""Performance states and optimizations: the nouns of the knowledge base."""
+"""Performance states and optimizations, the entries of the knowledge base."""
 
 from typing import Literal
 
@@ -31,8 +31,8 @@ what it is like, so it does not count when states are compared."""
 
 
 class State(Record):
-    """A named performance signature: what bounds a kernel, and what else is characteristic of it.
-    `metrics` are the numbers that it was recognized by."""
+    """A performance state: the primary bottleneck of a kernel and further tags (`secondary`). `metrics` are
+    the numbers that it was recognized by."""
 
     name: str
     primary: Bottleneck

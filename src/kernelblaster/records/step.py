@@ -1,4 +1,4 @@
-"""One technique applied to one candidate: what was expected, and what came of it."""
+"""A step of a search: one technique applied to one candidate, with its prediction and its result."""
 
 from dataclasses import dataclass, replace
 from functools import total_ordering
@@ -15,8 +15,8 @@ from kernelblaster.records.record import Record
 @total_ordering
 @dataclass(frozen=True)
 class StepId:
-    """Where in a search a step was made: the iteration, the rollout, how many steps that rollout had made
-    in this iteration, which of the techniques tried side by side, and which retry of it."""
+    """The position of a step in a search: iteration, rollout, number of the step in the rollout, choice among
+    the techniques tried in parallel, and retry."""
 
     iteration: int
     rollout: int
@@ -51,7 +51,7 @@ class StepId:
 
 @dataclass(frozen=True)
 class Gained:
-    """The child is correct. `log_speedup` over the parent: negative where it is slower."""
+    """The child is correct. `log_speedup` is relative to the parent: negative if it is slower."""
 
     log_speedup: float
 
@@ -62,7 +62,7 @@ class Gained:
 
 @dataclass(frozen=True)
 class Failed:
-    """The child is not correct, or was not judged: `kind` is the name of its outcome."""
+    """The child is not correct, or was not judged; `kind` is the name of its outcome."""
 
     kind: str
 
@@ -71,7 +71,7 @@ StepResult = Gained | Failed
 
 
 def parse_result(value: Any) -> StepResult:
-    """From what is stored: a number, or the kind of a failure."""
+    """A result from its stored form: a number, or the kind of a failure."""
     if isinstance(value, Gained | Failed):
         return value
     if isinstance(value, str):
@@ -87,8 +87,8 @@ def stored_result(result: StepResult) -> float | str:
 
 
 def compare(child: Evaluation, parent: Evaluation) -> StepResult:
-    """What a step from a correct parent gained. Both were timed beside the same baseline, which cancels how
-    fast the device was at the time."""
+    """The result of a step from a correct parent. Both were timed against the same baseline, so that changes
+    of the device's speed cancel."""
     if not isinstance(child.outcome, CORRECT):
         return Failed(child.outcome.kind)
     assert isinstance(parent.outcome, CORRECT)
@@ -96,10 +96,9 @@ def compare(child: Evaluation, parent: Evaluation) -> StepResult:
 
 
 class Step(Record):
-    """`state` is that of `kernel`, which took `share` of the parent's time and is of `family`; `before` are
-    the techniques that led to the parent. `predicted` is a speedup over the parent. `taken` says that the
-    rollout continued from the child. `parent` and `child` are the `code` of candidates.
-    """
+    """`kernel`, in `state` and of `family`, took `share` of the parent's time; `before` are the techniques
+    that led to the parent. `predicted` is a speedup over the parent. `taken`: the rollout continued from the
+    child. `parent` and `child` are the `code` of candidates."""
 
     id: Annotated[StepId, BeforeValidator(StepId.parse), PlainSerializer(str)] = Field(
         validation_alias=AliasChoices("id", "place")  # "place" in runs of version 1
@@ -118,15 +117,15 @@ class Step(Record):
 
     @property
     def speedup(self) -> float | None:
-        """Over the parent; None where the step failed."""
+        """Over the parent; None if the step failed."""
         return self.result.speedup if isinstance(self.result, Gained) else None
 
     @property
     def log_speedup(self) -> float | None:
-        """As `speedup`, as a logarithm."""
+        """The logarithm of `speedup`."""
         return self.result.log_speedup if isinstance(self.result, Gained) else None
 
     @property
     def failure(self) -> str | None:
-        """The kind of outcome where the step failed; None for a correct child."""
+        """The kind of failure; None for a correct child."""
         return self.result.kind if isinstance(self.result, Failed) else None

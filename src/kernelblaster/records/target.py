@@ -1,4 +1,4 @@
-"""A kernel that a step is about."""
+"""The kernel that a step changes."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from kernelblaster.records.state import State
 
 @dataclass(frozen=True)
 class Target:
-    """A kernel of a candidate, as its source names it: its share of the call's time, its state, and
-    what kind of computation it is, where the policy knows."""
+    """A kernel of a candidate by its name in the source, with its share of the call's time, its state, and
+    its family of computation if the policy knows it."""
 
     kernel: str
     share: float

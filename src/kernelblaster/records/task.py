@@ -1,4 +1,4 @@
-"""What to compute, and what is known about it without running a candidate."""
+"""Tasks: what to compute, and what is known about it without running a candidate."""
 
 from typing import Literal
 
@@ -24,8 +24,8 @@ class Floor(Record):
 class Fitness(Record):
     """Whether the task can be scored: `problems` is empty for a fit task.
 
-    `insensitive` lists parameters to which the output does not respond (a bias before a
-    normalization): allowed, but nothing can be demanded about them.
+    `insensitive` lists parameters that the output does not depend on (a bias before a normalization):
+    allowed, but their use cannot be verified.
     """
 
     problems: tuple[str, ...] = ()
@@ -37,10 +37,10 @@ class Fitness(Record):
 
 
 class Task(Record):
-    """A reference with its derived signature and workloads. `source` is the file's text, with what it left
-    out; `dtype` the type of its inputs, `cast` what all floating tensors are cast to (None: each keeps its
-    own type); `small_declared` says that the file itself gives its small workload, so that a candidate can
-    be held to it. `notes` tell a person what was decided for the file."""
+    """A reference with its derived signature and workloads. `source` is the file's text, completed; `dtype`
+    is the type of its inputs, `cast` the type that all floating tensors are cast to (None: each keeps its
+    own). `small_declared`: the file itself declares its small workload, so candidates are verified at it.
+    `notes` tell the user what was decided for the file."""
 
     name: str
     kind: Literal["module", "cuda"]
@@ -55,7 +55,7 @@ class Task(Record):
 
     @property
     def digest(self) -> str:
-        """Of what it asks for; a copy of its file, elsewhere, asks for the same."""
+        """Identifies what the task asks for: copies of its file elsewhere have the same digest."""
         return self.digest_without("path", "cast", "notes")
 
     @property
@@ -68,7 +68,7 @@ class Task(Record):
 
     @property
     def smallest(self) -> Workload:
-        """The held-out workload with the least memory; the primary one where none is held out."""
+        """The held-out workload with the fewest bytes; the primary one if none is held out."""
         return min(self.held_out or (self.primary,), key=lambda w: w.total_bytes(self.signature))
 
     @property

@@ -1,4 +1,4 @@
-"""One set of sizes at which a task is run."""
+"""Workloads: one choice of all sizes at which a task is run."""
 
 from math import prod
 from typing import Literal
@@ -10,9 +10,9 @@ WorkloadName = Literal["primary", "odd", "near", "tiny", "small", "below", "besi
 
 
 class Workload(Record):
-    """Values for every size of a signature. `module` names the construction it belongs to:
-    the small workload may use smaller constructor arguments than the others. `below`, `beside` and
-    `above` are drawn in secret (tasks/size_draws.py): several workloads share such a name."""
+    """Values for every size of a signature. `module` names the construction: the small workload may use
+    smaller constructor arguments. `below`, `beside` and `above` are drawn in secret (tasks/size_draws.py), so
+    several workloads share these names."""
 
     name: WorkloadName
     sizes: dict[str, int]
@@ -28,5 +28,5 @@ class Workload(Record):
         return self.elements(tensor) * DTYPE_BYTES[tensor.dtype]
 
     def total_bytes(self, signature: Signature) -> int:
-        """One input set, the parameters and the outputs."""
+        """Bytes of all inputs, parameters and outputs."""
         return sum(self.bytes(tensor) for tensor in signature.tensors)

@@ -11,7 +11,7 @@ from kernelblaster.knowledge.content import Content, OptimizationEntry, StateEnt
 from kernelblaster.knowledge.differences import score
 from kernelblaster.knowledge.events import KnowledgeEvent, Observed, OptimizationAdded, StateAdded, effective
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
-from kernelblaster.knowledge.recipes import is_recipe, told
+from kernelblaster.knowledge.recipes import format_prediction, is_recipe
 from kernelblaster.knowledge.summary import summarize
 from kernelblaster.knowledge.tally import total
 from kernelblaster.report.anchors import anchor
@@ -198,7 +198,7 @@ def _technique(state: str, entry: OptimizationEntry) -> TechniqueRow:
         name=entry.technique.split("_"),
         description=entry.description,
         retired=entry.retired or "",
-        expected=told(entry.technique, scored.speedup) if recipe else times(scored.speedup),
+        expected=format_prediction(entry.technique, scored.speedup) if recipe else times(scored.speedup),
         tone="faster" if scored.speedup > 1.005 else slower if scored.speedup < 0.995 else "",
         curve=None if recipe else _posterior(entry),
         valid=scored.valid_chance,

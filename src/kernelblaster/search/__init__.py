@@ -1,1 +1,1 @@
-"""How a search is done: MAIC-RL, and what it is compared with."""
+"""Search strategies: MAIC-RL, and those that it is compared with."""

@@ -1,4 +1,4 @@
-"""How often a search will probably ask a model, by role: for an estimate before it starts."""
+"""Estimates how often a search will ask a model, by role, before it starts."""
 
 from kernelblaster.models.estimate import Expected
 from kernelblaster.policies.llm.roles import LEARNING, TOKENS, Cast, Role
@@ -12,8 +12,8 @@ ITERATIONS_USED = 0.5  # of those allowed: searches mostly end before
 
 
 def expected_calls(search: Search, strategy: StrategyName, cast: Cast) -> list[Expected]:
-    """For roles that a model plays. A search that ends early asks less; one whose candidates mostly fail,
-    more."""
+    """For each role that a model plays. A search that ends early asks less; one whose candidates mostly fail
+    asks more."""
     counts = _counts(search, strategy)
     if strategy not in REMEMBERS:
         cast = cast.without(LEARNING)

@@ -1,4 +1,4 @@
-"""A knowledge base that knows nothing and learns nothing, for strategies without a memory."""
+"""A knowledge base that never learns, for strategies without a memory."""
 
 from collections.abc import Sequence
 
@@ -8,8 +8,8 @@ from kernelblaster.knowledge.recipes import is_recipe
 
 
 class FrozenKnowledge(KnowledgeBase):
-    """Names of states and techniques are kept, so that a search can speak of them; what techniques gained,
-    and anything said about them, is not."""
+    """Keeps the names of states and techniques, so that a search can refer to them, but neither evidence nor
+    notes."""
 
     def record(self, changes: Sequence[Change], provenance: Provenance = NOBODY) -> int:
         return super().record([change for change in changes if _is_name(change)], provenance)

@@ -60,7 +60,7 @@ RETRIED = (CompileFailed, Incorrect, RuntimeFailed, Rejected)
 
 @dataclass(frozen=True)
 class SearchNode:
-    """A correct candidate in the search tree, and the branches that led to it from the first. `payoff` is
+    """A correct candidate in the search tree, with the branches that led to it from the first. `payoff` is
     the log speedup that the last technique is worth for what it prepares."""
 
     attempt: Attempt
@@ -85,13 +85,13 @@ class SearchNode:
 
     @property
     def worth(self) -> float:
-        """The speedup, with what the last technique prepares."""
+        """The speedup, including the payoff of the last technique."""
         return self.speedup * exp(self.payoff)
 
 
 @dataclass
 class Rollout:
-    """One walk through the tree, at present at `node`. `fruitless` counts steps since the last gain."""
+    """One walk through the tree, now at `node`. `fruitless` counts steps since the last gain."""
 
     number: int
     node: SearchNode
@@ -101,9 +101,9 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Branch:
-    """A technique tried at a rollout's node. `promise` is the log speedup that it is expected to bring,
-    failures and uncertainty included; `payoff` the part of it that only what it prepares will bring;
-    `by_chance`: it is tried whatever it promises. `evaluation` is None until it is judged."""
+    """A technique tried at a rollout's node. `promise` is its expected log speedup, failures and uncertainty
+    included; `payoff` the part of it that comes only from what it prepares; `by_chance`: it was chosen
+    regardless of its promise. `evaluation` is None until it is judged."""
 
     rollout: Rollout
     target: Target
@@ -181,7 +181,7 @@ class MaicRl:
     # Walk
 
     def _walk(self, iteration: int) -> None:
-        """All rollouts make a step, then all the next one, until they have ended."""
+        """All rollouts make one step together, then the next, until all have ended."""
         rollouts = [Rollout(n, self._origin(iteration, n)) for n in range(self._search.rollouts)]
         for number in range(self._search.steps):
             walking = [rollout for rollout in rollouts if not rollout.ended]
@@ -190,8 +190,8 @@ class MaicRl:
             self._step(walking, iteration, number)
 
     def _origin(self, iteration: int, rollout: int) -> SearchNode:
-        """Where a rollout begins: the first at the best node at which something is left to try, the others
-        at any, the faster the likelier."""
+        """The node at which a rollout begins: the first rollout at the best open node, the others at random
+        open ones, faster ones more likely."""
         if rollout == 0:
             return max(self._open, key=lambda node: node.speedup)
         random = Random(f"{self._seed}/{iteration}/{rollout}")
@@ -221,8 +221,8 @@ class MaicRl:
     # Extract
 
     def _targets(self, rollout: Rollout) -> list[Target]:
-        """The node's kernels with their states, the most worthwhile first; after each step without a gain,
-        the next."""
+        """The node's kernels with their states, most worthwhile first; rotated by one after each step without
+        a gain."""
         profile = self._profiles[rollout.node.code]
         if profile is None:
             return []
@@ -234,8 +234,8 @@ class MaicRl:
     # Match, retrieve, choose
 
     def _branches(self, rollout: Rollout, at: StepId) -> Iterator[Branch]:
-        """The techniques to try at a rollout's node. What was chosen is recorded; it is lowered from the
-        record, the first time too."""
+        """The techniques to try at a rollout's node. The choice is recorded first, and always lowered from
+        the record."""
         node, key = rollout.node, f"{at.iteration}/{at.rollout}/{at.number}"
         targets = self._targets(rollout)
         chosen = self._session.log.once("choice", key, lambda: self._choose(node, targets, key))
@@ -257,8 +257,8 @@ class MaicRl:
             self._exhausted.add(node.code)
 
     def _choose(self, node: SearchNode, targets: Sequence[Target], key: str) -> dict[str, object]:
-        """At the first target with something left to try: the state, and techniques with their moves. Those
-        that lead to the same candidate are one choice, and all learn from it."""
+        """At the first target with something left to try: its state, and techniques with their moves.
+        Techniques that lead to the same candidate are one choice, and all of them learn from it."""
         random = Random(f"{self._seed}/{key}")
         by_chance = random.random() < BY_CHANCE
         for number, target in enumerate(targets):
@@ -289,15 +289,14 @@ class MaicRl:
         return {"state": "", "options": []}
 
     def _proposals(self, node: SearchNode, target: Target, key: str) -> list[str]:
-        """Techniques that the policy offers. They are recorded before anything is done with them: what is
-        new goes to the knowledge base, and a policy that looks there would offer something else after a
-        crash."""
+        """Techniques that the policy offers. They are recorded before they are used: new ones are added to
+        the knowledge base, and a policy that reads it would offer others after a crash."""
         proposals = list(self._policy.proposals(node.attempt, target))
         return list(self._session.log.once("proposals", key, lambda: {"techniques": proposals})["techniques"])
 
     def _ordered(self, advice: Advice, random: Random, by_chance: bool) -> list[Scored]:
-        """All options in the order in which they are to be tried: now and then by chance alone, so that
-        what is underestimated gets its turn."""
+        """All options in the order in which they are to be tried; sometimes purely at random, so that
+        underestimated techniques are tried too."""
         known = [o for o in advice.options if self._unsupported.isdisjoint(parts(o.optimization.technique))]
         if by_chance:
             return random.sample(known, len(known))
@@ -306,8 +305,8 @@ class MaicRl:
         return weighted_choice(known, len(known), random, self._search.sharpness)
 
     def _worthwhile(self, branches: Sequence[Branch]) -> list[Branch]:
-        """Those worth an evaluation beside the most promising one of all rollouts, that one first; the
-        others may be chosen again."""
+        """Branches that are worth an evaluation compared with the most promising one of all rollouts, that
+        one first. The others may be chosen again later."""
         least = WORTH_TRYING * max((one.promise for one in branches), default=0.0)
         kept = [one for one in branches if one.by_chance or one.promise >= least]
         self._tried -= {one.attempt.candidate.code for one in branches}
@@ -339,7 +338,7 @@ class MaicRl:
         return attempt
 
     def _retried(self, failed: Branch, retry: int) -> Iterator[Branch]:
-        """The same technique once more, where it failed in a way that another try may mend."""
+        """The same technique again, if it failed in a way that a retry may fix."""
         assert failed.evaluation is not None
         if not isinstance(failed.evaluation.outcome, RETRIED):
             return
@@ -354,8 +353,8 @@ class MaicRl:
     # Judge
 
     def _judge(self, key: str, branches: Sequence[Branch]) -> list[Branch]:
-        """Those of the branches that the budget allows, with their evaluations. A technique that the device
-        cannot judge is not tried again."""
+        """The branches that the budget allows, with their evaluations. A technique that the device cannot
+        judge is not tried again."""
         evaluations = self._session.tell(key, [one.trial for one in branches]) if branches else []
         self._spent = self._spent or None in evaluations or self._session.judging.budget.evaluations_left == 0
         self._candidates |= {one.trial.candidate.code: one.trial.candidate for one in branches}
@@ -366,7 +365,8 @@ class MaicRl:
         return [replace(one, evaluation=e) for one, e in pairs if e is not None]
 
     def _advance(self, rollout: Rollout, judged: Sequence[Branch]) -> list[Step]:
-        """Move a rollout to the best of its branches, if that pays, prepares what does, or costs little."""
+        """Move a rollout to its best branch if that gains, prepares a gain, or loses little. Returns the
+        steps made."""
         mine = sorted((one for one in judged if one.rollout is rollout), key=lambda one: one.trial.id)
         if not mine:
             return []
@@ -387,8 +387,8 @@ class MaicRl:
     # Learn
 
     def _learn(self, iteration: int, before: int) -> None:
-        """From the steps since `before`. What surprised most is profiled first, so that there is something
-        to explain it by."""
+        """Learn from the steps since `before`. The most surprising results are profiled first, as evidence
+        for their explanation."""
         self._profile(self._surprising(self.steps[before:]))
         memory, log = self._session.memory, self._session.log
         fresh = memory.replay(self.steps[before:])
@@ -400,8 +400,8 @@ class MaicRl:
         log.learned()
 
     def _lessons(self, fresh: Sequence[Sample], earlier: Sequence[Sample]) -> dict[str, object]:
-        """Policy evaluation, gap analysis and parameter update, to be recorded: why results differ from
-        what was expected, and how the knowledge base should change."""
+        """Policy evaluation, gap analysis and parameter update, as data to record: why results differ from
+        predictions, and how the knowledge base should change."""
         memory = self._session.memory
         now = memory.now()
         discrepancies = self._policy.evaluate(fresh, earlier, memory.theta, memory.architecture)
@@ -413,7 +413,8 @@ class MaicRl:
         }
 
     def _remember_recipe(self, iteration: int) -> None:
-        """The path to the best node as one recipe, without the steps that gained and prepared nothing."""
+        """Store the path to the best node as a recipe, without steps that neither gained nor prepared
+        anything."""
         best, gains = self._best, []
         speedup = first = self._first.speedup
         for branch in best.path:
@@ -431,14 +432,14 @@ class MaicRl:
         self._session.memory.remember_recipe(str(iteration), step.model_copy(update=about))
 
     def _surprising(self, steps: Sequence[Step]) -> list[Candidate]:
-        """The correct results of steps that differ most from what was predicted."""
+        """Correct candidates whose results differ most from the predictions."""
         off = {s.child: abs(s.log_speedup - log(s.predicted)) for s in steps if s.log_speedup is not None}
         most = sorted((child for child in off if off[child] > WORTH_SAYING), key=lambda child: -off[child])
         return [self._candidates[child] for child in most[: self._search.explained]]
 
 
 def _node_behind(branch: Branch, parent: SearchNode) -> SearchNode | None:
-    """Where a branch leads; None where its candidate failed."""
+    """The node of a branch's candidate; None if it failed."""
     assert branch.evaluation is not None
     if not isinstance(branch.evaluation.outcome, CORRECT):
         return None

@@ -1,4 +1,4 @@
-"""How a language model takes part in a search, as it is recorded; and opening it for one."""
+"""How a language model takes part in a search, as recorded in the run; opens it."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ RETRIES_OF_A_MODEL = 2  # of a candidate that fails; a model can use what is sai
 
 
 class ModelUse(Record):
-    """How a model takes part in a run, as the run records it. `roles` as they were given."""
+    """How a model takes part in a run. `roles` are as the user gave them."""
 
     choice: ModelChoice
     roles: tuple[str, ...]
@@ -49,14 +49,14 @@ class ModelUse(Record):
         return self.choice.table(ROLES).of("initial-writer") is not None
 
     def allowing(self, usd: float | None, tokens: int | None) -> "ModelUse":
-        """With another budget, where one is given."""
+        """A copy with another budget, where one is given."""
         given = {name: value for name, value in (("usd", usd), ("tokens", tokens)) if value is not None}
         budget = self.choice.budget.model_copy(update=given)
         return self.model_copy(update={"choice": self.choice.model_copy(update={"budget": budget})})
 
 
 def model_use_of(choice: ModelChoice, roles: Sequence[str], strategy: StrategyName) -> ModelUse | None:
-    """None where no model takes part. Raises where what was asked for makes no sense."""
+    """None if no model takes part. Raises if the options contradict each other."""
     if choice.model is None and choice.replay is None and not any("=" in role for role in roles):
         given = strategy != "maic-rl" or choice != ModelChoice() or roles
         if given:
@@ -75,24 +75,24 @@ def model_use_of(choice: ModelChoice, roles: Sequence[str], strategy: StrategyNa
 
 
 def retries_with(model_use: ModelUse | None) -> int:
-    """How often a failed candidate is tried again."""
+    """How often a failed candidate is tried again, with or without a model."""
     return Search().retries if model_use is None else RETRIES_OF_A_MODEL
 
 
 def recorded_model_use(about: dict[str, Any]) -> ModelUse | None:
-    """How a model takes part in a run, from the run's first event."""
+    """The model use in a run's first event; None if no model takes part."""
     kept = about.get("models")
     return ModelUse.model_validate_json(json.dumps(kept)) if kept else None
 
 
 def absolute_name(model: str) -> str:
-    """A model's name that means the same in every folder."""
+    """A model's name with a folder's path made absolute."""
     kind, _, rest = model.partition(":")
     return f"{kind}:{Path(rest).absolute()}" if kind in FOLDERS and rest else model
 
 
 def check_models(model_use: ModelUse) -> None:
-    """Raises a `ModelError` where a key is missing or a price is not known; nothing is asked."""
+    """Raise a `ModelError` if a key is missing or a price unknown; no model is asked."""
     choice = model_use.choice
     prices = read_prices(Path(choice.prices) if choice.prices else None)
     choice.open(ROLES, Ledger(prices, choice.budget), lambda text: None)
@@ -106,8 +106,8 @@ def open_strategy(
     say: Callable[[str], None],
     answers: Path | None = None,
 ) -> Iterator[StrategyMaker]:
-    """The strategy of a run in this folder with the models that take part in it. `say` hears where a
-    hand-off waits; `answers` are kept for all runs unless a folder is given."""
+    """The strategy of a run in this folder, with its models opened. `say` announces where a hand-off waits;
+    answers are stored for all runs unless `answers` is another folder."""
     from kernelblaster.search.with_model import Players, strategy_named
 
     ledger = model_use.choice.ledger(folder)

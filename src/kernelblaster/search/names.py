@@ -1,4 +1,4 @@
-"""The strategies by name; what they are is imported when one is used."""
+"""The names of the strategies; their code is imported when one is used."""
 
 from typing import Literal
 

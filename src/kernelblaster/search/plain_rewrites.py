@@ -1,5 +1,5 @@
-"""Minimal and cycles-only: the model rewrites the whole source again and again, without roles, states or
-memory. It is told the profile in full, or nothing but the time."""
+"""The strategies minimal and cycles-only: the model rewrites the whole source repeatedly, without roles,
+states or memory. It gets the full profile, or only the time."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ TECHNIQUE = "plain_rewrite"
 
 @dataclass
 class _Rollout:
-    """The candidate it has come to, and for how many steps it has gained nothing."""
+    """The best candidate so far, and the number of steps since the last gain."""
 
     number: int
     best: Best
@@ -28,7 +28,7 @@ class _Rollout:
 
 class PlainRewrites:
     """Each step of a rollout is one rewrite of its candidate, corrected a few times if it fails; the rollout
-    continues from what is faster. Each iteration begins at the fastest."""
+    continues from the faster one. Each iteration begins at the fastest of all."""
 
     def __init__(self, policy: MixedPolicy, session: Session, *, profiled: bool) -> None:
         self._policy = policy
@@ -59,7 +59,7 @@ class PlainRewrites:
         return self._spent or self._session.judging.near_floor(best.evaluation)
 
     def _step(self, rollout: _Rollout, at: StepId) -> None:
-        """One rewrite, and as many corrections of it as a search allows retries."""
+        """One rewrite, and up to `retries` corrections of it."""
         parent, said, tried = rollout.best, "", rollout.best.candidate
         rollout.fruitless += 1
         for retry in range(self._search.retries + 1):

@@ -1,4 +1,4 @@
-"""A strategy whose result is looked at once more before it is given out."""
+"""A strategy whose result is reviewed before it is returned."""
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.policies.llm.policy import MixedPolicy
@@ -11,8 +11,8 @@ REVIEWED = 3  # candidates of a model that are looked at; those that it did not 
 
 
 class Reviewed:
-    """Runs another strategy. Where the soft verifier rejects what it found, the next fastest candidate
-    takes its place. What is flagged is given out, and told."""
+    """Runs another strategy. If the soft verifier rejects the result, the next fastest candidate is used
+    instead. A flagged result is returned, with a message."""
 
     def __init__(self, strategy: Strategy, policy: MixedPolicy, session: Session) -> None:
         self._strategy = strategy

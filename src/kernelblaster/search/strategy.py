@@ -1,4 +1,4 @@
-"""What a strategy is: one way to search for a faster candidate."""
+"""The interface of strategies: ways to search for a faster candidate."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ class Strategy(Protocol):
     def steps(self) -> list[Step]: ...
 
     def run(self, task: Task) -> Best:
-        """Search until the budget is spent or nothing is left to try. KernelBlasterError where there is no
-        correct candidate."""
+        """Search until the budget is spent or nothing is left to try. Raises KernelBlasterError if there is
+        no correct candidate."""
         ...
 
 
@@ -34,6 +34,6 @@ StrategyMaker = Callable[[Session], Strategy]
 
 
 def path_to(code: str, steps: Sequence[Step]) -> tuple[str, ...]:
-    """The techniques that led to a candidate; none for one that no step led to."""
+    """The techniques that led to a candidate; empty if no step led to it."""
     step = next((step for step in steps if step.child == code and step.failure is None), None)
     return (*step.before, step.technique) if step else ()

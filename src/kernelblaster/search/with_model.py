@@ -1,4 +1,4 @@
-"""The strategies in which a language model takes part, by name."""
+"""Strategies in which a language model takes part, by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +28,8 @@ _MAKERS: dict[StrategyName, Make] = {
 
 @dataclass(frozen=True)
 class Players:
-    """Who takes part: the expert (on the instructions of an architecture), a model, and who plays what."""
+    """Who takes part: the expert (with the instructions of an architecture), a model, and who plays which
+    role."""
 
     expert: ExpertPolicy
     model: Model
@@ -36,8 +37,8 @@ class Players:
 
 
 def strategy_named(name: StrategyName, players: Players) -> StrategyMaker:
-    """A strategy by its name, its result softly verified. Without a memory nothing is asked about what was
-    learned, and profiles are told whole."""
+    """A strategy by name, with its result softly verified. Without a memory, questions about learned
+    knowledge are skipped and profiles are shown in full."""
 
     memory = name in REMEMBERS
     cast = players.cast if memory else players.cast.without(LEARNING)

@@ -1,4 +1,4 @@
-"""Zero-shot: the model writes the task's kernel from the reference alone, and that is that."""
+"""Zero-shot: the model writes the task's kernel from the reference alone, without feedback."""
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.policies.llm.initial_writer import ORIGIN, draft
@@ -10,8 +10,8 @@ from kernelblaster.sessions.session import Session
 
 
 class ZeroShot:
-    """As many independent answers as there are rollouts; the fastest correct one is the result. Nothing
-    that the judge says goes back to the model."""
+    """As many independent answers as there are rollouts; the fastest correct one is the result. The model
+    gets no feedback from the judge."""
 
     def __init__(self, policy: MixedPolicy, session: Session) -> None:
         self._policy = policy

@@ -1,1 +1,1 @@
-"""One search in one run, for whoever writes the loop: what to ask, what to tell, what is remembered."""
+"""One search in one run, for whoever writes the loop: ask for advice, tell candidates, learn."""

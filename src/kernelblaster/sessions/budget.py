@@ -1,11 +1,11 @@
-"""What a search may spend: reserved before a batch starts, so that no batch overshoots."""
+"""The budget of a search: checked before a batch starts, so that no batch exceeds it."""
 
 from kernelblaster.records import Evaluation
 from kernelblaster.sessions.settings import Search
 
 
 class SearchBudget:
-    """Counts what was spent. Times are in seconds; the wall clock is read by the owner."""
+    """Counts what was spent. Times are in seconds; the owner reads the wall clock."""
 
     def __init__(self, search: Search) -> None:
         self._search = search
@@ -17,8 +17,8 @@ class SearchBudget:
         self.gpu_seconds += evaluation.device_seconds
 
     def afford(self, wanted: int, wall_seconds: float) -> int:
-        """How many of the wanted evaluations fit into what is left, if each takes as long as those so
-        far; the very first is always allowed."""
+        """How many of `wanted` evaluations fit into what is left, if each takes as long as those so far on
+        average; the very first is always allowed."""
         if not self.evaluations:
             return min(wanted, 1)
         fits = [wanted, self.evaluations_left]
@@ -32,7 +32,7 @@ class SearchBudget:
         return max(0, self._search.evaluations - self.evaluations)
 
     def seconds_left(self, wall_seconds: float) -> tuple[float | None, float | None]:
-        """Of the wall clock and of the device; None without a limit."""
+        """Seconds left of wall time and of device time; None without a limit."""
         wall, gpu = (
             None if limit is None else max(0.0, limit - spent) for spent, limit in self._times(wall_seconds)
         )

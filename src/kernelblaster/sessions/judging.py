@@ -1,4 +1,4 @@
-"""Verdicts and profiles of one run: each is made once, recorded, and counted against the budget."""
+"""Evaluations and profiles of one run: each is made once, recorded, and charged to the budget."""
 
 import json
 import time
@@ -15,8 +15,8 @@ from kernelblaster.store.run import Run
 
 
 class Judging:
-    """`evaluations` are those so far, by the `code` of candidates, in the order in which they were judged.
-    Continuing a run, what it recorded is not judged again."""
+    """`evaluations` are those so far by the `code` of candidates, in the order of judging. When a run is
+    continued, recorded ones are not made again."""
 
     def __init__(self, task: Task, judge: Judge, run: Run, search: Search) -> None:
         self._task = task
@@ -33,27 +33,27 @@ class Judging:
 
     @cached_property
     def floor_bytes(self) -> int:
-        """The least that a call of the task must move."""
+        """The least bytes that a call of the task must move."""
         return self._judge.prepare(self._task)[1].bytes
 
     @property
     def seconds(self) -> float:
-        """Since the search began, without pauses between processes that continued it."""
+        """Seconds since the search began, without the pauses between processes that continued it."""
         return time.monotonic() - self._begun
 
     @property
     def timings(self) -> list[Timing]:
-        """Of the candidates that were timed, in the order in which they were."""
+        """Timings of the candidates that were timed, in that order."""
         return [e.timing for e in self.evaluations.values() if e.timing is not None]
 
     def judge(self, candidate: Candidate) -> Evaluation:
-        """The verdict on one candidate, whatever the budget says."""
+        """The evaluation of one candidate, regardless of the budget."""
         if candidate.code not in self.evaluations:
             self._judge_all([candidate])
         return self.evaluations[candidate.code]
 
     def judge_within_budget(self, key: str, candidates: Sequence[Candidate]) -> list[Evaluation | None]:
-        """Verdicts in the order of the candidates; None for those that the budget does not allow. `key`
+        """Evaluations in the order of the candidates; None for those that the budget does not allow. `key`
         names the batch in the run's record."""
         wanted = {c.code: c for c in candidates if c.code not in self.evaluations}
         if wanted:
@@ -68,8 +68,8 @@ class Judging:
         return [self._named(candidate) for candidate in candidates]
 
     def profile(self, candidates: Sequence[Candidate], depth: Depth = "usual") -> list[Profile | None]:
-        """Profiles of candidates that were found correct, made together; None where profiling failed. What
-        was profiled once is not profiled again, at whatever depth."""
+        """Profiles of correct candidates, made together; None where profiling failed. A candidate is profiled
+        once, whatever depth is asked for later."""
         wanted = [c for c in candidates if self.evaluations[c.code].profile is None]
         new = [c for c in wanted if c.code not in self._profiled]
         profiles = self._judge.profile(self._task, new, depth=depth) if new else []
@@ -83,7 +83,8 @@ class Judging:
         return [self.evaluations[c.code].profile for c in candidates]
 
     def near_floor(self, evaluation: Evaluation) -> bool:
-        """Whether a candidate is so near its floor that nothing is left to gain."""
+        """Whether a candidate is within the factor `near_floor` of its floor, so that nothing is left to
+        gain."""
         timing = evaluation.timing
         return timing is not None and timing.candidate_us <= self._near_floor * timing.floor_us
 
@@ -101,7 +102,7 @@ class Judging:
         return [(c, e) for c, e, _ in sorted(correct, key=lambda one: -one[2])]
 
     def _judge_all(self, candidates: Sequence[Candidate]) -> None:
-        """Verdicts are recorded as they come, and count in the order of the candidates."""
+        """Evaluations are recorded as they arrive, and charged in the order of the candidates."""
         new = {c.digest: c for c in candidates if c.code not in self._recorded}
         for judged in self._judge.evaluate_many([(self._task, candidate) for candidate in new.values()]):
             candidate = new[judged.candidate]
@@ -135,6 +136,6 @@ class Judging:
         )
 
     def _named(self, candidate: Candidate) -> Evaluation | None:
-        """The evaluation of this code, whoever wrote it first."""
+        """The evaluation of this code, whichever candidate had it first; None if there is none."""
         known = self.evaluations.get(candidate.code)
         return known and known.model_copy(update={"candidate": candidate.digest})

@@ -1,4 +1,4 @@
-"""What a search leaves behind as it goes: records by which it can be continued, and progress to watch."""
+"""The log of a search: records by which it can be continued, and progress for a watcher."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,13 +24,12 @@ class Trial:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a watcher sees: when candidates go to the judge (`judging`, once for each), when a step is
-    known (`stepped`: `step` is that step), and after an iteration (`learned`).
+    """What a watcher gets: when a candidate goes to the judge (`judging`), when a step's result is known
+    (`stepped`; `step` is set), and after an iteration (`learned`).
 
-    `id`, `state`, `technique` and `predicted` (a speedup) tell what is tried; `result` what it gained over
-    the candidate before. Times of the first and the best candidate, the baseline and the floor are in
-    microseconds; None as long as nothing was timed; `modelled` says that no clock measured them. What has
-    no limit has nothing left to tell: None.
+    `id`, `state`, `technique` and `predicted` (a speedup) say what is tried, `result` what it gained over the
+    parent. `first_us`, `best_us`, `baseline_us` and `floor_us` are microseconds, None until something was
+    timed; `modelled`: they come from a model. What is left of a limit is None if there is no limit.
     """
 
     phase: Phase
@@ -57,7 +56,7 @@ Watcher = Callable[[Progress], None]
 
 
 def unwatched(progress: Progress) -> None:
-    """Nobody watches."""
+    """Ignores progress."""
 
 
 class Log:
@@ -74,8 +73,8 @@ class Log:
     def once(
         self, kind: str, key: str, compute: Callable[[], dict[str, Any]], *, lasting: bool = False
     ) -> dict[str, Any]:
-        """What was computed the first time, in this process or in one before it. A power cut may lose it
-        unless it is `lasting`: then it is computed again."""
+        """The result of `compute`, computed once and recorded under (kind, key): later calls, also in later
+        processes, return the record. Unless `lasting`, a power cut may lose it; then it is computed again."""
         return self._run.once(kind, key, compute, lasting=lasting)
 
     def judging(self, trial: Trial) -> None:

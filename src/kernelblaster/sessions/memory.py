@@ -1,4 +1,4 @@
-"""The knowledge base as one run reads and teaches it. What a run taught once, it does not teach again."""
+"""The knowledge base as one run reads and teaches it; nothing is taught twice."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,8 +28,8 @@ _changes: TypeAdapter[list[Change]] = TypeAdapter(list[Change])
 
 
 class Memory:
-    """`theta` is the knowledge base as it was when the iteration began: rollouts side by side choose by it,
-    so that none depends on who was first."""
+    """`theta` is the knowledge base as it was when the iteration began. All rollouts choose by it, so that
+    their choices do not depend on each other's order."""
 
     def __init__(
         self, task: Task, gpu: GpuSpec, knowledge: KnowledgeBase, run: Run, judging: Judging, seed: int
@@ -49,25 +49,25 @@ class Memory:
     # Reading
 
     def freeze(self, iteration: int) -> Content:
-        """Begin an iteration: the knowledge base as it is now becomes `theta`."""
+        """Begin an iteration: the present knowledge base becomes `theta`."""
         version = self._run.once("theta", str(iteration), self._about)["version"]
         self.theta = self._knowledge.at(version)
         return self.theta
 
     def now(self) -> Content:
-        """The knowledge base as it is, with what other runs have taught meanwhile."""
+        """The present knowledge base, including what other runs have taught meanwhile."""
         return self._knowledge.content()
 
     def match(self, state: State) -> str:
-        """The name of the known state that this one is; it is added where there is none."""
+        """The name of the known state that this one matches; it is added if there is none."""
         return self._knowledge.match(state, self._provenance())
 
     def retrieve(
         self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Evaluation
     ) -> tuple[str, list[Scored]]:
-        """The state of a target, and what theta expects there of these techniques and of the recipes that
-        it knows for such a target: log speedups over the parent, after the techniques in `applied`. What is
-        not known yet is added, with a prior that says little."""
+        """The name of a target's state, and theta's predictions there for these techniques and for known
+        recipes: log speedups over the parent, after the techniques in `applied`. Unknown techniques are added
+        with a weak prior."""
         state = self.match(target.state)
         techniques = [
             *techniques,
@@ -87,29 +87,29 @@ class Memory:
 
     @cached_property
     def earlier(self) -> list[Sample]:
-        """The replay buffer: steps of earlier runs that taught the same knowledge base."""
+        """The replay buffer: steps of earlier runs with the same knowledge base."""
         return earlier_samples(self._run, self._knowledge.name, self.architecture)
 
     def replay(self, steps: Sequence[Step]) -> list[Sample]:
-        """Steps of this run with the evaluations on both sides."""
+        """Steps of this run with the evaluations of parent and child."""
         return samples(steps, self._judging.evaluations, self._judging.floor_bytes)
 
     # Teaching
 
     def offer(self, state: State, optimizations: Sequence[Optimization]) -> str:
-        """Add techniques that may help in a state; known ones stay as they are. What their proposer promises
-        weighs as much as a guess. Returns the name of the state."""
+        """Add techniques that may help in a state; known ones are not changed. Their predicted speedups weigh
+        as much as a guess. Returns the name of the state."""
         name = self.match(state)
         for optimization in optimizations:
             self._knowledge.add_optimization(name, optimization, GUESS_WEIGHT, self._provenance())
         return name
 
     def observe(self, key: str, steps: Sequence[Step]) -> None:
-        """Credit to the states before the steps; failures are evidence too."""
+        """Credit results to the states before the steps; failures are evidence too."""
         self._run.once("steps", key, lambda: self._observe(steps))
 
     def remember_recipe(self, key: str, step: Step) -> None:
-        """A recipe that led from the first candidate to the best so far, as one step."""
+        """Teach the recipe that led from the first candidate to the best so far, as one step."""
 
         def record() -> dict[str, Any]:
             now = self.now()
@@ -121,7 +121,7 @@ class Memory:
         self._run.once("recipe", key, record)
 
     def apply(self, iteration: int, changes: Sequence[dict[str, Any]]) -> None:
-        """Make the changes that were recorded after an iteration."""
+        """Apply the changes that were recorded after an iteration."""
         self._knowledge.take_over(
             [
                 (change, self._provenance(), f"{self._run.id}/update/{iteration}/{number}")
@@ -130,8 +130,7 @@ class Memory:
         )
 
     def tidying(self, now: Content) -> list[Change]:
-        """What keeps the knowledge base small; nothing as long as little was added since the iteration
-        began."""
+        """Changes that keep the knowledge base small; none if little was added since the iteration began."""
         if self.theta.version // CONSOLIDATED == now.version // CONSOLIDATED:
             return []
         return consolidation(now, self._seed, KnowledgeLimits())
@@ -147,7 +146,7 @@ class Memory:
         return self.now().entries[state]
 
     def _observe(self, steps: Sequence[Step]) -> dict[str, Any]:
-        """Evidence; the same step of the same run is evidence once, however often it is recorded."""
+        """Record evidence. The same step of the same run counts once, however often it is recorded."""
         seen = []
         for step in steps:
             if step.failure != "Unsupported":
@@ -158,7 +157,7 @@ class Memory:
         return {"steps": [step.model_dump(mode="json") for step in steps]}
 
     def _observed(self, step: Step) -> Observed:
-        """Of a technique is kept what it gained, of a recipe where it ended."""
+        """The event for a step: for a technique its gain, for a recipe its reach."""
         timing = self._judging.evaluations[step.child].timing
         result, before = step.result, step.before
         if is_recipe(step.technique) and timing is not None:
@@ -179,8 +178,8 @@ class Memory:
 
 
 def _from(timing: Timing | None, scored: Scored) -> Scored:
-    """Of a recipe is known where it leads: what it gains from a candidate with this timing. A technique's
-    score is returned as it is."""
+    """A recipe's score converted from its reach to the gain over a candidate with this timing; a plain
+    technique's score is unchanged."""
     if timing is None or not is_recipe(scored.optimization.technique):
         return scored
     mean = scored.prediction.mean - reach(timing)

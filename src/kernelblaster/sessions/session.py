@@ -1,4 +1,4 @@
-"""One search in one run: what a loop asks, and what it tells.
+"""The interface of one search in one run: ask for advice, tell candidates, learn from steps.
 
 session = Session(task, judge, knowledge, run, Search())
 session.judging.judge(first)
@@ -7,7 +7,7 @@ advice = session.ask(target, techniques, applied=(), parent=first)
 evaluations = session.tell("0/0", [Trial(StepId(0, 0, 0), advice.state, technique, 1.2, candidate)])
 session.learn("0/0", [step])
 
-Everything that it returns was recorded, so that a loop which is begun again takes the same way.
+Everything that it returns is recorded, so that a loop which is started again makes the same choices.
 """
 
 from collections.abc import Sequence
@@ -26,9 +26,9 @@ from kernelblaster.store.run import Run
 
 @dataclass(frozen=True)
 class Advice:
-    """What the knowledge base expects of techniques for one kernel of a candidate, which is in the known
-    state `state`. Each option has an `optimization` (technique, title, description), a `prediction`
-    (speedup, interval, valid_chance) and notes."""
+    """The knowledge base's predictions for one kernel of a candidate, which is in the known state `state`.
+    Each option has an `optimization` (technique, title, description), a `prediction` (speedup, interval,
+    valid_chance) and notes."""
 
     target: Target
     state: str
@@ -43,7 +43,8 @@ class Advice:
 
 
 class Session:
-    """`judging` has the verdicts, `memory` the knowledge base, `log` the record and the watcher."""
+    """One search. `judging` has the evaluations, `memory` the knowledge base, `log` the record and the
+    watcher."""
 
     def __init__(
         self,
@@ -63,28 +64,28 @@ class Session:
         self.log = Log(run, self.judging, watcher, modelled=self.modelled)
 
     def begin_iteration(self, iteration: int) -> None:
-        """From now on, `ask` answers by what the knowledge base holds now."""
+        """From now on, `ask` answers by the present content of the knowledge base."""
         self.log.iteration = iteration
         self.memory.freeze(iteration)
 
     def ask(
         self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Candidate
     ) -> Advice:
-        """What to expect of these techniques, and of known recipes, on a kernel of a judged candidate that
-        the techniques in `applied` led to."""
+        """Predictions for these techniques, and for known recipes, on a kernel of a judged candidate to which
+        `applied` led."""
         evaluation = self.judging.evaluations[parent.code]
         state, options = self.memory.retrieve(target, techniques, applied, evaluation)
         return Advice(target, state, tuple(options))
 
     def tell(self, key: str, trials: Sequence[Trial]) -> list[Evaluation | None]:
-        """Have candidates judged together: their evaluations, in the order of the trials; None for those
-        that the budget does not allow. `key` names the batch."""
+        """Have candidates judged together. Returns evaluations in the order of the trials; None for those
+        that the budget does not allow. `key` names the batch in the record."""
         for trial in trials:
             self.log.judging(trial)
         return self.judging.judge_within_budget(key, [trial.candidate for trial in trials])
 
     def learn(self, key: str, steps: Sequence[Step]) -> None:
-        """Credit what steps gained to the states before them. `key` names them in the record."""
+        """Credit the results of steps to the states before them. `key` names them in the record."""
         self.memory.observe(key, steps)
         for step in steps:
             self.log.stepped(step)

@@ -8,7 +8,7 @@ from typing import Any
 from kernelblaster.knowledge.differences import Changed, Score, difference
 from kernelblaster.knowledge.events import KnowledgeEvent
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
-from kernelblaster.knowledge.recipes import told
+from kernelblaster.knowledge.recipes import format_prediction
 from kernelblaster.plain_text import markdown
 from kernelblaster.records import Candidate, Step
 from kernelblaster.store.files import write_whole
@@ -110,4 +110,4 @@ def _learned_table(learned: dict[str, Any]) -> str:
 
 
 def _expected(technique: str, score: Score | None) -> str:
-    return told(technique, score.speedup) if score else "unknown"
+    return format_prediction(technique, score.speedup) if score else "unknown"

@@ -1,4 +1,5 @@
-"""Example inputs and constructor arguments as a person writes them: "randn(8192, 4096)", "64, bias=False"."""
+"""Parses example inputs and constructor arguments as a user writes them: "randn(8192, 4096)", "64,
+bias=False"."""
 
 import ast
 import inspect
@@ -9,7 +10,8 @@ from kernelblaster.errors import BadTask
 
 
 def input_values(text: str, path: str) -> str:
-    """The expression of a list; of a dict, with numbers for those without a name, where some are named."""
+    """The inputs as a Python expression: a list, or a dict if some are named (those without a name get
+    numbers)."""
     call = _parsed(text, path, "--inputs", "randn(8192, 4096)")
     if not call.keywords:
         return _list(call.args)
@@ -19,7 +21,8 @@ def input_values(text: str, path: str) -> str:
 
 
 def init_arguments(model: type, path: str, text: str | None) -> str:
-    """The expression of a list or dict. Without a text, the constructor must need nothing."""
+    """The constructor's arguments as the expression of a list or dict. Raises BadTask if `text` is None and
+    the constructor needs arguments."""
     own = inspect.signature(model.__init__).parameters.values()  # type: ignore[misc]
     parameters = [p for p in list(own)[1:] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if text is None:
@@ -54,7 +57,7 @@ def _parsed(text: str, path: str, option: str, example: str) -> ast.Call:
 
 
 class _OfTorch(ast.NodeTransformer):
-    """Names that torch has are torch's: randn, bfloat16."""
+    """A namespace in which unknown names are looked up in torch: randn, bfloat16."""
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if node.id in ("_", "torch") or not hasattr(torch, node.id):

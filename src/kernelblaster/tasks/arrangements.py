@@ -1,9 +1,9 @@
-"""How a tensor's values are arranged: levels, scales and structure within rows, drawn from a pool.
+"""Arrangements of a tensor's values for verification: levels, scales and structure within rows.
 
-An arrangement takes the sorted pool of a tensor's own values and a seed, and gives the values of any piece
-of the tensor. Those in SAFE only choose values from the pool, so they stay in whatever domain it has. The
-others change values (negate, scale, shift, set to zero): whether an input takes them is tried out once
-(tasks/domain.py). A row runs along an axis that the seed chooses.
+An arrangement takes the sorted pool of a tensor's own values and a seed, and computes the values of any piece
+of the tensor. Those in SAFE only choose values from the pool, so they stay in its domain. The others change
+values (negate, scale, shift, set to zero); whether an input accepts them is tried once (tasks/domain.py). A
+row runs along an axis that the seed chooses.
 """
 
 import math
@@ -56,8 +56,8 @@ Distribution = Literal[
     "planted-high",
     "planted-low",
 ]
-# Not finite: what PyTorch itself makes of them says whether they are used. The last two put large numbers
-# of either sign where `nan` and `infinite` put theirs, to learn which outputs depend on those places.
+# NaN and infinity, used where PyTorch itself handles them. The last two put large finite numbers of either
+# sign into the same elements, to find the outputs that depend on them.
 PLANTED: frozenset[Distribution] = frozenset({"nan", "infinite", "planted-high", "planted-low"})
 SHIFT, FAR = 128.0, 1024.0  # in standard deviations: means larger, and far larger, than spreads
 # The part of the pool, around its median, from which spikes stand out. In a smaller one, all additions to a
@@ -67,7 +67,7 @@ TIES = 8  # how few different extremes there are among spikes: some are equal
 CONTRAST = 64.0  # the rest of a row over its beginning, or one row over the others
 PLANTS = 3
 OCTAVES: dict[Distribution, tuple[int, int]] = {"octaves": (-124, 20), "low-octaves": (-124, 0)}
-# Numbers at which functions are often cut in two.
+# Numbers at which functions often change from one branch to another.
 LANDMARKS = (0.0, -0.0, 0.25, -0.25, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 6.0, -6.0, 20.0, -20.0)
 SPARSE = 4  # values along the longest axis that are not zero, on average
 GRID = 15  # steps on either side of zero: sums of thousands of such squares are exact in float32
@@ -96,8 +96,8 @@ HALF_SCALES: dict[Distribution, tuple[int, int]] = {
 
 @dataclass(frozen=True)
 class RowValues:
-    """Where in a tensor the elements of one piece lie: `along` their row, and in which row. The piece has
-    `size` elements from the flat position `start` on. `rng` is seeded alike for every piece of a tensor."""
+    """The coordinates of one piece of a tensor: `along` its row, and in which row. The piece has `size`
+    elements from the flat index `start` on. `rng` is seeded equally for every piece of a tensor."""
 
     start: int
     size: int
@@ -111,7 +111,7 @@ class RowValues:
 
     @cached_property
     def axis(self) -> int:
-        """Chosen by the seed among those with more than one element; the last one half of the time."""
+        """The axis of rows, drawn among those with more than one element; half of the time the last one."""
         wide = [axis for axis, extent in enumerate(self.shape) if extent > 1] or [max(0, len(self.shape) - 1)]
         rng = self.rng("axis")
         return wide[-1] if rng.random() < 0.5 else rng.choice(wide)
@@ -141,11 +141,12 @@ class RowValues:
         return Random(f"{self.seed} {purpose}")
 
     def hashed(self) -> torch.Tensor:
-        """For each element a number below 2^30 that only its row and the seed decide."""
+        """For each element a number below 2^30 that depends on its row and the seed only."""
         return _hashed(self.row, self.rng("hash"))
 
     def scattered(self, purpose: str, *, pairs: bool = False) -> torch.Tensor:
-        """For each element, or for two neighbours together, a number below 2^30 that its place decides."""
+        """For each element (for each two neighbours if `pairs`) a number below 2^30 that depends on its
+        index."""
         return _hashed(self.position // 2 if pairs else self.position, self.rng(purpose))
 
     @property
@@ -154,7 +155,7 @@ class RowValues:
 
 
 def _hashed(numbers: torch.Tensor, rng: Random) -> torch.Tensor:
-    """For each number another below 2^30, which nothing but the generator's state decides."""
+    """For each number a pseudo-random one below 2^30, determined by the generator's state."""
     bits = (numbers + rng.getrandbits(40)) * 0x9E3779B97F4A7C1 % (1 << 62)
     return (bits ^ (bits >> 29)) * 0x5851F42D4C957F2D >> 33 & 0x3FFFFFFF
 
@@ -162,7 +163,7 @@ def _hashed(numbers: torch.Tensor, rng: Random) -> torch.Tensor:
 def arranged(
     pool: torch.Tensor, distribution: Distribution, rows: RowValues, generator: torch.Generator
 ) -> torch.Tensor:
-    """Floating values for one piece. The generator is at the same place for any storage type."""
+    """Floating values for one piece. Consumes the same random numbers for any storage type."""
     drawn = torch.randint(len(pool), (rows.size,), generator=generator, device=pool.device)
     if distribution in SAFE:
         return pool[_CHOICES[distribution](len(pool), rows, drawn, generator)]
@@ -183,8 +184,8 @@ def whole(
     generator: torch.Generator,
     bound: int | None,
 ) -> torch.Tensor:
-    """Whole numbers or truth values for one piece, below `bound` where there is one: drawn from the pool,
-    or the extremes, all equal, in order."""
+    """Integers or booleans for one piece, below `bound` if given: drawn from the pool, or its extremes, all
+    equal, or in order."""
     drawn = torch.randint(len(pool), (rows.size,), generator=generator, device=pool.device)
     values, low, high = pool[drawn], pool[0], pool[-1]
     if bound is not None:
@@ -214,7 +215,7 @@ def _ramp(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Gene
 
 
 def _spiky(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Nearly all close to the median, some extremes, some of them equal."""
+    """Most values near the median, some extremes, some of those equal."""
     rare = torch.randint(64, drawn.shape, generator=generator, device=drawn.device) == 0
     few = drawn // 2 % min(TIES, size)
     extreme = torch.where(drawn % 2 == 0, few, size - 1 - few)
@@ -223,7 +224,7 @@ def _spiky(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Gen
 
 
 def _beginning(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Rows begin with the pool's lowest or highest values and go on at its other end."""
+    """Rows begin with the pool's lowest or highest values and continue at its other end."""
     if rows.rng("high").random() < 0.5:
         return torch.where(_first(rows), size - 1 - drawn // 4, drawn // 2)
     return torch.where(_first(rows), drawn // 4, drawn // 2 + size // 2)
@@ -257,8 +258,8 @@ SAFE = frozenset(_CHOICES)
 
 
 def _first(rows: RowValues) -> torch.Tensor:
-    """The beginning of rows along every axis (along some, where there are more than two): one to four
-    elements, or up to an eighth of them (any magnitude being as likely), or up to half."""
+    """The first elements of rows along every axis (along some axes, if there are more than two): one to four
+    elements, or up to an eighth of the row (log-uniform), or up to half."""
     rng = rows.rng("first")
     wide = [axis for axis, extent in enumerate(rows.shape) if extent > 1]
     if len(wide) > 2:
@@ -273,7 +274,7 @@ def _first(rows: RowValues) -> torch.Tensor:
 
 
 def _padding(rows: RowValues) -> torch.Tensor:
-    """The end of each row, at another place in each."""
+    """The end of each row, from a different index in each."""
     return rows.along >= rows.hashed() % rows.extent + 1
 
 
@@ -303,7 +304,7 @@ def _zeros(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.T
 
 
 def _equal(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """A power of two, so that sums of it are exact in any order."""
+    """All equal to a power of two, so that sums are exact in any order."""
     value = float(pool[rows.rng("equal").randrange(len(pool))])
     mantissa, exponent = torch.frexp(torch.tensor(value or 1.0, dtype=torch.float64))
     power = float(torch.ldexp(torch.tensor(1.0, dtype=torch.float64), exponent - 1))
@@ -311,7 +312,7 @@ def _equal(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.T
 
 
 def _zero_rows(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """A quarter of the rows, and one in any case."""
+    """A quarter of the rows are zero, at least one."""
     chosen = rows.rng("row").randrange(max(rows.count, 1))
     return torch.where((rows.hashed() % 4 == 0) | (rows.row == chosen), torch.zeros_like(values), values)
 
@@ -329,18 +330,18 @@ def _one_hot(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch
 
 
 def _rising(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """What follows the beginning of a row is far larger."""
+    """Values after the beginning of a row are far larger."""
     return torch.where(_first(rows), values, values * CONTRAST)
 
 
 def _level(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """What follows the beginning of a row lies at another level, on either side."""
+    """Values after the beginning of a row are shifted to another level, up or down."""
     side = rows.rng("side").choice((-1.0, 1.0, 4.0))
     return torch.where(_first(rows), values, values + side * FAR * _spread(pool))
 
 
 def _peak(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """About two places in the longest rows, anywhere, hold what is far larger than all else."""
+    """About two elements of the longest rows, at random indices, are far larger than all others."""
     rarity = max(4, max(rows.shape, default=1) // 2)
     at = rows.scattered("peaks")
     top = CONTRAST * max(float(pool[-1].abs()), float(pool[0].abs()))
@@ -365,7 +366,7 @@ def _landmarks(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> tor
 
 
 def _kept(rows: RowValues) -> torch.Tensor:
-    """A few places on every long line, whichever axis it follows, and at least one."""
+    """A few elements of every long line along any axis, at least one: those that stay nonzero."""
     longest = max(rows.shape, default=1)
     kept = rows.scattered("kept") % max(1, longest // SPARSE) == 0
     for axis, extent in enumerate(rows.shape):
@@ -377,19 +378,19 @@ def _kept(rows: RowValues) -> torch.Tensor:
 
 
 def _sparse(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """Long sums with few terms: they are right to a few roundings in any order."""
+    """Long sums with few nonzero terms, which are exact to a few roundings in any order."""
     return torch.where(_kept(rows), values, torch.zeros_like(values))
 
 
 def _sparse_low(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """The same for sums of exponentials."""
+    """As `_sparse`, for sums of exponentials."""
     below = float(pool[0]) - 128.0 - 8.0 * _spread(pool)
     return torch.where(_kept(rows), values, torch.full_like(values, below))
 
 
 def _grid(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """Whole multiples of a power of two, of both signs in neighbouring pairs where the pool has both: sums of
-    them and of their squares are exact in any order, and dense ones have the mean zero."""
+    """Integer multiples of a power of two, with both signs in neighbouring pairs if the pool has both: sums
+    of them and of their squares are exact in any order, and dense sums have mean zero."""
     step = 2.0 ** (int(math.frexp(_spread(pool) or 1.0)[1]) - 3)
     size = rows.scattered("grid", pairs=True)
     steps = size % (GRID + 1)
@@ -401,7 +402,7 @@ def _grid(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Te
 def _planted(
     values: torch.Tensor, pool: torch.Tensor, distribution: Distribution, rows: RowValues
 ) -> torch.Tensor:
-    """A few places and a whole row that hold what is not finite, or a number far larger than all others."""
+    """A few elements and a whole row that are NaN, infinite, or far larger than all others."""
     total = prod(rows.shape)
     rng = rows.rng("plants")
     large = 2.0**10 * max(float(pool[-1].abs()), float(pool[0].abs()), 1.0)

@@ -1,4 +1,4 @@
-"""From what a person writes to tasks: shipped suites, files, folders, KernelBench checkouts."""
+"""Finds and loads tasks by name: shipped suites, files, folders, KernelBench checkouts."""
 
 import os
 import re
@@ -23,25 +23,25 @@ CLASS = re.compile(r"^[^:].*[^:/\\]:[A-Za-z_]\w*$")  # file.py:Class, package.mo
 
 
 def suites_folder() -> Path:
-    """The shipped suites: beside the sources in a checkout, inside the package when installed."""
+    """The folder of shipped suites: beside the sources in a checkout, inside the package when installed."""
     inside = Path(__file__).parent.parent / "suites"
     return inside if inside.is_dir() else Path(__file__).parents[3] / "suites"
 
 
 def find(name: str) -> list[tuple[str, Path]]:
-    """(task name, file) for every task that `name` stands for; BadTask where there is none."""
+    """(task name, file) of every task that `name` stands for. Raises BadTask if there is none."""
     if name.startswith(KERNELBENCH):
         return _kernelbench(name)
     path = Path(name)
     if path.is_file():
         return [(name, path)]
     if path.is_dir():
-        found = [(str(file), file) for file in _task_files(path)]
-        if not found:
+        tasks = [(str(file), file) for file in _task_files(path)]
+        if not tasks:
             raise BadTask(
                 f"{name}: no task in this folder (a .py with a module, a .cu with a kernel, or a .pt2)."
             )
-        return found
+        return tasks
     shipped = suites_folder() / name
     if shipped.is_dir():
         return [(str(f.relative_to(suites_folder()).with_suffix("")), f) for f in _task_files(shipped)]
@@ -52,7 +52,7 @@ def find(name: str) -> list[tuple[str, Path]]:
 
 
 def names_one(name: str) -> bool:
-    """Whether `name` stands for one task, found or not."""
+    """Whether `name` stands for a single task, existing or not."""
     return bool(_class_in(name)[1]) or len(find(name)) == 1
 
 
@@ -60,22 +60,22 @@ def load_task(
     name: str, dtype: Dtype | None = None, *, inputs: str | None = None, init: str | None = None
 ) -> Task:
     """The one task that `name` stands for, with its signature and workloads derived. `dtype` is what floating
-    tensors are cast to; left out, each keeps the type that the file gives it. `inputs` and `init` are example
-    inputs and constructor arguments as Python expressions, for a module whose file has none."""
+    tensors are cast to; None keeps the file's types. `inputs` and `init` are example inputs and constructor
+    arguments as Python expressions, for a module whose file has none. Raises BadTask."""
     where, module = _class_in(name)
     if module and Path(where).suffix not in (".py", ".pt2"):
         from kernelblaster.tasks.importable import imported_source
 
         source, path = imported_source(where, module), f"<{name}>"
         return load_source(name, source, path, dtype, module=module, inputs=inputs, init=init)
-    found = find(where)
-    if len(found) > 1:
-        raise BadTask(f"{name}: stands for {len(found)} tasks; name one, for example {found[0][0]}.")
-    return load_file(name, found[0][1], dtype, module=module or None, inputs=inputs, init=init)
+    tasks = find(where)
+    if len(tasks) > 1:
+        raise BadTask(f"{name}: stands for {len(tasks)} tasks; name one, for example {tasks[0][0]}.")
+    return load_file(name, tasks[0][1], dtype, module=module or None, inputs=inputs, init=init)
 
 
 def _class_in(name: str) -> tuple[str, str]:
-    """A file or package, and the class in it; without one, the name and nothing."""
+    """(file or package, class) of a name like FILE:CLASS; the class is empty if none is named."""
     if name.startswith(KERNELBENCH) or not CLASS.search(name):
         return name, ""
     where, _, module = name.rpartition(":")
@@ -83,9 +83,9 @@ def _class_in(name: str) -> tuple[str, str]:
 
 
 def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str | None) -> Task:
-    """The task in a file. `wanted` are the fields of `complete.Wanted`."""
+    """The task in a file. `wanted` are the fields of `complete.CompletionRequest`."""
     if path.suffix == ".pt2":
-        from kernelblaster.tasks.given import exported_source
+        from kernelblaster.tasks.torch_programs import exported_source
 
         return load_source(name, exported_source(path), str(path), dtype, **wanted)
     try:
@@ -110,15 +110,15 @@ def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str |
         )
     if path.suffix != ".py":
         raise BadTask(f"{path}: a task is a .py or a .cu file, or an exported program (.pt2).")
-    from kernelblaster.tasks.beside import with_beside
     from kernelblaster.tasks.complete import check_names
+    from kernelblaster.tasks.local_modules import with_local_modules
 
     check_names(source, str(path))
-    return load_source(name, with_beside(source, path), str(path), dtype, **wanted)
+    return load_source(name, with_local_modules(source, path), str(path), dtype, **wanted)
 
 
 def load_source(name: str, source: str, path: str, dtype: Dtype | None = None, **wanted: str | None) -> Task:
-    """The task in a text of Python; `path` is what the text is called."""
+    """The task in a Python text; `path` names it in messages. `wanted` as in `load_file`."""
     import torch  # slow to import, so only where a module is really loaded
 
     from kernelblaster.tasks.complete import CompletionRequest, completed
@@ -144,8 +144,8 @@ def load_source(name: str, source: str, path: str, dtype: Dtype | None = None, *
 
 
 def _task_files(folder: Path) -> Iterator[Path]:
-    """Files below a folder that look like a task; whether each is one shows when it is loaded. Hidden folders
-    and virtual environments are left out."""
+    """Files below a folder that look like tasks, without hidden folders and virtual environments. Loading
+    shows whether they are."""
     for where, folders, files in os.walk(folder):
         folders[:] = sorted(
             name
@@ -158,7 +158,7 @@ def _task_files(folder: Path) -> Iterator[Path]:
 
 
 def _looks_like_a_task(file: Path) -> bool:
-    """What cannot be read does too: why not is said when it is loaded."""
+    """Whether a file may be a task. An unreadable one counts, so that loading it reports why."""
     try:
         with file.open("rb") as opened:
             return TASK_LIKE[file.suffix].search(opened.read(LARGEST_BYTES)) is not None
@@ -174,14 +174,14 @@ def _kernelbench(name: str) -> list[tuple[str, Path]]:
     root, level, number = Path(match[1] or "."), match[2], match[3]
     data = root / "KernelBench" if (root / "KernelBench").is_dir() else root
     folders = [data / level] if level else sorted(data.glob("level[0-9]"))
-    found = []
+    tasks = []
     for folder in folders:
         for file in sorted(folder.glob("*.py"), key=_problem_number):
             if number is None or _problem_number(file) == int(number):
-                found.append((f"{KERNELBENCH}{folder.name}/{file.stem}", file))
-    if not found:
+                tasks.append((f"{KERNELBENCH}{folder.name}/{file.stem}", file))
+    if not tasks:
         raise BadTask(f"{name}: no KernelBench problem there; expected level1/1_name.py below {data}.")
-    return found
+    return tasks
 
 
 def _problem_number(file: Path) -> int:

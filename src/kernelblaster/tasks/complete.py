@@ -1,7 +1,7 @@
-"""A file that has a module but is no task yet, completed: which class, built how, on which inputs.
+"""Completes a file that has a module but is not yet a task: chooses the class, its arguments and its inputs.
 
-What is missing is appended to the file's text, so that the task is whole wherever it is run again: Model,
-get_inputs() and get_init_inputs().
+What is missing (Model, get_inputs(), get_init_inputs()) is appended to the file's text, so that the task can
+be run anywhere.
 """
 
 import ast
@@ -22,7 +22,7 @@ ADDED = "\n\n# Added to make a task of the file.\n"
 
 @dataclass(frozen=True)
 class CompletionRequest:
-    """What a person says beside the file: the class, example inputs and constructor arguments as Python
+    """What the user gives besides the file: the class, and example inputs and constructor arguments as Python
     expressions ("randn(8192, 4096)", "64, bias=False")."""
 
     module: str | None = None
@@ -31,7 +31,7 @@ class CompletionRequest:
 
 
 def completed(source: str, path: str, wanted: CompletionRequest) -> tuple[ModuleFile, tuple[str, ...]]:
-    """The whole file, executed, and what was decided for it, in words."""
+    """The completed file, executed, and notes on what was decided for it."""
     check_names(source, path)
     names = execute(source, path).names
     notes: list[str] = []
@@ -56,7 +56,7 @@ def completed(source: str, path: str, wanted: CompletionRequest) -> tuple[Module
 
 
 def check_names(source: str, path: str) -> None:
-    """BadTask where the file gives one of a task's names to two things: the last one would win silently."""
+    """Raise BadTask if the file defines one of a task's names twice: the last one would silently win."""
     try:
         tree = ast.parse(source, path)
     except SyntaxError as error:
@@ -71,7 +71,8 @@ def check_names(source: str, path: str) -> None:
 
 
 def _chosen(names: Mapping[str, Any], path: str, wanted: str | None) -> str:
-    """The class that is meant: the one named, the only one, or the one that uses all others."""
+    """The name of the class to use: the one wanted, the only one, or the one that uses all others. Raises
+    BadTask."""
     if wanted is not None:
         if not is_module_class(names.get(wanted)):
             found = ", ".join(n for n, v in names.items() if is_module_class(v)) or "none"
@@ -100,12 +101,12 @@ def _chosen(names: Mapping[str, Any], path: str, wanted: str | None) -> str:
 
 
 def _mentioned(kind: type) -> set[str]:
-    """Names that a class uses: of its bases, and those in its functions."""
-    found = {base.__name__ for base in kind.__mro__[1:]}
+    """Names that a class uses: those of its bases, and those in its functions."""
+    names = {base.__name__ for base in kind.__mro__[1:]}
     for value in vars(kind).values():
         if hasattr(value, "__code__"):
-            found |= {name for code in _codes(value.__code__) for name in code.co_names}
-    return found
+            names |= {name for code in _codes(value.__code__) for name in code.co_names}
+    return names
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -1,7 +1,8 @@
-"""How large the tensors of a CUDA source are, by sizes among its parameters: read off the indices.
+"""Infers the sizes of a CUDA source's tensors, in terms of its size parameters, from the indices in its
+kernels.
 
-`x[row * cols + col]` under `row < rows` says that x has rows * cols elements. What is found may be too
-large, never silently too small: the machine that runs the kernel sees every access out of bounds.
+`x[row * cols + col]` under `row < rows` means that x has rows * cols elements. The result may be too large;
+one that is too small is noticed, because the PTX machine checks every access.
 """
 
 import re
@@ -30,9 +31,9 @@ Sizes = tuple[str, ...]
 
 @dataclass
 class Extents:
-    """By the launch function's names. `dims[p]` are the sizes whose product is p's number of elements, with
-    `?` where it is not known; `indexing[p]` names what p's values are an index into; `read` are those that
-    are read before they are `written`; `changed` those to which anything is written at all."""
+    """By the names of the launch function's parameters. `dims[p]` are the sizes whose product is the number
+    of elements of p, with `?` where unknown; `indexing[p]` names the tensor that p's values index into;
+    `read` are those read before they are `written`; `changed` are those written to at all."""
 
     dims: dict[str, Sizes] = field(default_factory=dict)
     indexing: dict[str, str] = field(default_factory=dict)
@@ -42,19 +43,19 @@ class Extents:
 
 
 def extents(source: CudaSource, entry: Function) -> Extents:
-    """Of the pointers that the launch function hands to kernels."""
+    """The extents of the pointers that the launch function passes to kernels."""
     cleared = set(_cleared(entry))
-    found = Extents(written=cleared, changed=set(cleared))
+    inferred = Extents(written=cleared, changed=set(cleared))
     sizes = {p.name for p in entry.parameters if not p.pointer}
     for launch in source.launches:
         kernel = source.function(launch.kernel)
         if launch.caller is entry and kernel is not None:
-            _Kernel(kernel, launch, sizes).into(found)
-    return found
+            _Kernel(kernel, launch, sizes).into(inferred)
+    return inferred
 
 
 class _Kernel:
-    """One kernel as it is launched once."""
+    """One launch of a kernel, with its parameters bound to the launch function's names."""
 
     def __init__(self, kernel: Function, launch: LaunchSyntax, sizes: set[str]) -> None:
         self._kernel = kernel
@@ -71,7 +72,7 @@ class _Kernel:
             name: dims for name, bound in _comparisons(kernel.body) if (dims := self._product(bound))
         }
 
-    def into(self, found: Extents) -> None:
+    def into(self, inferred: Extents) -> None:
         reads: dict[str, int] = {}
         writes: dict[str, int] = {}
         for access in walk(self._kernel.body, "subscript_expression"):
@@ -80,41 +81,41 @@ class _Kernel:
                 continue
             indices = access.child_by_field_name("indices")
             inner = indices.named_children[0] if indices is not None and indices.named_children else None
-            self._note(found, pointer, [node for node in (offset, inner) if node is not None])
+            self._note(inferred, pointer, [node for node in (offset, inner) if node is not None])
             places = writes if (stored := _stored(access)) else reads
             places.setdefault(self._pointers[pointer], stored or access.start_byte)
             if _changes(access):
-                found.changed.add(self._pointers[pointer])
+                inferred.changed.add(self._pointers[pointer])
         for node in walk(self._kernel.body, "pointer_expression", "call_expression"):
             target = _whole(node)
             if (
                 target is not None and text(bare(target)) in self._pointers
             ):  # *p, atomicAdd(p, v): one element
                 pointer = self._pointers[text(bare(target))]
-                found.dims.setdefault(pointer, ())
+                inferred.dims.setdefault(pointer, ())
                 places = writes if (stored := _stored(node)) else reads
                 places.setdefault(pointer, stored or node.start_byte)
                 if _changes(node):
-                    found.changed.add(pointer)
+                    inferred.changed.add(pointer)
         first = {name for name, at in reads.items() if at < writes.get(name, at + 1)}
-        found.read |= first - found.written
-        found.written |= writes.keys()
+        inferred.read |= first - inferred.written
+        inferred.written |= writes.keys()
 
-    def _note(self, found: Extents, pointer: str, index: list[Node]) -> None:
+    def _note(self, inferred: Extents, pointer: str, index: list[Node]) -> None:
         terms = [term for node in index for term in self._terms(node, DEEPEST)]
         dims = self._largest(terms)
         name = self._pointers[pointer]
-        known = found.dims.get(name)
+        known = inferred.dims.get(name)
         if known is None or _better(dims, known):
-            found.dims[name] = dims
+            inferred.dims[name] = dims
         for term in terms:
             for indexed in re.findall(r"\b(\w+)\[", " ".join(term)):
                 if indexed in self._integers and indexed in self._pointers:
-                    found.indexing[self._pointers[indexed]] = name
+                    inferred.indexing[self._pointers[indexed]] = name
 
     def _largest(self, terms: list[tuple[str, ...]]) -> Sizes:
-        """Of a sum: the term with the most sizes says how many elements there are."""
-        found: list[Sizes] = []
+        """The dimensions of a sum of terms: those of the term with the most sizes."""
+        products: list[Sizes] = []
         for term in terms:
             dims: list[str] = []
             for factor in term:
@@ -124,11 +125,12 @@ class _Kernel:
                     dims = [*self._bounds[factor], *dims]
                 elif not factor.isdigit():
                     dims = [UNKNOWN, *dims]
-            found.append(tuple(dims))
-        return max(found, key=len, default=())
+            products.append(tuple(dims))
+        return max(products, key=len, default=())
 
     def _terms(self, node: Node, depth: int) -> list[tuple[str, ...]]:
-        """A sum of products of names, brackets multiplied out; what is none of these stands for itself."""
+        """An expression as a sum of products of names, multiplied out; other subexpressions stand for
+        themselves."""
         node = bare(node)
         name, pair = text(node), sides(node)
         if node.type == "binary_expression" and pair is not None:
@@ -159,7 +161,8 @@ class _Kernel:
         return max(left, key=len)
 
     def _product(self, node: Node, depth: int = DEEPEST) -> Sizes:
-        """The sizes whose product an expression is, a small correction aside; none if it is no such thing."""
+        """The sizes whose product an expression is, up to a small correction; empty if it is no product of
+        sizes."""
         node = bare(node)
         pair, kind, name = sides(node), operator(node), text(node)
         if node.type == "binary_expression" and pair is not None:
@@ -178,7 +181,7 @@ class _Kernel:
         return ()
 
     def _pointer(self, node: Node | None) -> tuple[str | None, Node | None]:
-        """Which parameter an expression points into, and how far behind its beginning."""
+        """(parameter, offset expression) of what an expression points into; None where unknown."""
         if node is None:
             return None, None
         name = text(bare(node))
@@ -198,7 +201,7 @@ def _better(new: Sizes, old: Sizes) -> bool:
 
 
 def _definitions(body: Node) -> Iterator[tuple[str, Node]]:
-    """Variables with what they are initialized to; of several with one name, the last."""
+    """(variable, initializer) in a body; of several variables with one name, the last."""
     for node in walk(body, "init_declarator"):
         value = node.child_by_field_name("value")
         if value is not None:
@@ -206,7 +209,7 @@ def _definitions(body: Node) -> Iterator[tuple[str, Node]]:
 
 
 def _comparisons(body: Node) -> Iterator[tuple[str, Node]]:
-    """`name < bound`, `name >= bound`, and the other way round."""
+    """(name, bound) of `name < bound`, `name >= bound` and their mirror images."""
     for node in walk(body, "binary_expression"):
         pair, kind = sides(node), operator(node)
         if pair is None or kind not in ("<", ">=", ">", "<="):
@@ -217,14 +220,14 @@ def _comparisons(body: Node) -> Iterator[tuple[str, Node]]:
 
 
 def _grid(launch: LaunchSyntax) -> Mapping[str, Sizes]:
-    """`blockIdx.x` and so on where the grid has exactly a size in this place."""
+    """The bounds of `blockIdx.x` and so on, for grid dimensions that are exactly a size."""
     names = [text(bare(part)) for part in dimensions(launch, launch.grid)]
     sizes = {p.name for p in launch.caller.parameters if not p.pointer}
     return {f"blockIdx.{axis}": (n,) for axis, n in zip("xyz", names, strict=False) if n in sizes}
 
 
 def _stored(access: Node) -> int | None:
-    """Where a plain assignment to what an access refers to is done; None where it is read."""
+    """Byte offset of the plain assignment to an accessed element; None where the element is read."""
     above = access.parent
     if above is None or above.type != "assignment_expression" or operator(above) != "=":
         return None
@@ -233,7 +236,7 @@ def _stored(access: Node) -> int | None:
 
 
 def _changes(access: Node) -> bool:
-    """Whether what an access refers to may be written there: anything but a use of its value."""
+    """Whether an accessed element may be written there: anything but a use of its value."""
     above = access.parent
     if access.type == "call_expression" or above is None:
         return True  # an atomic operation
@@ -243,7 +246,7 @@ def _changes(access: Node) -> bool:
 
 
 def _whole(node: Node) -> Node | None:
-    """What `*p` and `atomicAdd(p, v)` refer to by its name alone."""
+    """The pointer's name node in `*p` and `atomicAdd(p, v)`, which refer to it without an index."""
     if node.type == "pointer_expression":
         return node.child_by_field_name("argument") if operator(node) == "*" else None
     given = node.child_by_field_name("arguments")
@@ -252,7 +255,7 @@ def _whole(node: Node) -> Node | None:
 
 
 def _cleared(entry: Function) -> Iterator[str]:
-    """What the launch function sets or copies to before it launches."""
+    """Pointers that the launch function sets or copies to before its launches."""
     for call in walk(entry.body, "call_expression"):
         if re.match(r"cudaMem(set|cpy)", text(call.child_by_field_name("function"))):
             given = call.child_by_field_name("arguments")

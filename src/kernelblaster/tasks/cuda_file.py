@@ -1,4 +1,4 @@
-"""An existing `.cu` as a task: its tensors and sizes are declared in comments (docs/tasks.md)."""
+"""Parses a `.cu` file as a task: its tensors and sizes are declared in comments (docs/tasks.md)."""
 
 import re
 
@@ -24,8 +24,8 @@ def is_declared(source: str) -> bool:
 
 
 class CudaFile:
-    """The parsed declarations. `distributions` maps a tensor to how its values are drawn, `values` numbers
-    among the launch function's arguments to what they always are."""
+    """The parsed declarations. `distributions` maps a tensor to how its values are drawn, `values` scalar
+    arguments of the launch function to their fixed values. Raises BadTask."""
 
     def __init__(self, source: str, path: str) -> None:
         self.path = path
@@ -63,8 +63,8 @@ class CudaFile:
         base = {name: value for name, (value, _, _) in self._sizes.items()}
         small = {name: value for name, (_, value, _) in self._sizes.items()}
         tiny = {name: min(small[name], 3 + 2 * i) for i, name in enumerate(free)}
-        places = enumerate(free.items())
-        odd = {name: (odd_sizes(i, size) or [size.value])[0] for i, (name, size) in places}
+        numbered = enumerate(free.items())
+        odd = {name: (odd_sizes(i, size) or [size.value])[0] for i, (name, size) in numbered}
         near = {name: near_sizes(i, size)[0] for i, (name, size) in enumerate(free.items())}
         choices: list[tuple[WorkloadName, dict[str, int]]] = [
             ("primary", {}),

@@ -1,7 +1,6 @@
-"""From a user's own `.cu` to a task: what its comments do not declare is inferred, and where its launch
-function is not the judge's, one that calls it is added. What cannot be inferred is asked for, with a
-template of the lines to add.
-"""
+"""Makes a task of a user's `.cu` file: infers what its comments do not declare, and adds a launch function in
+the judge's form that calls the user's. What cannot be inferred is asked for, with a template of the lines to
+add."""
 
 import re
 from collections.abc import Sequence
@@ -42,8 +41,8 @@ BINS = (256, 256)
 
 
 def prepared(source: str, path: str) -> str:
-    """The source as a task: the same where it declares all and has the judge's launch function. Raises
-    BadTask, with a template, where something must be said that the source does not say."""
+    """The source as a task; unchanged if it declares everything and has the judge's launch function. Raises
+    BadTask, with a template, where a declaration is needed."""
     tree = CudaSource(source)
     declared = is_declared(source)
     if declared:
@@ -60,8 +59,8 @@ def prepared(source: str, path: str) -> str:
 
 
 def fitted(candidate: Candidate, task: Task) -> Candidate:
-    """A candidate that has the launch function of the task's own file instead of the judge's, with one of
-    the judge's behind it; any other as it is."""
+    """A candidate with the judge's launch function added, if it has that of the task's own file instead; any
+    other unchanged."""
     tree = CudaSource(candidate.source)
     callers = {launch.caller.name for launch in tree.launches}
     if task.kind != "cuda" or len(callers) != 1:
@@ -82,12 +81,12 @@ def inferred_lines(source: str) -> list[str]:
 
 
 def launch_function(tree: CudaSource, path: str) -> Function:
-    """The host function that launches kernels; BadTask where there is none, or more than one."""
+    """The host function that launches kernels. Raises BadTask if there is none or more than one."""
     if tree.function("main") is not None:
         raise BadTask(f"{path}: has a main(); keep the kernels and the function that launches them alone.")
-    found = tree.function(ENTRY)
-    if found is not None:
-        return found
+    declared = tree.function(ENTRY)
+    if declared is not None:
+        return declared
     callers = {launch.caller.name: launch.caller for launch in tree.launches if launch.caller.pointers}
     if len(callers) == 1:
         return _on_device(tree, next(iter(callers.values())), path)
@@ -103,7 +102,8 @@ def launch_function(tree: CudaSource, path: str) -> Function:
 
 
 def _on_device(tree: CudaSource, entry: Function, path: str) -> Function:
-    """A launch function takes device memory: one that copies from the host is another's caller."""
+    """The launch function, which must take device memory. Raises BadTask for one that allocates or copies
+    host memory."""
     for call in walk(entry.body, "call_expression"):
         name = text(call.child_by_field_name("function"))
         if name in ("cudaMalloc", "cudaMallocManaged") or re.search("HostToDevice|DeviceToHost", text(call)):
@@ -121,10 +121,10 @@ def _on_device(tree: CudaSource, entry: Function, path: str) -> Function:
 
 
 def _inferred(tree: CudaSource, entry: Function, path: str) -> list[str]:
-    found = extents(tree, entry)
+    inferred = extents(tree, entry)
     sizes = [p for p in entry.parameters if not p.pointer and p.kind in WHOLE]
-    _place_last_size(found, [p.name for p in sizes])
-    rank = max((len(dims) for dims in found.dims.values()), default=1)
+    _assign_last_size(inferred, [p.name for p in sizes])
+    rank = max((len(dims) for dims in inferred.dims.values()), default=1)
     lines = [_size_line(p.name, [s.name for s in sizes], rank) for p in sizes]
     unclear = []
     for parameter in entry.pointers:
@@ -134,16 +134,16 @@ def _inferred(tree: CudaSource, entry: Function, path: str) -> list[str]:
                 f"{path}: {parameter.name} points to {parameter.kind}; the judge has tensors of "
                 f"{', '.join(C_TYPES.values())}."
             )
-        dims = found.dims.get(parameter.name, (UNKNOWN,))
+        dims = inferred.dims.get(parameter.name, (UNKNOWN,))
         shape = f"{dtype} [{', '.join(dims)}]"
-        values = _values(parameter, found, dtype)
+        values = _values(parameter, inferred, dtype)
         if UNKNOWN in f"{shape} {values}":
             unclear.append(parameter.name)
-        if parameter.const or parameter.name not in found.changed:
+        if parameter.const or parameter.name not in inferred.changed:
             lines.append(f"// input: {parameter.name} {shape} {values}")
         else:
             lines.append(f"// output: {parameter.name} {shape}")
-            if parameter.name in found.read:
+            if parameter.name in inferred.read:
                 lines.append(f"// input: {parameter.name}{BEFORE} {shape} {values}")
     given = [p for p in entry.parameters if not p.pointer and p.kind in REAL]
     lines += [f"// value: {p.name} = {UNKNOWN}" for p in given]
@@ -157,18 +157,19 @@ def _inferred(tree: CudaSource, entry: Function, path: str) -> list[str]:
     return lines
 
 
-def _place_last_size(found: Extents, sizes: Sequence[str]) -> None:
-    """One size that bounds nothing and one unknown extent belong together."""
-    used = {name for dims in found.dims.values() for name in dims}
+def _assign_last_size(inferred: Extents, sizes: Sequence[str]) -> None:
+    """If exactly one size is unused and one extent unknown, assign that size to it."""
+    used = {name for dims in inferred.dims.values() for name in dims}
     idle = [name for name in sizes if name not in used]
-    unknown = [name for name, dims in found.dims.items() if UNKNOWN in dims]
-    if len(idle) == len(unknown) == 1 and found.dims[unknown[0]].count(UNKNOWN) == 1:
-        dims = found.dims[unknown[0]]
-        found.dims[unknown[0]] = tuple(idle[0] if dim == UNKNOWN else dim for dim in dims)
+    unknown = [name for name, dims in inferred.dims.items() if UNKNOWN in dims]
+    if len(idle) == len(unknown) == 1 and inferred.dims[unknown[0]].count(UNKNOWN) == 1:
+        dims = inferred.dims[unknown[0]]
+        inferred.dims[unknown[0]] = tuple(idle[0] if dim == UNKNOWN else dim for dim in dims)
 
 
 def _size_line(name: str, sizes: Sequence[str], rank: int) -> str:
-    """The assumed value of a size, by its name and by how many dimensions the tensors have at most."""
+    """The declaration of a size with an assumed value, chosen by its name and the largest rank of the
+    tensors."""
     product = {size.lower() for size in sizes} >= PRODUCT
     window = len(sizes) > 1 and not product and WINDOW.match(name) is not None
     bins = "bin" in name.lower()
@@ -180,17 +181,17 @@ def _size_line(name: str, sizes: Sequence[str], rank: int) -> str:
     return f"// size: {name} = {value}, small {small}" + (", fixed" if window or bins else "")
 
 
-def _values(parameter: Parameter, found: Extents, dtype: str) -> str:
+def _values(parameter: Parameter, inferred: Extents, dtype: str) -> str:
     if not dtype.startswith(("int", "uint")):
         return "bool" if dtype == "bool" else "normal"
-    target = found.indexing.get(parameter.name)
+    target = inferred.indexing.get(parameter.name)
     if target is None:
         return "below 100"
-    return f"below {found.dims[target][0] if found.dims[target] else UNKNOWN}"
+    return f"below {inferred.dims[target][0] if inferred.dims[target] else UNKNOWN}"
 
 
 def _launcher(kernel: Function) -> str:
-    """A launch function for a kernel that has none: one thread for each of the first size."""
+    """A launch function for a kernel that has none, with one thread per element of the first size."""
     taken = [
         f"{'const ' if p.const else ''}{p.kind}{'*' if p.pointer else ''} {p.name}" for p in kernel.parameters
     ]
@@ -219,7 +220,7 @@ def _conforms(entry: Function, signature: Signature) -> bool:
 
 
 def _adapted(tree: CudaSource, entry: Function, file: CudaFile, path: str) -> str:
-    """The source with a launch function of the judge's behind it, which calls the user's own."""
+    """The source followed by a launch function in the judge's form that calls the user's."""
     edits: list[Edit] = []
     name = entry.name
     if name == ENTRY:
@@ -233,7 +234,7 @@ def _adapted(tree: CudaSource, entry: Function, file: CudaFile, path: str) -> st
 
 
 def _with_stream(tree: CudaSource, entry: Function) -> list[Edit]:
-    """A last parameter `stream`, which callers may leave out, and every launch on it."""
+    """Edits that add an optional last parameter `stream` and put every launch on it."""
     last = entry.parameters[-1].node.end_byte
     edits = [inserted(last, f", {STREAM} stream = 0")]
     for launch in tree.launches:
@@ -278,10 +279,10 @@ def _call(entry: Function, name: str, file: CudaFile, path: str) -> str:
 
 
 def _copy(output: str, signature: Signature) -> str:
-    """What is changed in place begins with the values of its input."""
-    found = next((t for t in signature.inputs if t.name == output + BEFORE), None)
-    if found is None:
+    """Code that copies the input's values to a tensor that is changed in place; empty if it is not."""
+    before = next((t for t in signature.inputs if t.name == output + BEFORE), None)
+    if before is None:
         return ""
     tensor = next(t for t in signature.outputs if t.name == output)
     count = " * ".join((*tensor.dims, f"sizeof({C_TYPES[tensor.dtype]})"))
-    return f"  cudaMemcpyAsync({output}, {found.name}, {count}, cudaMemcpyDeviceToDevice, stream);\n"
+    return f"  cudaMemcpyAsync({output}, {before.name}, {count}, cudaMemcpyDeviceToDevice, stream);\n"

@@ -1,6 +1,6 @@
 """A CUDA source as a parse tree: its functions, their parameters, its launches, and edits of its text.
 
-Offsets are bytes of the UTF-8 text. Not covered: what macros make of the text.
+Offsets are bytes of the UTF-8 text. Macros are not expanded.
 """
 
 import re
@@ -21,7 +21,7 @@ Edit = tuple[int, int, str]  # begin, end, new text
 
 @dataclass(frozen=True)
 class Parameter:
-    """`kind` is the type without `const` and without the star: `float`, `int64_t`."""
+    """A function's parameter. `kind` is its type without `const` and `*`: `float`, `int64_t`."""
 
     name: str
     kind: str
@@ -66,7 +66,7 @@ class LaunchSyntax:
 
 
 class CudaSource:
-    """The tree of one source."""
+    """The functions and launches of one source."""
 
     def __init__(self, source: str) -> None:
         self.text = source
@@ -86,7 +86,7 @@ class CudaSource:
         return [launch for launch in self.launches if launch.kernel == kernel]
 
     def original(self, node: Node) -> str:
-        """A node's text with the attributes that the grammar does not know."""
+        """A node's text, including attributes that the grammar does not know."""
         return self.bytes[node.start_byte : node.end_byte].decode()
 
     def edited(self, edits: Sequence[Edit]) -> str:
@@ -99,7 +99,7 @@ class CudaSource:
 
 
 def parse(source: bytes) -> Node:
-    """The tree's root; offsets are those of the source."""
+    """The root of the parse tree; offsets are those of the source."""
     blank = _ATTRIBUTES.sub(lambda found: b" " * len(found[0]), source)
     return Parser(_LANGUAGE).parse(blank).root_node
 
@@ -110,7 +110,7 @@ def text(node: Node | None) -> str:
 
 
 def walk(root: Node, *types: str) -> Iterator[Node]:
-    """Nodes of these types, or all named ones, outer ones and earlier ones first."""
+    """Named nodes of these types (of any type, if none are given), in source order, outer ones first."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -161,12 +161,12 @@ def dimensions(launch: LaunchSyntax, node: Node) -> list[Node]:
     """The expressions of a grid's or a block's dimensions: one, unless it is a `dim3` of several."""
     shape = bare(node)
     if shape.type == "identifier":
-        found = _declared_shape(launch.caller.body, text(shape))
-        if found is None:
+        declared = _declared_shape(launch.caller.body, text(shape))
+        if declared is None:
             return [shape]
-        if found.type != "call_expression":
-            return list(found.named_children)
-        shape = found
+        if declared.type != "call_expression":
+            return list(declared.named_children)
+        shape = declared
     if shape.type == "call_expression" and text(shape.child_by_field_name("function")) == "dim3":
         given = shape.child_by_field_name("arguments")
         return list(given.named_children) if given is not None else []
@@ -174,8 +174,8 @@ def dimensions(launch: LaunchSyntax, node: Node) -> list[Node]:
 
 
 def _declared_shape(body: Node, name: str) -> Node | None:
-    """What a `dim3` variable is made of: a list of its dimensions, or a call. `dim3 block(A, B)` is the
-    declaration of a function to the grammar."""
+    """The initializer of a `dim3` variable: a list of its dimensions, or a call. To the grammar, `dim3
+    block(A, B)` declares a function."""
     for node in walk(body, "declaration"):
         if text(node.child_by_field_name("type")) != "dim3":
             continue

@@ -1,4 +1,4 @@
-"""From an executed module file to a signature and its workloads."""
+"""Derives a signature and its workloads from an executed module file."""
 
 import logging
 import warnings
@@ -25,7 +25,8 @@ SMALL_BYTES = 4 << 20  # of a small workload that keeps the module's own constru
 
 @dataclass(frozen=True)
 class Facts:
-    """Shapes and types of one construction of the module, learned on fake tensors."""
+    """Shapes and types of one construction of the module, found on fake tensors. `parameters` are (name,
+    shape, type), `outputs` (shape, type)."""
 
     inputs: tuple[Any, ...]
     parameters: tuple[tuple[str, tuple[int, ...], Dtype], ...]
@@ -40,14 +41,14 @@ class Facts:
 
 
 def state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Parameters and buffers that a candidate receives, in the order of `state_dict`: also buffers that are
-    not saved, but no scalar whole-number counters."""
-    found = {}
+    """Parameters and buffers that a candidate receives, in the order of `state_dict`: including buffers that
+    are not saved, without scalar integer counters."""
+    state = {}
     for prefix, owner in module.named_modules(remove_duplicate=False):
         for name, tensor in (*owner._parameters.items(), *owner._buffers.items()):
             if tensor is not None and (tensor.is_floating_point() or tensor.dim() > 0):
-                found[f"{prefix}.{name}" if prefix else name] = tensor
-    return found
+                state[f"{prefix}.{name}" if prefix else name] = tensor
+    return state
 
 
 def parameter_names(module: torch.nn.Module) -> list[str]:
@@ -66,20 +67,20 @@ def dtype_name(dtype: torch.dtype) -> Dtype:
 
 
 def cast_of(task: Task) -> torch.dtype | None:
-    """What the task's floating tensors are cast to; None where they keep their own types."""
+    """The type that the task's floating tensors are cast to; None where they keep their own."""
     return getattr(torch, task.cast) if task.cast else None
 
 
 def cast(value: Any, dtype: torch.dtype | None) -> Any:
-    """A floating tensor in `dtype`; anything else, and without a `dtype` everything, unchanged."""
+    """A floating tensor cast to `dtype`; anything else unchanged, and everything if `dtype` is None."""
     if dtype is not None and isinstance(value, torch.Tensor) and value.is_floating_point():
         return value.to(dtype)
     return value
 
 
 def convert(module: torch.nn.Module, dtype: torch.dtype | None) -> torch.nn.Module:
-    """Floating parameters and buffers in `dtype` (unlike `Module.to`, also on fake tensors), in their own
-    types without one; parameters want no gradients."""
+    """The module with floating parameters and buffers cast to `dtype` (unlike `Module.to`, also on fake
+    tensors), unless it is None; gradients are switched off."""
     for owner in module.modules():
         for name, parameter in owner._parameters.items():
             if parameter is not None and parameter.is_floating_point():
@@ -92,9 +93,9 @@ def convert(module: torch.nn.Module, dtype: torch.dtype | None) -> torch.nn.Modu
 
 
 def learn(file: ModuleFile, dtype: torch.dtype | None, *, real: bool = False, small: bool = False) -> Facts:
-    """Build and run the module once: on fake tensors, which costs nothing at any size, or with
-    `real` on the CPU, which also finds what fake tensors let pass. `small` says that the file's
-    constants are replaced by those of the small construction."""
+    """Build and run the module once: on fake tensors, which is cheap at any size, or if `real` on the CPU,
+    which finds errors that fake tensors miss. `small`: the file's constants are replaced by those of the
+    small construction."""
     mode = nullcontext() if real else FakeTensorMode(allow_non_fake_inputs=True)
     with mode, plain_attention():
         module = convert(file.build(), dtype)
@@ -133,7 +134,7 @@ def learn(file: ModuleFile, dtype: torch.dtype | None, *, real: bool = False, sm
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """A refused size is an answer here, not an error to be logged."""
+    """Silences logging: a refused size is an expected answer here."""
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     before = logger.disabled
     logger.disabled = True
@@ -149,7 +150,7 @@ class Derivation:
     """Names the sizes of a module's tensors and fills in their values for each workload."""
 
     def __init__(self, file: ModuleFile, primary: Facts, small: Facts | None) -> None:
-        """`small` are the facts of the small construction, where there is one."""
+        """`small` are the facts of the small construction, None if there is none."""
         self.file = file
         self.primary = primary
         self.small = small
@@ -159,8 +160,8 @@ class Derivation:
         self.signature = self._signature()
 
     def _free_sizes(self) -> list[FreeSize]:
-        """Found by really running the small construction where there is one, then confirmed for
-        the primary one."""
+        """Found by really running the small construction if there is one, then confirmed for the primary
+        one."""
         probe = self.primary.probe
         if self.small is None:
             return probe.free_sizes()
@@ -176,20 +177,21 @@ class Derivation:
 
     def workloads(self) -> tuple[Workload, ...]:
         probe = self.primary.probe
-        found = [self._workload("primary", probe.base, self.primary)]
+        workloads = [self._workload("primary", probe.base, self.primary)]
         wishes = (("odd", sizes.odd_sizes), ("near", sizes.near_sizes), ("tiny", sizes.tiny_sizes))
         for name, wish in wishes:
             shapes = probe.choose(self.free, wish)
             if shapes != probe.base:
-                found.append(self._workload(name, shapes, self.primary))  # type: ignore[arg-type]
+                workloads.append(self._workload(name, shapes, self.primary))  # type: ignore[arg-type]
         if self.small is not None:
-            found.append(self._workload("small", self.small.probe.base, self.small))
+            workloads.append(self._workload("small", self.small.probe.base, self.small))
         else:
-            found += self._small_inputs()
-        return tuple(found)
+            workloads += self._small_inputs()
+        return tuple(workloads)
 
     def _small_inputs(self) -> list[Workload]:
-        """Without a small construction: the module as it is, on small inputs, if that is small enough."""
+        """Without a small construction: a workload of the primary one with small inputs, if that is small
+        enough."""
         probe = self.primary.probe
         shapes = probe.choose(self.free, sizes.small_sizes)
         workload = self._workload("small", shapes, self.primary)
@@ -293,7 +295,7 @@ class Derivation:
         return self._new(name, "free")
 
     def _shared(self, tensor: str, axis: int, extent: int, small: int | None) -> str:
-        """A fixed dimension: shared with every other that is equal in both constructions."""
+        """The size of a fixed dimension: shared with all dimensions that are equal in both constructions."""
         key = (extent, small)
         if key not in self._fixed:
             self._fixed[key] = self._new(f"{tensor}_{axis}", "fixed")
@@ -314,8 +316,8 @@ class UnequalSizes(ValueError):
 
 
 def workload_of(name: WorkloadName, signature: Signature, facts: Facts, shapes: Shapes) -> Workload:
-    """The workload with these input shapes, which the module must accept (`facts.probe`); UnequalSizes
-    where an output or parameter does not fit the signature's sizes."""
+    """The workload with these input shapes, which the module must accept (`facts.probe`). Raises UnequalSizes
+    if an output or parameter does not fit the signature's sizes."""
     outputs = facts.probe.outputs(shapes)
     assert outputs is not None
     parameters = [shape for _, shape, _ in facts.parameters]

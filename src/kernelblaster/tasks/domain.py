@@ -1,9 +1,9 @@
-"""What values a task's inputs take beyond those that its file draws: found by trying, once for a task.
+"""Which values a task's inputs accept beyond those that its file draws: found by trying, once per task.
 
-`torch.rand` may stand for probabilities or for any numbers; a scalar may be a learning rate or a dimension.
-So the module is run on the host, in its own precision and in float64, with one thing changed: where both
-results are finite, the change is part of the domain. On the host, because a GPU that fails an assertion
-is of no use afterwards.
+`torch.rand` may stand for probabilities or for arbitrary numbers; a scalar may be a learning rate or a
+dimension. So the module is run on the host, in its own precision and in float64, with one thing changed: if
+both results are finite, the change belongs to the domain. It runs on the host because a GPU is unusable after
+a failed assertion.
 """
 
 import time
@@ -37,10 +37,10 @@ DECLARED: dict[str, frozenset[Distribution]] = {
 
 @dataclass(frozen=True)
 class Domain:
-    """`taken[i]` are the arrangements that input tensor i takes (SAFE ones are not listed); `scalars` the
-    lists of numbers that may take the place of the file's own, `landmarks` those of them that inputs may
-    equal; `shuffled` names the whole-number parameters whose values may come in another order; `twins`
-    whether inputs of one shape may hold the same values."""
+    """`taken[i]` are the arrangements that input tensor i accepts, besides those in SAFE; `scalars` are lists
+    of values that may replace the file's scalars, `landmarks` such lists whose values inputs may equal;
+    `shuffled` names integer parameters whose elements may be permuted; `twins`: inputs of equal shape may
+    hold equal values."""
 
     taken: tuple[frozenset[Distribution], ...]
     scalars: tuple[tuple[Any, ...], ...] = ()
@@ -53,7 +53,7 @@ class Domain:
 
 
 def declared_domain(source: str, path: str, inputs: Sequence[Tensor]) -> Domain:
-    """Of a CUDA-source task, from its declarations."""
+    """The domain of a CUDA-source task, from its declarations."""
     distributions = CudaFile(source, path).distributions
     everything = frozenset(DISTRIBUTIONS) - PLANTED
     return Domain(
@@ -62,8 +62,8 @@ def declared_domain(source: str, path: str, inputs: Sequence[Tensor]) -> Domain:
 
 
 def domain_of(reference: ModuleReference, workload: Workload, rng: Random) -> Domain:
-    """Of a module, tried at a workload of its construction that should be small. Takes LIMIT_S at most;
-    what was not tried by then is not taken. `rng` draws the scalars."""
+    """The domain of a module, tried at `workload`, which should be small. Takes at most LIMIT_S seconds; what
+    was not tried by then is not accepted. `rng` draws the scalars."""
     trial = _Trial(reference.on_host(), workload, time.monotonic() + LIMIT_S)
     return Domain(
         trial.taken(), trial.scalars(rng), trial.landmarks(rng), trial.shuffled(), twins=trial.twins()
@@ -72,8 +72,8 @@ def domain_of(reference: ModuleReference, workload: Workload, rng: Random) -> Do
 
 @dataclass(frozen=True)
 class _Change:
-    """What a trial has otherwise than the file: `values` are the inputs' arrangements, as written where
-    none are given; the rest as in `Domain`."""
+    """How a trial differs from the file: `values` are the inputs' arrangements (empty: as in the file); the
+    rest as in `Domain`."""
 
     values: tuple[Distribution, ...] = ()
     scalars: tuple[Any, ...] | None = None
@@ -89,8 +89,9 @@ class _Trial:
         self._signature = reference.task.signature
 
     def taken(self) -> tuple[frozenset[Distribution], ...]:
-        """Infinity, and every magnitude in one tensor, only where each element stands for itself: elsewhere
-        honest arithmetic makes NaN of an infinity (operands that are split in two, a running mean)."""
+        """The arrangements that each input accepts. Infinity, and all magnitudes in one tensor, only for
+        elementwise modules: elsewhere correct arithmetic may turn infinity into NaN (split operands, running
+        means)."""
         inputs = self._signature.input_tensors
         alone = self._pointwise()
         planted: set[Distribution] = {"nan", "infinite"} if alone else {"nan"}
@@ -110,8 +111,8 @@ class _Trial:
         return tuple(frozenset(found) for found in taken)
 
     def scalars(self, rng: Random) -> tuple[tuple[Any, ...], ...]:
-        """All of them moved together, so that each takes all of its other values in turn; where the module
-        does not take that, one at a time."""
+        """Lists of other values: all scalars changed together, until each has taken all its values; if the
+        module refuses that, one at a time."""
         own = list(self._reference.scalars)
         if not own:
             return ()
@@ -129,7 +130,7 @@ class _Trial:
         return tuple(taken)
 
     def landmarks(self, rng: Random) -> tuple[tuple[Any, ...], ...]:
-        """Each floating scalar one of the numbers that the arrangement of that name has."""
+        """Lists in which each floating scalar is one of LANDMARKS."""
         own = list(self._reference.scalars)
         if not any(isinstance(value, float) for value in own):
             return ()
@@ -157,7 +158,7 @@ class _Trial:
         return frozenset(name for name in whole if self._finite(_Change(shuffled=name)))
 
     def _finite(self, change: _Change) -> bool:
-        """Whether the outputs are finite, in both precisions, and have the workload's shapes."""
+        """Whether the outputs are finite in both precisions and have the workload's shapes."""
         if time.monotonic() > self._end:
             return False
         shapes = [self._workload.shape(tensor) for tensor in self._signature.outputs]
@@ -179,7 +180,7 @@ class _Trial:
             return reference.run(inputs)
 
     def _bind(self, change: _Change, wide: bool) -> list[torch.Tensor]:
-        """The inputs, drawn; the parameters are bound to the reference."""
+        """Draw the inputs and bind the parameters to the reference."""
         reference, workload = self._reference, self._workload
         values: Sequence[Distribution] = change.values or ["written"] * len(self._signature.input_tensors)
         inputs = []
@@ -201,7 +202,7 @@ class _Trial:
 
 
 def _others(value: Any, rng: Random) -> list[Any]:
-    """Numbers that may be drawn in the place of one."""
+    """Values that may replace a scalar."""
     if isinstance(value, bool):
         return [not value, value]  # in turn, so that others move on either side
     if isinstance(value, int):
@@ -210,5 +211,5 @@ def _others(value: Any, rng: Random) -> list[Any]:
         return [other for other in (value + 1, value - 1, 2 * value, -value, 0, *beyond) if other != value]
     own = value or 1.0
     near, far = own * 2 ** rng.uniform(-1, 1), own * 2 ** rng.uniform(1.5, 5)
-    found = [near, -near, far, -far, own * 2 ** rng.uniform(-5, -1.5), own * 2 ** rng.uniform(5, 12)]
-    return [*found, 0.0] if value else found
+    others = [near, -near, far, -far, own * 2 ** rng.uniform(-5, -1.5), own * 2 ** rng.uniform(5, 12)]
+    return [*others, 0.0] if value else others

@@ -1,4 +1,4 @@
-"""Why a module's forward() cannot be run, in a sentence that says where and what to do."""
+"""Explains why a module's forward() cannot be run: a sentence with the line and advice."""
 
 import traceback
 from collections.abc import Sequence
@@ -17,16 +17,16 @@ SHAPES = "makes a tensor whose size depends on values"
 def why_forward_failed(
     error: Exception, file: ModuleFile, module: torch.nn.Module, inputs: Sequence[Any]
 ) -> str:
-    place = f"{file.path}{_line(error, file)}"
+    location = f"{file.path}{_line(error, file)}"
     kind = type(error).__name__
     unbacked = "UserError" in kind or "GuardOnDataDependent" in kind
     if isinstance(error, DynamicOutputShapeException):
-        return f"{place}: forward() {SHAPES}, for which a kernel has no output to write; {_advice()}"
+        return f"{location}: forward() {SHAPES}, for which a kernel has no output to write; {_advice()}"
     if isinstance(error, DataDependentOutputException) or unbacked:
-        return f"{place}: forward() {READS}, which a kernel launch cannot; {_advice()}"
+        return f"{location}: forward() {READS}, which a kernel launch cannot; {_advice()}"
     text = one_line(str(error))[:300]
     advice = _types(module, inputs) or _named(text)
-    return f"{place}: forward() failed on its own inputs: {text}{'; ' + advice if advice else ''}"
+    return f"{location}: forward() failed on its own inputs: {text}{'; ' + advice if advice else ''}"
 
 
 def _advice() -> str:
@@ -43,7 +43,7 @@ def _line(error: Exception, file: ModuleFile) -> str:
 def floating_types(
     module: torch.nn.Module, inputs: Sequence[Any]
 ) -> tuple[set[torch.dtype], set[torch.dtype]]:
-    """Of the inputs, and of the parameters and buffers."""
+    """The floating types of the inputs, and those of the parameters and buffers."""
     given = {v.dtype for v in inputs if isinstance(v, torch.Tensor) and v.is_floating_point()}
     held = {t.dtype for t in (*module.parameters(), *module.buffers()) if t.is_floating_point()}
     return given, held

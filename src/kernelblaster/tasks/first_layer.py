@@ -1,4 +1,4 @@
-"""Inputs of a module that has none, where its first layer leaves no doubt about them."""
+"""Infers the inputs of a module from its first layer, where that is unambiguous."""
 
 import inspect
 
@@ -12,8 +12,9 @@ ROWS = 4096
 
 
 def inferred_inputs(file: ModuleFile, model: type) -> tuple[str, str]:
-    """The expression of a list, and a note for the person; BadTask, which asks for inputs, where there is a
-    doubt: forward() takes several tensors, or the first layer does not fix all dimensions but the rows."""
+    """The inputs as the expression of a list, and a note for the user. Raises BadTask, asking for inputs, if
+    they are ambiguous: forward() takes several tensors, or the first layer does not fix all dimensions but
+    the rows."""
     forward = list(inspect.signature(model.forward).parameters.values())[1:]  # type: ignore[attr-defined]
     needed = [p.name for p in forward if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
     ask = BadTask(
@@ -23,10 +24,10 @@ def inferred_inputs(file: ModuleFile, model: type) -> tuple[str, str]:
     )
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
         module = file.build()
-        found = next(((part, made) for part in module.modules() if (made := _columns(part))), None)
-        if found is None or len(needed) != 1:
+        first = next(((part, made) for part in module.modules() if (made := _columns(part))), None)
+        if first is None or len(needed) != 1:
             raise ask
-        layer, (columns, dtype) = found
+        layer, (columns, dtype) = first
         try:
             call_module(module, [torch.empty(ROWS, columns, dtype=dtype)])
         except Exception as error:

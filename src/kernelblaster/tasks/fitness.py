@@ -1,5 +1,5 @@
-"""Whether a task can be scored: its reference must be a finite, deterministic function that
-responds to every input."""
+"""Checks whether a task can be scored: its reference must be finite, deterministic and depend on every
+input."""
 
 import torch
 
@@ -9,8 +9,8 @@ from kernelblaster.tasks.values import fill, perturb
 
 
 def fitness_of(task: Task, device: torch.device | None = None) -> Fitness:
-    """Runs the reference at its smallest workload a few times. CUDA-source tasks are checked by
-    the judge, on a device, when their own kernel is run as a candidate."""
+    """Runs the reference several times at its smallest workload. CUDA-source tasks always pass here: the
+    judge checks them when it runs their kernel."""
     if task.kind == "cuda":
         return Fitness()
     workload = task.small or min(task.workloads, key=lambda w: w.total_bytes(task.signature))
@@ -83,7 +83,7 @@ def _equal(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
 
 
 def _close(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
-    """Equal up to rounding: a bias that a normalization takes out again leaves only noise."""
+    """Equal up to rounding: a bias that a normalization removes leaves only noise."""
     for a, b in zip(one, other, strict=True):
         if not a.is_floating_point():
             if not torch.equal(a, b):

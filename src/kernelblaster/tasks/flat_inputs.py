@@ -1,4 +1,5 @@
-"""Inputs by name, in lists and in dicts, made tensors and numbers in a row, as a kernel takes them."""
+"""Flattens inputs given by name, in lists or in dicts, to a sequence of tensors and numbers, as a kernel
+takes them."""
 
 import inspect
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ Path = tuple[Any, ...]
 
 
 def flattened(file: ModuleFile) -> str | None:
-    """What is to be appended to the file; None where its inputs are flat already."""
+    """The code to append to the file; None if its inputs are flat already."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         values = file.given_inputs()
     keyed = dict(values) if isinstance(values, Mapping) else dict(enumerate(values))
@@ -55,7 +56,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _written(value: Any, path: Path, name: str, leaves: dict[str, Path], file: str) -> str:
-    """The expression that makes an input from the flat ones."""
+    """The expression that rebuilds a nested input from the flat ones."""
     if _is_plain(value):
         leaves[name] = path
         return name

@@ -1,4 +1,4 @@
-"""The least bytes and operations that any implementation of a task needs."""
+"""The floor of a task: the least bytes and operations that any implementation needs."""
 
 from math import expm1, prod
 from typing import Any
@@ -27,7 +27,7 @@ ALIASES = {"_unsafe_view", "_reshape_alias", "detach", "alias", "lift_fresh"}
 def _attention_operations(  # type: ignore[no-untyped-def]
     query, key, value, dropout_p=0.0, is_causal=False, *_, **__
 ) -> int:
-    """Of the shapes; a causal query sees no more keys than came before it."""
+    """Operations of attention from its shapes; a causal query only sees earlier keys."""
     *batch, queries, width = query
     keys = key[-2]
     pairs = sum(min(at + 1, keys) for at in range(queries)) if is_causal else queries * keys
@@ -39,13 +39,13 @@ COUNTED = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attentio
 
 
 class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees which elements of the task's tensors are read, through views: by storage and view, so that what is
-    read twice counts once."""
+    """Records which elements of the task's tensors are read, through views; elements read twice count
+    once."""
 
     def __init__(self, tensors: list[torch.Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.names: set[str] = set()
-        self._places = {_storage(tensor): place for place, tensor in enumerate(tensors)}
+        self._positions = {_storage(tensor): position for position, tensor in enumerate(tensors)}
         self._sizes = [tensor.numel() for tensor in tensors]
         self._views: list[dict[Any, float]] = [{} for _ in tensors]
 
@@ -60,15 +60,15 @@ class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._read(tensor, _gathered(tensor, result) if gathers else tensor.numel())
         return result
 
-    def elements(self, place: int) -> int:
-        """Of one tensor, that are read at all; 0 where it is not used."""
-        return min(self._sizes[place], round(sum(self._views[place].values())))
+    def elements(self, position: int) -> int:
+        """How many elements of the tensor at this position are read; 0 if it is unused."""
+        return min(self._sizes[position], round(sum(self._views[position].values())))
 
     def _read(self, tensor: torch.Tensor, elements: float) -> None:
-        place = self._places.get(_storage(tensor))
-        if place is not None:
+        position = self._positions.get(_storage(tensor))
+        if position is not None:
             view = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
-            views = self._views[place]
+            views = self._views[position]
             views[view] = max(views.get(view, 0.0), elements)
 
 
@@ -77,13 +77,13 @@ def _storage(tensor: torch.Tensor) -> int:
 
 
 def _gathered(table: torch.Tensor, result: torch.Tensor) -> float:
-    """Elements of a table that a gather is expected to touch: an index may come twice."""
+    """The expected number of table elements that a gather touches: indices may repeat."""
     size = table.numel()
     return -size * expm1(-result.numel() / size) if size else 0.0
 
 
 def floor_of(task: Task, fitness: Fitness | None = None) -> Floor:
-    """Counted on fake tensors at the primary workload; nothing is computed."""
+    """The floor at the primary workload, counted on fake tensors; nothing is computed."""
     workload = task.primary
     signature = task.signature
     outputs = sum(workload.bytes(tensor) for tensor in signature.outputs)
@@ -98,15 +98,15 @@ def floor_of(task: Task, fitness: Fitness | None = None) -> Floor:
             workload.bytes(tensor) for tensor in signature.read_tensors if tensor.name not in insensitive
         )
     needed = sum(
-        reads.elements(place) * workload.bytes(tensor) // max(1, workload.elements(tensor))
-        for place, tensor in enumerate(signature.read_tensors)
+        reads.elements(position) * workload.bytes(tensor) // max(1, workload.elements(tensor))
+        for position, tensor in enumerate(signature.read_tensors)
     )
     return Floor(bytes=outputs + needed, certain_bytes=certain, operations=operations)
 
 
 def _looked_up(task: Task, outputs: int) -> int:
-    """Bytes of a CUDA source's tables that need not be read: of what another input indexes into, no more
-    than the outputs' bytes count."""
+    """Bytes of a CUDA source's lookup tables that need not be read: of a tensor that another one indexes
+    into, only as many bytes as the outputs have count."""
     drawn = CudaFile(task.source, task.path).distributions.values()
     indexed = {values.removeprefix("below ") for values in drawn if values.startswith("below ")}
     tables = [t for t in task.signature.read_tensors if t.floating and t.dims and t.dims[0] in indexed]

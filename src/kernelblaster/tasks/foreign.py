@@ -1,6 +1,6 @@
-"""A task's own code, run in this process: however it ends, that is an error of the task, not the end of the
-command. It is not confined: what it does on purpose, by ending the process or through another language, is
-not held back (docs/security.md)."""
+"""Runs a task's own code in this process and turns however it ends into an error of the task. It is not
+confined: code that ends the process on purpose, or through another language, is not stopped
+(docs/security.md)."""
 
 import signal
 import threading
@@ -17,13 +17,13 @@ IMPORT_LIMIT_S = 120.0
 
 
 class TookTooLong(Exception):
-    """Raised in the task's code when its time is over."""
+    """Raised inside the task's code when its time limit has passed."""
 
 
 @contextmanager
 def foreign(path: str, what: str = "", limit_s: float | None = None) -> Iterator[None]:
-    """Runs a task's code. Whatever it raises, SystemExit and its like included, is a `BadTask` with the file
-    and the line; a real Ctrl-C passes. `limit_s` holds in the main thread, for code in Python."""
+    """A context for a task's code. Whatever it raises, including SystemExit, becomes a `BadTask` with file
+    and line; a real Ctrl-C passes through. `limit_s` works in the main thread only, for Python code."""
     with _interrupts() as pressed, _alarm(limit_s):
         try:
             yield
@@ -40,7 +40,7 @@ def foreign(path: str, what: str = "", limit_s: float | None = None) -> Iterator
 
 @contextmanager
 def kept_going(where: str) -> Iterator[None]:
-    """As `foreign`, for code whose errors are of use to the caller: only what would end the command is a
+    """As `foreign`, for code whose exceptions the caller handles: only what would end the command becomes a
     `BadTask`."""
     with _interrupts() as pressed:
         try:
@@ -61,7 +61,7 @@ def one_line_of(error: BaseException) -> str:
 
 
 def _words(error: BaseException) -> str:
-    """An exception of a task may fail even to say what it is."""
+    """An exception's text; even converting it to text may fail."""
     try:
         return str(error)
     except BaseException as other:
@@ -73,8 +73,8 @@ def _problem(error: BaseException, path: str, what: str) -> BadTask:
         return BadTask(f"{path}:{error.lineno}: syntax error: {error.msg}")
     frames = traceback.walk_tb(error.__traceback__)
     lines = [line for frame, line in frames if frame.f_code.co_filename == path]
-    place = f"{path}:{lines[-1]}" if lines else path
-    return BadTask(f"{place}: {what + ': ' if what else ''}{_ending(error)}")
+    location = f"{path}:{lines[-1]}" if lines else path
+    return BadTask(f"{location}: {what + ': ' if what else ''}{_ending(error)}")
 
 
 def _ending(error: BaseException) -> str:
@@ -89,7 +89,8 @@ def _place(trace: TracebackType | None) -> str:
 
 @contextmanager
 def _interrupts() -> Iterator[threading.Event]:
-    """An event that is set when Ctrl-C was really pressed, and not just raised."""
+    """Yields an event that is set when Ctrl-C was really pressed, as opposed to KeyboardInterrupt being
+    raised."""
     pressed = threading.Event()
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):

@@ -1,4 +1,5 @@
-"""The generated header: the launch function's declaration, and the judge's way to call it."""
+"""Generates the header of a candidate: the launch function's declaration, and the trampoline by which it is
+called."""
 
 import re
 
@@ -37,13 +38,13 @@ def c_arguments(signature: Signature) -> list[tuple[str, str]]:
 
 
 def includes(code: str) -> str:
-    """What a candidate may use without including it. The types of half precision, which take the compiler
-    half of its time, are there where the code mentions them."""
+    """Includes for what a candidate may use without including it. The half-precision headers, which take half
+    of the compile time, are included only if the code mentions their types."""
     return INCLUDES + (HALF_INCLUDES if HALF.search(code) else "")
 
 
 def declaration(signature: Signature, title: str) -> str:
-    """The launch function as a candidate must define it, with a line on each tensor."""
+    """The declaration of the launch function that a candidate must define, with a comment on each tensor."""
     rows = [(t.name, t.dtype, f"[{', '.join(t.dims)}]", t.role) for t in signature.tensors]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [f"// {comment(title)}"]
@@ -62,8 +63,8 @@ def declaration(signature: Signature, title: str) -> str:
 
 
 def judge_header(signature: Signature, title: str, source: str) -> str:
-    """What is included before a candidate: the declaration, and a trampoline that unpacks an array
-    of argument addresses, so that one recorder can call any signature."""
+    """The text included before a candidate: the declaration, and a trampoline that unpacks an array of
+    argument addresses, so that one recorder can call any signature."""
     arguments = c_arguments(signature)
     declared = declaration(signature, title)
     unpacked = [f"*({kind}*)arguments[{i}]" for i, (kind, _) in enumerate(arguments)]

@@ -1,25 +1,25 @@
-"""A class that can be imported, as the text of a task."""
+"""The text of a task for a class that can be imported."""
 
 import importlib.util
 import sys
 from pathlib import Path
 
 from kernelblaster.errors import BadTask
-from kernelblaster.tasks.beside import with_package
+from kernelblaster.tasks.local_modules import with_package
 
 
 def imported_source(module: str, name: str) -> str:
-    """The text that imports the class. Modules below the working folder are taken into it; those that are
-    installed are imported where the task is run."""
+    """A text that imports the class. Modules below the working folder are embedded; installed ones are
+    imported where the task is run."""
     here = str(Path.cwd())
     sys.path.insert(0, here)
     try:
-        found = importlib.util.find_spec(module)
+        spec = importlib.util.find_spec(module)
     except (ImportError, ValueError):
-        found = None
+        spec = None
     finally:
         sys.path.remove(here)
-    if found is None:
+    if spec is None:
         raise BadTask(
             f"{module}:{name}: there is no module {module}, neither installed nor below the working folder."
         )

@@ -1,7 +1,7 @@
-"""Whole numbers that a file writes as literals, and the file's code with others in their place.
+"""Finds the integer literals in a file that may be sizes, and compiles the file with others instead.
 
-Equal literals are taken for one size and move together: `Linear(784, 10)` and `randn(64, 784)` agree in any
-construction. Whether a construction is valid is found by running it (tasks/small.py).
+Equal literals are taken for one size and replaced together: `Linear(784, 10)` and `randn(64, 784)` then agree
+in any construction. Whether a construction is valid is found by running it (tasks/small.py).
 """
 
 import ast
@@ -13,14 +13,14 @@ BESIDE_MARK = "# --- the file itself ---"
 
 
 def literals_of(source: str) -> list[int]:
-    """The different whole numbers of at least LEAST in a source, the largest first."""
-    found = {node.value for node in ast.walk(ast.parse(source)) if _is_size(node)}  # type: ignore[attr-defined]
-    return sorted(found, reverse=True)
+    """The distinct integers of at least LEAST in a source, largest first."""
+    values = {node.value for node in ast.walk(ast.parse(source)) if _is_size(node)}  # type: ignore[attr-defined]
+    return sorted(values, reverse=True)
 
 
 def compiled(source: str, path: str, replaced: Mapping[int, int]) -> CodeType:
-    """The code of a source with literals replaced. Behind BESIDE_MARK, lines are numbered as in the file that
-    the user wrote."""
+    """The code of a source with literals replaced. After BESIDE_MARK, lines are numbered as in the user's
+    file."""
     tree = ast.parse(source, path)
     if replaced:
         tree = ast.fix_missing_locations(_Replaced(replaced).visit(tree))
@@ -32,7 +32,7 @@ def compiled(source: str, path: str, replaced: Mapping[int, int]) -> CodeType:
 
 
 def lines_before(source: str) -> int:
-    """How many lines stand before the file itself."""
+    """How many lines were inserted before the user's file."""
     return next((n for n, line in enumerate(source.split("\n"), 1) if line == BESIDE_MARK), 0)
 
 

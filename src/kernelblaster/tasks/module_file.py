@@ -1,4 +1,4 @@
-"""A KernelBench-format Python file, executed: its module, its inputs, its size constants."""
+"""Executes a KernelBench-format Python file and gives access to its module, inputs and size constants."""
 
 import inspect
 import re
@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 
 from kernelblaster.errors import BadTask
 from kernelblaster.keeper import seal
-from kernelblaster.tasks.anywhere import Anywhere
+from kernelblaster.tasks.device_redirect import DeviceRedirect
 from kernelblaster.tasks.foreign import IMPORT_LIMIT_S, foreign, kept_going
 from kernelblaster.tasks.literals import compiled, literals_of
 
@@ -31,14 +31,14 @@ RESERVED |= {"auto", "register", "template", "operator", "new", "delete", "const
 
 @dataclass(frozen=True)
 class Executed:
-    """What running a file left behind: its names, and the type that new tensors have by default."""
+    """The result of running a file: its names, and torch's default dtype after it."""
 
     names: dict[str, Any]
     default_dtype: torch.dtype
 
 
 class ModuleFile:
-    """The executed file. `constants` and `literals` may be replaced to obtain other sizes."""
+    """The executed file. Its constants and literals can be replaced to obtain other sizes (`replaced`)."""
 
     def __init__(self, source: str, path: str) -> None:
         self.source = source
@@ -60,17 +60,17 @@ class ModuleFile:
 
     @property
     def model(self) -> Any:
-        """The class."""
+        """The module class."""
         return self._namespace["Model"]
 
     @property
     def literals(self) -> list[int]:
-        """Whole numbers in the file's text that may be sizes, the largest first."""
+        """Integer literals in the file that may be sizes, largest first."""
         return literals_of(self.source)
 
     @property
     def constants(self) -> dict[str, int]:
-        """Module-level whole numbers: the file's sizes and hyper-parameters."""
+        """Module-level integers: the file's sizes and hyper-parameters."""
         return {
             name: value
             for name, value in self._namespace.items()
@@ -91,7 +91,7 @@ class ModuleFile:
 
     @contextmanager
     def replaced(self, constants: Mapping[str, int]) -> Iterator[None]:
-        """Inside, names of the file have other values; a key of digits stands for that literal."""
+        """A context in which names of the file have other values; a key of digits replaces that literal."""
         literals = {int(key): value for key, value in constants.items() if key.isdigit()}
         before = self._executed
         if literals:
@@ -107,7 +107,7 @@ class ModuleFile:
             self._executed = before
 
     def _with_literals(self, literals: dict[int, int]) -> Executed:
-        """The file once more; what it prints was printed the first time."""
+        """Run the file again with literals replaced; its printed output is suppressed."""
         key = frozenset(literals.items())
         if key not in self._others:
             with redirect_stdout(StringIO()):
@@ -115,8 +115,8 @@ class ModuleFile:
         return self._others[key]
 
     def build(self) -> torch.nn.Module:
-        """The module as KernelBench makes it: training mode as written, default seed. Where tensors have no
-        values and a constructor needs some, it is built with values, which are then left out."""
+        """The module as KernelBench builds it: training mode as written, default seed. If a constructor needs
+        values of fake tensors, it is built with real ones, which are then dropped."""
 
         def make() -> torch.nn.Module:
             arguments = self._namespace["get_init_inputs"]()
@@ -173,18 +173,18 @@ class ModuleFile:
         with (
             foreign(self.path, what, IMPORT_LIMIT_S),
             default_dtype(self._executed.default_dtype),
-            Anywhere(),
+            DeviceRedirect(),
         ):
             return call()
 
 
 def c_name(name: str) -> str:
-    """A name of Python, dotted or not, as one of C."""
+    """A Python name, dotted or not, as a C identifier."""
     return re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
 def is_task(module: types.ModuleType | None) -> bool:
-    """Whether a module is the file of a task."""
+    """Whether a Python module is the file of a task."""
     return module is not None and module.__name__.startswith(TASK)
 
 
@@ -194,7 +194,7 @@ def is_module_class(value: Any) -> bool:
 
 @contextmanager
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Inside, new floating tensors have this type."""
+    """A context in which new floating tensors have this type."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -206,7 +206,7 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 def call_module(module: torch.nn.Module, inputs: list[Any]) -> list[torch.Tensor]:
     """The outputs as a flat list of contiguous tensors; nested tuples are flattened in order."""
     on_gpu = any(isinstance(value, torch.Tensor) and value.is_cuda for value in inputs)
-    with kept_going("forward()"), torch.no_grad(), nullcontext() if on_gpu else Anywhere():
+    with kept_going("forward()"), torch.no_grad(), nullcontext() if on_gpu else DeviceRedirect():
         result = module(*inputs)
     leaves = pytree.tree_leaves(result)
     bad = [type(leaf).__name__ for leaf in leaves if not isinstance(leaf, torch.Tensor)]
@@ -230,8 +230,8 @@ def _without_values(module: torch.nn.Module, mode: FakeTensorMode) -> torch.nn.M
 
 
 def execute(source: str, path: str, literals: Mapping[int, int] | None = None) -> Executed:
-    """Runs a file. Modules that it finds beside itself (tasks/beside.py) are its own: those of the same name
-    that this process has come back."""
+    """Run a file. Local modules that were embedded in it (tasks/local_modules.py) are used only by it:
+    modules of the same name in this process are restored afterwards."""
     text = path + source + str(sorted((literals or {}).items()))
     name = TASK + sha256(text.encode()).hexdigest()[:12]
     module = types.ModuleType(name)

@@ -1,11 +1,11 @@
-"""Which operators a computation runs, seen while it runs."""
+"""Observes which operators a computation runs."""
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 # Pointwise ones that PyTorch does not mark as such.
 ALONE = frozenset({"hardswish", "hardswish_", "hardsigmoid", "hardsigmoid_", "log_sigmoid_forward"})
-# Those that give the places of values: which of them NaN has is a corner that few kernels agree on.
+# Operators that return indices of values: kernels rarely agree on where they put NaN.
 PLACES = frozenset(
     {"argmax", "argmin", "max", "min", "sort", "argsort", "topk", "kthvalue", "median", "mode"}
 )
@@ -33,9 +33,9 @@ PLAIN = frozenset(
 
 
 class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Once left: whether every element of an output depended on the same elements of the inputs alone
-    (`pointwise`), and whether whole numbers were made of floating ones by more than comparing them
-    (`converts`)."""
+    """A context that observes operators. Afterwards `pointwise` tells whether every output element depended
+    on the same elements of the inputs only, `converts` whether integers were computed from floating values by
+    more than comparisons."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -1,5 +1,5 @@
-"""Attention as plain operators, for a while. PyTorch's own switch is one for the whole process, and is put
-back as it was found: two threads that cross would leave it as it was in between."""
+"""A context in which attention is computed by plain operators. PyTorch's own switch is global and is restored
+to what it was found at, so two overlapping threads would leave it wrong."""
 
 import threading
 from collections.abc import Iterator

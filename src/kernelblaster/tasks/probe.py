@@ -1,8 +1,7 @@
-"""Which sizes a module accepts, found by trying.
+"""Finds the sizes that a module accepts, by trying.
 
-A dimension that can be changed alone is a size of its own; one that can only be changed together
-with others shares its size with them; one that cannot be changed is fixed by the module's
-construction.
+A dimension that can be changed alone is a size of its own; one that can only be changed together with others
+shares its size with them; one that cannot be changed is fixed by the module's construction.
 """
 
 from collections.abc import Callable
@@ -15,7 +14,7 @@ Dimension = tuple[int, int]
 
 @dataclass(frozen=True)
 class FreeSize:
-    """Input dimensions that vary together, and another value that was accepted for them."""
+    """Input dimensions that vary together, their `value`, and another value (`other`) that was accepted."""
 
     dimensions: tuple[Dimension, ...]
     value: int
@@ -27,7 +26,7 @@ class FreeSize:
 
 
 class Probe:
-    """`run` returns the output shapes for given input shapes, or None where it refuses."""
+    """`run` returns the output shapes for given input shapes, None if the module refuses them."""
 
     def __init__(self, base: Shapes, run: Callable[[Shapes], Shapes | None]) -> None:
         self.base = base
@@ -35,7 +34,7 @@ class Probe:
         self._seen: dict[Shapes, Shapes | None] = {}
 
     def outputs(self, shapes: Shapes) -> Shapes | None:
-        """Output shapes, or None where the module refuses or an output would be empty."""
+        """Output shapes; None if the module refuses these inputs or an output would be empty."""
         if shapes not in self._seen:
             result = self._run(shapes)
             empty = result is not None and any(0 in shape for shape in result)
@@ -56,18 +55,18 @@ class Probe:
         return self.outputs(tuple(tuple(shape) for shape in changed)) is not None
 
     def free_sizes(self, equal_elsewhere: Shapes | None = None) -> list[FreeSize]:
-        """Every free size. `equal_elsewhere` are the same tensors' shapes in another construction:
-        only dimensions that are equal in both are tried together."""
+        """Every free size. `equal_elsewhere` are the same tensors' shapes in another construction: only
+        dimensions that are equal in both are tried together."""
         pending = [(t, a) for t, shape in enumerate(self.base) for a in range(len(shape))]
-        found: list[FreeSize] = []
+        sizes: list[FreeSize] = []
         while pending:
             dimension = pending.pop(0)
             equal = [d for d in pending if self._alike(d, dimension, equal_elsewhere)]
             size = self._free_size(dimension, equal)
             if size is not None:
-                found.append(size)
+                sizes.append(size)
                 pending = [d for d in pending if d not in size.dimensions]
-        return found
+        return sizes
 
     def _alike(self, one: Dimension, other: Dimension, elsewhere: Shapes | None) -> bool:
         bases = (self.base, elsewhere) if elsewhere else (self.base,)
@@ -84,7 +83,7 @@ class Probe:
         return None
 
     def choose(self, sizes: list[FreeSize], wishes: Callable[[int, FreeSize], list[int]]) -> Shapes:
-        """Shapes in which each free size takes the first of its wishes that is accepted, in turn."""
+        """Shapes in which each free size in turn takes the first of its `wishes` that is accepted."""
         shapes = self.base
         for position, size in enumerate(sizes):
             for value in wishes(position, size):
@@ -96,7 +95,7 @@ class Probe:
 
 
 def _groups(equal: list[Dimension]) -> list[tuple[Dimension, ...]]:
-    """Which other dimensions may belong to one: none, then few, at last all of them."""
+    """Sets of other dimensions that may vary together with one: none first, then few, at last all."""
     groups: list[tuple[Dimension, ...]] = [()]
     for count in range(1, 4):
         if len(equal) <= 10:
@@ -111,7 +110,7 @@ def alternatives(value: int) -> list[int]:
 
 
 def odd_sizes(position: int, size: FreeSize) -> list[int]:
-    """About a third, odd, and different for each size; then the same in the size's own step."""
+    """Values to try: about a third, odd and different for each size; then the same in the size's own step."""
     target = max(1, int(size.value * (0.37 - 0.03 * (position % 4)))) | 1
     odd = [target + 2 * k for k in range(8)]
     stepped = [size.value - size.step * k for k in range(1, 1 + size.value // size.step)]
@@ -120,13 +119,13 @@ def odd_sizes(position: int, size: FreeSize) -> list[int]:
 
 
 def near_sizes(position: int, size: FreeSize) -> list[int]:
-    """One less (three or five for later sizes, so that they differ), or the least step away."""
+    """Values to try: one less (three or five less for later sizes, so that they differ), or one step away."""
     deltas = (-1 - 2 * (position % 3), -1, 1, -2, 2, -4, 4, -size.step, size.step)
     return [size.value + d for d in deltas if size.value + d > 0]
 
 
 def tiny_sizes(position: int, size: FreeSize) -> list[int]:
-    """The smallest that is accepted, starting elsewhere for each size so that they differ."""
+    """Values to try from the smallest on, starting differently for each size so that they differ."""
     small = [3, 5, 2, 7, 4]
     start = position % len(small)
     wishes = small[start:] + small[:start] + [6, 8, 9, 11, 12, 16, 17, 24, 32, 48, 64, 128]
@@ -134,5 +133,5 @@ def tiny_sizes(position: int, size: FreeSize) -> list[int]:
 
 
 def small_sizes(position: int, size: FreeSize) -> list[int]:
-    """What an emulator can manage, not a power of two where possible."""
+    """Values that an emulator can handle, not powers of two where possible."""
     return [v for v in (17, 9, 24, 16, 12, 8, 5, 4, 3, 2, 32, 48, 64, 128) if v < size.value]

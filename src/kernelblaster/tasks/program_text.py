@@ -1,4 +1,4 @@
-"""An exported program as the text of a task: a Model in core operators that any process can build."""
+"""Writes an exported program as the text of a task: a Model in core operators that any process can build."""
 
 import keyword
 import operator
@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from kernelblaster.errors import BadTask
 from kernelblaster.plain_text import comment
-from kernelblaster.tasks.drawn import DECODED, LIKE, drawn
+from kernelblaster.tasks.tensor_expressions import DECODED, LIKE, drawn
 
 HOLD = '''
 def _hold(module, name, value, kind="parameter"):
@@ -31,8 +31,8 @@ IGNORED = ("_assert", "sym_constrain", "_guards")
 
 
 def program_source(program: ExportedProgram, inputs: Sequence[Any], title: str) -> str:
-    """The text. `inputs` are the example values of the program's tensor inputs, in order; parameters and
-    inputs are drawn like those that the program has, constants are as they are."""
+    """The text. `inputs` are example values of the program's tensor inputs, in order. Parameters and inputs
+    are drawn to resemble the program's; constants are kept exactly."""
     held = _held(program)
     extents = sorted({extent for _, value, _ in held for extent in value.shape if extent > 1})
     lines = [f"        _hold(self, {name!r}, {_kept(value, kind)})" for name, value, kind in held]
@@ -55,10 +55,10 @@ def _kept(value: torch.Tensor, kind: str) -> str:
 
 
 def _held(program: ExportedProgram) -> list[tuple[str, torch.Tensor, str]]:
-    """(name, value, kind) of all that the module keeps."""
+    """(name, value, kind) of every parameter, buffer and constant of the module."""
     signature = program.graph_signature
     buffers = set(signature.buffers)
-    found = {
+    held = {
         name: (
             value,
             "buffer" if name in buffers or not isinstance(value, torch.nn.Parameter) else "parameter",
@@ -67,12 +67,12 @@ def _held(program: ExportedProgram) -> list[tuple[str, torch.Tensor, str]]:
     }
     for name, value in program.constants.items():
         if isinstance(value, torch.Tensor):
-            found.setdefault(name, (value, "constant"))
-    return [(name, value, kind) for name, (value, kind) in found.items()]
+            held.setdefault(name, (value, "constant"))
+    return [(name, value, kind) for name, (value, kind) in held.items()]
 
 
 class _Forward:
-    """The statements of forward()."""
+    """Writes the statements of forward()."""
 
     def __init__(self, program: ExportedProgram) -> None:
         self._program = program
@@ -137,8 +137,8 @@ class _Forward:
         specs = self._program.graph_signature.output_specs
         kept = [r for r, spec in zip(results, specs, strict=True) if spec.kind == OutputKind.USER_OUTPUT]
         structure = self._program.call_spec.out_spec
-        places = [self._value(result) for result in kept]
-        return _structured(pytree.tree_unflatten(places, structure) if structure else places)
+        values = [self._value(result) for result in kept]
+        return _structured(pytree.tree_unflatten(values, structure) if structure else values)
 
 
 def _is_ignored(node: torch.fx.Node) -> bool:
@@ -156,10 +156,10 @@ def _function(target: Any) -> str:
     raise BadTask(f"the program calls {target}, which cannot be written down.")
 
 
-def _structured(places: Any) -> str:
-    if isinstance(places, str):
-        return places
-    if isinstance(places, dict):
-        return "{" + ", ".join(f"{key!r}: {_structured(value)}" for key, value in places.items()) + "}"
-    inside = "".join(f"{_structured(value)}, " for value in places).rstrip()
-    return f"[{inside}]" if type(places) is list else f"({inside})"
+def _structured(tree: Any) -> str:
+    if isinstance(tree, str):
+        return tree
+    if isinstance(tree, dict):
+        return "{" + ", ".join(f"{key!r}: {_structured(value)}" for key, value in tree.items()) + "}"
+    inside = "".join(f"{_structured(value)}, " for value in tree).rstrip()
+    return f"[{inside}]" if type(tree) is list else f"({inside})"

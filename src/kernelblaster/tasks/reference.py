@@ -1,4 +1,4 @@
-"""A task's PyTorch module, live: run on memory that the caller owns, in any precision."""
+"""A task's PyTorch module, ready to run on memory that the caller owns, in any precision."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -19,8 +19,8 @@ from kernelblaster.tasks.values import ValuePool, pool_of
 class ModuleReference:
     """The module of one construction (primary or small) with its pools of input values.
 
-    Parameters are kept on the host; `run` works on whatever tensors it is handed, so the judge
-    decides where they live and in which precision.
+    Parameters are kept on the host; `run` works on the tensors it is given, so the judge decides on which
+    device and in which precision.
     """
 
     def __init__(
@@ -56,18 +56,18 @@ class ModuleReference:
         self.pools = [pool_of(value, tensor, workload) for value, tensor in pairs]
 
     def on_host(self) -> "ModuleReference":
-        """The same module with the same pools and scalars in host memory, where a failed assertion is
-        an exception and not the end of a device."""
+        """The same module with the same pools and scalars in host memory, where a failed assertion raises an
+        exception instead of making the device unusable."""
         return ModuleReference(self.task, self._construction, torch.device("cpu"), donor=self)
 
     @property
     def scalars(self) -> list[Any]:
-        """Numbers among the inputs, in order."""
+        """The scalar inputs, in order."""
         return [value for value in self._scalars if value is not None]
 
     @contextmanager
     def with_scalars(self, scalars: Sequence[Any] | None) -> Iterator[None]:
-        """Inside, `run` passes these numbers instead of the file's own (None: its own)."""
+        """A context in which `run` passes these scalars instead of the file's own (None: its own)."""
         before = self._scalars
         if scalars is not None:
             moved = iter(scalars)
@@ -90,7 +90,7 @@ class ModuleReference:
                 owner._buffers[name] = value.clone()
 
     def copy_in(self, parameters: list[torch.Tensor]) -> None:
-        """Make the module use these values in memory of its own, as for ordinary use."""
+        """Copy these values into the module's own parameters."""
         if not self._own_memory:
             self.bind([value.clone() for value in parameters])
             for module in self._module.modules():
@@ -112,7 +112,7 @@ class ModuleReference:
 
     @contextmanager
     def in_float64(self):  # type: ignore[no-untyped-def]
-        """Tensors that the module creates itself are float64 inside."""
+        """A context in which tensors that the module creates itself are float64."""
         before = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)
         try:

@@ -1,8 +1,9 @@
-"""Sizes drawn in secret: workloads below, beside and above a task's own, which no file foretells.
+"""Draws secret sizes: workloads smaller than, next to and larger than a task's own, which candidates cannot
+know.
 
-Which sizes a module accepts is found by trying, and trying costs milliseconds to seconds. So a pool of
-up to POOL accepted draws is made once for each task and process, with a random generator that nobody can
-predict, and every evaluation takes some of them.
+Which sizes a module accepts is found by trying, which costs milliseconds to seconds. So a pool of up to POOL
+accepted draws is made once per task and process, with an unpredictable random generator, and every evaluation
+uses some of them.
 """
 
 import secrets
@@ -61,10 +62,10 @@ class SizeDraw:
 
 
 class SizeDraws:
-    """The pool of one task: around its primary workload, or with `small` around its small one (which then
-    must exist). `most_bytes` limits all tensors of a draw together, beside the limits above, `most_stretched`
-    the primary extents that stretched draws exceed; `limit_s` the time that is spent on trying. `rng` is for
-    tests: it makes the draws repeatable."""
+    """The pool of one task: around its primary workload, or with `small` around its small one, which must
+    then exist. `most_bytes` limits all tensors of a draw together, `most_stretched` those of draws that are
+    stretched beyond a primary extent; `limit_s` is the time for trying. `rng` makes the draws repeatable, for
+    tests."""
 
     def __init__(
         self,
@@ -92,55 +93,56 @@ class SizeDraws:
 
     @cached_property
     def draws(self) -> tuple[SizeDraw, ...]:
-        """At most POOL different draws of every kind that the task allows; none where no size is free."""
+        """At most POOL distinct draws of every kind that the task allows; empty if no size is free."""
         free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
         if not free:
             return ()
         end = time.monotonic() + self._limit_s
         accept, steps = self._accepting
-        found: dict[tuple[int, ...], SizeDraw] = {}
+        draws: dict[tuple[int, ...], SizeDraw] = {}
         for turn in range(2 * POOL):
-            if len(found) >= POOL or time.monotonic() > end:
+            if len(draws) >= POOL or time.monotonic() > end:
                 break
             kind = ROUND[turn % len(ROUND)]
             if self._small and turn < 2 * len(free):
                 kind = "stretched"  # every size twice
             draw = self._draw(kind, steps, accept)
             if draw is not None:
-                found.setdefault(tuple(draw.workload.sizes.values()), draw)
+                draws.setdefault(tuple(draw.workload.sizes.values()), draw)
         for name, octave in self._octaves(free):
             if time.monotonic() > end:
                 break
             draw = self._draw("few", steps, accept, {name: octave})
             if draw is not None:
-                found.setdefault(tuple(draw.workload.sizes.values()), draw)
-        return tuple(found.values())
+                draws.setdefault(tuple(draw.workload.sizes.values()), draw)
+        return tuple(draws.values())
 
     def _octaves(self, names: list[str]) -> list[tuple[str, int]]:
-        """Every octave of every size, in random order: no band of extents is left out."""
-        found = [(n, k) for n in names for k in range(2, self.base.sizes[n].bit_length())]
-        self._rng.shuffle(found)
-        return found[:MOST_OCTAVES]
+        """Every octave (power of two) of every size, in random order, so that all ranges of extents are
+        covered."""
+        octaves = [(n, k) for n in names for k in range(2, self.base.sizes[n].bit_length())]
+        self._rng.shuffle(octaves)
+        return octaves[:MOST_OCTAVES]
 
     @cached_property
     def _accepting(self) -> "tuple[Accept, dict[str, int]]":
-        """What tells whether the task takes some extents, and the steps of its free sizes."""
+        """The test whether the task accepts some extents, and the steps of its free sizes."""
         free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
         accept = self._accept()
         return accept, {name: self._step(name, accept) for name in free}
 
     def near(self, low: int, high: int, unit: int = 1) -> list[Workload]:
-        """For each free size a workload like the base in which it is a multiple of `unit` from this range, or
-        the primary extent where that is less; where the task takes it and its bytes fit."""
+        """For each free size a workload like the base in which it is a multiple of `unit` in this range, or
+        the primary extent if that is smaller; only those that the task accepts and whose bytes fit."""
         accept, steps = self._accepting
-        found = []
+        workloads = []
         for name, step in steps.items():
             most = max(self._task.primary.sizes[name], self.base.sizes[name])
             drawn = min(self._rng.randint(low // unit, high // unit) * unit, most)
             workload = accept("above", {name: _stepped(drawn, self.base.sizes[name], step)})
             if workload is not None and workload.total_bytes(self._task.signature) <= self._near_bytes:
-                found.append(workload)
-        return found
+                workloads.append(workload)
+        return workloads
 
     def of(self, *kinds: Kind) -> list[Workload]:
         return [draw.workload for draw in self.draws if draw.kind in kinds]
@@ -154,15 +156,15 @@ class SizeDraws:
         return [w for w in self.of("stretched") if w.sizes[size] > self._task.primary.sizes[size]]
 
     def largest_bytes(self, tensor: Tensor) -> int:
-        """The most that one tensor takes in any draw or in any of the task's own workloads that belong
-        to the same device: what memory must be set up for."""
+        """The most bytes that a tensor takes in any draw, or in any of the task's own workloads for this
+        device."""
         own = [self.base] if self._small else list(self._task.workloads)
         return max(workload.bytes(tensor) for workload in (*own, *(d.workload for d in self.draws)))
 
     def _draw(
         self, kind: Kind, steps: dict[str, int], accept: "Accept", octaves: dict[str, int] | None = None
     ) -> SizeDraw | None:
-        """One draw, shrunk until it fits; None where the task has no such sizes. `octaves` fixes the power of
+        """One draw, shrunk until it fits; None if the task has no such sizes. `octaves` fixes the power of
         two below some extents."""
         limit = self._few_bytes if kind in ("few", "edge") else self._most_bytes
         if kind == "stretched":
@@ -195,8 +197,8 @@ class SizeDraws:
         return None
 
     def _smaller(self, wanted: dict[str, int], fixed: Collection[str]) -> dict[str, int]:
-        """The largest extent that is not fixed reduced by a third; one above the base's stays above it, and
-        is reduced only where no other is left."""
+        """The extents with the largest one that is not fixed reduced by a third. One above the base's stays
+        above it, and is reduced only if there is no other."""
         base = self.base.sizes
         plain = [name for name, extent in wanted.items() if 1 < extent <= base[name] and name not in fixed]
         if plain:
@@ -205,7 +207,7 @@ class SizeDraws:
         return {n: base[n] + (v - base[n] + 1) // 2 if v > base[n] else v for n, v in wanted.items()}
 
     def _stretch(self, names: list[str], stretchable: list[str]) -> dict[str, int]:
-        """One size in turn above the primary extent, the others as small as can be."""
+        """Extents with one size, in turn, above the primary extent and the others as small as possible."""
         self._picked += 1
         picked = stretchable[self._picked % len(stretchable)]
         most = self._task.primary.sizes[picked]
@@ -213,7 +215,7 @@ class SizeDraws:
         return {name: self._rng.randint(1, 3) for name in names} | {picked: _ragged(self._rng, extent)}
 
     def _wish(self, kind: Kind, names: list[str]) -> dict[str, int]:
-        """Extents for the free sizes, before it is known whether the module takes them."""
+        """Extents for the free sizes, not yet checked against the module."""
         rng = self._rng
         base = {name: self.base.sizes[name] for name in names}
         each: dict[Kind, Callable[[int], int]] = {
@@ -241,7 +243,7 @@ class SizeDraws:
         return wish
 
     def _step(self, name: str, accept: "Accept") -> int:
-        """The least distance from the base at which the module takes another extent of this size."""
+        """The smallest distance from the base at which the module accepts another extent of this size."""
         base = self.base.sizes[name]
         for step in (*STEPS, base):
             if accept("beside", {name: base + step}) is not None:
@@ -249,7 +251,8 @@ class SizeDraws:
         return 1
 
     def _accept(self) -> "Accept":
-        """What tells whether the task takes extents for its free sizes: the workload, or None."""
+        """A function that returns the workload for given extents of the free sizes, None if the task refuses
+        them."""
         task, base = self._task, self.base
         if task.kind == "cuda":
             return lambda name, extents: Workload(name=name, sizes=base.sizes | extents)
@@ -282,8 +285,8 @@ class SizeDraws:
 
 
 def most_read_bytes(task: Task) -> int:
-    """What a candidate's inputs and parameters take together at most when it is judged: sizes may be larger
-    than the primary ones by so much."""
+    """The most bytes that a candidate's inputs and parameters take together when it is judged; drawn sizes
+    may exceed the primary ones."""
     read = sum(task.primary.bytes(tensor) for tensor in task.signature.read_tensors)
     return int(read * LARGEST_SHARE) + LARGEST_EXTRA_BYTES
 
@@ -296,7 +299,8 @@ def _log_uniform(rng: Random, low: int, high: int) -> int:
 
 
 def _ragged(rng: Random, extent: int) -> int:
-    """Near an extent: itself, odd, or beside a multiple of 4, 8 or 32, where vectors and warps end."""
+    """An extent near the given one: itself, odd, or one off a multiple of 4, 8 or 32, where vectors and warps
+    end."""
     choice = rng.randrange(4)
     if choice == 0 or extent < 8:
         return max(1, extent)
@@ -320,6 +324,6 @@ def _beside(rng: Random, extent: int) -> int:
 
 
 def _stepped(extent: int, base: int, step: int) -> int:
-    """The extent that is nearest and a whole number of steps from the base."""
+    """The nearest extent that is a whole number of steps away from the base."""
     stepped = base + round((extent - base) / step) * step
     return stepped if stepped > 0 else stepped + step

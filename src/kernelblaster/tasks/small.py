@@ -1,4 +1,5 @@
-"""The small construction of a module: other numbers in its file that give it a workload for the emulator."""
+"""Finds the small construction of a module: other numbers in its file that give a workload for the
+emulator."""
 
 from collections.abc import Iterator
 
@@ -17,8 +18,8 @@ _FOUND: dict[tuple[str, str, torch.dtype | None], dict[str, int] | None] = {}
 
 
 def find_small(file: ModuleFile, dtype: torch.dtype | None) -> dict[str, int] | None:
-    """Replacements that give a small workload, for `ModuleFile.replaced`; None where none is found. Declared
-    by the file, or found by shrinking its named constants, or its literals too."""
+    """Replacements that give a small workload, for `ModuleFile.replaced`: declared by the file, or found by
+    shrinking its named constants, then its literals. None if there are none."""
     declared = file.declared_small
     if declared is not None:
         return declared
@@ -29,7 +30,7 @@ def find_small(file: ModuleFile, dtype: torch.dtype | None) -> dict[str, int] | 
 
 
 def learn_small(file: ModuleFile, dtype: torch.dtype | None, primary: Facts) -> Facts | None:
-    """The facts of the small construction, really run; None where there is none."""
+    """The facts of the small construction, which is really run; None if there is none."""
     constants = find_small(file, dtype)
     if constants is None:
         return None
@@ -53,17 +54,17 @@ class _Search:
             return own
         shrunk = ({n: max(FEWEST, v // shrink) for n, v in own.items()} for shrink in SHRINKS[1:])
         if own:
-            found = self._first(shrunk)
-            if found is not None:
-                return found
+            replacements = self._first(shrunk)
+            if replacements is not None:
+                return replacements
         return self._by_literals()
 
     def _first(self, proposals: Iterator[dict[str, int]]) -> dict[str, int] | None:
         return next((one for one in proposals if self._is_small(one) and self._runs(one)), None)
 
     def _by_literals(self) -> dict[str, int] | None:
-        """All of them by one factor, which keeps products and quotients as they are; else one by one, each
-        only if that makes the module smaller."""
+        """All literals divided by one factor, which keeps products and quotients consistent; else one by one,
+        each only if that makes the module smaller."""
         literals = self._file.literals
         large = [value for value in literals if value >= LARGE]
         together = ({str(v): max(FEWEST, v // shrink) for v in large} for shrink in SHRINKS[1:])
@@ -85,29 +86,29 @@ class _Search:
                 return self._no_smaller_than_needed(current)
         return None
 
-    def _no_smaller_than_needed(self, found: dict[str, int]) -> dict[str, int]:
-        grown = dict(found)
-        for key, value in found.items():
+    def _no_smaller_than_needed(self, replacements: dict[str, int]) -> dict[str, int]:
+        grown = dict(replacements)
+        for key, value in replacements.items():
             for larger in reversed([w for w in _smaller(int(key)) if w > value]):
                 if self._is_small(grown | {key: larger}):
                     grown[key] = larger
                     break
-        return grown if self._runs(grown) else found
+        return grown if self._runs(grown) else replacements
 
-    def _needed(self, found: dict[str, int]) -> dict[str, int]:
-        """Without the literals that are no sizes: the module is as small without their being replaced."""
-        for key in list(found):
-            fewer = {other: value for other, value in found.items() if other != key}
-            if self._elements(fewer) == self._elements(found) and self._runs(fewer):
-                found = fewer
-        return found
+    def _needed(self, replacements: dict[str, int]) -> dict[str, int]:
+        """The replacements without literals that are no sizes: those without which the module is as small."""
+        for key in list(replacements):
+            fewer = {other: value for other, value in replacements.items() if other != key}
+            if self._elements(fewer) == self._elements(replacements) and self._runs(fewer):
+                replacements = fewer
+        return replacements
 
     def _is_small(self, replacements: dict[str, int]) -> bool:
         elements = self._elements(replacements)
         return elements is not None and elements <= SMALL_ELEMENTS
 
     def _elements(self, replacements: dict[str, int]) -> int | None:
-        """Of all tensors of this construction; None where it is not valid or has another structure."""
+        """Elements of all tensors of this construction; None if it is invalid or has another structure."""
         facts = self._facts(replacements)
         return None if facts is None or not same_structure(self._primary, facts) else facts.elements
 
@@ -127,7 +128,7 @@ class _Search:
 
 
 def _smaller(value: int) -> list[int]:
-    """Numbers to try in the place of one, the smallest first."""
+    """Smaller numbers to try instead of `value`, smallest first."""
     wishes = [value // by for by in (256, 64, 16, 8, 4, 2)]
     least = 16 if value >= LARGE else 2
     return list(dict.fromkeys(max(least, w) for w in wishes if max(least, w) < value))

@@ -1,4 +1,4 @@
-"""In which types a task is computed: those of the file, or one that all floating tensors are cast to."""
+"""Decides the types that a task is computed in: the file's, or one that all floating tensors are cast to."""
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -12,8 +12,8 @@ from kernelblaster.tasks.small import learn_small
 
 
 def learn_types(file: ModuleFile, dtype: Dtype | None) -> tuple[Dtype | None, Facts, tuple[str, ...]]:
-    """What is cast to (None: nothing is cast), the facts in these types, and a note where this was decided
-    here. A module that does not take its inputs because they are of another type is cast to theirs."""
+    """(type to cast to, facts in these types, notes). The type is None if nothing is cast. A module that
+    refuses its inputs because of their type is cast to it, with a note."""
     if dtype is not None:
         return dtype, learn(file, getattr(torch, dtype)), ()
     inputs = _type_of_inputs(file)
@@ -40,7 +40,7 @@ def _runs(file: ModuleFile, dtype: torch.dtype | None, facts: Facts) -> bool:
 
 
 def _type_of_inputs(file: ModuleFile) -> torch.dtype | None:
-    """The one type of the floating inputs, where the parameters have another."""
+    """The type of the floating inputs, if it is one and the parameters have another; else None."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         given, held = floating_types(file.build(), file.inputs())
     return next(iter(given)) if len(given) == 1 and held and given != held else None

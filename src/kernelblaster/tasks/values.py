@@ -1,8 +1,8 @@
-"""Values for a task's tensors: drawn from the task's own, in several arrangements, on any device.
+"""Writes values for a task's tensors: drawn from the task's own, in several arrangements, on any device.
 
-Every value comes from a pool sampled from what `get_inputs()` returns (or from the declared
-distribution of a CUDA-source task). The same seed gives the same values, whatever the tensor's storage
-type, and large tensors are written piece by piece: filling needs no memory to speak of.
+Every value comes from a pool sampled from what `get_inputs()` returns (or from the declared distribution of a
+CUDA-source task). The same seed gives the same values for any storage type. Large tensors are written piece
+by piece, so filling needs little memory.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,8 @@ PIECE = 1 << 24
 
 @dataclass(frozen=True)
 class ValuePool:
-    """Sorted sample of a tensor's values, its zero pattern, and for indices their upper bound."""
+    """A sorted sample of a tensor's values; `triangle` is its zero pattern, `bound` names the size that
+    bounds indices."""
 
     values: torch.Tensor
     triangle: Literal["upper", "lower"] | None = None
@@ -58,8 +59,8 @@ def pool_from_distribution(text: str, dtype: torch.dtype, device: torch.device) 
 def fill(
     target: torch.Tensor, pool: ValuePool, distribution: Distribution, workload: Workload, seed: int
 ) -> None:
-    """Write values into `target` (contiguous, any floating type for a floating pool). An arrangement that
-    changes values may leave the module's domain: tasks/domain.py knows which inputs take it."""
+    """Write values into `target` (contiguous; any floating type for a floating pool). Arrangements that
+    change values may leave the module's domain: tasks/domain.py tells which inputs accept them."""
     flat = target.view(-1)
     generator = torch.Generator(target.device).manual_seed(seed)
     bound = workload.sizes[pool.bound] if pool.bound is not None else None
@@ -78,7 +79,7 @@ def fill(
 
 
 def equalize(tensors: list[torch.Tensor]) -> None:
-    """Give floating tensors of one shape the values of the first of them."""
+    """Give floating tensors of equal shape the values of the first of them."""
     first: dict[tuple[int, ...], torch.Tensor] = {}
     for tensor in tensors:
         if tensor.is_floating_point():
@@ -88,8 +89,8 @@ def equalize(tensors: list[torch.Tensor]) -> None:
 
 
 def perturb(target: torch.Tensor, original: torch.Tensor, seed: int, strength: float = 1.0) -> None:
-    """Write other values of the same kind as a parameter's own: positive stay positive. Whole numbers
-    stay as they are: `shuffle` moves them."""
+    """Write other values like a parameter's own; positive ones stay positive. Integers are copied: `shuffle`
+    permutes them."""
     generator = torch.Generator(target.device).manual_seed(seed)
     if not original.is_floating_point():
         target.copy_(original)
@@ -105,15 +106,16 @@ def perturb(target: torch.Tensor, original: torch.Tensor, seed: int, strength: f
 
 
 def shuffle(target: torch.Tensor, original: torch.Tensor, seed: int) -> None:
-    """Write a parameter's own values in another order: for whole numbers, which have no neighbours that
-    are known to be valid."""
+    """Write a permutation of a parameter's own values: for integers, where no other values are known to be
+    valid."""
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(original.numel(), generator=generator).to(original.device)
     target.copy_(original.reshape(-1)[order].view(original.shape))
 
 
 def _triangle(value: torch.Tensor) -> Literal["upper", "lower"] | None:
-    """Whether the last two dimensions hold a triangle: everything on one side is zero."""
+    """Which triangle of the last two dimensions is nonzero, if everything on one side of the diagonal is
+    zero."""
     if value.dim() < 2 or min(value.shape[-2:]) < 8:
         return None
     corner = value.reshape(-1, *value.shape[-2:])[0][:256, :256]
@@ -128,7 +130,7 @@ def _triangle(value: torch.Tensor) -> Literal["upper", "lower"] | None:
 
 
 def _bound(value: torch.Tensor, tensor: Tensor, workload: Workload) -> str | None:
-    """The size that bounds a tensor of indices: the smallest one just above its largest value."""
+    """The size that bounds a tensor of indices: the smallest one above its largest value."""
     if value.is_floating_point() or value.dtype == torch.bool or value.numel() == 0:
         return None
     largest = int(value.max())

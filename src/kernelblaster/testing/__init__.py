@@ -1,1 +1,1 @@
-"""Contract suites and fakes that others can import into their own tests."""
+"""Contract suites and fakes that other packages can import into their own tests."""

@@ -1,10 +1,11 @@
-"""Inputs that a correct kernel must handle: sizes and arrangements of values, chosen apart from the judge's.
+"""Inputs that a correct kernel must handle: sizes and arrangements of values, chosen independently of the
+judge's.
 
-For every input the module's float64 outputs are known, and how far one rounding of the inputs moves each of
-their elements. CUDA-source tasks have no module: there both are None.
+For every input the module's float64 outputs are known, and how far one rounding of the inputs moves each
+output element. CUDA-source tasks have no module: both are then None.
 
-Kept small, so that the PTX machine can run them: at most MOST elements in all tensors together. One extent
-at a time is longer than a block or above the primary one.
+Inputs are small enough for the PTX machine: at most MOST elements in all tensors together. One extent at a
+time is longer than a block or above the primary one.
 """
 
 import contextlib
@@ -35,7 +36,7 @@ Number = float | int | bool
 
 @dataclass(frozen=True)
 class Input:
-    """One call: `tensors` are inputs and parameters in the task's types. `truth` are the float64 outputs, and
+    """One call: `tensors` are inputs and parameters in the task's types. `truth` are the float64 outputs,
     `noise` how far each of their elements moves by one rounding of the inputs."""
 
     title: str
@@ -47,11 +48,11 @@ class Input:
 
 
 class MutatedSource:
-    """Where values of one construction of a task come from: pools, the parameters' own values, scalars; and
-    the module in float64, where there is one."""
+    """Draws values for one construction of a task: from pools, the parameters' own values and scalars; and
+    runs the module in float64, if there is one."""
 
     def __init__(self, task: Task, constants: Mapping[str, int]) -> None:
-        """`constants` replace those of a module's file. Raises BadTask where these do not fit together."""
+        """`constants` replace those of a module's file. Raises BadTask if they do not fit together."""
         self.task = task
         self._module: torch.nn.Module | None = None
         self.scalars: tuple[Number, ...] = ()
@@ -80,7 +81,7 @@ class MutatedSource:
         self.pools = [pool_of(value, tensor, self.base) for value, tensor in pairs]
 
     def _sizes(self, tensors: list[torch.Tensor]) -> Workload:
-        """The workload that these inputs and parameters belong to; sizes of outputs alone are the task's."""
+        """The workload of these inputs and parameters; sizes that only outputs have are the task's."""
         sizes = dict(self.task.workloads[0].sizes)
         known: dict[str, int] = {}
         for tensor, value in zip(self.task.signature.read_tensors, tensors, strict=True):
@@ -98,7 +99,7 @@ class MutatedSource:
         ]
 
     def outputs(self, tensors: list[torch.Tensor], scalars: tuple[Number, ...]) -> list[torch.Tensor] | None:
-        """In float64; None where there is no module or it refuses."""
+        """The float64 outputs; None if there is no module or it refuses."""
         if self._module is None:
             return None
         count = len(self.task.signature.input_tensors)
@@ -126,8 +127,8 @@ def scalars_of(task: Task) -> dict[str, Number]:
 
 
 def inputs_of(task: Task, seed: int) -> list[Input]:
-    """Every size with plain values, one far above all at the end, and another arrangement; the small workload
-    with all of them. The same seed gives the same inputs. Cheap ones first."""
+    """Every size with plain values, with one far larger value at the end, and with another arrangement; the
+    small workload with all arrangements. The same seed gives the same inputs; cheap ones come first."""
     rng = random.Random(seed)
     found: list[Input] = []
     for source in _sources(task):
@@ -141,8 +142,8 @@ def inputs_of(task: Task, seed: int) -> list[Input]:
 
 
 def _sources(task: Task) -> Iterator[MutatedSource]:
-    """The small construction. Where sizes are fixed by a module's construction: also one that is some times
-    larger, and the primary one, if they are small enough to be emulated."""
+    """The small construction. If sizes are fixed by a module's construction, also one several times larger,
+    and the primary one, if they are small enough to be emulated."""
     if task.kind == "cuda":
         yield MutatedSource(task, {})
         return
@@ -164,13 +165,13 @@ def _sources(task: Task) -> Iterator[MutatedSource]:
 
 
 def _least(task: Task) -> dict[str, int]:
-    """The primary sizes, with one for every size that may vary."""
+    """The primary sizes, with 1 for every free size."""
     kinds = {size.name: size.kind for size in task.signature.sizes}
     return {name: 1 if kinds[name] == "free" else extent for name, extent in task.primary.sizes.items()}
 
 
 def _extents(task: Task, base: Workload, rng: random.Random) -> Iterator[dict[str, int]]:
-    """Sizes to try: the base's own, then free ones changed; only those that are small enough."""
+    """Sizes to try: the base's own, then with free ones changed; only those that are small enough."""
     free = [size.name for size in task.signature.sizes if size.kind == "free"]
 
     def fits(changed: Mapping[str, int]) -> bool:
@@ -196,7 +197,7 @@ def _elements(task: Task, workload: Workload) -> int:
 def _input(
     source: MutatedSource, extents: dict[str, int], arrangement: str, rng: random.Random
 ) -> Input | None:
-    """None where the module refuses these sizes."""
+    """The input with these extents and arrangement; None if the module refuses the sizes."""
     signature = source.task.signature
     workload = source.base.model_copy(update={"sizes": extents})
     moved = rng.random() < 0.7
@@ -266,7 +267,7 @@ ARRANGEMENTS = ("plain", *_FACTORS, *_SHIFTS, *_LAST, *_ORDERS)
 def _draw(
     value: torch.Tensor, pool: ValuePool, arrangement: str, workload: Workload, rng: random.Random
 ) -> None:
-    """Values of a pool, rearranged. Where a pool has one sign, only its own values are used."""
+    """Write values of a pool, rearranged. If a pool has one sign, only its own values are used."""
     fill(value, pool, "written", workload, rng.getrandbits(40))
     if not value.is_floating_point() or value.dim() == 0 or pool.triangle:
         return
@@ -312,7 +313,7 @@ def _rearranged(wide: torch.Tensor, arrangement: str, pool: ValuePool) -> torch.
 
 
 def _moved_scalar(value: Number, rng: random.Random) -> Number:
-    """Another value of a scalar, most of the time; what means yes or no stays."""
+    """Usually another value of a scalar; booleans stay."""
     if isinstance(value, bool):
         return value
     if isinstance(value, int):

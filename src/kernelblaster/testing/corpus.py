@@ -1,4 +1,4 @@
-"""Candidates that carry their task and what is expected of them in comments: the exploit corpus."""
+"""The exploit corpus: candidates whose comments name their task and the expected outcome."""
 
 import re
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""What every device must do, as a test class to inherit from.
+"""Contract that every device must fulfil, as a test class to inherit from.
 
-A subclass provides a fixture `device`, and a method `binary(device, behaviour)` if it does not run CUDA;
-behaviours are named below and are the same on every device: each is a candidate for the task
-`out[n] = 2 * x[n]`.
+A subclass provides a fixture `device`, and a method `binary(device, behaviour)` if it does not run CUDA. The
+behaviours are named below and are the same on every device: each is a candidate for the task `out[n] = 2 *
+x[n]`.
 """
 
 import random
@@ -55,8 +55,8 @@ BODIES = {
 
 
 class DeviceContract:
-    """Behaviours: `double` is right; `twice` does it in two launches; `scratch` keeps scratch
-    memory; `dies` ends its process; `hangs` never returns."""
+    """Behaviours: `double` is right; `twice` does it in two launches; `scratch` leaks scratch memory; `dies`
+    ends its process; `hangs` never returns."""
 
     def binary(self, device: Device, behaviour: str) -> Path:
         source = SOURCE.replace("BODY", BODIES[behaviour])

@@ -1,7 +1,7 @@
-"""A device for tests: candidates are Python functions on host memory, and time is a number.
+"""A device for tests: candidates are Python functions on host memory, and times are given numbers.
 
-It lets every rule of the judge be tried without a compiler and without a GPU. It says nothing about
-CUDA: that is what the real devices and their contract suite are for.
+It exercises every rule of the judge without a compiler and without a GPU. CUDA itself is tested by the real
+devices and their contract suite.
 """
 
 import itertools
@@ -117,7 +117,7 @@ class FakeRunner:
 
 
 class FakeDevice:
-    """Register bodies under paths, then hand the paths to whatever starts binaries."""
+    """Register Python functions under paths, then use the paths as binaries."""
 
     name = "fake"
     modelled = False

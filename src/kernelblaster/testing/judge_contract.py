@@ -1,7 +1,7 @@
-"""What every judge must do for a search, as a test class to inherit from.
+"""Contract that every judge must fulfil for a search, as a test class to inherit from.
 
-A subclass provides a fixture `judge` for the emulated device. What is not asserted here, a search must not
-rely on.
+A subclass provides a fixture `judge` for the emulated device. A search must not rely on anything that is not
+asserted here.
 """
 
 from kernelblaster.errors import BadTask
@@ -28,7 +28,7 @@ def task() -> Task:
 
 
 def candidate(result: str) -> Candidate:
-    """A candidate whose elements are `result`, in terms of `x[i]`."""
+    """A candidate that writes `result`, an expression in `x[i]`, to each element."""
     signature = task().signature
     parameters = ", ".join(
         [f"float* {signature.outputs[0].name}", f"const float* {signature.inputs[0].name}"]

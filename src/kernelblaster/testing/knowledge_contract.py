@@ -1,4 +1,4 @@
-"""What a knowledge base must do on every database, as a test class to inherit from.
+"""Contract that a knowledge base must fulfil on every database, as a test class to inherit from.
 
 A subclass provides a fixture `where`: a file or a URL of an empty database.
 """
@@ -35,7 +35,8 @@ def technique(name: str, predicted: float = 1.2) -> Optimization:
 
 
 def observe_many(where: str, worker: int) -> None:
-    """Opens it as the first one would: where several create it at once, they must not collide."""
+    """Open the knowledge base as if for the first time and observe: processes that create it at once must not
+    collide."""
     with KnowledgeBase(where) as kb:
         kb.add_state(SLOW)
         kb.add_optimization("slow", technique("tile"))

@@ -13,16 +13,16 @@ ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90a")
 
 
 def grow(kb: KnowledgeBase, optimizations: int, observations: int, seed: int) -> list[str]:
-    """Add states of 100 techniques each, every one seen `observations` times on each of four
+    """Add states of 100 techniques each, every one observed `observations` times on each of four
     architectures. Returns the names of the states."""
     random = Random(seed)
     changes: list[Change] = []
-    names = [f"grown_{place}" for place in range(optimizations // A_STATE)]
+    names = [f"grown_{number}" for number in range(optimizations // A_STATE)]
     for name in names:
         state = State(name=name, primary="latency", secondary=(name,), metrics={"busy": random.random()})
         changes.append(StateAdded(state=state))
-        for place in range(A_STATE):
-            technique = f"technique_{place}"
+        for number in range(A_STATE):
+            technique = f"technique_{number}"
             optimization = Optimization(
                 technique=technique, title=technique, description="grown", predicted=random.uniform(0.8, 2.0)
             )

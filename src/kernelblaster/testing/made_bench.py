@@ -1,4 +1,4 @@
-"""A bench as large as one likes, made and not searched: for looking at reports and for measuring them."""
+"""A synthetic bench of any size, without searching: for viewing and measuring reports."""
 
 from math import log
 from pathlib import Path
@@ -39,33 +39,33 @@ METRICS = (
     "Registers Per Thread",
     "dram__bytes_read.sum",
     "dram__bytes_write.sum",
-    *(f"smsp__counted_{place}.sum" for place in range(42)),
+    *(f"smsp__counted_{number}.sum" for number in range(42)),
 )
 FLOOR_US = 100.0
 OTHERS = ("uncovered", "unfit", "broken", "failed")
 
 
 def made_bench(folder: Path, tasks: int, steps: int, seed: int = 0) -> Bench:
-    """A bench of so many tasks with so many steps each, in three levels; one task in eight has no
+    """A bench with this many tasks and steps per task, in three levels; one task in eight has no
     candidate."""
     random = Random(seed)
     entries = tuple(
         Entry(
-            name=f"made/level{1 + place % 3}/task_{place}",
+            name=f"made/level{1 + number % 3}/task_{number}",
             path="",
-            group=f"level{1 + place % 3}",
-            number=place,
+            group=f"level{1 + number % 3}",
+            number=number,
         )
-        for place in range(tasks)
+        for number in range(tasks)
     )
     setup = Setup(device="cuda", search=Search(evaluations=steps + 1), knowledge="")
     plan = BenchPlan(
         suites=("made",), entries=entries, setup=setup, baselines=("eager", "compile", "max-autotune")
     )
     bench = Bench.open(folder, plan)
-    for place, job in enumerate(plan.jobs):
-        if place % 8 == 7:
-            result = result_of(job, OTHERS[place // 8 % 4], "it has operators that nobody knows")  # type: ignore[arg-type]
+    for number, job in enumerate(plan.jobs):
+        if number % 8 == 7:
+            result = result_of(job, OTHERS[number // 8 % 4], "it has operators that nobody knows")  # type: ignore[arg-type]
         else:
             result = _searched(folder, job, steps, random)
         bench._run.once("result", job.key, lambda r=result: r.model_dump(mode="json"))  # type: ignore[misc]
@@ -75,13 +75,13 @@ def made_bench(folder: Path, tasks: int, steps: int, seed: int = 0) -> Bench:
 
 
 def _searched(folder: Path, job: Job, steps: int, random: Random) -> JobResult:
-    place = folder / "runs" / job.file_name
-    place.mkdir(parents=True)
-    (place / LOG).touch()
+    run_folder = folder / "runs" / job.file_name
+    run_folder.mkdir(parents=True)
+    (run_folder / LOG).touch()
     lines = [f"    // {job.entry.name}, line {number}: {random.random()}" for number in range(110)]
     at, best, best_us, first_us = 0, 0, 0.0, 60 * FLOOR_US
     times, sources, recorded = [first_us], [list(lines)], []
-    with Run(place, writing=True) as run:
+    with Run(run_folder, writing=True) as run:
         run.append("created", job=job.key, task=job.entry.name, device="cuda", gpu=None)
         codes = [_evaluation(run, sources[0], first_us)]
         applied: dict[int, tuple[str, ...]] = {0: ()}
@@ -114,14 +114,14 @@ def _searched(folder: Path, job: Job, steps: int, random: Random) -> JobResult:
             if taken:
                 at = number + 1
             elif random.random() < 0.1:
-                at = random.choice([place for place in range(number + 1) if times[place] <= first_us])
+                at = random.choice([index for index in range(number + 1) if times[index] <= first_us])
         run.once("steps", "all", lambda: {"steps": recorded})
         good = [
-            place
-            for place in range(steps + 1)
-            if place == 0 or isinstance(recorded[place - 1]["result"], float)
+            index
+            for index in range(steps + 1)
+            if index == 0 or isinstance(recorded[index - 1]["result"], float)
         ]
-        best = min(good, key=lambda place: times[place])
+        best = min(good, key=lambda index: times[index])
         best_us = times[best]
         learned = {"from": 0, "to": 1, "states": [], "techniques": _learned(recorded), "reasons": []}
         run.once(
@@ -136,7 +136,7 @@ def _searched(folder: Path, job: Job, steps: int, random: Random) -> JobResult:
         group=job.entry.group,
         seed=0,
         status="valid",
-        run=place.name,
+        run=run_folder.name,
         device="NVIDIA H200",
         first_us=first_us,
         best_us=best_us,
@@ -165,7 +165,7 @@ def _evaluation(run: Run, lines: list[str], us: float, *, failed: bool = False) 
 
 
 def _judged(low: float) -> str:
-    """The kind of outcome of a speedup that is at least so large."""
+    """The kind of outcome for a speedup whose interval begins at `low`."""
     return "Accepted" if low > 1 else "Slower"
 
 

@@ -7,7 +7,8 @@ NUMBERS = (0, -1, 1 << 31, 1 << 63, 10**30)
 
 
 def mangled(text: str, rng: random.Random) -> str:
-    """One to four places deleted, overwritten, filled with foreign words or numbers, or cut off."""
+    """The text with one to four parts deleted, overwritten, filled with foreign words or numbers, or cut
+    off."""
     for _ in range(rng.choice((1, 1, 2, 4))):
         at = rng.randrange(len(text) + 1)
         kind = rng.randrange(5)

@@ -1,8 +1,10 @@
-"""Whether a mutant is wrong, found without the judge: original and mutant on many inputs on the PTX machine.
+"""Decides whether a mutant is wrong, without the judge: original and mutant run on many inputs on the PTX
+machine.
 
-A mutant is wrong if the machine finds a race, an access out of bounds or an uninitialised read that the
-original does not have, if it fails or writes elsewhere, or if an output lies further from the float64 truth
-than reassociation explains. None of this in any input: equivalent, or unknown. Never a proof of equivalence.
+A mutant is wrong if the machine finds a race, an access out of bounds or an uninitialized read that the
+original does not have, if it fails or writes elsewhere, or if an output is further from the float64 truth
+than another order of summation explains. If no input shows any of this, it is equivalent or unknown;
+equivalence is never proved.
 """
 
 import random
@@ -34,15 +36,15 @@ SLOW_S = 0.5
 
 @dataclass(frozen=True)
 class _Known:
-    """An input that the original handles, and what it made of it."""
+    """An input that the original handles, and its outputs."""
 
     input: Input
     outputs: tuple[torch.Tensor, ...]
 
 
 class MutantTruth:
-    """For the mutants of one kernel. `original` is its binary; not for use from several threads. Raises
-    KernelBlasterError where the original itself fails."""
+    """Judges the mutants of one kernel, whose binary is `original`. Not thread-safe. Raises
+    KernelBlasterError if the original itself fails."""
 
     def __init__(self, device: EmulatedDevice, task: Task, original: Path, seed: int) -> None:
         self._device = device
@@ -57,8 +59,8 @@ class MutantTruth:
             raise KernelBlasterError(f"{task.name}: the original fails: {error}") from error
 
     def difference(self, mutant: Path, at: Workload | None = None) -> str | None:
-        """How the mutant is wrong, and at which input; None if no input shows it, or none of those that have
-        the sizes of `at`. Raises NotEmulated."""
+        """How the mutant is wrong and on which input, in words; None if no input shows it. With `at`, only
+        inputs of those sizes are tried. Raises NotEmulated."""
         some = [k for k in self.known if at is None or k.input.workload.sizes == at.sizes]
         inputs = [known.input for known in some]
         try:
@@ -74,7 +76,7 @@ class MutantTruth:
         return None
 
     def _learn(self, original: Path, inputs: list[Input]) -> None:
-        """Keep what the original handles; of sizes that take long, one input is enough."""
+        """Keep the inputs that the original handles; of sizes that take long, one."""
         slow: set[str] = set()
         with self._runner(original) as runner:
             for number, (one, layout) in enumerate(self._recorded(runner, inputs)):
@@ -82,20 +84,20 @@ class MutantTruth:
                 if sizes in slow:
                     continue
                 start = time.perf_counter()
-                found = self._run(runner, one, layout, number)
+                outputs = self._run(runner, one, layout, number)
                 if time.perf_counter() - start > SLOW_S:
                     slow.add(sizes)
-                if not isinstance(found, str) and _close(one, found):
-                    self.known.append(_Known(one, found))
+                if not isinstance(outputs, str) and _close(one, outputs):
+                    self.known.append(_Known(one, outputs))
 
     def _recorded(self, runner: EmulatedRunner, inputs: Sequence[Input]) -> Iterator[tuple[Input, Layout]]:
-        """Each input with its place; the launches of some are recorded together."""
+        """Each input with its layout; the launches of several are recorded together."""
         arena = self._device.arena(self._slots)
         for start in range(0, len(inputs), TOGETHER):
             some = inputs[start : start + TOGETHER]
-            places = [_laid_out(arena, self._task, one, self._seed) for one in some]
-            pairs = list(zip(some, places, strict=True))
-            runner.record([place.arguments(self._task.signature, one.scalars) for one, place in pairs])
+            layouts = [_laid_out(arena, self._task, one, self._seed) for one in some]
+            pairs = list(zip(some, layouts, strict=True))
+            runner.record([layout.arguments(self._task.signature, one.scalars) for one, layout in pairs])
             yield from pairs
 
     @contextmanager
@@ -110,7 +112,7 @@ class MutantTruth:
     def _run(
         self, runner: EmulatedRunner, one: Input, layout: Layout, number: int
     ) -> tuple[torch.Tensor, ...] | str:
-        """The outputs, or what went wrong in words."""
+        """The outputs, or what went wrong, in words."""
         signature = self._task.signature
         for tensor, value in zip(signature.read_tensors, one.tensors, strict=True):
             layout.view(tensor).copy_(value)
@@ -136,7 +138,8 @@ class MutantTruth:
 
 
 def compare(one: Input, right: tuple[torch.Tensor, ...], found: tuple[torch.Tensor, ...]) -> str | None:
-    """How `found` is wrong where the original gave `right`; None if both are as good."""
+    """How the outputs `found` are wrong where the original gave `right`, in words; None if they are as
+    good."""
     for position, (original, output) in enumerate(zip(right, found, strict=True)):
         if torch.equal(_bits(original), _bits(output)):
             continue
@@ -169,7 +172,7 @@ def _compare_floating(
 
 
 def _close(one: Input, found: tuple[torch.Tensor, ...]) -> bool:
-    """Whether the original is right there."""
+    """Whether the original's outputs are right for this input."""
     for position, output in enumerate(found):
         if one.truth is None:
             continue
@@ -187,7 +190,7 @@ def _close(one: Input, found: tuple[torch.Tensor, ...]) -> bool:
 
 
 def _laid_out(arena: Arena, task: Task, one: Input, seed: int) -> Layout:
-    """Always at the same place for the same input."""
+    """The same addresses for the same input every time."""
     return lay_out(arena, task.signature, one.workload, random.Random(f"{seed} {one.title}"))
 
 

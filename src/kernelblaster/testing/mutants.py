@@ -27,8 +27,8 @@ KINDS: dict[str, Callable[[Code], Iterator[Mutation]]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """A source with one mistake of a `kind`; `what` it is, on which 1-based `line` of the original. Where
-    `argument` is not empty, it is wrong by this argument, whatever runs show."""
+    """A source with one mistake: its `kind`, `what` it is in words, and the 1-based `line` of the original. A
+    non-empty `argument` says why it is wrong even if no run shows it."""
 
     kind: str
     what: str
@@ -43,7 +43,7 @@ def mutants_of(
     scalars: Mapping[str, float] | None = None,
 ) -> list[Mutant]:
     """Every mutant of a source, each text once. `extents` are the primary workload's sizes by name and
-    `scalars` the task's own values of scalar arguments: mistakes about them need both."""
+    `scalars` the task's scalar arguments: mistakes about them need these."""
     code = Code(source, extents or {}, scalars or {})
     found: dict[str, Mutant] = {}
     for kind, edits in KINDS.items():
@@ -55,7 +55,7 @@ def mutants_of(
 
 
 def choose(mutants: Sequence[Mutant], most: int, rng: random.Random) -> list[Mutant]:
-    """At most `most` of them: kinds in turn, each in random order, so that rare kinds are not crowded out."""
+    """At most `most` mutants: kinds in turn, each in random order, so that rare kinds are represented."""
     by_kind = {kind: [m for m in mutants if m.kind == kind] for kind in KINDS}
     for group in by_kind.values():
         rng.shuffle(group)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kernelblaster.models.answer_parser import read
 from kernelblaster.models.handoff import HandOff
-from kernelblaster.models.reading import read
 from kernelblaster.models.request import ChatMessage, Request
 from kernelblaster.policies.llm.digest import digest
 from kernelblaster.policies.llm.facts import change_contract, compared_at, contract

@@ -1,1 +1,1 @@
-"""The roles of the search played by a language model: prompts, answers, and what is made of them."""
+"""Roles of the search played by a language model: prompts, answers, and their use."""

@@ -1,4 +1,4 @@
-"""Asking the model in a role: every question and every answer is recorded before it is used."""
+"""Asks the model in a role; every question and answer is recorded before it is used."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -19,9 +19,9 @@ QUESTION, ANSWER = "question", "answer"  # the kinds of a run's events that hold
 
 @dataclass(frozen=True)
 class Question(Generic[T]):
-    """One question of a role. `key` tells it from the others of this run and role: what was asked and
-    answered under it stays, however the prompt would read by now. `prompt_tokens` overrides the role's
-    own room."""
+    """One question of a role. `key` identifies it within the run and role: what was asked and answered under
+    it is reused, even if the prompt would now read differently. `prompt_tokens` overrides the role's own
+    limit."""
 
     role: Role
     key: str
@@ -38,7 +38,7 @@ class Question(Generic[T]):
 
 
 class Asker:
-    """The model, for one task of one run."""
+    """Asks the model for one task of one run."""
 
     def __init__(self, model: Model, once: Once, task: str) -> None:
         self._model = model
@@ -48,23 +48,22 @@ class Asker:
 
     @property
     def failures(self) -> Counter[tuple[Role, str]]:
-        """How many questions had no usable answer, by role and reason."""
+        """The number of questions without a usable answer, by role and reason."""
         return Counter(self._failed.values())
 
     def ask(self, question: Question[T]) -> T | None:
-        """The answer; None where there is none that can be used (refused, empty, too long, not of its
-        form after a second try, or a question that does not fit its room), which is counted. Raises a
-        `ModelError` where the model cannot be asked at all."""
-        found = self._once(ANSWER, question.name, lambda: self._asked(question))
-        if found["answer"] is None:
-            self._failed[question.name] = (question.role, found["failure"])
+        """The answer; None if there is no usable one (refused, empty, too long, malformed twice, or the
+        prompt does not fit), which is counted. Raises a `ModelError` if the model cannot be asked at all."""
+        recorded = self._once(ANSWER, question.name, lambda: self._asked(question))
+        if recorded["answer"] is None:
+            self._failed[question.name] = (question.role, recorded["failure"])
             return None
-        return question.schema.model_validate(found["answer"])
+        return question.schema.model_validate(recorded["answer"])
 
     def prompt(self, question: Question[T]) -> str:
-        """What was asked, as it was when it was asked first. Raises `PromptTooLong`."""
-        found = self._once(QUESTION, question.name, lambda: {"messages": _messages(question)})
-        return str(found["messages"][-1]["text"])
+        """The prompt as it was when it was first asked. Raises `PromptTooLong`."""
+        recorded = self._once(QUESTION, question.name, lambda: {"messages": _messages(question)})
+        return str(recorded["messages"][-1]["text"])
 
     def _asked(self, question: Question[T]) -> dict[str, Any]:
         try:
@@ -79,7 +78,7 @@ class Asker:
 
 
 def request_of(question: Question[T], task: str = "", prompt: str | None = None) -> Request[T]:
-    """The question as a model gets it; the prompt is rendered unless it is given. Raises
+    """The question as a request to a model; the prompt is rendered unless it is given. Raises
     `PromptTooLong`."""
     text = _rendered(question) if prompt is None else prompt
     return Request(

@@ -1,4 +1,4 @@
-"""Text that is not ours, in a form in which it cannot pass for instructions."""
+"""Quotes text from elsewhere so that it cannot pass for instructions."""
 
 import hashlib
 import re
@@ -11,7 +11,7 @@ RULE = (
 
 
 def data(title: str, text: str) -> str:
-    """The text between two marks that it cannot contain: they carry a digest of it."""
+    """The text between two marks that it cannot contain, because they include a digest of it."""
     clean = INVISIBLE.sub("", text).strip("\n")
     begin, end = marks(title, clean)
     return f"{begin}\n{clean}\n{end}"
@@ -24,6 +24,6 @@ def marks(title: str, text: str) -> tuple[str, str]:
 
 
 def one_line(text: str, longest: int = 200) -> str:
-    """Words from elsewhere within a sentence of ours: one line, without marks, not for long."""
+    """Foreign text for use within a sentence: on one line, without marks, at most `longest` characters."""
     plain = re.sub(r"\s+", " ", INVISIBLE.sub("", text)).replace("<", "(").replace(">", ")").strip()
     return plain if len(plain) <= longest else f"{plain[: longest - 3]}..."

@@ -1,4 +1,4 @@
-"""A profile in the few lines that matter, and whole."""
+"""Profiles for prompts: a short digest, or in full."""
 
 import re
 from collections.abc import Mapping
@@ -27,13 +27,13 @@ BESIDES = 40  # importance of kernels other than the one in question; less for e
 
 
 def digest(profile: Profile, floor_bytes: int, kernel: str | None = None) -> list[Piece]:
-    """A line or three for each kernel, by share of time; that of `kernel` is never left out."""
+    """One to three lines per kernel, by share of time; that of `kernel` is never left out."""
     states = extract_states(profile, floor_bytes)
     listed = sorted(zip(profile.kernels, states, strict=True), key=lambda pair: -pair[1].share)
     pieces = [Piece(_meaning())]
-    for place, (profiled, state) in enumerate(listed):
+    for rank, (profiled, state) in enumerate(listed):
         name = kernel_name(profiled.name)
-        importance = NEEDED if kernel in (None, name) and place < 8 else max(1, BESIDES - place)
+        importance = NEEDED if kernel in (None, name) and rank < 8 else max(1, BESIDES - rank)
         pipes = signals_of(profile, profiled, floor_bytes).pipes
         text = _kernel(name, profiled, state, [*_busy(state.state.metrics), *_pipes(pipes)])
         if importance == NEEDED:
@@ -43,7 +43,7 @@ def digest(profile: Profile, floor_bytes: int, kernel: str | None = None) -> lis
 
 
 def _meaning() -> str:
-    """What the figures are shares of."""
+    """Explains what the percentages refer to."""
     reachable = thresholds()["busy"]["dram_reachable"]
     return (
         f"(could save: against the task's own bytes at {reachable:.0%} of the memory's peak, or the "
@@ -72,11 +72,11 @@ def _busy(metrics: Mapping[str, float]) -> list[str]:
 
 
 def _pipes(pipes: Mapping[str, float]) -> list[str]:
-    """The other pipes, such as that of integers, which a state may be named by."""
-    found: dict[str, float] = {}
+    """The other pipes, such as the integer pipe, which may name a state."""
+    uses: dict[str, float] = {}
     for pipe, word in PIPE_WORDS.items():
-        found[word] = max(found.get(word, 0.0), pipes.get(pipe, 0.0))
-    return [f"{word.replace('-', ' ')} {use:.0%}" for word, use in found.items() if use >= PIPE_NOTED]
+        uses[word] = max(uses.get(word, 0.0), pipes.get(pipe, 0.0))
+    return [f"{word.replace('-', ' ')} {use:.0%}" for word, use in uses.items() if use >= PIPE_NOTED]
 
 
 def _resources(profiled: KernelProfile) -> str:
@@ -90,8 +90,8 @@ def _resources(profiled: KernelProfile) -> str:
 
 
 def _advice(profiled: KernelProfile) -> list[str]:
-    """The profiler's own words, those that promise most first; one that promises nothing only where no
-    other does."""
+    """The profiler's advice, largest estimated speedup first; advice without an estimate only if there is no
+    other."""
     ordered = sorted(profiled.advice, key=lambda a: -(a.estimated_speedup_percent or 0.0))
     promising = [advice for advice in ordered if advice.estimated_speedup_percent]
     lines = []
@@ -103,7 +103,7 @@ def _advice(profiled: KernelProfile) -> list[str]:
 
 
 def _short(extents: tuple[int, int, int]) -> list[int]:
-    """Without ones at the end."""
+    """Grid or block extents without trailing ones."""
     kept = list(extents)
     while len(kept) > 1 and kept[-1] == 1:
         kept.pop()
@@ -111,7 +111,7 @@ def _short(extents: tuple[int, int, int]) -> list[int]:
 
 
 def whole_profile(profile: Profile) -> str:
-    """Every metric and every advice of every kernel, as a profiler prints them."""
+    """Every metric and all advice of every kernel, as a profiler prints them."""
     lines = []
     for kernel in profile.kernels:
         lines.append(f"{one_line(kernel.name)}, grid {kernel.grid}, block {kernel.block}")

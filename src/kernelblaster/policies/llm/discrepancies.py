@@ -1,4 +1,4 @@
-"""What was expected of techniques against what they gained, as lines of a prompt."""
+"""Predictions compared with results, as lines of a prompt."""
 
 from collections.abc import Mapping, Sequence
 from math import exp
@@ -17,35 +17,36 @@ LETTERS = 240  # of what was said of a step
 
 
 def listed(discrepancies: Sequence[Discrepancy], summaries: Mapping[str, str] | None = None) -> list[Piece]:
-    """Numbered from 0; the first are never left out. With `summaries` (what those who wrote candidates said
-    that they did, by `code`), each has its evidence, too: what was done, and what the profiles show."""
+    """The discrepancies, numbered from 0; the first three are never left out. With `summaries` (what the
+    authors of candidates said that they did, by `code`), each also has its evidence: what was done, and what
+    the profiles show."""
     return [
-        Piece(_text(number, found, summaries), NEEDED if number < 3 else max(1, 60 - number))
-        for number, found in enumerate(discrepancies)
+        Piece(_text(number, discrepancy, summaries), NEEDED if number < 3 else max(1, 60 - number))
+        for number, discrepancy in enumerate(discrepancies)
     ]
 
 
-def _text(number: int, found: Discrepancy, summaries: Mapping[str, str] | None) -> str:
-    got = "no valid candidate" if found.measured is None else f"{exp(found.measured):.2f}x"
-    failed = ", ".join(f"{count} {kind}" for kind, count in sorted(found.failures.items()))
-    attempts = f"{found.count} attempt{'s' if found.count != 1 else ''}" + (
+def _text(number: int, discrepancy: Discrepancy, summaries: Mapping[str, str] | None) -> str:
+    got = "no valid candidate" if discrepancy.measured is None else f"{exp(discrepancy.measured):.2f}x"
+    failed = ", ".join(f"{count} {kind}" for kind, count in sorted(discrepancy.failures.items()))
+    attempts = f"{discrepancy.count} attempt{'s' if discrepancy.count != 1 else ''}" + (
         f", of them {failed}" if failed else ""
     )
     lines = [
-        f"{number}. {one_line(found.technique, 80)} in {one_line(found.state, 80)}: expected "
-        f"{exp(found.expected):.2f}x, got {got}; {attempts}"
+        f"{number}. {one_line(discrepancy.technique, 80)} in {one_line(discrepancy.state, 80)}: expected "
+        f"{exp(discrepancy.expected):.2f}x, got {got}; {attempts}"
     ]
-    return "\n".join([*lines, *(_evidence(found, summaries) if summaries is not None else [])])
+    return "\n".join([*lines, *(_evidence(discrepancy, summaries) if summaries is not None else [])])
 
 
-def _evidence(found: Discrepancy, summaries: Mapping[str, str]) -> list[str]:
-    """Of the sample that differs most: what was done, and what the profiles show or how it failed."""
-    valid = [s for s in found.samples if s.step.failure is None]
+def _evidence(discrepancy: Discrepancy, summaries: Mapping[str, str]) -> list[str]:
+    """For the sample that differs most: what was done, and what the profiles show or how it failed."""
+    valid = [s for s in discrepancy.samples if s.step.failure is None]
     if not valid:
-        failed = found.samples[0]
+        failed = discrepancy.samples[0]
         said = one_line(outcome_feedback(failed.child.outcome, ""), LETTERS)
         return [*_done(failed, summaries), f"   {said}"]
-    sample = max(valid, key=lambda s: abs(_gain(s) - found.expected))
+    sample = max(valid, key=lambda s: abs(_gain(s) - discrepancy.expected))
     return [*_done(sample, summaries), _shown(sample)]
 
 
@@ -68,7 +69,7 @@ def _shown(sample: Sample) -> str:
 
 
 def _changes(contrast: Contrast) -> list[str]:
-    """What moved most, and what is always told."""
+    """The metrics that changed most, and those that are always shown."""
     old, new = contrast.before.state.metrics, contrast.after.state.metrics
     names = dict.fromkeys([*list(contrast.moved)[:MOVED], *ALWAYS])
     return [change(name, old[name], new[name]) for name in names if name in old and name in new]

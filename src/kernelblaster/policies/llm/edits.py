@@ -1,4 +1,4 @@
-"""Changes to a source as a model gives them: the whole file, or blocks to be searched for and replaced."""
+"""Applies a model's changes to a source: the whole file, or search-and-replace blocks."""
 
 from collections.abc import Sequence
 
@@ -17,12 +17,12 @@ class SourceEdit(BaseModel):
 
 
 class Refusal(Exception):
-    """The changes do not fit the source; the message says which one and why."""
+    """The changes do not fit the source; the message says which and why."""
 
 
 def apply_edits(source: str, edits: Sequence[SourceEdit]) -> str:
-    """The source with all replacements, each found in what the ones before it left. Raises `Refusal`:
-    then none was made."""
+    """The source after all replacements, each searched in the result of those before. Raises `Refusal` if one
+    does not fit; then none is made."""
     for number, edit in enumerate(edits, 1):
         count = source.count(edit.search) if edit.search else 0
         if count != 1:
@@ -32,8 +32,8 @@ def apply_edits(source: str, edits: Sequence[SourceEdit]) -> str:
 
 
 def changed(source: str, whole: str, edits: Sequence[SourceEdit], *, all_shown: bool) -> str:
-    """The new source from either form. Raises `Refusal` where neither or both are given, where a whole
-    file would drop what was not shown, and where nothing changes."""
+    """The new source from either form. Raises `Refusal` if neither or both are given, if a whole file would
+    drop parts that were not shown, or if nothing changes."""
     if bool(whole.strip()) == bool(edits):
         raise Refusal("give either `edits` or the whole file as `source`, and not both")
     if whole.strip() and not all_shown:

@@ -1,4 +1,4 @@
-"""What a prompt says about the judge's rules, the sizes and the times."""
+"""Parts of prompts about the judge's rules, the sizes and the times."""
 
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -18,8 +18,8 @@ SAME = (
 
 
 def contract(task: Task) -> str:
-    """What a candidate for this task must be. The same for all roles that write one, so that a server
-    keeps it in its prompt cache; and wherever the task's file lies, so that answers can be replayed."""
+    """The rules for a candidate of this task. The text is the same for all roles that write one, so that a
+    server can cache it, and independent of the file's path, so that answers can be replayed."""
     sections = {
         "header": declaration(task.signature, PurePath(task.name).name).strip(),
         "dtype": task.dtype,
@@ -33,7 +33,7 @@ def contract(task: Task) -> str:
 
 
 def change_contract(task: Task) -> str:
-    """The same for those who change a candidate that keeps the rules already: its source shows the rest."""
+    """The rules for changing a candidate that already follows them; its source shows the rest."""
     sections = {
         "dtype": task.dtype,
         "tf32": precision(task),
@@ -44,7 +44,7 @@ def change_contract(task: Task) -> str:
 
 
 def sizes(task: Task) -> str:
-    """The primary workload, which is timed, and the others, at which the result must be right too."""
+    """The primary workload, which is timed, and the others, at which results must be right too."""
     listed = [", ".join(f"{name}={value}" for name, value in w.sizes.items()) for w in task.workloads]
     names = [w.name for w in task.workloads]
     return "\n".join(
@@ -54,7 +54,7 @@ def sizes(task: Task) -> str:
 
 
 def _brief(workloads: Sequence[Workload]) -> str:
-    """The same in one line: names once, then values; sizes that never differ are told once."""
+    """The workloads on one line: names once, then values; sizes that never differ once."""
     fixed = _fixed(workloads)
     names = [name for name in workloads[0].sizes if name not in fixed]
     cases = [
@@ -69,7 +69,7 @@ def _brief(workloads: Sequence[Workload]) -> str:
 
 
 def compared_at(task: Task, *, modelled: bool) -> str:
-    """The sizes at which results were compared: on the emulated device small ones only."""
+    """The sizes at which results are compared: on the emulated device only small ones."""
     if not modelled:
         return _brief([w for w in task.workloads if w.name != "small" or task.small_declared])
     compared, timed = (_brief([w]) for w in (task.small or task.smallest, task.primary))
@@ -85,7 +85,7 @@ def _fixed(workloads: Sequence[Workload]) -> dict[str, int]:
 
 
 def times(timing: Timing | None, best_us: float | None = None) -> str:
-    """`best_us` is the fastest correct candidate of the run so far."""
+    """Times of a candidate; `best_us` is the fastest correct candidate of the run so far, in microseconds."""
     if timing is None:
         return "not timed"
     about = " (modelled)" if timing.modelled else ""
@@ -98,5 +98,5 @@ def times(timing: Timing | None, best_us: float | None = None) -> str:
 
 def constants(source: str) -> str:
     """The constants that a source declares as tunable."""
-    found = [f"{t.name} = {', '.join(str(v) for v in t.values)}" for t in tunables(source)]
-    return f"Tunable constants: {'; '.join(found)}." if found else ""
+    declared = [f"{t.name} = {', '.join(str(v) for v in t.values)}" for t in tunables(source)]
+    return f"Tunable constants: {'; '.join(declared)}." if declared else ""

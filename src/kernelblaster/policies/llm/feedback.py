@@ -1,4 +1,4 @@
-"""What a failed candidate's author is told: short, and where."""
+"""Feedback to the author of a failed candidate: short, with locations."""
 
 import re
 
@@ -26,7 +26,7 @@ def feedback(evaluation: Evaluation, source: str) -> str:
 
 
 def outcome_feedback(outcome: Outcome, source: str, rival: str = "PyTorch") -> str:
-    """The same from the outcome alone; without a source, no lines of it are quoted."""
+    """As `feedback`, from the outcome alone; without a source, no lines are quoted."""
     match outcome:
         case CompileFailed(reason=reason, log=log):
             said = "It does not compile:\n" + (_errors(log, source) or f"- {one_line(reason, LETTERS)}")
@@ -46,7 +46,7 @@ def outcome_feedback(outcome: Outcome, source: str, rival: str = "PyTorch") -> s
 
 
 def _errors(log: str, source: str) -> str:
-    """The first errors, each with the line that it is about."""
+    """The first compiler errors, each with its source line."""
     lines = source.splitlines()
     told = []
     for number, words in LOCATED.findall(log)[:ERRORS]:

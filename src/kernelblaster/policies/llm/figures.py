@@ -1,4 +1,4 @@
-"""The figures of a performance state in words, the same wherever a prompt has them."""
+"""Formats the metrics of a performance state, uniformly in all prompts."""
 
 from kernelblaster.policies.expert.states import REGISTERS
 
@@ -35,5 +35,5 @@ def change(name: str, old: float, new: float) -> str:
 
 
 def _number(name: str, value: float) -> str:
-    """Registers are those of a thread; everything else is a share."""
+    """Registers are a count per thread; everything else is a percentage."""
     return f"{value * REGISTERS:.0f}" if name == "registers" else f"{value:.0%}"

@@ -1,4 +1,4 @@
-"""The gap analyst: why techniques gained something else than expected."""
+"""The gap analyst: explains why results differ from predictions."""
 
 from collections.abc import Sequence
 from typing import get_args
@@ -26,11 +26,11 @@ class Explanations(BaseModel):
     gaps: list[Explained]
 
 
-def explain_by_model(scene: Scene, found: Sequence[Discrepancy], now: Content, key: str) -> list[Gap]:
-    """A gap for each; those that the model does not explain, as the expert explains them. The metrics that
-    moved are measured in any case."""
-    expert = [explain_gap(discrepancy, now) for discrepancy in found]
-    answer = scene.asker.ask(analyst_question(scene, found, key)) if found else None
+def explain_by_model(scene: Scene, discrepancies: Sequence[Discrepancy], now: Content, key: str) -> list[Gap]:
+    """One gap for each discrepancy; those that the model does not explain are explained by the expert.
+    Metrics that changed are always measured ones."""
+    expert = [explain_gap(discrepancy, now) for discrepancy in discrepancies]
+    answer = scene.asker.ask(analyst_question(scene, discrepancies, key)) if discrepancies else None
     told = {one.number: one for one in answer.gaps} if answer else {}
     return [
         Gap(gap.discrepancy, one.cause, one_line(one.sentence, LETTERS), gap.moved)
@@ -40,14 +40,14 @@ def explain_by_model(scene: Scene, found: Sequence[Discrepancy], now: Content, k
     ]
 
 
-def analyst_question(scene: Scene, found: Sequence[Discrepancy], key: str) -> Question[Explanations]:
+def analyst_question(scene: Scene, discrepancies: Sequence[Discrepancy], key: str) -> Question[Explanations]:
     return Question(
         role="gap-analyst",
         key=key,
         system=f"You explain why GPU kernels became faster or slower. {RULE}",
         template="gap_analyst.md",
         sections={
-            "results": listed(found, scene.summaries),
+            "results": listed(discrepancies, scene.summaries),
             "gpu": scene.gpu,
             "causes": "\n".join(f"- {cause}: {REASONS[cause]}" for cause in get_args(Cause)),
         },

@@ -1,4 +1,4 @@
-"""What a prompt says about the GPU, and about the machine that stands in for it."""
+"""Parts of prompts about the GPU and the machine that emulates it."""
 
 from kernelblaster.devices.occupancy import capability, nearest_earlier
 from kernelblaster.devices.specs import GpuSpec
@@ -23,8 +23,8 @@ EMULATED = (
 
 
 def gpu(spec: GpuSpec, *, modelled: bool) -> str:
-    """Limits and instructions of the architecture. On the emulated device only what all GPUs since 8.0
-    have can be run, and what it cannot run is said."""
+    """Limits and instructions of the architecture. For the emulated device, only what all GPUs since compute
+    capability 8.0 have, and what it cannot run."""
     number = capability(spec.architecture)
     has = "; ".join(words for since, words in FEATURES if number >= since and (not modelled or since <= 80))
     shared = SHARED_KB[nearest_earlier(SHARED_KB, spec.architecture)]
@@ -37,5 +37,5 @@ def gpu(spec: GpuSpec, *, modelled: bool) -> str:
 
 
 def only_on_hardware() -> frozenset[str]:
-    """Techniques whose instructions the emulated device does not have."""
+    """Techniques whose instructions the emulated device lacks."""
     return frozenset(load_techniques().keys() - load_techniques(emulated=True).keys())

@@ -1,4 +1,4 @@
-"""What was tried before from the same candidate, on the way to it and in the same state: how it ended."""
+"""What was tried from the same candidate, on the path to it and in the same state, with results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +16,7 @@ LETTERS = 160  # of what was said of a step
 
 @dataclass(frozen=True)
 class Tried:
-    """The steps of a run; what became of candidates, and what those who wrote them said that they did, both
-    by the `code` of candidates."""
+    """The steps of a run; the evaluations of candidates, and their authors' summaries, both by `code`."""
 
     steps: Sequence[Step]
     evaluations: Mapping[str, Evaluation]
@@ -25,24 +24,24 @@ class Tried:
 
 
 def history(tried: Tried, code: str, state: str, kernel: str) -> list[Piece]:
-    """A line for each: those from this very candidate, those that led to it, then others in its state,
-    always the latest first. Only kernels other than `kernel` are named."""
+    """One line per step: those from this candidate, those that led to it, then others in its state, latest
+    first. Kernels are named only if they differ from `kernel`."""
     way = _way(tried.steps, code)
     here = [step for step in tried.steps if step.parent == code]
     alike = [s for s in tried.steps if s.state == state and s.parent != code and s not in way]
     return [
-        Piece(_line(tried, step, where, kernel), importance - place)
+        Piece(_line(tried, step, where, kernel), importance - rank)
         for listed, where, importance in (
             (here[::-1], "on this source", HERE),
             (way, "on the way to this source", ON_THE_WAY),
             (alike[::-1], "on another candidate", IN_STATE),
         )
-        for place, step in enumerate(listed[:SHOWN])
+        for rank, step in enumerate(listed[:SHOWN])
     ]
 
 
 def _way(steps: Sequence[Step], code: str) -> list[Step]:
-    """The steps from the first candidate to this one, the last of them first."""
+    """The steps from the first candidate to this one, last first."""
     by_child = {step.child: step for step in reversed(steps) if step.taken and step.child != step.parent}
     way: list[Step] = []
     while (step := by_child.get(code)) is not None and step not in way:

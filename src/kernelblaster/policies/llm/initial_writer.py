@@ -1,4 +1,4 @@
-"""The initial writer: from a reference to a first correct candidate."""
+"""The initial writer: writes a first correct candidate from the reference."""
 
 from pydantic import BaseModel, Field
 
@@ -18,7 +18,7 @@ ORIGIN = "llm: initial"
 
 
 class NoFirstCandidate(KernelBlasterError):
-    """The model did not get to a correct one."""
+    """The model did not produce a correct candidate."""
 
 
 class FirstDraft(BaseModel):
@@ -29,7 +29,7 @@ class FirstDraft(BaseModel):
 
 
 def draft(scene: Scene, seed: int = 0) -> str | None:
-    """One answer, not judged yet. Another seed is another try."""
+    """One answer, not yet judged; None if unusable. Another seed is another try."""
     answer = scene.asker.ask(draft_question(scene, seed))
     return answer.source if answer else None
 
@@ -51,8 +51,8 @@ def draft_question(scene: Scene, seed: int = 0) -> Question[FirstDraft]:
 
 
 def write_initial(scene: Scene) -> Candidate:
-    """A candidate that the judge found correct: a draft, corrected by what the judge says of it. Raises
-    where the model does not get there."""
+    """A candidate that the judge found correct: a draft, corrected with the judge's feedback. Raises
+    NoFirstCandidate."""
     source = draft(scene)
     said = "the model gave no usable answer"
     for number in range(MENDED + 1):

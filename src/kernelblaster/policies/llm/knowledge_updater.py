@@ -1,4 +1,4 @@
-"""The knowledge updater: what is worth remembering of an iteration, in words."""
+"""The knowledge updater: writes notes on what an iteration showed."""
 
 from collections.abc import Sequence
 
@@ -26,18 +26,18 @@ class Notes(BaseModel):
 
 
 def notes_by_model(scene: Scene, gaps: Sequence[Gap], now: Content, key: str) -> list[Change] | None:
-    """Notes at techniques that are known; None where there is no usable answer. Numbers stay what was
-    measured: a model has no say in them."""
+    """Notes on known techniques; None if there is no usable answer. A model cannot change numbers: those are
+    measured."""
     answer = scene.asker.ask(updater_question(scene, gaps, now, key)) if gaps else None
     if answer is None:
         return None
     changes: list[Change] = []
     for one in answer.notes:
         if 0 <= one.number < len(gaps):
-            found = gaps[one.number].discrepancy
+            discrepancy = gaps[one.number].discrepancy
             note = one_line(one.note, LETTERS)
-            if note and note not in now.entry(found.state, found.technique).notes:
-                changes.append(Noted(state=found.state, technique=found.technique, note=note))
+            if note and note not in now.entry(discrepancy.state, discrepancy.technique).notes:
+                changes.append(Noted(state=discrepancy.state, technique=discrepancy.technique, note=note))
     return changes
 
 
@@ -52,8 +52,8 @@ def updater_question(scene: Scene, gaps: Sequence[Gap], now: Content, key: str) 
     ]
     entries = [now.entry(gap.discrepancy.state, gap.discrepancy.technique) for gap in gaps]
     held = [
-        Piece(f"- {e.state}: {technique_text(e.scored(scene.architecture), attempts(e))}", 50 - place)
-        for place, e in enumerate(entries[:12])
+        Piece(f"- {e.state}: {technique_text(e.scored(scene.architecture), attempts(e))}", 50 - rank)
+        for rank, e in enumerate(entries[:12])
     ]
     return Question(
         role="knowledge-updater",

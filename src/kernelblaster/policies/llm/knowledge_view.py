@@ -1,4 +1,4 @@
-"""What the knowledge base says about a state and a technique, in words for a prompt."""
+"""Parts of prompts about states and techniques, from the knowledge base."""
 
 from math import exp
 
@@ -18,17 +18,16 @@ EVIDENCE, MEANING = 50, 35  # importance of a technique's line and of what it is
 
 
 def known_state(content: Content, state: State) -> str | None:
-    """The known state that this one is, or is near enough to, by the name under which it is kept now;
-    None where there is none."""
+    """The name of the known state that matches this one; None if there is none."""
     if state.name in content.states:
         return content.resolve(state.name)
-    found = nearest(state, [entry.state for entry in content.living])
-    return found.state.name if found is not None and found.distance <= MATCH else None
+    near = nearest(state, [entry.state for entry in content.living])
+    return near.state.name if near is not None and near.distance <= MATCH else None
 
 
 def state_text(state: State, content: Content, name: str, *, figures: bool = False) -> str:
-    """The state that was found, the known one that it is, and what was noted there. Its figures only where
-    no profile stands beside it, which has them too."""
+    """The state, the known state that it matches, and notes on that. `figures` adds its metrics, for prompts
+    without a profile."""
     known_as = f" (known as {one_line(name)})" if name in content.states and name != state.name else ""
     evidence = _evidence(state) if figures else ""
     described = state.description.partition(ALSO)[0].rstrip(".")  # the name has the rest
@@ -39,7 +38,7 @@ def state_text(state: State, content: Content, name: str, *, figures: bool = Fal
 
 
 def _evidence(state: State) -> str:
-    """The numbers that a state was recognized by, the largest first."""
+    """The metrics that a state was recognized by, largest first."""
     shown = sorted(
         (-value, key) for key, value in state.metrics.items() if value >= SHOWN and key != HEADROOM
     )
@@ -48,7 +47,7 @@ def _evidence(state: State) -> str:
 
 
 def technique_text(scored: Scored, attempts: float, *, briefly: bool = False) -> str:
-    """What is expected of a technique, and how sure that is; unless `briefly`, what it is."""
+    """The prediction for a technique and its certainty; unless `briefly`, also its description."""
     optimization, low_high = scored.optimization, scored.prediction.interval
     tried = f"tried {attempts:.0f} times, {scored.prediction.valid_chance:.0%} valid"
     lines = [
@@ -64,28 +63,27 @@ def technique_text(scored: Scored, attempts: float, *, briefly: bool = False) ->
 
 
 def meaning(optimization: Optimization) -> str:
-    """What a technique is and what it needs, in a line; nothing where neither is known."""
+    """What a technique is and what it needs, on one line; empty if neither is known."""
     needs = "; ".join(optimization.preconditions)
     told = [one_line(optimization.description, 220), f"Needs: {one_line(needs, 160)}." if needs else ""]
     return f"  {' '.join(words for words in told if words)}".rstrip()
 
 
 def techniques(content: Content, state: str, architecture: str, most: int) -> list[tuple[str, list[Piece]]]:
-    """The techniques that are known in a state, the most promising first: what is expected of each, and
-    what it is."""
+    """The known techniques of a state, most promising first: each with its prediction and description."""
     if state not in content.states:
         return []
     entries = content.entries.get(content.resolve(state), {})
-    found = content.optimizations(state, architecture)[:most]
+    scored = content.optimizations(state, architecture)[:most]
     return [
         (
             s.optimization.technique,
             [
-                Piece(f"- {technique_text(s, attempts(entry), briefly=True)}", EVIDENCE - place),
-                Piece(meaning(s.optimization), MEANING - place),
+                Piece(f"- {technique_text(s, attempts(entry), briefly=True)}", EVIDENCE - rank),
+                Piece(meaning(s.optimization), MEANING - rank),
             ],
         )
-        for place, s in enumerate(found)
+        for rank, s in enumerate(scored)
         if (entry := entries.get(s.optimization.technique)) is not None
     ]
 

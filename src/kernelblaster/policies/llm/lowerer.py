@@ -1,4 +1,4 @@
-"""The lowerer: a technique in words, applied to a kernel in code."""
+"""The lowerer: applies a technique, described in words, to a kernel's code."""
 
 from dataclasses import dataclass
 
@@ -16,8 +16,7 @@ from kernelblaster.records.target import Target
 
 @dataclass(frozen=True)
 class Lowering:
-    """A technique, to be applied to a kernel of a candidate; with the candidate's profile and the least
-    bytes that its task must move."""
+    """A technique to apply to a kernel of a candidate, with the candidate's profile and the floor's bytes."""
 
     parent: Candidate
     technique: str
@@ -31,8 +30,8 @@ class Lowering:
 
 
 def lower(scene: Scene, lowering: Lowering, described: str) -> Rewritten:
-    """The parent's source with the technique applied. `described` is what the model said that proposed it
-    in this run."""
+    """The parent's source with the technique applied. `described` is the description by the model that
+    proposed it in this run; empty if none did."""
     work = _work(scene, lowering, lowering.key, lowering.parent)
     return rewrite(scene, work, "lowerer.md", sections(scene, lowering, described))
 
@@ -68,7 +67,7 @@ def _work(scene: Scene, lowering: Lowering, key: str, start: Candidate) -> Rewri
 
 
 def technique_words(content: Content, state: str, technique: str, architecture: str, described: str) -> str:
-    """What is known of a technique in a state; its description from anywhere where it has none here."""
+    """What is known of a technique in a state; if it has no description there, one from another state."""
     entry = content.entries.get(state, {}).get(technique)
     if entry is None:
         return f"{technique}: {described}" if described else technique.replace("_", " ")

@@ -1,6 +1,6 @@
-"""A candidate's code without anything that could speak to its reader: no comments, no strings, no names
-of its author's choosing for functions and types, none that are sentences, and no words that are no code,
-such as the preprocessor may drop."""
+"""Removes everything from a candidate's code that could address its reader: comments, strings, function and
+type names of the author's choice, names that are sentences, and words that are no code (such as text that the
+preprocessor drops)."""
 
 import re
 
@@ -29,24 +29,23 @@ OWN = re.compile(r"cuda\w+|__\w+|launch_gpu_implementation|\w+_t")
 
 
 def neutral(source: str) -> str:
-    """The code as the compiler sees it, with neutral names. Raises `Unreadable` for text that can be read
-    in two ways."""
+    """The code as the compiler sees it, with neutral names. Raises `UnreadableSource` for text that can be
+    read in two ways."""
     code = _without_strings(read_source(source).kept)
     names: dict[str, str] = {}
     for part in parts_of(code):
         if part.name and part.name != ENTRY:
             kind = "kernel" if part.kernel else "function"
             names.setdefault(part.name, f"{kind}_{len(names) + 1}")
-    for found in TYPE.finditer(code):
-        names.setdefault(found[1], f"type_{len(names) + 1}")
+    for match in TYPE.finditer(code):
+        names.setdefault(match[1], f"type_{len(names) + 1}")
     code = PROSE.sub(_silenced, code)
-    renamed = NAME.sub(lambda found: names.get(found[0]) or _plain(found[0], names), code)
+    renamed = NAME.sub(lambda match: names.get(match[0]) or _plain(match[0], names), code)
     return _indented(renamed)
 
 
 def _indented(code: str) -> str:
-    """Lines as the nesting of braces, open parentheses and statements without braces indent them: not even
-    spaces are the author's."""
+    """The code, indented anew by its nesting, so that not even spaces are the author's."""
     lines: list[str] = []
     levels = [0]  # the indent inside each brace that is open
     under = opened = 0  # heads (`if`, `for`) that wait for their statement; open parentheses
@@ -79,18 +78,19 @@ def _plain(name: str, names: dict[str, str]) -> str:
     return names.setdefault(name, f"name_{len(names) + 1}")
 
 
-def _silenced(found: re.Match[str]) -> str:
-    """Three names in a row are no code, unless most of them are the language's own."""
-    words = found[0].split()
+def _silenced(match: re.Match[str]) -> str:
+    """Replaces three names in a row, which are no code, unless most of them are keywords."""
+    words = match[0].split()
     foreign = [word for word in words if not KEYWORD.fullmatch(word) and not OWN.fullmatch(word)]
-    return "words" if len(foreign) > 2 else found[0]
+    return "words" if len(foreign) > 2 else match[0]
 
 
 def _without_strings(text: str) -> str:
-    """Without what strings say; those of inline assembly are code, except for comments in them."""
+    """The text without the contents of strings; those of inline assembly are code and lose only their
+    comments."""
     pieces, end = [], 0
-    for found in ASSEMBLY.finditer(text):
-        pieces.append(QUOTED.sub('""', text[end : found.start()]))
-        pieces.append(QUOTED.sub(lambda one: PTX_COMMENT.sub("", one[0][:-1]) + '"', found[0]))
-        end = found.end()
+    for match in ASSEMBLY.finditer(text):
+        pieces.append(QUOTED.sub('""', text[end : match.start()]))
+        pieces.append(QUOTED.sub(lambda one: PTX_COMMENT.sub("", one[0][:-1]) + '"', match[0]))
+        end = match.end()
     return "".join([*pieces, QUOTED.sub('""', text[end:])]).replace('extern ""', 'extern "C"')

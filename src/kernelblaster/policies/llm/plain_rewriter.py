@@ -1,5 +1,5 @@
-"""A model without roles or memory, for comparison: the source and a profile in (or only the time), a whole
-new source out."""
+"""A model without roles or memory, for comparison: source and profile (or only the time) in, a whole new
+source out."""
 
 from dataclasses import dataclass
 
@@ -21,10 +21,10 @@ class NewSource(BaseModel):
 
 @dataclass(frozen=True)
 class Draft:
-    """What is to be rewritten, and under which place of the search. No `profile`: only its time is told.
-    `feedback` is what was said of a version that failed. Another `seed` is another try at the same."""
+    """What to rewrite, at which `step` of the search. Without `profile`, only the time is shown. `feedback`
+    is what was said about a version that failed. Another `seed` is another try."""
 
-    place: str
+    step: str
     candidate: Candidate
     profile: Profile | None
     feedback: str = ""
@@ -32,7 +32,7 @@ class Draft:
 
 
 def rewrite_plainly(scene: Scene, draft: Draft) -> str | None:
-    """A new source; None where there is no usable answer."""
+    """A new source; None if there is no usable answer."""
     answer = scene.asker.ask(plain_question(scene, draft))
     return answer.source if answer and answer.source.strip() else None
 
@@ -41,7 +41,7 @@ def plain_question(scene: Scene, draft: Draft) -> Question[NewSource]:
     profile = data("profile", whole_profile(draft.profile)) if draft.profile else ""
     return Question(
         role="lowerer",
-        key=f"plain/{draft.place}",
+        key=f"plain/{draft.step}",
         system=scene.contract,
         template="minimal.md",
         sections={

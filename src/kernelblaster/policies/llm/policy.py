@@ -43,8 +43,8 @@ KNOWN_OFFERED = 6  # techniques of the knowledge base that a kernel without a pl
 
 @dataclass(frozen=True)
 class Written:
-    """The form of a candidate that a model wrote: the families of its kernels, where they were known
-    before it, and what it was written from."""
+    """The form of a candidate that a model wrote: the families of its kernels as far as they were known
+    before, and the lowering that it came from."""
 
     families: Mapping[str, str | None] = field(default_factory=dict)
     lowering: Lowering | None = None
@@ -52,7 +52,7 @@ class Written:
 
 @dataclass
 class _Seen:
-    """What a search has told about a candidate."""
+    """The profile of a candidate, and the floor's bytes."""
 
     profile: Profile
     floor_bytes: int
@@ -92,7 +92,7 @@ class MixedPolicy:
         return self._scene
 
     def begin(self, task: Task) -> Scene:
-        """Turn to a task."""
+        """Start with a task."""
         asker = Asker(self._model, self._session.log.once, task.name)
         self._scene = Scene(task, self._session, asker, self._whole_profiles)
         return self._scene
@@ -100,8 +100,8 @@ class MixedPolicy:
     # Writing
 
     def initial(self, task: Task) -> Attempt:
-        """The expert's kernels where it covers the task, the task's own where it is a CUDA file, else the
-        model's. Where the model should write them and does not get there, the expert does if it can."""
+        """The expert's kernels if it covers the task, the task's own if it is a CUDA file, else the model's.
+        If the model should write them and fails, the expert's if it can."""
         self.begin(task)
         if task.kind == "cuda" and ENTRY in task.source:
             return Attempt(Candidate(source=task.source, origin="task"), OwnSource(task.source))
@@ -121,7 +121,7 @@ class MixedPolicy:
                 raise failed from None
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
-        """The model's, then the expert's. The model is asked once, and not for recipes."""
+        """The model's candidate, then the expert's. The model is asked once, and not for recipes."""
         if self._cast.llm("lowerer") and not is_recipe(technique):
             written = self._lowered(attempt, technique, target)
             if written is not None:
@@ -139,25 +139,25 @@ class MixedPolicy:
         return self._written(lowering, mend_lowering(self.scene, lowering, failed.candidate, said), parent)
 
     def _lowered(self, attempt: Attempt, technique: str, target: Target) -> Attempt | None:
-        place = (attempt.candidate.code, target.kernel)
-        if self._declined[place] >= DECLINED:
+        kernel_of = (attempt.candidate.code, target.kernel)
+        if self._declined[kernel_of] >= DECLINED:
             return None
         seen = self._seen[attempt.candidate.code]
         lowering = Lowering(attempt.candidate, technique, target, seen.profile, seen.floor_bytes)
-        found = lower(self.scene, lowering, self._described.get(technique, ""))
-        if found.declined:
-            self._declined[place] += 1
+        rewritten = lower(self.scene, lowering, self._described.get(technique, ""))
+        if rewritten.declined:
+            self._declined[kernel_of] += 1
             self._inapplicable[target.state.name, technique] = target.state
-        return self._written(lowering, found, attempt)
+        return self._written(lowering, rewritten, attempt)
 
-    def _written(self, lowering: Lowering, found: Rewritten, parent: Attempt) -> Attempt | None:
-        if found.source is None:
+    def _written(self, lowering: Lowering, rewritten: Rewritten, parent: Attempt) -> Attempt | None:
+        if rewritten.source is None:
             return None
         origin = f"llm: {lowering.technique}"
-        candidate = Candidate(source=found.source, origin=origin, parent=parent.candidate.digest)
-        self.scene.summaries[candidate.code] = found.summary
+        candidate = Candidate(source=rewritten.source, origin=origin, parent=parent.candidate.digest)
+        self.scene.summaries[candidate.code] = rewritten.summary
         before = _families(parent)
-        families = {name: before.get(name, lowering.target.family) for name in kernel_names(found.source)}
+        families = {name: before.get(name, lowering.target.family) for name in kernel_names(rewritten.source)}
         form = Written(families, lowering)
         return Attempt(candidate, form, frozenset({lowering.target.kernel}), (lowering.technique,))
 
@@ -180,8 +180,8 @@ class MixedPolicy:
         return found
 
     def proposals(self, attempt: Attempt, target: Target) -> Sequence[str]:
-        """What the expert can do, what the knowledge base knows, and what the model adds. Without a model
-        to lower it, only what the expert can do."""
+        """Techniques of the expert, of the knowledge base, and new ones of the model. Without a model to
+        lower them, only the expert's."""
         can = list(self._expert.proposals(attempt, target)) if isinstance(attempt.form, Form) else []
         proposed = self._proposed(attempt, target)
         lowered = self._cast.llm("lowerer")
@@ -224,8 +224,8 @@ class MixedPolicy:
         return explain_by_model(self.scene, surprising, now, f"version {now.version}")
 
     def update(self, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
-        """The expert's changes; a model's notes take the place of its notes. What the model found
-        impossible is evidence too."""
+        """The expert's changes, with its notes replaced by the model's. Techniques that the model found
+        inapplicable are recorded as evidence."""
         changes = list(self._expert.update(gaps, now))
         if self._cast.llm("knowledge-updater"):
             notes = notes_by_model(self.scene, gaps, now, f"version {now.version}")
@@ -241,14 +241,14 @@ class MixedPolicy:
     # Verifying softly
 
     def review(self, candidate: Candidate) -> Review:
-        """What speaks against a candidate that the judge found correct."""
+        """Objections to a candidate that the judge found correct."""
         if self._cast.llm("soft-verifier"):
             return review_by_model(self.scene, candidate)
         return review_by_rules(self.scene, candidate)
 
 
 def _families(attempt: Attempt) -> Mapping[str, str | None]:
-    """The kernels of a candidate, each with its family where it is known."""
+    """The kernels of a candidate with their families, None where unknown."""
     if isinstance(attempt.form, Form):
         return {kernel.name: kernel.family for kernel in attempt.form.kernels}
     return {name: attempt.form.families.get(name) for name in kernel_names(attempt.candidate.source)}

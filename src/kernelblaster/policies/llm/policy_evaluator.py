@@ -1,4 +1,4 @@
-"""The policy evaluator: which results differ from what was expected, and are worth an explanation."""
+"""The policy evaluator: selects results that differ from predictions and are worth explaining."""
 
 from collections.abc import Sequence
 
@@ -16,21 +16,25 @@ class Instructive(BaseModel):
     remark: str
 
 
-def instructive(scene: Scene, found: Sequence[Discrepancy], key: str) -> list[Discrepancy]:
-    """The results in the order in which a model would look into them; all of them, as they were, where
-    there is no usable answer. The numbers are measured, never a model's."""
-    answer = scene.asker.ask(evaluator_question(found, key)) if found else None
+def instructive(scene: Scene, discrepancies: Sequence[Discrepancy], key: str) -> list[Discrepancy]:
+    """The discrepancies in the order in which the model would investigate them; all of them, in the given
+    order, if there is no usable answer. Their numbers are measured, never the model's."""
+    answer = scene.asker.ask(evaluator_question(discrepancies, key)) if discrepancies else None
     if answer is None:
-        return list(found)
-    return [found[number] for number in dict.fromkeys(answer.worth_explaining) if 0 <= number < len(found)]
+        return list(discrepancies)
+    return [
+        discrepancies[number]
+        for number in dict.fromkeys(answer.worth_explaining)
+        if 0 <= number < len(discrepancies)
+    ]
 
 
-def evaluator_question(found: Sequence[Discrepancy], key: str) -> Question[Instructive]:
+def evaluator_question(discrepancies: Sequence[Discrepancy], key: str) -> Question[Instructive]:
     return Question(
         role="policy-evaluator",
         key=key,
         system=f"You judge what a search has learned. {RULE}",
         template="policy_evaluator.md",
-        sections={"results": listed(found)},
+        sections={"results": listed(discrepancies)},
         schema=Instructive,
     )

@@ -1,4 +1,5 @@
-"""Prompts: a template's sections, made of pieces that are left out by importance until they fit."""
+"""Renders prompts: a template with sections, made of pieces that are left out by importance until they
+fit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ _templates = Environment(
 
 
 class PromptTooLong(Exception):
-    """What is needed is more than the role's budget: nothing can be left out any more."""
+    """The pieces that cannot be left out exceed the role's limit."""
 
     def __init__(self, role: str, tokens: int, budget: int) -> None:
         self.tokens = tokens
@@ -29,7 +30,7 @@ class PromptTooLong(Exception):
 
 @dataclass(frozen=True)
 class Piece:
-    """Text that is shown whole or not at all. `instead` stands where it was left out."""
+    """Text that is shown whole or not at all. `instead` is shown where it was left out."""
 
     text: str
     importance: int = NEEDED
@@ -45,21 +46,24 @@ Sections = Mapping[str, str | Sequence[Piece]]
 
 @dataclass(frozen=True)
 class Room:
-    """Tokens of a prompt: what is less important is left out until it takes no more than `comfortable`;
-    what is needed may take up to `most`."""
+    """Limits of a prompt in tokens: less important pieces are left out until it takes at most `comfortable`;
+    the needed ones alone may take up to `most`."""
 
     comfortable: int
     most: int
 
 
 def render(template: str, role: str, room: Room | int, sections: Sections) -> str:
-    """The template with its sections: the least important pieces are left out first, among equals the
+    """The template with its sections. The least important pieces are left out first, among equals the
     longest. Raises `PromptTooLong`."""
     room = Room(room, room) if isinstance(room, int) else room
     pieces = {name: _pieces(section) for name, section in sections.items()}
     droppable = sorted(
         ((name, at) for name, listed in pieces.items() for at, p in enumerate(listed) if _spare(p)),
-        key=lambda place: (pieces[place[0]][place[1]].importance, -pieces[place[0]][place[1]].saved),
+        key=lambda position: (
+            pieces[position[0]][position[1]].importance,
+            -pieces[position[0]][position[1]].saved,
+        ),
     )
     text = _filled(template, pieces)
     while droppable and (over := tokens_of(text) - room.comfortable) > 0:

@@ -1,4 +1,4 @@
-"""The proposer: techniques that may help a kernel, beyond those that are known in its state."""
+"""The proposer: suggests techniques for a kernel beyond those known in its state."""
 
 import re
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class Proposals(BaseModel):
 
 @dataclass(frozen=True)
 class Proposed:
-    """New techniques with what they promise, and known ones that need not be tried."""
+    """New techniques with predicted speedups, and known ones that need not be tried."""
 
     new: list[Optimization]
     inapplicable: frozenset[str] = frozenset()
@@ -49,7 +49,7 @@ class Proposed:
 def propose(
     scene: Scene, candidate: Candidate, target: Target, profile: Profile, floor_bytes: int
 ) -> Proposed:
-    """Nothing where the model has no usable answer. Asked once for a kernel in a state."""
+    """Nothing if the model has no usable answer. Asked once for a kernel in a state."""
     answer = scene.asker.ask(proposer_question(scene, candidate, target, profile, floor_bytes))
     if answer is None:
         return Proposed([])
@@ -87,16 +87,16 @@ def proposer_question(
 
 
 def usable(proposals: Sequence[Proposal]) -> list[Optimization]:
-    """Those with a name that can be one, each once; predictions within reason."""
-    found: dict[str, Optimization] = {}
+    """Proposals with a valid name, each once, with predictions limited to a plausible range."""
+    by_name: dict[str, Optimization] = {}
     for proposal in proposals:
         name = re.sub(r"[^a-z0-9]+", "_", proposal.technique.lower()).strip("_")
         if NAME.fullmatch(name):
             low, high = PREDICTED
-            found[name] = Optimization(
+            by_name[name] = Optimization(
                 technique=name,
                 title=name.replace("_", " "),
                 description=proposal.description.strip()[:600],
                 predicted=min(high, max(low, proposal.predicted)),
             )
-    return list(found.values())
+    return list(by_name.values())

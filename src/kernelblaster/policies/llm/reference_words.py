@@ -1,4 +1,4 @@
-"""What a prompt says about the computation: the reference, whole or only what it computes."""
+"""Parts of prompts about the computation: the reference in full, or only what it computes."""
 
 import ast
 import re
@@ -21,8 +21,8 @@ def reference(task: Task) -> str:
 
 
 def computation(task: Task) -> str:
-    """The reference without imports and without what only makes its inputs: for those who see a candidate
-    and the sizes. A CUDA source is whole."""
+    """The reference without imports and without code that only makes its inputs: for roles that see a
+    candidate and the sizes. A CUDA source is shown in full."""
     if task.kind != "module":
         return reference(task)
     lines = task.source.splitlines()
@@ -33,7 +33,7 @@ def computation(task: Task) -> str:
 
 
 def rival(task: Task) -> str:
-    """What a candidate is compared with."""
+    """What a candidate is timed against, in words."""
     return "PyTorch" if task.kind == "module" else f"the {ORIGINAL_KERNEL}"
 
 
@@ -42,8 +42,7 @@ def rival_of(timing: Timing | None) -> str:
 
 
 def precision(task: Task) -> str:
-    """What the rule on precision says of TF32, where there is something that could use it; a CUDA source
-    may compute anything."""
+    """The rule on TF32, if the task could use it; a CUDA source may compute anything."""
     if task.dtype != "float32" or (task.kind == "module" and not PRODUCT.search(task.source)):
         return ""
     if task.kind == "module" and not CONVOLUTION.search(task.source):
@@ -52,7 +51,7 @@ def precision(task: Task) -> str:
 
 
 def module_rules(task: Task) -> str:
-    """How the module's parameters, numbers and modes reach the candidate, as far as it has any."""
+    """How the module's parameters, scalars and modes reach the candidate, if it has any."""
     told = []
     if task.signature.parameters:
         told.append(
@@ -78,7 +77,7 @@ def _title(task: Task) -> str:
 
 
 def _computing(source: str) -> list[ast.stmt]:
-    """Classes and functions, the constructor's arguments if there are any, and the names that these use."""
+    """Classes and functions, the constructor's arguments if any, and the names that these use."""
     kept: list[ast.stmt] = []
     used: set[str] = set()
     for node in reversed(ast.parse(source).body):

@@ -1,4 +1,5 @@
-"""From a model's changes to a new source: asked once more where they do not fit, and mended by feedback."""
+"""Obtains a new source from a model's changes: asks again if they do not fit, and corrects candidates by
+feedback."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,14 +34,14 @@ class Rewrite(BaseModel):
     )
 
     @property
-    def told(self) -> str:
-        """The summary, with what came along."""
+    def full_summary(self) -> str:
+        """The summary, with the other techniques that were applied."""
         return f"{self.summary} (also: {', '.join(self.also_changed)})" if self.also_changed else self.summary
 
 
 @dataclass(frozen=True)
 class Rewritten:
-    """What came of a question: a new source, or nothing because the model says that it `declined`."""
+    """The result: a new source, or None. `declined`: the model said that the change is not applicable."""
 
     source: str | None
     summary: str = ""
@@ -52,7 +53,7 @@ NOTHING = Rewritten(None)
 
 @dataclass(frozen=True)
 class RewritingTask:
-    """What a rewrite starts from, and what its question is about; `system` are the rules for it."""
+    """The source to rewrite, the kernels in question, and the rules (`system`)."""
 
     role: Role
     key: str
@@ -62,7 +63,7 @@ class RewritingTask:
 
 
 def rewrite(scene: Scene, work: RewritingTask, template: str, sections: Mapping[str, Any]) -> Rewritten:
-    """Ask for changes to a source; those that do not fit it are shown once, with the reason."""
+    """Ask for changes to a source; those that do not fit are shown to the model once, with the reason."""
     shown = view("candidate", work.source, work.kernels)
     refusal = ""
     for number in range(TRIES):
@@ -86,12 +87,12 @@ def rewrite(scene: Scene, work: RewritingTask, template: str, sections: Mapping[
         except Refusal as problem:
             refusal = f"Your last changes were not applied: {one_line(str(problem), 400)}."
         else:
-            return Rewritten(new, answer.told)
+            return Rewritten(new, answer.full_summary)
     return NOTHING
 
 
 def mend(scene: Scene, work: RewritingTask, what: str, said: str) -> Rewritten:
-    """Ask for changes to a candidate that failed, knowing what was said about it."""
+    """Ask for changes to a candidate that failed, given the feedback `said`."""
     sections = {
         "reference": [Piece(reference(scene.task), REFERENCE)],
         "what": what,

@@ -1,4 +1,4 @@
-"""The roles, who plays each, and how many tokens each may take."""
+"""The roles, who plays each, and the token limits of each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ LEARNING: tuple[Role, ...] = ("policy-evaluator", "gap-analyst", "knowledge-upda
 
 @dataclass(frozen=True)
 class Tokens:
-    """Of one question: the room of its prompt, the most that its answer may take (reasoning included),
-    and what both usually take."""
+    """Of one question: the prompt's limits, the most tokens of the answer (reasoning included), and the usual
+    tokens of both."""
 
     room: Room
     answer: int
@@ -65,7 +65,7 @@ WITH_A_MODEL: Mapping[Role, Player] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Cast:
-    """Who plays which role. An `expert` initial writer leaves what it has no kernels for to the model."""
+    """Who plays which role. An `expert` initial writer leaves tasks that it does not cover to the model."""
 
     players: Mapping[Role, Player]
 
@@ -73,13 +73,13 @@ class Cast:
         return self.players[role] == "llm"
 
     def without(self, roles: Sequence[Role]) -> "Cast":
-        """With these roles played by the expert."""
+        """The cast with these roles played by the expert."""
         return Cast({**self.players, **dict.fromkeys(roles, "expert")})
 
 
 def cast_of(texts: Sequence[str], *, usual: bool = True) -> tuple[Cast, list[str]]:
-    """From `ROLE=expert`, `ROLE=llm` and `ROLE=KIND:NAME`: the cast, and the models named for roles, which
-    these then play. The others are as usual with a model, or all the expert's."""
+    """From `ROLE=expert`, `ROLE=llm` and `ROLE=KIND:NAME`: the cast, and the models named for single roles,
+    which these then play. Other roles are as usual with a model, or all the expert's if not `usual`."""
     players: dict[Role, Player] = dict(WITH_A_MODEL) if usual else dict.fromkeys(ROLES, "expert")
     named = []
     for text in texts:

@@ -1,4 +1,4 @@
-"""What all roles know: the task, the GPU, where they work, and whom to ask."""
+"""The context of all roles: the task, the GPU, the session, and the model to ask."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,9 +19,9 @@ UNLIMITED = 100_000  # tokens of a prompt that is not kept short
 
 @dataclass(frozen=True)
 class Scene:
-    """One task of one run. With `whole_profiles`, prompts have every metric in place of a digest, and no
-    budget: for comparison. `summaries` are what the model said of the changes that it made, by the `code`
-    of the candidates that they gave."""
+    """One task of one run. With `whole_profiles`, prompts show all metrics instead of a digest, without a
+    token limit: for comparison. `summaries` are the model's own descriptions of its changes, by the `code` of
+    the resulting candidates."""
 
     task: Task
     session: Session
@@ -43,18 +43,18 @@ class Scene:
 
     @property
     def prompt_tokens(self) -> int | None:
-        """The budget of prompts with profiles; None: that of the role."""
+        """The token limit of prompts with profiles; None: the role's own."""
         return UNLIMITED if self.whole_profiles else None
 
     def profile(self, profile: Profile, floor_bytes: int, kernel: str | None = None) -> list[Piece]:
-        """What prompts tell of a profile."""
+        """A profile as prompts show it."""
         if self.whole_profiles:
             return [Piece(data("profile", whole_profile(profile)), 50, "(left out: too long)")]
         return digest(profile, floor_bytes, kernel)
 
     @property
     def modelled(self) -> bool:
-        """Whether the device only emulates."""
+        """Whether the device is emulated."""
         return self.session.modelled
 
     @property
@@ -62,7 +62,7 @@ class Scene:
         return self.session.gpu.architecture
 
     def times(self, code: str) -> str:
-        """What is known of a candidate's time, and the best one where that is another's."""
+        """A candidate's time, and the best one if that is another candidate's."""
         evaluations = self.session.judging.evaluations
         timing = evaluations[code].timing if code in evaluations else None
         correct = [e.timing for e in evaluations.values() if e.timing and isinstance(e.outcome, CORRECT)]
@@ -70,6 +70,6 @@ class Scene:
         return times(timing, best_us if timing and best_us != timing.candidate_us else None)
 
     def history(self, code: str, state: str, kernel: str) -> list[Piece]:
-        """What was tried from a candidate, on the way to it, and in the state of its kernel."""
+        """What was tried from a candidate, on the path to it, and in the state of its kernel."""
         tried = Tried(self.session.log.steps, self.session.judging.evaluations, self.summaries)
         return history(tried, code, state, kernel)

@@ -1,5 +1,5 @@
-"""The soft verifier: a final candidate's structure against the reference's. It can flag or reject, never
-accept: whether a candidate is correct and faster is the judge's to say, before and without it."""
+"""The soft verifier: compares a final candidate's structure with the reference. It can flag or reject, never
+accept: the judge alone decides whether a candidate is correct and faster."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -41,17 +41,17 @@ def review_by_rules(scene: Scene, candidate: Candidate) -> Review:
 
 
 def review_by_model(scene: Scene, candidate: Candidate) -> Review:
-    """What the rules find stands whatever the model says; the model can only add to it. The model sees
-    neither comments nor strings nor profiles, so none of them can speak to it."""
-    found = structure(scene.task, candidate.source)
-    if any(finding.kind == "unreadable" for finding in found):
-        return _review(found, None, "")
-    opinion = scene.asker.ask(verifier_question(scene, candidate, found))
-    return _review(found, opinion, neutral(candidate.source))
+    """The findings of the rules stand, whatever the model says; it can only add to them. It sees no comments,
+    strings or profiles, so none of them can influence it."""
+    findings = structure(scene.task, candidate.source)
+    if any(finding.kind == "unreadable" for finding in findings):
+        return _review(findings, None, "")
+    opinion = scene.asker.ask(verifier_question(scene, candidate, findings))
+    return _review(findings, opinion, neutral(candidate.source))
 
 
 def verifier_question(scene: Scene, candidate: Candidate, found: list[StructureFinding]) -> Question[Opinion]:
-    """Raises `Unreadable`."""
+    """Raises `UnreadableSource`."""
     code = neutral(candidate.source)
     return Question(
         role="soft-verifier",

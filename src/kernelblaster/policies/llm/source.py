@@ -1,4 +1,4 @@
-"""A candidate's source in pieces: its functions and what stands between them, for prompts and for edits."""
+"""Splits a candidate's source into functions and the text between them, for prompts and edits."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ ENTRY = "launch_gpu_implementation"
 
 @dataclass(frozen=True)
 class SourcePart:
-    """Some whole lines of a source. `name` is that of the function defined in it; None for the rest."""
+    """Whole lines of a source. `name` is the function defined in them; None for other text."""
 
     text: str
     name: str | None
@@ -26,7 +26,7 @@ class SourcePart:
 
 
 def parts_of(source: str) -> list[SourcePart]:
-    """The parts in order; together they are the source, to the letter."""
+    """The parts in order; concatenated they are exactly the source."""
     return [_part(text) for text in _split(source)]
 
 
@@ -36,23 +36,23 @@ def kernel_names(source: str) -> list[str]:
 
 
 def used_by(parts: Sequence[SourcePart], names: set[str]) -> set[str]:
-    """The functions that these call, and those that they call, and so on."""
+    """These functions and all functions that they call, directly or not."""
     bodies = {part.name: part.text for part in parts if part.name}
-    found, waiting = set(names), list(names)
+    used, waiting = set(names), list(names)
     while waiting:
         words = set(re.findall(r"\w+", bodies.get(waiting.pop(), "")))
-        new = (words & bodies.keys()) - found
-        found |= new
+        new = (words & bodies.keys()) - used
+        used |= new
         waiting += new
-    return found
+    return used
 
 
 def _split(source: str) -> Iterator[str]:
-    """After each definition and each declaration at the outermost level, at the end of its line."""
+    """Splits after each definition and declaration at the outermost level, at the end of its line."""
     begin = depth = 0
     ended = False
-    for found in LEXEME.finditer(source):
-        mark = found[0]
+    for match in LEXEME.finditer(source):
+        mark = match[0]
         if mark == "{":
             depth += 1
         elif mark == "}":
@@ -61,8 +61,8 @@ def _split(source: str) -> Iterator[str]:
         elif mark == ";":
             ended = depth == 0
         elif mark == "\n" and ended and depth == 0:
-            yield source[begin : found.end()]
-            begin, ended = found.end(), False
+            yield source[begin : match.end()]
+            begin, ended = match.end(), False
     if begin < len(source):
         yield source[begin:]
 

@@ -1,4 +1,4 @@
-"""A candidate's source as a prompt shows it: whole, or without functions that the question is not about."""
+"""A candidate's source as shown in a prompt: in full, or without functions that the question is not about."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -22,8 +22,8 @@ class SourceView:
 
 
 def view(title: str, source: str, kernels: Collection[str], *, needed: bool = True) -> SourceView:
-    """The kernels in question, the launch function and what stands outside of functions are needed, if
-    anything is."""
+    """The source in pieces. If `needed`, the kernels in question, the launch function and text outside
+    functions cannot be left out."""
     clean = INVISIBLE.sub("", source)
     parts = parts_of(clean)
     called = used_by(parts, set(kernels))

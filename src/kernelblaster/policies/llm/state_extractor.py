@@ -1,4 +1,4 @@
-"""The state extractor: what bounds each kernel, by a model's reading of its profile."""
+"""The state extractor: the model names what bounds each kernel, from its profile."""
 
 import re
 
@@ -30,8 +30,8 @@ class NamedStates(BaseModel):
 def states_by_model(
     scene: Scene, candidate: Candidate, profile: Profile, floor_bytes: int
 ) -> tuple[KernelState, ...]:
-    """A state for each kernel in launch order, with the metrics that were measured; what the model does
-    not name, or has no usable answer for, is as the expert names it."""
+    """A state for each kernel in launch order, with the measured metrics. Kernels that the model does not
+    name are named by the expert, and so are all if there is no usable answer."""
     found = extract_states(profile, floor_bytes)
     answer = scene.asker.ask(extractor_question(scene, candidate, profile, floor_bytes))
     named = {one.kernel: one for one in answer.kernels} if answer else {}

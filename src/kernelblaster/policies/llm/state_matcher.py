@@ -1,4 +1,4 @@
-"""The state matcher: which known state a kernel's state is."""
+"""The state matcher: the model finds the known state that a kernel's state is."""
 
 from pydantic import BaseModel, Field
 
@@ -20,8 +20,8 @@ class Matched(BaseModel):
 
 
 def match_by_model(scene: Scene, state: State) -> State:
-    """The state under the name of the known one that it is; as it is where it is none of them, where it
-    is known by its own name, and where there is no usable answer (then the nearest is found by distance)."""
+    """The state under the name of the matching known one. Unchanged if none matches, if its own name is
+    known, or if there is no usable answer (the nearest by distance is used later)."""
     content = scene.session.memory.now()
     if state.name in content.states or not content.living:
         return state
@@ -33,8 +33,8 @@ def match_by_model(scene: Scene, state: State) -> State:
 
 def matcher_question(scene: Scene, state: State, near: list[State]) -> Question[Matched]:
     known = [
-        Piece(f"- {one_line(s.name)}: {one_line(s.description, 300)}", NEEDED if place < 3 else 40 - place)
-        for place, s in enumerate(near)
+        Piece(f"- {one_line(s.name)}: {one_line(s.description, 300)}", NEEDED if rank < 3 else 40 - rank)
+        for rank, s in enumerate(near)
     ]
     return Question(
         role="state-matcher",

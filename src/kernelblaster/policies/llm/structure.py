@@ -1,4 +1,4 @@
-"""What a candidate's structure alone shows against it, without a model and whatever its text says."""
+"""Objections to a candidate from its structure alone, without a model."""
 
 import re
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ EXACTLY = re.compile(r"\b(\w+)\s*==\s*(\d+)|\b(\d+)\s*==\s*(\w+)")
 
 @dataclass(frozen=True)
 class StructureFinding:
-    """Something against a candidate. What is `grave` rejects it, the rest is told."""
+    """One objection. `grave` ones reject the candidate, others are reported."""
 
     kind: Literal[
         "forbidden-library", "no-work", "unread-argument", "special-case", "kept-state", "unreadable"
@@ -26,33 +26,35 @@ class StructureFinding:
 
 
 def structure(task: Task, source: str) -> list[StructureFinding]:
-    """Libraries that are not allowed, nothing launched, tensors that the launch function does not use,
-    paths for exactly the timed sizes, state kept between calls."""
+    """Libraries that are not allowed, nothing launched, tensors that the launch function does not use, paths
+    for exactly the timed sizes, state kept between calls."""
     try:
         code = neutral(source)
     except UnreadableSource as problem:
         return [StructureFinding("unreadable", str(problem), grave=True)]
     entry = next((part.text for part in parts_of(code) if part.name == ENTRY), "")
     body = entry.partition("{")[2]
-    found = [
+    findings = [
         StructureFinding("forbidden-library", name, grave=True)
         for name in sorted(set(LIBRARIES.findall(code)))
     ]
     if not LAUNCH.search(code):
-        found.append(StructureFinding("no-work", "nothing is launched", grave=True))
+        findings.append(StructureFinding("no-work", "nothing is launched", grave=True))
     unread = [t.name for t in task.signature.tensors if not re.search(rf"\b{re.escape(t.name)}\b", body)]
-    found += [StructureFinding("unread-argument", f"{name} is not used", grave=False) for name in unread]
-    found += [StructureFinding("special-case", text, grave=False) for text in _special(task, code)]
+    findings += [StructureFinding("unread-argument", f"{name} is not used", grave=False) for name in unread]
+    findings += [StructureFinding("special-case", text, grave=False) for text in _special(task, code)]
     if re.search(r"^\s*static\s+(?!const|constexpr|__|inline|int\s*\()", body, re.MULTILINE):
-        found.append(StructureFinding("kept-state", "a static variable in the launch function", grave=False))
-    return found
+        findings.append(
+            StructureFinding("kept-state", "a static variable in the launch function", grave=False)
+        )
+    return findings
 
 
 def _special(task: Task, code: str) -> list[str]:
     """Comparisons of a size with its value in the timed workload."""
-    found = []
+    findings = []
     for one in EXACTLY.finditer(code):
         name, value = (one[1], one[2]) if one[1] else (one[4], one[3])
         if task.primary.sizes.get(name) == int(value) and int(value) > 16:
-            found.append(f"a path for {name} == {value} alone")
-    return sorted(set(found))
+            findings.append(f"a path for {name} == {value} alone")
+    return sorted(set(findings))

@@ -1,1 +1,1 @@
-"""Rewrites of a user's own CUDA source, for the expert policy: no plan stands behind it, only its text."""
+"""Rewrites of a user's own CUDA source for the expert policy, on the text alone."""

@@ -31,8 +31,8 @@ ADDED = {"place", "stride", "first", "bound", "each"}  # names that rewrites giv
 
 @dataclass(frozen=True)
 class Elementwise:
-    """`index` is the expression of the thread's place, `kind` the type of its `variable`, `bound` what it
-    stays below, `work` the statements for one element: the text of `nodes`."""
+    """`index` is the expression of the thread's global index, `kind` the type of its `variable`, `bound` its
+    upper bound (exclusive), `work` the statements for one element: the text of `nodes`."""
 
     variable: str
     kind: str
@@ -42,18 +42,18 @@ class Elementwise:
     nodes: tuple[Node, ...]
 
     def written(self, work: str, indent: int) -> str:
-        """The work as the body of a block that is indented so far."""
+        """The work as the body of a block, indented by `indent`."""
         return textwrap.indent(work, " " * indent).lstrip()
 
 
 def elementwise(source: OwnSource, kernel: Function) -> Elementwise | None:
-    """None where a kernel is not of this form."""
+    """The parts of an elementwise kernel; None if the kernel is not of this form."""
     statements = [node for node in kernel.body.named_children if node.type != "comment"]
     if len(statements) < 2 or statements[1].type != "if_statement":
         return None
     first, guard, rest = statements[0].child_by_field_name("declarator"), statements[1], statements[2:]
     value = first.child_by_field_name("value") if first is not None else None
-    if value is None or not _is_place(value) or guard.child_by_field_name("alternative") is not None:
+    if value is None or not _is_global_index(value) or guard.child_by_field_name("alternative") is not None:
         return None
     variable = declared_name(first)
     found = _guarded(guard, variable, rest)
@@ -69,8 +69,7 @@ def elementwise(source: OwnSource, kernel: Function) -> Elementwise | None:
 
 
 def _guarded(guard: Node, variable: str, rest: list[Node]) -> tuple[str, list[Node]] | None:
-    """The bound, and the statements for those below it: behind the condition, or behind a return of the
-    others."""
+    """The bound, and the statements for indices below it: inside the condition, or after the early return."""
     found, then = _bound(guard, variable), guard.child_by_field_name("consequence")
     if found is None or then is None:
         return None
@@ -83,7 +82,7 @@ def _guarded(guard: Node, variable: str, rest: list[Node]) -> tuple[str, list[No
 
 
 def _lines(source: OwnSource, nodes: list[Node]) -> str:
-    """The text of statements that follow each other, without their common indent."""
+    """The text of consecutive statements, without their common indent."""
     if not nodes:
         return ""
     begin = source.tree.bytes.rfind(b"\n", 0, nodes[0].start_byte) + 1
@@ -93,8 +92,8 @@ def _lines(source: OwnSource, nodes: list[Node]) -> str:
 
 
 def fewer_blocks(source: OwnSource, kernel: Function, times: int) -> list[Edit] | None:
-    """The edits by which every launch of a kernel has that many times fewer blocks; None where a grid has
-    more than one dimension."""
+    """Edits that divide the number of blocks of every launch of a kernel by `times`; None if a grid has more
+    than one dimension."""
     edits = []
     for launch in source.tree.launches_of(kernel.name):
         grid, block = dimensions(launch, launch.grid), dimensions(launch, launch.block)
@@ -104,8 +103,8 @@ def fewer_blocks(source: OwnSource, kernel: Function, times: int) -> list[Edit] 
     return edits or None
 
 
-def _is_place(node: Node) -> bool:
-    """`blockIdx.x * blockDim.x + threadIdx.x`, the factors and terms in any order and under casts."""
+def _is_global_index(node: Node) -> bool:
+    """Whether an expression is `blockIdx.x * blockDim.x + threadIdx.x`, in any order and with casts."""
     node = bare(node)
     pair = sides(node)
     if node.type != "binary_expression" or operator(node) != "+" or pair is None:
@@ -119,7 +118,7 @@ def _is_place(node: Node) -> bool:
 
 
 def _bound(guard: Node, variable: str) -> tuple[bool, str] | None:
-    """Whether the guarded statement is for those below the bound, and the bound."""
+    """(whether the guarded statement is for indices below the bound, the bound)."""
     condition = guard.child_by_field_name("condition")
     inner = next(iter(condition.named_children), None) if condition is not None else None
     pair = sides(inner) if inner is not None else None

@@ -1,4 +1,4 @@
-"""The grid and the block of a launch: which numbers in the source decide them."""
+"""Finds the constants in the source that determine a launch's grid and block."""
 
 import re
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ WHOLE = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class Constant:
-    """A whole number in the source: where it stands, and the name that it is given there. `shared` says
-    that kernels may use the name too."""
+    """An integer in the source: its node, and the name that it is given. `shared`: kernels may use the name
+    too."""
 
     value: int
     node: Node
@@ -32,7 +32,7 @@ class Constant:
 
 
 def constants(source: CudaSource) -> list[Constant]:
-    """`#define NAME 16`, and `constexpr int NAME = 16` and its like outside of functions."""
+    """`#define NAME 16`, `constexpr int NAME = 16` and similar, outside functions."""
     found = []
     for node in walk(source.root, "preproc_def"):
         value = node.child_by_field_name("value")
@@ -48,7 +48,7 @@ def constants(source: CudaSource) -> list[Constant]:
 
 
 def block_of(source: CudaSource, launch: LaunchSyntax) -> list[Constant] | None:
-    """The constants of the block's dimensions; None where one is no constant."""
+    """The constants of the block's dimensions; None if one is not constant."""
     found = [_resolved(source, launch, part) for part in dimensions(launch, launch.block)]
     return None if None in found else [constant for constant in found if constant is not None]
 

@@ -1,4 +1,4 @@
-"""A user's own source as the expert policy's form: what a plan is for the expert's own kernels."""
+"""A user's own source as a form for the expert policy, in place of a plan."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -17,8 +17,8 @@ class OwnKernel:
 
 @dataclass(frozen=True)
 class OwnSource:
-    """Two with the same text are the same. `rewritten` names the kernels that were rewritten on the way to
-    it, one after the other."""
+    """Sources with equal text are equal. `rewritten` names the kernels that were rewritten on the way to it,
+    in order."""
 
     text: str
     rewritten: tuple[str, ...] = field(default=(), compare=False)
@@ -29,7 +29,7 @@ class OwnSource:
 
     @cached_property
     def kernels(self) -> tuple[OwnKernel, ...]:
-        """Those that are launched."""
+        """The kernels that are launched."""
         launched = {launch.kernel for launch in self.tree.launches}
         return tuple(OwnKernel(kernel.name) for kernel in self.tree.kernels if kernel.name in launched)
 

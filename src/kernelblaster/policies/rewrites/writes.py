@@ -1,4 +1,4 @@
-"""What a kernel does with the memory behind a pointer: where it reads, and whether it may write."""
+"""Finds where a kernel reads the memory behind a pointer, and whether it may write to it."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from kernelblaster.tasks.cuda_source import Function, operator, text, walk
 
 
 def is_written(kernel: Function, pointer: str) -> bool:
-    """Whether anything but reading an element is done with a pointer."""
+    """Whether a pointer is used for anything but reading elements."""
     read = {node.id for node in reads(kernel, pointer)}
     for name in walk(kernel.body, "identifier"):
         above = name.parent
@@ -19,7 +19,7 @@ def is_written(kernel: Function, pointer: str) -> bool:
 
 
 def reads(kernel: Function, pointer: str) -> Iterator[Node]:
-    """The accesses `p[...]` of which only the value is used."""
+    """Accesses `p[...]` whose value only is used."""
     for access in subscripts(kernel.body, pointer):
         above = access.parent
         if above is None or above.type in ("pointer_expression", "update_expression", "field_expression"):

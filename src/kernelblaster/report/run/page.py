@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from kernelblaster.errors import StoreError
-from kernelblaster.knowledge.recipes import told
+from kernelblaster.knowledge.recipes import format_prediction
 from kernelblaster.quantities import time_text
 from kernelblaster.report.anchors import KnowledgeLinks, links_beside
 from kernelblaster.report.chart import Chart, ChartAxis, ChartLine, LineChart, log_range
@@ -140,8 +140,10 @@ def _learned(history: History) -> list[dict[str, Any]]:
         {
             "state": one["state"],
             "technique": one["technique"],
-            "before": told(one["technique"], one["before"]["speedup"]) if one["before"] else "unknown",
-            "after": told(one["technique"], one["after"]["speedup"]),
+            "before": format_prediction(one["technique"], one["before"]["speedup"])
+            if one["before"]
+            else "unknown",
+            "after": format_prediction(one["technique"], one["after"]["speedup"]),
             "attempts": f"{one['after']['attempts']:g}",
         }
         for one in techniques

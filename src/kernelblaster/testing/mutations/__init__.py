@@ -1,1 +1,1 @@
-"""Mutation operators, one kind of mistake a file: each lists small edits that break an honest kernel."""
+"""Mutation operators, one kind of mistake per file: each lists small edits that break a correct kernel."""

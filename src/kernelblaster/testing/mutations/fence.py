@@ -1,4 +1,4 @@
-"""Fences, barriers and waits that are left out, or made weaker."""
+"""Mutations: fences, barriers and waits that are left out or made weaker."""
 
 import re
 from collections.abc import Iterator
@@ -35,8 +35,8 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_calls(code: Code) -> Iterator[Mutation]:
-    """A statement that is nothing but a barrier, a fence or a wait. Calls of functions that wait for an
-    mbarrier count."""
+    """Drop statements that are only a barrier, a fence or a wait, including calls of functions that wait for
+    an mbarrier."""
     waiting = {
         text(f.child_by_field_name("declarator")).split("(")[0]
         for f in code.functions
@@ -61,7 +61,7 @@ def _dropped_assembly(code: Code) -> Iterator[Mutation]:
 
 
 def _endless_waits(code: Code) -> Iterator[Mutation]:
-    """A loop that asks an mbarrier until it is done."""
+    """Drop loops that poll an mbarrier."""
     for node in code.device("while_statement"):
         if _WAITS.search(text(node)):
             yield replace(node, ";", "drop the loop that waits for an mbarrier", _NOT_AWAITED)
@@ -79,7 +79,7 @@ def _weaker_orders(code: Code) -> Iterator[Mutation]:
 
 
 def _fewer_groups(code: Code) -> Iterator[Mutation]:
-    """Wait until one more group than before may be under way."""
+    """Let one more group of asynchronous copies be in flight when waiting."""
     for node in code.device("string_content"):
         found = re.fullmatch(r"(cp\.async\.(?:bulk\.)?wait_group(?:\.read)? )(\d+)(;.*)", text(node))
         if found:
@@ -96,7 +96,7 @@ def _fewer_groups(code: Code) -> Iterator[Mutation]:
 
 def _argument(statement: str) -> str:
     """Why a program without this statement is wrong; empty for barriers, of which some are redundant: there
-    the machine's race check has to show it."""
+    the machine's race check must show it."""
     if _ORDERING.search(statement):
         return _UNORDERED
     return _NOT_AWAITED if _AWAITING.search(statement) and "arrive" not in statement else ""

@@ -1,4 +1,4 @@
-"""Indices and bounds that are off by one, swapped, or strided wrongly."""
+"""Mutations: indices and bounds that are off by one, swapped, or strided wrongly."""
 
 from collections.abc import Iterator
 
@@ -41,7 +41,7 @@ def _subscripts(code: Code) -> Iterator[Mutation]:
 
 
 def _swapped(code: Code) -> Iterator[Mutation]:
-    """`a[i][j]` as `a[j][i]`, and `i * n + j` as `j * n + i`."""
+    """`a[i][j]` becomes `a[j][i]`, and `i * n + j` becomes `j * n + i`."""
     for node in code.device("subscript_expression"):
         outer, below = _index(node), node.child_by_field_name("argument")
         inner = _index(below) if below is not None and below.type == "subscript_expression" else None
@@ -76,7 +76,7 @@ def _strides(code: Code) -> Iterator[Mutation]:
 
 
 def _starts(code: Code) -> Iterator[Mutation]:
-    """A loop that begins one further."""
+    """A loop begins one iteration later."""
     for loop in code.loops():
         start = loop.node.child_by_field_name("initializer")
         value = next((n for n in _below(start) if n.type == "init_declarator"), None)

@@ -1,4 +1,5 @@
-"""Numbers rounded to fewer bits than the task has. Wider accumulators made float are honest and not here."""
+"""Mutations: numbers rounded to fewer bits than the task has. (A wider accumulator made float is legitimate
+and not included.)"""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _sums(code: Code) -> Iterator[Mutation]:
-    """An accumulator that is rounded after every addition."""
+    """Round an accumulator after every addition."""
     for node in code.device("assignment_expression"):
         pair = sides(node)
         if pair is None or operator(node) != "+=" or not all(map(code.is_floating, pair)):
@@ -33,7 +34,7 @@ def _sums(code: Code) -> Iterator[Mutation]:
 
 
 def _operands(code: Code) -> Iterator[Mutation]:
-    """The factors of a product that is added up."""
+    """Round the factors of a product that is accumulated."""
     for node in code.device("binary_expression"):
         pair = sides(node)
         summed = node.parent is not None and operator(node.parent) == "+="
@@ -64,7 +65,7 @@ def _functions(code: Code) -> Iterator[Mutation]:
 
 
 def _stores(code: Code) -> Iterator[Mutation]:
-    """What is stored to memory, rounded; not where the types are narrow anyway."""
+    """Round what is stored to memory, unless its type is narrow anyway."""
     if re.search(r"half|bfloat16", code.source):
         return
     for node in code.device("assignment_expression"):

@@ -1,4 +1,4 @@
-"""Constants and scalar arguments that are slightly or plainly wrong, signs flipped."""
+"""Mutations: constants and scalar arguments that are slightly or grossly wrong, flipped signs."""
 
 from collections.abc import Iterator
 
@@ -36,7 +36,7 @@ def _signs(code: Code) -> Iterator[Mutation]:
 
 
 def _defaults(code: Code) -> Iterator[Mutation]:
-    """A scalar argument that is replaced by the value that the task's file gives it."""
+    """Replace a scalar argument by the value in the task's file."""
     entry = code.entry()
     if entry is not None:
         for name, value in code.scalars.items():

@@ -1,4 +1,5 @@
-"""Assumptions about sizes: multiples of four, rows no longer than a block, nothing above the primary size."""
+"""Mutations: wrong assumptions about sizes, such as multiples of four, rows no longer than a block, nothing
+above the primary size."""
 
 from collections.abc import Iterator
 
@@ -15,7 +16,7 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _divisible(code: Code) -> Iterator[Mutation]:
-    """`n % 4 == 0` taken for granted."""
+    """Assume that `n % 4 == 0` holds."""
     for node in code.nodes:
         pair = sides(node) if node.type == "binary_expression" and operator(node) == "==" else None
         if pair is not None and operator(pair[0]) == "%" and text(pair[1]) == "0" and "Idx" not in text(node):
@@ -23,7 +24,7 @@ def _divisible(code: Code) -> Iterator[Mutation]:
 
 
 def _one_turn(code: Code) -> Iterator[Mutation]:
-    """A loop over a row that runs once: rows no longer than the block."""
+    """A loop over a row runs once: correct only for rows no longer than the block."""
     for loop in code.loops():
         if loop.step != "1":
             new = f"{loop.variable} = {text(loop.bound)}"
@@ -31,7 +32,7 @@ def _one_turn(code: Code) -> Iterator[Mutation]:
 
 
 def _launched(code: Code) -> Iterator[Mutation]:
-    """The launch function rounds a size down, or cuts it off at the primary one."""
+    """The launch function rounds a size down, or limits it to the primary one."""
     entry = code.entry()
     if entry is None:
         return

@@ -1,4 +1,4 @@
-"""Values that nobody set, set wrongly, or left behind; inputs that are written."""
+"""Mutations: uninitialized, wrongly initialized or leftover values; inputs that are written."""
 
 import re
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def _wrong_extremes(code: Code) -> Iterator[Mutation]:
 
 
 def _written_inputs(code: Code) -> Iterator[Mutation]:
-    """A kernel that clears the first element of an input when it begins."""
+    """A kernel clears the first element of an input when it begins."""
     for kernel in code.kernels():
         body = kernel.child_by_field_name("body")
         header = text(kernel).split("{")[0]

@@ -1,4 +1,4 @@
-"""The end of a row or of the grid, left out."""
+"""Mutations: the end of a row or of the grid is left out."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _rounded_down(code: Code) -> Iterator[Mutation]:
-    """`(n + 255) / 256` as `n / 256`, but not zero, on the host and on the device."""
+    """`(n + 255) / 256` becomes `n / 256`, but at least 1, on host and device."""
     for node in code.nodes:
         pair = sides(node) if node.type == "binary_expression" and operator(node) == "/" else None
         if pair is None or pair[0].type != "parenthesized_expression" or code.is_floating(node):
@@ -36,7 +36,7 @@ def _dropped_else(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_tail_loops(code: Code) -> Iterator[Mutation]:
-    """A loop that goes on where another stopped has no variable of its own."""
+    """Drop loops that continue where another stopped: they declare no variable of their own."""
     for loop in code.loops():
         if loop.node.child_by_field_name("initializer") is None:
             yield replace(loop.node, ";", f"drop {short(loop.node)}")

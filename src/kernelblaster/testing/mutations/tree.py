@@ -26,9 +26,9 @@ _HANDED_ON = re.compile(r"__(ldg|ldcs|ldcg|shfl\w*)")  # as floating as what the
 
 @dataclass(frozen=True)
 class Mutation:
-    """One mistake: `what` it is, in words, at byte `at`; `changes` are (begin, end, new text) in bytes,
-    which do not overlap. `argument` says why it is wrong where no run need show it: what the memory model
-    does not promise may still come out right, and large sizes are not run."""
+    """One mistake: `what` it is in words, at byte `at`; `changes` are non-overlapping (begin, end, new text)
+    in bytes. `argument` says why it is wrong even if no run shows it: what the memory model does not
+    guarantee may still come out right, and large sizes are not run."""
 
     at: int
     what: str
@@ -37,8 +37,7 @@ class Mutation:
 
 
 class Code:
-    """A source with what its task says about it: `sizes` are the primary workload's by name, `scalars` the
-    values of numbers among the inputs."""
+    """A source with its task's facts: `sizes` of the primary workload by name, `scalars` by name."""
 
     def __init__(self, source: str, sizes: Mapping[str, int], scalars: Mapping[str, float]) -> None:
         self.source = source
@@ -71,7 +70,7 @@ class Code:
         yield from (f for f in self.functions if "__global__" in _header(f))
 
     def entry(self) -> int | None:
-        """Where the launch function's body begins, behind its brace; None if it has none."""
+        """The byte after the opening brace of the launch function's body; None if it has none."""
         for function in self.functions:
             body = function.child_by_field_name("body")
             if body is not None and LAUNCH in _header(function):
@@ -139,7 +138,7 @@ class Loop:
 
 
 def replace(node: Node, new: str, what: str, argument: str = "") -> Mutation:
-    """The edit that puts `new` in a node's place."""
+    """The edit that replaces a node by `new`."""
     return Mutation(node.start_byte, what, ((node.start_byte, node.end_byte, new),), argument)
 
 
@@ -155,7 +154,7 @@ def short(node: Node) -> str:
 
 
 def within(node: Node, *types: str) -> bool:
-    """Whether a node lies in one of these types, within its function."""
+    """Whether a node is inside a node of one of these types, within its function."""
     above = node.parent
     while above is not None and above.type != "function_definition":
         if above.type in types:
@@ -185,7 +184,7 @@ def _loop(node: Node) -> Loop | None:
 
 
 def _walk(root: Node) -> Iterator[Node]:
-    """Named nodes, outer ones first; without what is not compiled."""
+    """Named nodes, outer ones first, without code that is not compiled."""
     stack = [root]
     while stack:
         node = stack.pop()

@@ -1,4 +1,4 @@
-"""Work that is left out: terms of a sum, part of a row, statements, whole calls."""
+"""Mutations: work that is left out, such as terms of a sum, part of a row, statements, whole calls."""
 
 import re
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def _partial_rows(code: Code) -> Iterator[Mutation]:
 
 
 def _shorter_exchange(code: Code) -> Iterator[Mutation]:
-    """A tree reduction that begins with half of its distance."""
+    """A tree reduction begins with half of its distance."""
     for loop in code.device("for_statement"):
         start, update = loop.child_by_field_name("initializer"), loop.child_by_field_name("update")
         if start is None or not re.search(r"/=|>>=", text(update)):
@@ -59,7 +59,7 @@ def _dropped_statements(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_operands(code: Code) -> Iterator[Mutation]:
-    """One term of a sum, one factor of a product: a bias, a weight, a correction."""
+    """Drop one term of a sum or one factor of a product: a bias, a weight, a correction."""
     for node in code.device("binary_expression"):
         pair = sides(node)
         if pair is None or operator(node) not in ("+", "*") or not all(map(code.is_floating, pair)):

@@ -1,9 +1,8 @@
-"""Rewrites of a source's text, one file each; a new technique is one new file, named as the knowledge base
-names it.
+"""Rewrites of a source's text, one file per technique, named as in the knowledge base.
 
-A technique's `apply(source, kernel)` yields every source that one application of it to a kernel can give:
-none where its precondition does not hold. A rewrite is meant to keep the result, and is made where its
-pattern is recognised; whether it does is for the judge to say, as for all candidates.
+A technique's `apply(source, kernel)` yields every source that one application to a kernel can give: none if
+its precondition does not hold. A rewrite is made where its pattern is recognized and is meant to keep the
+result; the judge decides whether it does.
 """
 
 import importlib
@@ -20,16 +19,16 @@ Technique = Callable[[OwnSource], Iterator[OwnSource]]
 
 
 def load_rewrites() -> dict[str, Technique]:
-    """Every technique of this folder by its name, which is its file's name."""
-    found: dict[str, Technique] = {}
-    for place in pkgutil.iter_modules(__path__):
-        module = importlib.import_module(f"{__name__}.{place.name}")
-        found[place.name] = partial(_on_each_kernel, module.apply)
-    return found
+    """Every technique of this folder by its name, which is the file's name."""
+    rewrites: dict[str, Technique] = {}
+    for file in pkgutil.iter_modules(__path__):
+        module = importlib.import_module(f"{__name__}.{file.name}")
+        rewrites[file.name] = partial(_on_each_kernel, module.apply)
+    return rewrites
 
 
 def _on_each_kernel(apply: Apply, source: OwnSource) -> Iterator[OwnSource]:
-    """With every kernel changed to which the technique applies; then with one of them at a time."""
+    """First the source with the technique applied to every kernel possible, then to one kernel at a time."""
     names = [kernel.name for kernel in source.kernels]
     if len(names) > 1:
         everywhere = source

@@ -1,7 +1,8 @@
-"""Block shape: another number of threads in a block, or another arrangement of them.
+"""Block shape: another number of threads per block, or another arrangement of them.
 
-Where the number has a name, its definition changes; where it is written out, so do its other places in
-the launch function and the kernel, with what follows from it (255 of 256, and half of it)."""
+If the number has a name, its definition changes; if it is written out, so do its other occurrences in the
+launch function and the kernel, with numbers derived from it (255 from 256, and half of it).
+"""
 
 import re
 from collections.abc import Iterator

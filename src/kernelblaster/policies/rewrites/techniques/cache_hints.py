@@ -1,5 +1,5 @@
-"""Cache hints: what is stored, and what is loaded, is marked as used once (`__stcs`, `__ldcs`), so that the
-caches keep what is used again."""
+"""Cache hints: stores and loads are marked as streaming (`__stcs`, `__ldcs`), so that caches keep reused
+data."""
 
 from collections.abc import Iterator
 

@@ -1,5 +1,5 @@
-"""Fast math: cheaper functions where the judge's precision rule allows them; and no double arithmetic where
-all tensors are float, because of a constant without its `f`."""
+"""Fast math: cheaper functions within the judge's precision rule, and no double arithmetic caused by
+constants without `f` where all tensors are float."""
 
 import re
 from collections.abc import Iterator
@@ -54,6 +54,6 @@ def _reciprocal_roots(source: OwnSource, kernel: Function) -> Iterator[Edit]:
 
 
 def _apart(edits: list[Edit]) -> list[Edit]:
-    """Without those that lie inside of others."""
+    """The edits without those nested in others."""
     outer = [(begin, end) for begin, end, _ in edits]
     return [e for e in edits if not any(b <= e[0] and e[1] <= n and (b, n) != e[:2] for b, n in outer)]

@@ -1,4 +1,4 @@
-"""Grid-stride loop: fewer blocks, each of whose threads walks through several elements."""
+"""Grid-stride loop: fewer blocks, whose threads process several elements each."""
 
 from collections.abc import Iterator
 

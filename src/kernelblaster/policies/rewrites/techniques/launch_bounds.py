@@ -1,4 +1,4 @@
-"""Launch bounds: the compiler is told the number of threads in a block, and how many blocks should fit."""
+"""Launch bounds: declare the number of threads of a block, and how many blocks should fit on an SM."""
 
 from collections.abc import Iterator
 from math import prod

@@ -1,5 +1,5 @@
-"""Loop exchange: x and y of threads and blocks swap their roles, in the kernel and at its launch, so that
-the other index runs across the lanes of a warp."""
+"""Loop exchange: swap x and y of threads and blocks, in the kernel and at its launch, so that the other index
+runs across the lanes of a warp."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
 
 
 def _swapped(first: Node, second: Node, block: str) -> Iterator[Edit]:
-    """Two dimensions in each other's place; `block.x` in them means the other one."""
+    """Edits that swap two dimensions; `block.x` in them is replaced by the other component."""
     for node, other in ((first, second), (second, first)):
         yield replaced(node, re.sub(rf"\b({re.escape(block)})\.([xy])\b", _other, text(other)))
 

@@ -1,5 +1,5 @@
-"""Read-only loads: pointers that nothing else at the call points to are `__restrict__`, and `const` where
-the kernel only reads, so that loads may go through the read-only cache and be moved; then by `__ldg`."""
+"""Read-only loads: pointers without aliases become `__restrict__`, and `const` where the kernel only reads,
+so that loads may use the read-only cache and be reordered; then explicit `__ldg`."""
 
 import re
 from collections.abc import Iterator
@@ -40,14 +40,18 @@ def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
 
 
 def _apart(source: OwnSource, kernel: Function) -> bool:
-    """Whether no launch hands over the same pointer twice."""
-    places = [place for place, p in enumerate(kernel.parameters) if p.pointer]
+    """Whether no launch passes the same pointer twice."""
+    positions = [position for position, p in enumerate(kernel.parameters) if p.pointer]
     for launch in source.tree.launches_of(kernel.name):
-        given = [text(bare(launch.arguments[place])) for place in places if place < len(launch.arguments)]
+        given = [
+            text(bare(launch.arguments[position]))
+            for position in positions
+            if position < len(launch.arguments)
+        ]
         roots = [re.match(r"\w*", one) for one in given]
-        if len({root[0] for root in roots if root}) < len(places):
+        if len({root[0] for root in roots if root}) < len(positions):
             return False
-    return bool(places)
+    return bool(positions)
 
 
 def _qualified(source: OwnSource, kernel: Function, parameter: Parameter) -> Iterator[Edit]:

@@ -1,5 +1,5 @@
-"""Tunable constants: a named number that a kernel uses, such as the edge of a tile, doubled, halved, and
-so on. Numbers that are a block's only dimension belong to `block_shape`."""
+"""Tunable constants: doubles, halves and so on a named number that a kernel uses, such as the edge of a tile.
+Numbers that are only a block dimension belong to `block_shape`."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Unrolling: innermost loops do several turns at a time, so that their loads are under way together."""
+"""Unrolling: innermost loops execute several iterations at a time, so that their loads overlap."""
 
 from collections.abc import Iterator
 
@@ -21,14 +21,14 @@ def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
 
 
 def _is_plain(source: OwnSource, loop: Node) -> bool:
-    """Innermost, and not told how to be unrolled."""
+    """Whether a loop is innermost and has no unroll pragma."""
     inner = [node for node in walk(loop, "for_statement", "while_statement") if node.id != loop.id]
     before = source.tree.bytes[: loop.start_byte].rstrip().rpartition(b"\n")[2]
     return not inner and b"#pragma" not in before and "__syncthreads" not in text(loop)
 
 
 def _pragma(source: OwnSource, loop: Node, times: int) -> tuple[int, int, str]:
-    """On a line of its own, even where the loop is not."""
+    """The edit that inserts the pragma, on a line of its own."""
     line = source.tree.bytes[: loop.start_byte].rpartition(b"\n")[2]
     blank = line.strip() == b""
     indent = line.decode() if blank else ""

@@ -1,6 +1,6 @@
-"""Vectorized memory access: each thread of an elementwise kernel does as many neighbouring elements as 16
-bytes hold, loaded and stored by one instruction. The remainder, and memory that is not aligned, goes
-element by element."""
+"""Vectorized memory access: each thread of an elementwise kernel processes as many consecutive elements as 16
+bytes hold, loaded and stored by one instruction. The remainder and unaligned memory are processed element by
+element."""
 
 import re
 from collections import Counter
@@ -69,7 +69,7 @@ def _body(kernel: Function, found: Elementwise, streamed: list[Parameter], width
 
 
 def _only_at(kernel: Function, pointer: str, variable: str) -> bool:
-    """Whether every mention of a pointer is an access at the thread's own place."""
+    """Whether every use of a pointer is an access at the thread's own index."""
     mentions = [node for node in walk(kernel.body, "identifier") if text(node) == pointer]
     accesses = [node.parent for node in mentions if node.parent is not None]
     return bool(mentions) and all(
@@ -95,7 +95,8 @@ def _is_read(kernel: Function, pointer: str) -> bool:
 
 
 def _is_whole(kernel: Function, pointer: str, found: Elementwise) -> bool:
-    """Whether a vector is whole when it is stored: all of it was loaded, or every element is stored."""
+    """Whether all elements of a vector are defined when it is stored: all were loaded, or all are stored
+    to."""
     own = {node.id for node in found.nodes}
     always = (node for node in _stores(kernel, pointer) if node.parent is not None and node.parent.id in own)
     return _is_read(kernel, pointer) or any(always)

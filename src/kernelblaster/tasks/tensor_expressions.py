@@ -1,4 +1,4 @@
-"""Tensors as Python expressions that draw others of their kind: same shape and type, values alike."""
+"""Writes tensors as Python expressions that draw tensors like them: same shape and type, similar values."""
 
 import base64
 import zlib
@@ -22,8 +22,8 @@ def _decoded(text, dtype, shape):
 
 
 def drawn(tensor: torch.Tensor, extents: Iterable[int] = (), *, exact: bool = False) -> str:
-    """An expression for a tensor of the kind. `extents` are sizes of other tensors, one of which may bound
-    whole numbers; `exact` asks for the same values."""
+    """An expression for a tensor like this one. `extents` are sizes of other tensors, one of which may bound
+    integer values; `exact` asks for the same values."""
     value = tensor.detach().cpu()
     shape, dtype = tuple(value.shape), str(value.dtype)
     if value.numel() == 0 or bool((value == value.reshape(-1)[0]).all()):
@@ -45,7 +45,8 @@ def drawn(tensor: torch.Tensor, extents: Iterable[int] = (), *, exact: bool = Fa
 
 
 def _pattern(value: torch.Tensor) -> str | None:
-    """Triangles and counts, which can be made at any size."""
+    """An expression for triangular masks and counting sequences, which can be made at any size; None for
+    others."""
     shape, dtype = tuple(value.shape), str(value.dtype)
     if value.dim() >= 2:
         ones = torch.ones(shape)

@@ -1,4 +1,4 @@
-"""A task from a module that a program has at hand, or from an exported program in a file."""
+"""Tasks from torch modules in memory, and from exported programs in files."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -20,9 +20,9 @@ from kernelblaster.tasks.program_text import program_source
 def task_from_module(
     module: torch.nn.Module | type, inputs: Sequence[Any] | Mapping[str, Any], *, name: str | None = None
 ) -> Task:
-    """The task of a module, or of a class that is built without arguments, on example inputs: a list, or a
-    dict by name. It is computed as in the mode that the module is in, and in the types of the module and the
-    inputs. The task's Model has the state dict of the module; values are drawn like those of the module."""
+    """The task of a module (or of a class that is built without arguments) on example inputs: a list, or a
+    dict by name. The module's training mode and the types of module and inputs are kept. The task's Model has
+    the module's state dict; its values are drawn to resemble the module's. Raises BadTask."""
     named = name or (module.__name__ if isinstance(module, type) else type(module).__name__)
     instance = _built(module, named)
     arguments, keywords = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), {})
@@ -36,7 +36,7 @@ def task_from_module(
 
 
 def exported_source(path: Path) -> str:
-    """The text of the task in a file that torch.export.save wrote; BadTask where it is none."""
+    """The text of the task in a file written by torch.export.save. Raises BadTask if it is none."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -70,7 +70,7 @@ def _built(module: torch.nn.Module | type, name: str) -> torch.nn.Module:
 def _exported(
     module: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any], name: str
 ) -> ExportedProgram:
-    """With sizes left open where the module allows it."""
+    """Export the module, with dynamic sizes where it allows them."""
     free = pytree.tree_map(_free, (arguments, keywords))
     try:
         return _attempt(lambda: export(module, arguments, keywords, dynamic_shapes=_shapes(module, *free)))

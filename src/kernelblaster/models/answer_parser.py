@@ -1,4 +1,4 @@
-"""From a model's text to a validated object, however it wrapped the JSON."""
+"""Parses a model's answer to a validated object, however the JSON is wrapped."""
 
 import json
 import re
@@ -36,24 +36,24 @@ def read(request: Request[T], answer: ModelAnswer) -> T:
 
 
 def _objects(text: str) -> Iterator[str]:
-    """What may be the JSON object, the likeliest first: the whole, what is fenced, the outermost braces;
-    each as it is, then without trailing commas. Only what parses is worth a validation."""
+    """Candidates for the JSON object, likeliest first: the whole text, fenced blocks, the outermost braces;
+    each as it is, then without trailing commas. Only those that parse."""
     text = THINKING.sub("", text).strip()
     first, last = text.find("{"), text.rfind("}")
     candidates = [text, *reversed(FENCED.findall(text)), text[first : last + 1]]
     for candidate in dict.fromkeys(candidates):
         for form in dict.fromkeys((candidate, _without_trailing_commas(candidate))):
             try:
-                found = parse_json(form, control_characters=True)
+                value = parse_json(form, control_characters=True)
             except InvalidJson:
                 continue
-            if isinstance(found, dict):
-                yield json.dumps(found)
+            if isinstance(value, dict):
+                yield json.dumps(value)
                 break
 
 
 def _without_trailing_commas(text: str) -> str:
-    """Strings are left alone: code in them may well have a comma before a brace."""
+    """The text without trailing commas; strings, which may contain code, are not changed."""
     pieces, end = [], 0
     for string in STRING.finditer(text):
         pieces.append(TRAILING_COMMA.sub(r"\1", text[end : string.start()]))
@@ -63,10 +63,10 @@ def _without_trailing_commas(text: str) -> str:
 
 
 def _summary(error: ValidationError) -> str:
-    """Where it does not fit and why, without the values: those are in the answer."""
-    found = error.errors(include_url=False, include_input=False, include_context=False)
+    """Where and why the object does not fit the schema, without its values."""
+    errors = error.errors(include_url=False, include_input=False, include_context=False)
     lines = [
-        f"{'.'.join(str(part) for part in item['loc']) or 'the object'}: {item['msg']}" for item in found
+        f"{'.'.join(str(part) for part in item['loc']) or 'the object'}: {item['msg']}" for item in errors
     ]
     more = [f"and {len(lines) - SHOWN_ERRORS} more"] if len(lines) > SHOWN_ERRORS else []
     return "; ".join([*lines[:SHOWN_ERRORS], *more])

@@ -1,4 +1,4 @@
-"""Code that names a GPU ("cuda" in a constructor, `.cuda()`), run where the caller wants it."""
+"""Runs code that names a GPU ("cuda" in a constructor, `.cuda()`) on the device that the caller wants."""
 
 from typing import Any
 
@@ -6,8 +6,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 
-class Anywhere(TorchFunctionMode):
-    """Inside, tensors are made on the default device, and stay where they are, whatever GPU is named."""
+class DeviceRedirect(TorchFunctionMode):
+    """A context in which tensors are created on the default device and are not moved, whatever GPU the code
+    names."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         kwargs = dict(kwargs or {})

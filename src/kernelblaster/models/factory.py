@@ -1,4 +1,4 @@
-"""From names to models that can be asked, with everything around them that a run needs."""
+"""Opens models by name, with retries, caching, recording and accounting around them."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelblaster.models.answers import Answers, Once, RecordingEndpoint, Replay
-from kernelblaster.models.asking import Asking
 from kernelblaster.models.failures import BadName, ModelError, NotAllowed
 from kernelblaster.models.handoff import HandOff
 from kernelblaster.models.keys import claim, has_key
@@ -15,7 +14,8 @@ from kernelblaster.models.ledger import Ledger
 from kernelblaster.models.metered import Metered
 from kernelblaster.models.names import ModelName, ModelTable
 from kernelblaster.models.request import Endpoint, Model, Reply, Request, T
-from kernelblaster.models.retrying import Limited, Patience, Retrying
+from kernelblaster.models.retries import Limited, Patience, Retrying
+from kernelblaster.models.validating_model import ValidatingModel
 from kernelblaster.models.wire import CallLimits
 from kernelblaster.settings import settings
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 def answer_folder() -> Path:
-    """Where paid answers are kept for all runs."""
+    """The folder in which paid answers are stored for all runs."""
     return settings().data / "answers"
 
 
 @dataclass(frozen=True)
 class Service:
-    """How models are used: limits on a call, patience with a server, calls at once, where answers are
-    kept, where a recording of the run goes, and how to say where a hand-off waits."""
+    """How models are used: limits of a call, retries (`patience`), concurrent calls, the folder of stored
+    answers, the folder to record the run to, and `say`, which announces where a hand-off waits."""
 
     limits: CallLimits = field(default_factory=CallLimits)
     patience: Patience = field(default_factory=Patience)
@@ -43,7 +43,7 @@ class Service:
 
 
 class ByRole:
-    """The models of a run; each request goes to that of its role."""
+    """The models of a run; each request goes to the model of its role."""
 
     def __init__(self, table: ModelTable, models: Mapping[ModelName, Model]) -> None:
         self._table = table
@@ -57,16 +57,18 @@ class ByRole:
 
 
 def open_models(table: ModelTable, ledger: Ledger, service: Service) -> ByRole:
-    """All models of a table. Raises `NotAllowed` where a key is missing, before anything is asked."""
+    """All models of a table. Raises `NotAllowed` if a key is missing, before anything is asked."""
     ledger.check(str(name) for name in table.all if name.server)
     return ByRole(table, {name: open_model(name, ledger, service) for name in table.all})
 
 
 def open_model(name: ModelName, ledger: Ledger, service: Service) -> Model:
-    """One model. Around a server, from the outside: the recording, tries, questions asked by several at
-    once, calls at once, costs, and answers that are kept."""
+    """One model. Around a server, from outermost to innermost: recording, retries, deduplication of equal
+    requests, concurrency limit, accounting, stored answers."""
     endpoint = _endpoint(name, ledger, service)
-    return Asking(RecordingEndpoint(endpoint, Answers(service.record)) if service.record else endpoint)
+    return ValidatingModel(
+        RecordingEndpoint(endpoint, Answers(service.record)) if service.record else endpoint
+    )
 
 
 def _endpoint(name: ModelName, ledger: Ledger, service: Service) -> Endpoint:
@@ -81,7 +83,7 @@ def _endpoint(name: ModelName, ledger: Ledger, service: Service) -> Endpoint:
 
 
 def open_server(name: ModelName, limits: CallLimits) -> "OpenAIServer | AnthropicServer":
-    """The server of a name. Its key is taken from the environment, or by whoever keeps it, at each call."""
+    """The server of a name. Its key is looked up at each call, in the environment or the key keeper."""
     kind = name.server
     if kind is None:
         raise BadName(f"{name} is a folder, not a server.")

@@ -1,4 +1,4 @@
-"""Trying again what may pass, and not too many calls at once."""
+"""Retries failed calls, and limits how many calls run at once."""
 
 import random
 import threading
@@ -12,9 +12,9 @@ from kernelblaster.models.request import Endpoint, ModelAnswer, Request, T
 
 @dataclass(frozen=True)
 class Patience:
-    """How often a call is tried, and how long is waited between tries, in seconds. A wait is drawn from
-    the upper half of 0 to `first_s`, twice that the next time, and so on up to `longest_s`; the server's
-    own hint is never undercut. `total_s` bounds all waits of a call."""
+    """How often a call is tried, and the waits between tries in seconds. A wait is drawn from the upper half
+    of 0 to `first_s`, doubled each time up to `longest_s`, and never shorter than the server's hint.
+    `total_s` bounds all waits of a call."""
 
     tries: int = 6
     first_s: float = 1.0
@@ -24,14 +24,14 @@ class Patience:
     draw: Callable[[], float] = field(default=random.random)
 
     def wait_s(self, failures: int, hint_s: float | None) -> float:
-        """Before the next try, after so many failures in a row."""
+        """Seconds to wait before the next try, after so many failures in a row."""
         doubled: float = min(self.first_s * 2 ** (failures - 1), self.longest_s)
         spread = 0.5 + self.draw() / 2
         return doubled * spread if hint_s is None else hint_s + self.first_s * spread
 
 
 class Retrying:
-    """An endpoint that is asked again after what may pass. The last failure is raised."""
+    """An endpoint that retries after temporary failures. The last failure is raised."""
 
     def __init__(self, endpoint: Endpoint, patience: Patience) -> None:
         self._endpoint = endpoint
@@ -52,7 +52,7 @@ class Retrying:
 
 
 class Limited:
-    """An endpoint that is in the middle of at most so many calls."""
+    """An endpoint with at most so many calls in progress."""
 
     def __init__(self, endpoint: Endpoint, calls: int) -> None:
         self._endpoint = endpoint

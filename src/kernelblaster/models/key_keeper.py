@@ -1,4 +1,5 @@
-"""The key keeper's own process: it has the keys, and does nothing but calls to the servers they are for."""
+"""The key keeper: the process that holds the API keys and does nothing but call the servers that they are
+for."""
 
 import os
 import socket
@@ -11,8 +12,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from kernelblaster.keeper import receive, send
+from kernelblaster.models.dispatch import answer_with, context_with
 from kernelblaster.models.exchange import Exchange
-from kernelblaster.models.exchanging import answer_with, context_with
 from kernelblaster.models.failures import ModelError, NotAllowed, Unavailable
 from kernelblaster.models.names import KINDS, OWN_KEY
 
@@ -20,8 +21,8 @@ MESSAGE_S = 60.0  # to get a message across; the call itself has its own limits
 
 
 class KeyKeeper:
-    """Which server gets which key: those of the known kinds their own, and `KERNELBLASTER_API_KEY` those
-    that were named before the seal."""
+    """Decides which server gets which key: servers of known kinds get their own, and those that were claimed
+    before the seal get `KERNELBLASTER_API_KEY`."""
 
     def __init__(self, keys: Mapping[str, str]) -> None:
         self._keys = dict(keys)
@@ -30,6 +31,8 @@ class KeyKeeper:
         self._lock = threading.Lock()
 
     def reply(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """The reply to a message of another process: seal, claim, answer or context. Failures are returned as
+        data."""
         try:
             match message.get("do"):
                 case "seal":
@@ -63,23 +66,23 @@ class KeyKeeper:
 
 
 def keep(listening: socket.socket, keys: Mapping[str, str]) -> None:
-    """Serve processes of the same user until this one is ended."""
-    keeping = KeyKeeper(keys)
+    """Serve processes of the same user until this process is ended."""
+    key_keeper = KeyKeeper(keys)
     while True:
         connection, _ = listening.accept()
-        threading.Thread(target=_serve, args=(connection, keeping), daemon=True).start()
+        threading.Thread(target=_serve, args=(connection, key_keeper), daemon=True).start()
 
 
 def failure_as_data(error: ModelError) -> dict[str, Any]:
-    told: dict[str, Any] = {"kind": type(error).__name__, "message": str(error)}
+    data: dict[str, Any] = {"kind": type(error).__name__, "message": str(error)}
     if isinstance(error, Unavailable):
-        told |= {"wait_s": error.wait_s, "maybe_charged": error.maybe_charged}
-    return told
+        data |= {"wait_s": error.wait_s, "maybe_charged": error.maybe_charged}
+    return data
 
 
-def _serve(connection: socket.socket, keeping: KeyKeeper) -> None:
+def _serve(connection: socket.socket, key_keeper: KeyKeeper) -> None:
     with connection, suppress(OSError, ValueError):
         connection.settimeout(MESSAGE_S)
         peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         if struct.unpack("3i", peer)[1] == os.getuid():
-            send(connection, keeping.reply(receive(connection)))
+            send(connection, key_keeper.reply(receive(connection)))

@@ -9,8 +9,8 @@ from torch import nn
 from kernelblaster.errors import BadTask
 from kernelblaster.tasks.catalog import load_source, load_task
 from kernelblaster.tasks.fitness import fitness_of
-from kernelblaster.tasks.given import task_from_module
 from kernelblaster.tasks.module_file import ModuleFile
+from kernelblaster.tasks.torch_programs import task_from_module
 
 
 class Block(nn.Module):

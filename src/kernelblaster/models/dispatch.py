@@ -1,4 +1,4 @@
-"""Exchanges with servers of either protocol, by whoever has the key."""
+"""Sends exchanges by the protocol that the server speaks, in the process that has the key."""
 
 from kernelblaster.models import anthropic_replies, openai_replies
 from kernelblaster.models.exchange import Exchange, Said
@@ -6,14 +6,14 @@ from kernelblaster.models.failures import ModelError
 
 
 def answer_with(exchange: Exchange, key: str | None) -> Said:
-    """The answer to a question. Raises a `ModelError`."""
+    """The answer to a request. Raises a `ModelError`."""
     if exchange.speaks == "anthropic":
         return anthropic_replies.answer_of(exchange, key)
     return openai_replies.answer_of(exchange, key)
 
 
 def context_with(exchange: Exchange, key: str | None, model: str) -> int | None:
-    """How many tokens a model takes, where its server says so."""
+    """The model's context length in tokens; None if the server does not say or fails."""
     try:
         if exchange.speaks == "anthropic":
             return anthropic_replies.context_of(exchange, key)

@@ -1,4 +1,4 @@
-"""Modules beside a task's file, taken into its text: the task is then whole wherever it is run again."""
+"""Embeds the local modules that a task's file imports into its text, so that the task can be run anywhere."""
 
 import ast
 import sys
@@ -32,23 +32,23 @@ sys.meta_path.insert(0, _Beside())
 '''
 
 
-def with_beside(source: str, path: Path) -> str:
-    """The source with the local modules that it imports, and those that they import, before it. A file that
-    imports none is returned as it is."""
+def with_local_modules(source: str, path: Path) -> str:
+    """The source, preceded by the local modules that it imports, directly or not. A file that imports none is
+    returned unchanged."""
     folder = path.resolve().parent
     package = _package_of(folder)
-    found = _Found(folder, package)
-    relative = found.follow(ast.parse(source), package)
-    if not found.texts:
+    modules = _LocalModules(folder, package)
+    relative = modules.follow(ast.parse(source), package)
+    if not modules.texts:
         return source
-    return _embedded(found.texts, source, package if relative else "")
+    return _embedded(modules.texts, source, package if relative else "")
 
 
 def with_package(source: str, folder: Path) -> str:
-    """As `with_beside`, for a source that is not in a file: modules are found from `folder` on."""
-    found = _Found(folder.resolve(), "")
-    found.follow(ast.parse(source), "")
-    return _embedded(found.texts, source, "") if found.texts else source
+    """As `with_local_modules`, for a source without a file: modules are searched from `folder` on."""
+    modules = _LocalModules(folder.resolve(), "")
+    modules.follow(ast.parse(source), "")
+    return _embedded(modules.texts, source, "") if modules.texts else source
 
 
 def _embedded(texts: dict[str, tuple[bool, str]], source: str, package: str) -> str:
@@ -58,8 +58,8 @@ def _embedded(texts: dict[str, tuple[bool, str]], source: str, package: str) -> 
     return f"{future}_BESIDE = {{\n{shown}}}\n{LOADER}{setting}{BESIDE_MARK}\n{own}"
 
 
-class _Found:
-    """`texts` are whether it is a package, and its source, by the full name of each module."""
+class _LocalModules:
+    """Collects local modules. `texts` maps each module's full name to (is a package, source)."""
 
     def __init__(self, folder: Path, package: str) -> None:
         self.texts: dict[str, tuple[bool, str]] = {}
@@ -68,7 +68,7 @@ class _Found:
         self._folders = [self._top] if self._top == folder else [folder, self._top]
 
     def follow(self, tree: ast.Module, package: str) -> bool:
-        """Takes in what a module imports; whether some of it is imported relatively."""
+        """Collect what a module imports; returns whether some imports are relative."""
         relative = False
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
@@ -91,14 +91,14 @@ class _Found:
     def _take_one(self, name: str) -> None:
         if name in self.texts or len(self.texts) >= MOST_FILES:
             return
-        place = Path(*name.split("."))
+        path = Path(*name.split("."))
         for folder in self._folders:
-            file, whole = folder / place.with_suffix(".py"), folder / place / "__init__.py"
+            file, whole = folder / path.with_suffix(".py"), folder / path / "__init__.py"
             if whole.is_file():
                 self._add(name, whole.read_text(encoding="utf-8-sig"), is_package=True)
             elif file.is_file():
                 self._add(name, file.read_text(encoding="utf-8-sig"), is_package=False)
-            elif (folder / place).is_dir() and any((folder / place).glob("*.py")):
+            elif (folder / path).is_dir() and any((folder / path).glob("*.py")):
                 self._add(name, "", is_package=True)
             else:
                 continue
@@ -106,12 +106,12 @@ class _Found:
 
     def _add(self, name: str, text: str, *, is_package: bool) -> None:
         self.texts[name] = (is_package, text)
-        with suppress(SyntaxError):  # told of when it is imported
+        with suppress(SyntaxError):  # reported when it is imported
             self.follow(ast.parse(text), name if is_package else name.rpartition(".")[0])
 
 
 def _package_of(folder: Path) -> str:
-    """The dotted name of the package that a folder is; of a folder without __init__.py, its own name."""
+    """The dotted name of the package in a folder; for a folder without __init__.py, the folder's name."""
     parts = [folder.name]
     while (folder / "__init__.py").is_file() and (folder.parent / "__init__.py").is_file():
         folder = folder.parent
@@ -128,15 +128,15 @@ def _absolute(node: ast.ImportFrom, package: str) -> str:
 
 
 def _without_future(source: str) -> tuple[str, str]:
-    """`from __future__` lines, which must come first in a file, and the source without them."""
+    """The `from __future__` lines, which must come first in a file, and the source without them."""
     lines = source.split("\n")
-    found = []
+    future = []
     for node in ast.parse(source).body:
         if isinstance(node, ast.ImportFrom) and node.module == "__future__":
-            found.append(ast.unparse(node))
+            future.append(ast.unparse(node))
             for number in range(node.lineno - 1, node.end_lineno or node.lineno):
                 lines[number] = f"# {lines[number]}"
-    return "".join(f"{line}\n" for line in found), "\n".join(lines)
+    return "".join(f"{line}\n" for line in future), "\n".join(lines)
 
 
 def _text(source: str) -> str:

@@ -1,22 +1,23 @@
-"""Asking an endpoint and reading the answer, with one round to mend what cannot be read."""
+"""A model that validates answers, with one more try for a malformed one."""
 
 from dataclasses import replace
 
+from kernelblaster.models.answer_parser import read
 from kernelblaster.models.failures import Malformed
-from kernelblaster.models.reading import read
 from kernelblaster.models.request import ChatMessage, Endpoint, ModelAnswer, Reply, Request, T, TokenUsage
 
 SHOWN_ANSWER = 20_000  # characters of a malformed answer that are shown to the model again
 
 
-class Asking:
-    """A model: any endpoint, its answers read and validated."""
+class ValidatingModel:
+    """A `Model` on top of any endpoint: parses and validates its answers."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
 
     def ask(self, request: Request[T]) -> Reply[T]:
-        """A `Malformed` answer is shown to the model once, with what is wrong; the second one is final."""
+        """A `Malformed` answer is shown to the model once, with the problem; if the second one is malformed
+        too, that is raised."""
         answer = self._endpoint.answer(request)
         try:
             return _reply(read(request, answer), answer)
@@ -28,7 +29,7 @@ class Asking:
 
 
 def repair(request: Request[T], answer: ModelAnswer, problem: str) -> Request[T]:
-    """The same question, with the answer that could not be used and the reason."""
+    """The same request, followed by the unusable answer and the reason."""
     text = (
         f"That answer cannot be used: {problem}.\n"
         "Answer again with the whole corrected JSON object, and nothing else."
