@@ -259,14 +259,14 @@ def _facts(spec: GpuSpec) -> GpuFacts:
         33: 0x1B, 50: 0,  # where it is plugged in
         37: 6144 if spec.dram_gb_s > WIDE_GB_S else 384,  # bits of the memory's bus
         38: int(spec.l2_mb * 1e6),
-        39: limits.threads,  # of a multiprocessor
+        39: limits.threads,  # of an SM
         75: major,
         76: minor,
-        81: limits.shared_bytes,  # of a multiprocessor
-        82: limits.registers,  # of a multiprocessor
+        81: limits.shared_bytes,  # of an SM
+        82: limits.registers,  # of an SM
         95: 1,  # cooperative launches
         97: limits.shared_bytes - limits.reserved_shared_bytes,  # of a block that asks for it
-        106: limits.blocks,  # of a multiprocessor
+        106: limits.blocks,  # of an SM
         108: int(spec.l2_mb * 0.6e6),  # L2 that may persist
         111: limits.reserved_shared_bytes,
         115: 1,  # stream-ordered allocation

@@ -84,8 +84,8 @@ def choose(
     *,
     speaking: bool,
 ) -> tuple[list[LaunchedSize], list[str]]:
-    """The sizes to run, at most CHOSEN and the first of `calls` always among them; and the names of kernels
-    that the `primary` call launches with several clusters and none of the sizes does."""
+    """The sizes to run, at most CHOSEN and the first of `calls` always among them; and the kernels of the
+    `primary` call that none of these launches, or not with several clusters although that does."""
     runner.record([primary, *(call for _, call in calls)])
     launched = runner.recorded(primary).launches
     wanted: Reached = {

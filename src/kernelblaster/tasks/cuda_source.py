@@ -11,7 +11,7 @@ import tree_sitter_cuda
 from tree_sitter import Language, Node, Parser
 
 _LANGUAGE = Language(tree_sitter_cuda.language())
-# The grammar does not know these: spaces in their place keep every offset.
+# The grammar does not know these: they are replaced by spaces, which keeps every offset.
 _ATTRIBUTES = re.compile(
     rb"__(cluster_dims|launch_bounds|maxnreg)__\s*\([^()]*\)|__grid_constant__|\b__restrict(__)?\b"
     rb"|\b__forceinline__\b|\b__noinline__\b"

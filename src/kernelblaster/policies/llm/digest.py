@@ -20,7 +20,7 @@ RESOURCES = {
 }
 NOTED = 0.05  # a trouble below this is none
 PIPE_NOTED = 0.25  # the same for pipes that are neither FP32 nor tensor
-ADVICE = 2  # rules that are told of a kernel
+ADVICE = 2  # pieces of advice shown per kernel
 ADVICE_LETTERS = 180
 ADDRESS = re.compile(r"\s*\(https?://[^)\s]*\)")  # of a manual, in the profiler's words
 BESIDES = 40  # importance of kernels other than the one in question; less for each further one
@@ -80,13 +80,13 @@ def _pipes(pipes: Mapping[str, float]) -> list[str]:
 
 
 def _resources(profiled: KernelProfile) -> str:
-    told = []
+    parts = []
     for metric, words in RESOURCES.items():
-        found = profiled.metric(metric)
-        if found is not None and isinstance(found.value, float) and found.value:
-            unit = found.unit.split("/")[0]
-            told.append(f", {found.value:g} {words.format(unit=unit)}")
-    return "".join(told)
+        value = profiled.metric(metric)
+        if value is not None and isinstance(value.value, float) and value.value:
+            unit = value.unit.split("/")[0]
+            parts.append(f", {value.value:g} {words.format(unit=unit)}")
+    return "".join(parts)
 
 
 def _advice(profiled: KernelProfile) -> list[str]:

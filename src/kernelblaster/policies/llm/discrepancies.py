@@ -11,8 +11,8 @@ from kernelblaster.policies.llm.prompt import NEEDED, Piece
 from kernelblaster.policies.policy import Discrepancy
 from kernelblaster.store.replay import Sample
 
-MOVED = 4  # metrics that are told of one
-ALWAYS = ("issue", "occupancy", "registers")  # these are told whether they moved or not
+MOVED = 4  # changed metrics shown per discrepancy
+ALWAYS = ("issue", "occupancy", "registers")  # shown whether they changed or not
 LETTERS = 240  # of what was said of a step
 
 

@@ -61,11 +61,11 @@ def _brief(workloads: Sequence[Workload]) -> str:
         f"{','.join(str(w.sizes[name]) for name in names)}{' (timed)' if w.name == 'primary' else ''}"
         for w in workloads
     ]
-    told = [f"{','.join(names)} = {'; '.join(dict.fromkeys(cases))}"] if names else []
+    parts = [f"{','.join(names)} = {'; '.join(dict.fromkeys(cases))}"] if names else []
     if fixed:
         always = "always " if len(workloads) > 1 else ""
-        told.append(always + ", ".join(f"{name}={value}" for name, value in fixed.items()))
-    return "; ".join(told) or "no sizes"
+        parts.append(always + ", ".join(f"{name}={value}" for name, value in fixed.items()))
+    return "; ".join(parts) or "no sizes"
 
 
 def compared_at(task: Task, *, modelled: bool) -> str:

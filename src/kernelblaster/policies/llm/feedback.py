@@ -48,9 +48,9 @@ def outcome_feedback(outcome: Outcome, source: str, rival: str = "PyTorch") -> s
 def _errors(log: str, source: str) -> str:
     """The first compiler errors, each with its source line."""
     lines = source.splitlines()
-    told = []
+    quoted = []
     for number, words in LOCATED.findall(log)[:ERRORS]:
         at = int(number)
         code = lines[at - 1].strip() if 0 < at <= len(lines) else ""
-        told.append(f"- line {at}: {one_line(words, LETTERS)}" + (f"\n    {code}" if code else ""))
-    return "\n".join(told)
+        quoted.append(f"- line {at}: {one_line(words, LETTERS)}" + (f"\n    {code}" if code else ""))
+    return "\n".join(quoted)

@@ -31,10 +31,10 @@ def explain_by_model(scene: Scene, discrepancies: Sequence[Discrepancy], now: Co
     Metrics that changed are always measured ones."""
     expert = [explain_gap(discrepancy, now) for discrepancy in discrepancies]
     answer = scene.asker.ask(analyst_question(scene, discrepancies, key)) if discrepancies else None
-    told = {one.number: one for one in answer.gaps} if answer else {}
+    explained = {one.number: one for one in answer.gaps} if answer else {}
     return [
         Gap(gap.discrepancy, one.cause, one_line(one.sentence, LETTERS), gap.moved)
-        if (one := told.get(number)) is not None
+        if (one := explained.get(number)) is not None
         else gap
         for number, gap in enumerate(expert)
     ]

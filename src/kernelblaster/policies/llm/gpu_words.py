@@ -28,12 +28,12 @@ def gpu(spec: GpuSpec, *, modelled: bool) -> str:
     number = capability(spec.architecture)
     has = "; ".join(words for since, words in FEATURES if number >= since and (not modelled or since <= 80))
     shared = SHARED_KB[nearest_earlier(SHARED_KB, spec.architecture)]
-    told = (
+    text = (
         f"{spec.title}, {spec.architecture}: {spec.multiprocessors} multiprocessors, "
         f"{spec.dram_gb_s:g} GB/s, {spec.l2_mb:g} MB L2, {spec.fp32_tflops:g} TFLOPS FP32, "
         f"{spec.fp16_tflops:g} FP16 tensor, {shared} KB of shared memory a block. Has {has}."
     )
-    return f"{told}\n{EMULATED}" if modelled else told
+    return f"{text}\n{EMULATED}" if modelled else text
 
 
 def only_on_hardware() -> frozenset[str]:

@@ -42,8 +42,8 @@ def _evidence(state: State) -> str:
     shown = sorted(
         (-value, key) for key, value in state.metrics.items() if value >= SHOWN and key != HEADROOM
     )
-    told = ", ".join(figure(key, -value) for value, key in shown[:METRICS])
-    return f" Evidence: {told}." if told else ""
+    metrics = ", ".join(figure(key, -value) for value, key in shown[:METRICS])
+    return f" Evidence: {metrics}." if metrics else ""
 
 
 def technique_text(scored: Scored, attempts: float, *, briefly: bool = False) -> str:
@@ -65,8 +65,8 @@ def technique_text(scored: Scored, attempts: float, *, briefly: bool = False) ->
 def meaning(optimization: Optimization) -> str:
     """What a technique is and what it needs, on one line; empty if neither is known."""
     needs = "; ".join(optimization.preconditions)
-    told = [one_line(optimization.description, 220), f"Needs: {one_line(needs, 160)}." if needs else ""]
-    return f"  {' '.join(words for words in told if words)}".rstrip()
+    sentences = [one_line(optimization.description, 220), f"Needs: {one_line(needs, 160)}." if needs else ""]
+    return f"  {' '.join(words for words in sentences if words)}".rstrip()
 
 
 def techniques(content: Content, state: str, architecture: str, most: int) -> list[tuple[str, list[Piece]]]:

@@ -64,7 +64,7 @@ class MixedPolicy:
     An attempt's form is the expert's as long as only the expert has changed it, and `Written` from then on:
     techniques are then applied by the model alone."""
 
-    depth: Depth = "usual"  # models are told the profiler's advice
+    depth: Depth = "usual"  # prompts contain the profiler's advice
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from kernelblaster.records import Candidate, Optimization, Profile
 from kernelblaster.records.target import Target
 
 MOST = 3  # new techniques in one answer
-KNOWN = 10  # that are told
+KNOWN = 10  # known techniques that are listed
 PREDICTED = (0.5, 8.0)  # what a prediction is kept within
 NAME = re.compile(r"[a-z][a-z0-9_]{2,59}")
 

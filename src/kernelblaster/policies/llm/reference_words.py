@@ -52,24 +52,24 @@ def precision(task: Task) -> str:
 
 def module_rules(task: Task) -> str:
     """How the module's parameters, scalars and modes reach the candidate, if it has any."""
-    told = []
+    rules = []
     if task.signature.parameters:
-        told.append(
+        rules.append(
             "The parameters of the module (weights, running statistics) are arguments of the function, in "
             "the layout that PyTorch gives them."
         )
     if "__init__" in task.source:
-        told.append(
+        rules.append(
             "Numbers from its constructor are constants of the code, unless they are sizes among the "
             "arguments."
         )
     if MODES.search(task.source):
-        told.append(
+        rules.append(
             "The module runs as it is constructed: in training mode unless it says otherwise (batch "
             "normalization takes its statistics from the batch), without gradients; its buffers are only "
             "read."
         )
-    return " ".join(told)
+    return " ".join(rules)
 
 
 def _title(task: Task) -> str:

@@ -11,7 +11,7 @@ from kernelblaster.policies.llm.prompt import NEEDED, Piece
 from kernelblaster.policies.llm.scene import Scene
 from kernelblaster.records import State
 
-NEAREST = 8  # known states that are told
+NEAREST = 8  # known states that are listed
 
 
 class Matched(BaseModel):

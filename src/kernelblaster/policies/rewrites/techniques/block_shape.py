@@ -13,7 +13,7 @@ from kernelblaster.policies.rewrites.own_source import OwnSource
 from kernelblaster.tasks.cuda_source import Edit, Function, LaunchSyntax, dimensions, replaced, text, walk
 
 THREADS = (128, 512, 256, 64, 1024, 32)
-FEW = (64, 32, 128, 512)  # where each thread has a whole loop to itself: more blocks, on more multiprocessors
+FEW = (64, 32, 128, 512)  # for threads that run a whole loop each: more blocks, on more SMs
 SHAPES = ((32, 8), (32, 4), (32, 16), (64, 4), (16, 16), (128, 2), (32, 32), (8, 32))
 BOUNDS = re.compile(rb"__launch_bounds__\s*\(\s*(\d+)")
 

@@ -7,7 +7,7 @@ from kernelblaster.policies.rewrites.launch_shape import block_of
 from kernelblaster.policies.rewrites.own_source import OwnSource
 from kernelblaster.tasks.cuda_source import Function, inserted
 
-RESIDENT = 1536  # threads of a multiprocessor that the second bound asks for
+RESIDENT = 1536  # threads per SM that the second bound asks for
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
