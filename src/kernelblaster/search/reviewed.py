@@ -42,7 +42,9 @@ class Reviewed:
     def _passes(self, candidate: Candidate) -> bool:
         if not _by_model(candidate):
             return True
-        kept = self._session.log.once("review", candidate.code, lambda: _told(self._policy.review(candidate)))
+        kept = self._session.log.once(
+            "review", candidate.code, lambda: _review_record(self._policy.review(candidate))
+        )
         return bool(kept["verdict"] != "rejected")
 
 
@@ -50,5 +52,5 @@ def _by_model(candidate: Candidate) -> bool:
     return candidate.origin.startswith("llm")
 
 
-def _told(review: Review) -> dict[str, object]:
+def _review_record(review: Review) -> dict[str, object]:
     return {"verdict": review.verdict, "findings": list(review.findings)}
