@@ -144,6 +144,6 @@ class Policy(Protocol):
         ...
 
     def update(self, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
-        """Parameter update: changes to the knowledge base (notes, retirements and the like) that follow from
-        the gaps. The measured gains themselves are recorded elsewhere."""
+        """Parameter update: changes to the knowledge base `now` beyond the measured gains, which are recorded
+        elsewhere: notes on the causes, corrected priors."""
         ...

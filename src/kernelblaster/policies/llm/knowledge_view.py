@@ -102,5 +102,5 @@ def proven(content: Content, state: str, architecture: str) -> int:
 
 
 def attempts(entry: OptimizationEntry) -> float:
-    """How often a technique was tried in its state, on all GPUs; old evidence may count less than 1 each."""
+    """How often a technique was tried in its state, on all GPUs; a fraction where evidence was re-weighed."""
     return entry.evidence.total.attempts
