@@ -15,7 +15,8 @@ USED_SHOWN = 30
 
 
 def csv_of(contents: Contents) -> str:
-    """One line for each task and seed; speedups and baseline times have a column for each baseline."""
+    """The report as CSV: one line for each task and seed, times in microseconds, with a column of speedups
+    and one of times for each baseline."""
     baselines = baselines_of(contents.subject.plan)
     plain = ("task", "group", "seed", "status", "reason", "us", "floor_us", "light")
     spent = ("evaluations", "device_seconds", "seconds", "tokens", "usd", "run")
@@ -33,7 +34,7 @@ def csv_of(contents: Contents) -> str:
 
 
 def markdown_of(contents: Contents, figures: Sequence[str] = ()) -> str:
-    """The report without trajectories; `figures` are paths of images to include."""
+    """The report as Markdown, without the runs' steps; `figures` are relative paths of images to include."""
     subject = contents.subject
     lines = [f"# {markdown(contents.title)}", "", *_head(contents), ""]
     lines += ["## Summary", "", *_summary(contents), ""]
@@ -47,6 +48,7 @@ def markdown_of(contents: Contents, figures: Sequence[str] = ()) -> str:
 
 
 def _head(contents: Contents) -> list[str]:
+    """The sentences below the title."""
     subject = contents.subject
     how = "modelled" if subject.modelled else "measured"
     afresh = "judged afresh beside each baseline" if subject.fresh else "as the search judged them"
@@ -159,7 +161,7 @@ def _learned(contents: Contents) -> list[str]:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A Markdown table; cells are escaped."""
+    """The lines of a Markdown table; cells are escaped."""
     lines = ["| " + " | ".join(map(markdown, head)) + " |", "|" + "---|" * len(head)]
     for row in rows:
         lines.append("| " + " | ".join(map(markdown, row)) + " |")
