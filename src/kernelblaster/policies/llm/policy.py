@@ -95,8 +95,8 @@ class MixedPolicy:
 
     def begin(self, task: Task) -> Scene:
         """Set the task that later questions are about: creates its prompt context with an asker that records
-        into the session's log, and returns it. `initial` calls this; call it alone if the first candidate is
-        known already."""
+        into the session's log, and returns it. `initial` calls this; strategies that only use the prompts
+        call it alone."""
         asker = Asker(self._model, self._session.log.once, task.name)
         self._scene = Scene(task, self._session, asker, self._whole_profiles)
         return self._scene
