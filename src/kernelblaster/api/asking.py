@@ -148,8 +148,8 @@ def session(
     runs: str | Path | None = None,
     dtype: Dtype | None = None,
 ) -> Iterator[AskTell]:
-    """A search whose candidates come from you; arguments as for `optimize`. Results are written when the
-    block ends."""
+    """A context with an open search whose candidates come from you; arguments as for `optimize`, without a
+    limit on the candidates. Results are written when the block ends without an error."""
     loaded = load_task(task, dtype, inputs=inputs)
     search = Search(evaluations=UNLIMITED)
     where = knowledge_at(knowledge)

@@ -87,9 +87,12 @@ def bench(
 ) -> BenchResult:
     """Search every task of `suites` (names, folders, `kernelbench:PATH`) and measure the results.
 
-    Everything is recorded in `folder`; an existing bench there is continued, and needs no suites. `knowledge`
-    is the initial knowledge base: `seed`, `empty`, or one that is copied; with `teach`, that one is taught
-    what the bench learned. No search is started after `seconds`. `on_step` is called with progress messages.
+    Everything is recorded in `folder` (a new one in the user's data if left out); an existing bench there is
+    continued, and needs no suites. `device`, `gpu`, `model` and `budget` (for each search) as for `optimize`.
+    `knowledge` is the initial knowledge base: `seed`, `empty`, or one that is copied; with `teach`, that one
+    is taught what the bench learned. Every task is searched once for each of `seeds`; `subset` draws so many
+    tasks of each group. No search is started after `seconds`. `workers` processes search at the same time.
+    `on_step` is called with progress messages. Raises KernelBlasterError if the bench was begun otherwise.
     """
     named = [suites] if isinstance(suites, str) else list(suites)
     plan = None

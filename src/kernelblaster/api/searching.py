@@ -43,8 +43,9 @@ RESTARTS = 1  # of a device that was lost, in one call
 
 
 class Watch(Protocol):
-    """Receives the progress of a search: called with a `Progress` after each step and iteration; `stage` with
-    what the judge is doing now; `say` with messages for a person."""
+    """Receives the progress of a search: called with a `Progress` whenever a candidate goes to the judge, a
+    step has its result, or an iteration has been learned from; `stage` with what the judge is doing now;
+    `say` with messages for a person."""
 
     def __call__(self, progress: Progress) -> None: ...
 

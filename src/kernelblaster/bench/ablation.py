@@ -200,6 +200,7 @@ def studies_for(names: Sequence[str], setup: Setup, elsewhere: str | None) -> li
 
 
 def is_ablation(folder: Path) -> bool:
+    """Whether the folder holds an ablation."""
     return holds_work(folder, KIND)
 
 

@@ -278,6 +278,7 @@ class Bench(WorkFolder):
 
 
 def is_bench(folder: Path) -> bool:
+    """Whether the folder holds a bench."""
     return holds_work(folder, KIND)
 
 

@@ -36,6 +36,8 @@ class CachedJudge:
         return self._judge.confirmed(task, candidate, evaluation)
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
+        """The evaluations in the order of `jobs`; those that are not stored are judged together first, then
+        stored."""
         paths = [self._path(task, candidate) for task, candidate in jobs]
         known = {path: _stored(path) for path in paths}
         missing = {path: job for path, job in zip(paths, jobs, strict=True) if known[path] is None}

@@ -207,10 +207,12 @@ class _Searches:
 
 
 def _positive(groups: Sequence[Sequence[float]]) -> bool:
+    """Whether all values are above 0, as a geometric mean needs."""
     return all(value > 0 for group in groups for value in group)
 
 
 def _interval(groups: Sequence[Sequence[float]]) -> Interval | None:
+    """The geometric mean over tasks with its interval; None if a value is not positive."""
     return geometric_mean_interval(groups) if _positive(groups) else None
 
 

@@ -138,6 +138,7 @@ class Cost:
     usd: float | None = 0.0
 
     def plus(self, other: "Cost") -> "Cost":
+        """The sum of both; its dollars are None if one's are."""
         usd = None if self.usd is None or other.usd is None else self.usd + other.usd
         return Cost(
             self.evaluations + other.evaluations,

@@ -122,6 +122,7 @@ class _Messages:
             self._tell(news)
 
     def raise_first_error(self) -> None:
+        """Raise the first error that stopped a worker, if there was one."""
         if self._broke:
             raise self._broke[0]
 

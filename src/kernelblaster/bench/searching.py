@@ -226,6 +226,7 @@ def _judged(run: Run, best: float) -> tuple[float | None, ...]:
 
 
 def _estimate(evaluation: Evaluation) -> float:
+    """The estimated speedup of a correct candidate."""
     assert isinstance(evaluation.outcome, CORRECT)
     return evaluation.outcome.speedup.estimate
 

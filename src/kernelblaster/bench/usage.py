@@ -44,6 +44,7 @@ class Uses:
 
     @property
     def median_speedup(self) -> float | None:
+        """The median over the valid attempts; None if there is none."""
         return median(self.speedups) if self.speedups else None
 
     def as_dict(self) -> dict[str, Any]:

@@ -270,6 +270,7 @@ def _say_taken(count: int, version: int, json_: bool) -> None:
 
 
 def _show_states(content: Content, json_: bool) -> None:
+    """Print a table of the states with the best technique of each; with `json_` as JSON."""
     if json_:
         print(json.dumps([entry.model_dump(mode="json") for entry in content.living], indent=1))
         return
@@ -342,6 +343,8 @@ def _line(event: KnowledgeEvent) -> str:
 
 
 def _print_difference(changes: Difference) -> None:
+    """Print what changed between two versions: states added and removed, predictions before and after, new
+    notes."""
     for sign, names in (("+", changes.states_added), ("-", changes.states_removed)):
         for name in names:
             out.print(f"{sign} {name}", highlight=False, markup=False)

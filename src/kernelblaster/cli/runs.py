@@ -146,6 +146,7 @@ def _change(pair: list[float | None] | None) -> str:
 
 
 def _value(value: Any) -> str:
+    """A setting or result as text: lists with commas, numbers with four digits."""
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "nothing"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

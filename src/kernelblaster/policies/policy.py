@@ -97,7 +97,7 @@ class Gap:
 class Policy(Protocol):
     """Who writes candidates, names performance states and proposes what to learn; the search calls it and
     judges what it gives. Must be deterministic: the same question has the same answer every time. `depth` is
-    the amount of profiling that it needs for `targets`."""
+    how much the profiler must count for `targets`."""
 
     depth: Depth
 

@@ -212,6 +212,7 @@ def _used(usage: TechniqueUsage) -> dict[str, Any]:
 
 
 def _statuses(rows: list[Row]) -> dict[str, int]:
+    """The number of searches by status."""
     counts: dict[str, int] = {}
     for row in rows:
         counts[row.result.status] = counts.get(row.result.status, 0) + 1

@@ -106,6 +106,7 @@ def _set_labels(axes: Any, labels: Sequence[str]) -> None:
 
 
 def _set_axis(axes: Any, name: str, axis: ChartAxis) -> None:
+    """Set label, scale, limits and ticks of the axis `name` (`x` or `y`) of a matplotlib plot."""
     getattr(axes, f"set_{name}label")(axis.label)
     if axis.log:
         getattr(axes, f"set_{name}scale")("log")

@@ -96,6 +96,7 @@ def _total(kernels: Sequence[Figures], key: str) -> float | None:
 
 
 def _longest(kernels: Sequence[Figures]) -> Figures:
+    """The kernel that takes longest."""
     return max(kernels, key=lambda kernel: kernel.get("us", 0.0))
 
 

@@ -80,6 +80,7 @@ def _folder_of(name: str, runs: Path, benches: Path) -> Path:
 
 
 def _bench(folder: Path) -> Subject:
+    """The bench in a folder as a subject, opened for reading only."""
     with Bench(folder, writing=False) as bench:
         rows = bench.rows()
         paths = {r.result.job: folder / "runs" / r.result.run for r in rows if r.result.run}

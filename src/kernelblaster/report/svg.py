@@ -98,9 +98,11 @@ class _Frame:
         self._y = y
 
     def x(self, value: float) -> float:
+        """The horizontal SVG position of an x value."""
         return LEFT + self._x.fraction(value) * (WIDTH - LEFT - RIGHT)
 
     def y(self, value: float) -> float:
+        """The vertical SVG position of a y value."""
         return HEIGHT - BOTTOM - self._y.fraction(value) * (HEIGHT - TOP - BOTTOM)
 
     def path(self, points: Sequence[tuple[float, float]], steps: bool = False) -> str:

@@ -72,6 +72,7 @@ def _head(contents: Contents) -> list[str]:
 
 
 def _summary(contents: Contents) -> list[str]:
+    """The lines of the summary table: a row for each group and baseline."""
     rows = [[group_named(s.group), named(s.baseline), *cells(s.summary)] for s in contents.summaries]
     note = (
         "Average to max are over the valid tasks; shares are of all tasks; kept is the geometric mean where "
@@ -81,6 +82,7 @@ def _summary(contents: Contents) -> list[str]:
 
 
 def _tasks(contents: Contents) -> list[str]:
+    """The lines of the result table: a row for each task and seed."""
     baselines = baselines_of(contents.subject.plan)
     head = [
         "task",
@@ -104,6 +106,7 @@ def _tasks(contents: Contents) -> list[str]:
 
 
 def _costs(contents: Contents) -> list[str]:
+    """The lines of the cost table: a row for each group."""
     head = ["", "evaluations", "device s", "wall s", "tokens", "usd", "doublings each evaluation"]
     rows = []
     for one in contents.costs:
@@ -118,6 +121,7 @@ def _costs(contents: Contents) -> list[str]:
 
 
 def _used(contents: Contents) -> list[str]:
+    """The lines of the tables on techniques, states, and which technique follows which."""
     usage = contents.usage.as_dict()
     head = ["", "applications", "paid", "no gain", "failed", "median"]
     lines = []
@@ -152,6 +156,7 @@ def _used(contents: Contents) -> list[str]:
 
 
 def _learned(contents: Contents) -> list[str]:
+    """The lines of the table of expectations before and after."""
     rows = []
     for one in contents.learned[:USED_SHOWN]:
         sides = [times(one[side]["speedup"]) if one[side] else "unknown" for side in ("before", "after")]

@@ -137,6 +137,8 @@ class MixedPolicy:
     def retry(
         self, parent: Attempt, technique: str, failed: Attempt, evaluation: Evaluation
     ) -> Attempt | None:
+        """For a candidate that the model wrote, its correction given the judge's feedback (None if it has
+        none); for others the expert's."""
         if not isinstance(failed.form, Written) or failed.form.lowering is None:
             return self._expert.retry(parent, technique, failed, evaluation)
         said = feedback(evaluation, failed.candidate.source)
@@ -174,6 +176,9 @@ class MixedPolicy:
     # Naming states, proposing
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
+        """As `Policy.targets`, with the states named by the model or the expert as the cast says. Also keeps
+        the profile for later prompts about this candidate, so it must be called before `moves` and
+        `proposals`."""
         self._seen[attempt.candidate.code] = _Seen(profile, floor_bytes)
         if self._cast.llm("state-extractor"):
             states = states_by_model(self.scene, attempt.candidate, profile, floor_bytes)
@@ -224,12 +229,15 @@ class MixedPolicy:
     def evaluate(
         self, fresh: Sequence[Sample], earlier: Sequence[Sample], theta: Content, architecture: str
     ) -> Sequence[Discrepancy]:
+        """The expert's discrepancies; if the model is the evaluator, only those that it finds worth
+        explaining, in its order."""
         found = self._expert.evaluate(fresh, earlier, theta, architecture)
         if not self._cast.llm("policy-evaluator"):
             return found
         return instructive(self.scene, found, f"version {theta.version}")
 
     def explain(self, discrepancies: Sequence[Discrepancy], now: Content) -> Sequence[Gap]:
+        """Causes of the surprising discrepancies, from the model or the expert as the cast says."""
         if not self._cast.llm("gap-analyst"):
             return self._expert.explain(discrepancies, now)
         surprising = [found for found in discrepancies if found.surprising]

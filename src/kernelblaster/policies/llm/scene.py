@@ -31,14 +31,17 @@ class Scene:
 
     @cached_property
     def contract(self) -> str:
+        """The system message of roles that write a candidate from nothing."""
         return contract(self.task)
 
     @cached_property
     def change_contract(self) -> str:
+        """The system message of roles that change a candidate."""
         return change_contract(self.task)
 
     @cached_property
     def gpu(self) -> str:
+        """The GPU in words."""
         return gpu(self.session.gpu, modelled=self.modelled)
 
     @property

@@ -25,6 +25,7 @@ class OwnSource:
 
     @cached_property
     def tree(self) -> CudaSource:
+        """The parsed source."""
         return CudaSource(self.text)
 
     @cached_property

@@ -213,6 +213,7 @@ def _distinct(steps: Iterator[Step]) -> Iterator[Step]:
 
 
 def _kernels(profile: dict[str, Any]) -> list[Figures]:
+    """The figures of each kernel of a recorded profile."""
     return [kernel_figures(kernel) for kernel in profile["kernels"]]
 
 

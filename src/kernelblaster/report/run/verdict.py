@@ -125,6 +125,8 @@ def _candidates(count: int) -> str:
 
 
 def _scale(interval: dict[str, Any]) -> Scale:
+    """The positions for drawing an interval (recorded data of a `Speedup`) on a scale from at least LEAST to
+    MOST."""
     low, estimate, high = (max(1e-6, float(interval[name])) for name in ("low", "estimate", "high"))
     least, most = log(min(LEAST, low / 1.2)), log(max(MOST, high * 1.3))
 
