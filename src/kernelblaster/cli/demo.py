@@ -162,7 +162,7 @@ def _show_speed(task: str, found: "OptimizeResult") -> None:
     eager, compiled = MEASURED[task]
     _tell(
         f"Measured on an H200, where a search found a kernel of its own: {eager:.2f}x over eager, "
-        f"{compiled:.2f}x over torch.compile (results/core-h200)."
+        f"{compiled:.2f}x over torch.compile (docs/how-it-compares.md)."
     )
 
 
