@@ -167,7 +167,7 @@ def _show_speed(task: str, result: "OptimizeResult") -> None:
     eager, compiled = MEASURED[task]
     _print(
         f"Measured on an H200, where a search found a kernel of its own: {eager:.2f}x over eager, "
-        f"{compiled:.2f}x over torch.compile (results/core-h200)."
+        f"{compiled:.2f}x over torch.compile (docs/how-it-compares.md)."
     )
 
 
