@@ -57,7 +57,7 @@ def row(file: Path, folder: Path, knowledge: KnowledgeBase, budget: int) -> str:
     except KernelBlasterError as error:
         return f"| {file.name} | no: {str(error).splitlines()[0]} | | | |"
     assert isinstance(found.evaluation.outcome, CORRECT)
-    failed = sum(isinstance(step.result, str) for step in found.steps)
+    failed = sum(step.failure is not None for step in found.steps)
     techniques = ", ".join(found.applied) or "none: the original is the best"
     tried = f"{len(found.steps)}, {failed} refused" if failed else str(len(found.steps))
     speedup = f"{found.evaluation.outcome.speedup.estimate:.2f}x"
