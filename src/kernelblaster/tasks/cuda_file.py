@@ -24,8 +24,10 @@ def is_declared(source: str) -> bool:
 
 
 class CudaFile:
-    """The parsed declarations. `distributions` maps a tensor to how its values are drawn, `values` scalar
-    arguments of the launch function to their fixed values. Raises BadTask."""
+    """The declarations in a source's comments. `distributions` maps each input and parameter to how its
+    values are drawn ("normal", "below N"); `values` maps scalar arguments of the launch function to their
+    fixed values, as text. Raises BadTask, with the line, if a declaration is malformed or outputs or
+    inputs are missing."""
 
     def __init__(self, source: str, path: str) -> None:
         self.path = path
@@ -55,6 +57,8 @@ class CudaFile:
         )
 
     def workloads(self) -> tuple[Workload, ...]:
+        """The primary, odd, near, tiny and small workloads; in those other than the primary one only sizes
+        not declared `fixed` vary."""
         free = {
             name: FreeSize(dimensions=(), value=value, other=value + 1)
             for name, (value, _, fixed) in self._sizes.items()
@@ -76,6 +80,7 @@ class CudaFile:
         return tuple(Workload(name=name, sizes=base | choice) for name, choice in choices)
 
     def _declare(self, kind: str, text: str, line: int) -> None:
+        """Take over one comment line `kind: text`; `line` is its number, for messages."""
         where = f"{self.path}:{line}"
         if kind == "size":
             match = SIZE.match(text)
