@@ -11,8 +11,9 @@ REVIEWED = 3  # candidates of a model that are looked at; those that it did not 
 
 
 class Reviewed:
-    """Runs another strategy. If the soft verifier rejects the result, the next fastest candidate is used
-    instead. A flagged result is returned, with a message."""
+    """Runs another strategy and has its result reviewed by the soft verifier, if a model wrote it. If it is
+    rejected, the next fastest candidate is taken instead, after at most REVIEWED reviews. A flagged
+    result is returned as it is."""
 
     def __init__(self, strategy: Strategy, policy: MixedPolicy, session: Session) -> None:
         self._strategy = strategy
@@ -40,6 +41,7 @@ class Reviewed:
         )
 
     def _passes(self, candidate: Candidate) -> bool:
+        """Whether a candidate is not by a model, or was not rejected in review. Reviews are recorded."""
         if not _by_model(candidate):
             return True
         kept = self._session.log.once(

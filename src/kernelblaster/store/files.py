@@ -12,13 +12,15 @@ WRITING = ".writing-"
 
 
 class Files:
-    """A folder of texts, each in a file named by the digest of its content."""
+    """A folder of texts, each in a file named by the digest of its content; a text that is stored twice
+    takes one file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def put(self, text: str) -> str:
-        """Store a text; returns its name. It is on the disk when this returns."""
+        """Store a text; returns its name, to be given to `get`. It is on the disk (fsync) when this returns.
+        Raises StoreError if it cannot be written."""
         data = text.encode()
         name = hashlib.sha256(data).hexdigest()[:32]
         target = self._path(name)
@@ -27,7 +29,8 @@ class Files:
         return name
 
     def get(self, name: str) -> str:
-        """The text of that name. Raises StoreError if it is missing or was changed."""
+        """The text stored under a name that `put` returned. Raises StoreError if it is missing or was
+        changed."""
         try:
             data = self._path(name).read_bytes()
         except OSError as error:

@@ -33,8 +33,9 @@ Sizes = tuple[str, ...]
 class Extents:
     """What the kernels show about the launch function's parameters, all by parameter name. `dims[p]` are the
     names of sizes whose product is p's number of elements, with `?` where unknown; `indexing[p]` is the
-    tensor that p's integer values index into; `read`: some kernel reads it before any writes it;
-    `written`: fully assigned by a kernel or a memset; `changed`: written in any way, atomics included."""
+    tensor that p's integer values index into; `written`: elements are assigned by `=`, a memset or a
+    copy; `read`: they are read before that, in launch order; `changed`: written in any way, atomics
+    included."""
 
     dims: dict[str, Sizes] = field(default_factory=dict)
     indexing: dict[str, str] = field(default_factory=dict)

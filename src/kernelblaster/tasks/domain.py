@@ -96,9 +96,10 @@ class _Trial:
         self._signature = reference.task.signature
 
     def taken(self) -> tuple[frozenset[Distribution], ...]:
-        """The arrangements that each input accepts. Infinity, and all magnitudes in one tensor, only for
-        elementwise modules: elsewhere correct arithmetic may turn infinity into NaN (split operands, running
-        means)."""
+        """For each input the arrangements that it accepts besides SAFE, tried on all inputs at once, and if
+        that fails on each alone. Infinity, and values of all magnitudes in one tensor (OCTAVES), only for
+        elementwise modules: elsewhere correct arithmetic may turn infinity into NaN (split operands,
+        running means)."""
         inputs = self._signature.input_tensors
         alone = self._pointwise()
         planted: set[Distribution] = {"nan", "infinite"} if alone else {"nan"}

@@ -26,7 +26,7 @@ HALF = re.compile(r"half|bf16|bfloat|##", re.IGNORECASE)  # names that need them
 
 def c_arguments(signature: Signature) -> list[tuple[str, str]]:
     """(C type, name) of every argument of the launch function before the stream, in calling order: outputs,
-    inputs, parameters, sizes. All but outputs are const."""
+    inputs, parameters, sizes. Pointers to inputs and parameters are const."""
     arguments = [(C_TYPES[t.dtype] + "*", t.name) for t in signature.outputs]
     for item in signature.inputs:
         if isinstance(item, Scalar):

@@ -20,8 +20,8 @@ _FOUND: dict[tuple[str, str, torch.dtype | None], dict[str, int] | None] = {}
 def find_small(file: ModuleFile, dtype: torch.dtype | None) -> dict[str, int] | None:
     """Constants and literals, with smaller values, that give a small workload: to be given to
     `ModuleFile.replaced`. Declared by the file (SMALL), or found by shrinking its named constants, then
-    its literals; the result of a search is remembered. Empty if the file is small as it is, None if
-    nothing was found."""
+    its literals; the result of a search is remembered. The file's own values if it is small as it is;
+    None if nothing was found."""
     declared = file.declared_small
     if declared is not None:
         return declared
