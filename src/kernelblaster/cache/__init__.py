@@ -21,8 +21,9 @@ _known_files: dict[tuple[object, ...], Path] = {}
 
 
 def entry(kind: str, digest: str) -> Path:
-    """The folder of one cached result. `kind` is a subfolder of the cache ("native", "ptx", ...); `digest`
-    is a hex digest of everything the result depends on. The folder may not exist: see `is_stored`."""
+    """The folder of one cached result. `kind` is a subfolder of the cache ("native", "ptx", ...);
+    `digest` is a hex digest of everything the result depends on. The folder may not exist: see
+    `is_stored`."""
     return _elsewhere.get(kind, settings().cache) / kind / digest[:2] / digest
 
 
@@ -44,8 +45,8 @@ def is_stored(target: Path) -> bool:
 
 @contextlib.contextmanager
 def afresh(kind: str) -> Iterator[None]:
-    """A context in which results of this kind are looked up and stored in a temporary folder instead of the
-    cache, by this process only: none made earlier is found, and new ones are deleted at the end."""
+    """A context in which results of this kind are looked up and stored in a temporary folder instead of
+    the cache, by this process only: none made earlier is found, and new ones are deleted at the end."""
     try:
         settings().cache.mkdir(parents=True, exist_ok=True)
         folder = Scratch(settings().cache, SCRATCH)
@@ -61,8 +62,8 @@ def afresh(kind: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(target: Path) -> Iterator[None]:
-    """A context that holds an exclusive lock between processes for the result `target`, so that a costly one
-    is computed once: check `is_stored` inside it. Waits for the lock without a limit."""
+    """A context that holds an exclusive lock between processes for the result `target`, so that a costly
+    one is computed once: check `is_stored` inside it. Waits for the lock without a limit."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         file = (target.parent / f".{target.name}.lock").open("a")
@@ -75,9 +76,9 @@ def alone(target: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def filling(target: Path) -> Iterator[Path]:
-    """A context that yields a temporary folder to write a result's files to. At its end the folder becomes
-    `target`; after an exception it is deleted. If another process stored the result first, that one
-    stays. Raises Shortage if the cache cannot be written."""
+    """A context that yields a temporary folder to write a result's files to. At its end the folder
+    becomes `target`; after an exception it is deleted. If another process stored the result first,
+    that one stays. Raises Shortage if the cache cannot be written."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = Scratch(target.parent.parent, SCRATCH)
@@ -99,8 +100,9 @@ def filling(target: Path) -> Iterator[Path]:
 
 
 def find_once(kind: str, about: tuple[object, ...], find: Callable[[], Path]) -> Path:
-    """The file that `find()` returns, remembered in this process under `kind` and `about` (all that the file
-    depends on): `find`, which checks or makes the result, is called again only if the file is gone."""
+    """The file that `find()` returns, remembered in this process under `kind` and `about` (all that the
+    file depends on): `find`, which checks or makes the result, is called again only if the file is
+    gone."""
     key = (entry(kind, ""), *about)
     path = _known_files.get(key)
     if path is None or not path.is_file():
@@ -109,8 +111,8 @@ def find_once(kind: str, about: tuple[object, ...], find: Callable[[], Path]) ->
 
 
 def text_file(kind: str, text: str, suffix: str) -> Path:
-    """A file in the cache with this text, for callers that need a path; its name ends with `suffix`. Written
-    if it is not there yet."""
+    """A file in the cache with this text, for callers that need a path; its name ends with `suffix`.
+    Written if it is not there yet."""
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
     target = entry(kind, digest)
     if not is_stored(target):

@@ -20,8 +20,8 @@ def seal(folder: Path, target: Path) -> None:
 
 
 def is_whole(target: Path) -> bool:
-    """Whether the folder `target` has exactly the files that its manifest lists, with the same digests, and
-    the manifest was made for a folder of this name. False if it has none."""
+    """Whether the folder `target` has exactly the files that its manifest lists, with the same digests,
+    and the manifest was made for a folder of this name. False if it has none."""
     try:
         return (target / CONTENTS).read_bytes() == _listed(target, target)
     except OSError:

@@ -25,8 +25,8 @@ class _Result:
 
 
 def evict_sometimes(root: Path, limit: int) -> None:
-    """Run `evict(root, limit)`, with `limit` in bytes, unless it ran in the last EVERY_S seconds or another
-    process is running it. I/O errors are ignored."""
+    """Run `evict(root, limit)`, with `limit` in bytes, unless it ran in the last EVERY_S seconds or
+    another process is running it. I/O errors are ignored."""
     with contextlib.suppress(OSError):
         mark = root / MARK
         if mark.exists() and abs(time.time() - mark.stat().st_mtime) < EVERY_S:

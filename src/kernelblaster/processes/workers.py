@@ -41,8 +41,8 @@ class JobPipe:
         self._connection = connection
 
     def jobs(self) -> Iterator[Any]:
-        """Yields jobs from the parent process, one after another; asking for the next one reports the last
-        one finished. Ends when there are no more, or the parent has ended."""
+        """Yields jobs from the parent process, one after another; asking for the next one reports the
+        last one finished. Ends when there are no more, or the parent has ended."""
         while True:
             try:
                 self._connection.send(_WANTS)
@@ -58,8 +58,8 @@ class JobPipe:
         self._connection.send((news,))
 
     def disown_job(self) -> None:
-        """Report the current job as finished although the worker works on: if this process ends now, the job
-        does not count as lost."""
+        """Report the current job as finished although the worker works on: if this process ends now, the
+        job does not count as lost."""
         self._connection.send(_DISOWNS)
 
 
@@ -109,8 +109,8 @@ class Workers:
                     yield news[0]
 
     def _ended(self, line: "Connection[Any, Any]") -> int:
-        """The exit code of the process whose pipe `line` is closed; it is killed if it still runs ENDING_S
-        seconds later."""
+        """The exit code of the process whose pipe `line` is closed; it is killed if it still runs
+        ENDING_S seconds later."""
         process = self._of[line]
         process.join(ENDING_S)
         if process.exitcode is None:
@@ -134,8 +134,9 @@ class Workers:
 def run_jobs(
     work: Callable[..., None], arguments: tuple[Any, ...], jobs: Sequence[Any], workers: int
 ) -> Iterator[Any]:
-    """Run the jobs in up to `workers` processes, each of which calls `work(pipe, *arguments)`; yields their
-    messages as they come. Raises ChildProcessError at the end if a process failed or a job was lost."""
+    """Run the jobs in up to `workers` processes, each of which calls `work(pipe, *arguments)`; yields
+    their messages as they come. Raises ChildProcessError at the end if a process failed or a job was
+    lost."""
     crew = Workers(work, [arguments] * min(workers, len(jobs)))
     yield from _replies(crew, jobs)
     codes = crew.failures + [one.code for one in crew.lost_jobs]
@@ -188,8 +189,8 @@ class _Packed:
 
 
 def _enter(packed: _Packed) -> None:
-    """The main function of a worker process. Ctrl-C is ignored there: only the parent handles it, and then
-    ends the workers."""
+    """The main function of a worker process. Ctrl-C is ignored there: only the parent handles it, and
+    then ends the workers."""
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     work, connection, *arguments = packed.opened()

@@ -8,8 +8,8 @@ from kernelblaster.knowledge.recipes import is_recipe
 
 
 class FrozenKnowledge(KnowledgeBase):
-    """A knowledge base that accepts new states and techniques, so that a search can refer to them, but drops
-    evidence, notes and recipes: predictions never change."""
+    """A knowledge base that accepts new states and techniques, so that a search can refer to them, but
+    drops evidence, notes and recipes: predictions never change."""
 
     def record(self, changes: Sequence[Change], provenance: Provenance = NOBODY) -> int:
         return super().record([change for change in changes if _is_name(change)], provenance)

@@ -91,8 +91,8 @@ class SearchNode:
 
 @dataclass
 class Rollout:
-    """One walk through the tree, now at `node`. `fruitless` counts its steps since the last gain; `ended`:
-    it makes no more steps in this iteration."""
+    """One walk through the tree, now at `node`. `fruitless` counts its steps since the last gain;
+    `ended`: it makes no more steps in this iteration."""
 
     number: int
     node: SearchNode
@@ -104,8 +104,8 @@ class Rollout:
 class Branch:
     """A technique tried at a rollout's node. `target` is the kernel it is applied to; `attempt` the
     candidate as the policy made it; `promise` its expected log speedup, failures and uncertainty
-    included; `payoff` the part of that which comes only from what it prepares; `by_chance`: it was chosen
-    regardless of its promise. `evaluation` is None until it is judged."""
+    included; `payoff` the part of that which comes only from what it prepares; `by_chance`: it was
+    chosen regardless of its promise. `evaluation` is None until it is judged."""
 
     rollout: Rollout
     target: Target
@@ -123,9 +123,9 @@ class Branch:
 
 
 class MaicRl:
-    """One MAIC-RL search for one task, in one session. `steps` are those made so far. `_tried` are the codes
-    of candidates that need not be tried again, `_exhausted` those of nodes with nothing left to try,
-    `_unsupported` techniques that the device cannot judge; `_spent`: the budget is used up."""
+    """One MAIC-RL search for one task, in one session. `steps` are those made so far. `_tried` are the
+    codes of candidates that need not be tried again, `_exhausted` those of nodes with nothing left to
+    try, `_unsupported` techniques that the device cannot judge; `_spent`: the budget is used up."""
 
     def __init__(self, policy: Policy, session: Session) -> None:
         self._policy = policy
@@ -142,9 +142,9 @@ class MaicRl:
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
-        """Search until the iterations or the budget are spent, the floor is near, or nothing is left to try;
-        returns the fastest correct candidate. Raises KernelBlasterError if the first candidate is not
-        correct."""
+        """Search until the iterations or the budget are spent, the floor is near, or nothing is left to
+        try; returns the fastest correct candidate. Raises KernelBlasterError if the first candidate is
+        not correct."""
         self._seed = f"{self._search.seed}/{task.name}"
         self._evaluate_first(task)
         for iteration in range(self._search.iterations):
@@ -169,7 +169,8 @@ class MaicRl:
 
     @property
     def _done(self) -> bool:
-        """Whether the whole search should end: the budget is spent, or the best candidate is near the floor."""
+        """Whether the whole search should end: the budget is spent, or the best candidate is near the
+        floor."""
         return self._spent or self._session.judging.near_floor(self._best.evaluation)
 
     # Evaluate
@@ -208,8 +209,8 @@ class MaicRl:
         return random.choices(self._open, [node.speedup for node in self._open])[0]
 
     def _step(self, rollouts: Sequence[Rollout], iteration: int, number: int) -> None:
-        """One step of these rollouts: choose, judge in one batch, retry failures, move each rollout, learn.
-        `number` is the step's within the iteration."""
+        """One step of these rollouts: choose, judge in one batch, retry failures, move each rollout,
+        learn. `number` is the step's within the iteration."""
         self._profile([rollout.node.attempt.candidate for rollout in rollouts])
         branches = [b for r in rollouts for b in self._branches(r, StepId(iteration, r.number, number))]
         key = f"{iteration}/{number}"
@@ -226,8 +227,8 @@ class MaicRl:
     # Profile
 
     def _profile(self, candidates: Sequence[Candidate]) -> None:
-        """Profile those candidates that have no profile yet; `_profiles` has them afterwards (None where it
-        failed)."""
+        """Profile those candidates that have no profile yet; `_profiles` has them afterwards (None where
+        it failed)."""
         new = {c.code: c for c in candidates if c.code not in self._profiles}
         profiles = self._session.judging.profile(list(new.values()), self._policy.depth) if new else []
         self._profiles |= dict(zip(new, profiles, strict=True))
@@ -248,8 +249,8 @@ class MaicRl:
     # Match, retrieve, choose
 
     def _branches(self, rollout: Rollout, at: StepId) -> Iterator[Branch]:
-        """The techniques to try at a rollout's node in step `at`, each lowered to a candidate. The choice is
-        recorded first and always lowered from the record. If there is none, the rollout ends."""
+        """The techniques to try at a rollout's node in step `at`, each lowered to a candidate. The choice
+        is recorded first and always lowered from the record. If there is none, the rollout ends."""
         node, key = rollout.node, f"{at.iteration}/{at.rollout}/{at.number}"
         targets = self._targets(rollout)
         chosen = self._session.log.once("choice", key, lambda: self._choose(node, targets, key))
@@ -335,8 +336,8 @@ class MaicRl:
     def _new_move(
         self, node: SearchNode, technique: str, target: Target, random: Random
     ) -> tuple[int, Attempt] | None:
-        """(number, attempt) of one of the policy's moves for this technique (ways to apply it, best first)
-        to a candidate that was not tried yet: usually the first such; None if all were tried."""
+        """(number, attempt) of one of the policy's moves for this technique (ways to apply it, best
+        first) to a candidate that was not tried yet: usually the first such; None if all were tried."""
         first = None
         for number, attempt in enumerate(self._policy.moves(node.attempt, technique, target)):
             if attempt.candidate.code not in self._tried:
@@ -346,8 +347,8 @@ class MaicRl:
         return first
 
     def _lowered(self, node: SearchNode, technique: str, target: Target, move: int, key: str) -> Attempt:
-        """The attempt of the policy's move with this number. Raises KernelBlasterError if there is none: the
-        policy has changed since the choice was recorded under `key`."""
+        """The attempt of the policy's move with this number. Raises KernelBlasterError if there is none:
+        the policy has changed since the choice was recorded under `key`."""
         moves = self._policy.moves(node.attempt, technique, target)
         attempt = next((attempt for number, attempt in enumerate(moves) if number == move), None)
         if attempt is None:
@@ -358,8 +359,8 @@ class MaicRl:
         return attempt
 
     def _retried(self, failed: Branch, retry: int) -> Iterator[Branch]:
-        """The same technique with a corrected candidate, if its outcome is one of RETRIED and the policy has
-        another; else nothing. `retry` counts from 1."""
+        """The same technique with a corrected candidate, if its outcome is one of RETRIED and the policy
+        has another; else nothing. `retry` counts from 1."""
         assert failed.evaluation is not None
         if not isinstance(failed.evaluation.outcome, RETRIED):
             return
@@ -374,8 +375,8 @@ class MaicRl:
     # Judge
 
     def _judge(self, key: str, branches: Sequence[Branch]) -> list[Branch]:
-        """The branches that the budget allows, with their evaluations; the rest is dropped. A technique that
-        the device cannot judge is not tried again. `key` names the batch in the record."""
+        """The branches that the budget allows, with their evaluations; the rest is dropped. A technique
+        that the device cannot judge is not tried again. `key` names the batch in the record."""
         evaluations = self._session.tell(key, [one.trial for one in branches]) if branches else []
         self._spent = self._spent or None in evaluations or self._session.judging.budget.evaluations_left == 0
         self._candidates |= {one.trial.candidate.code: one.trial.candidate for one in branches}
@@ -387,8 +388,8 @@ class MaicRl:
 
     def _advance(self, rollout: Rollout, judged: Sequence[Branch]) -> list[Step]:
         """Move a rollout to its best judged branch, if that gains, prepares a gain, or loses less than
-        SIDEWAYS; else it stays. Adds nodes to the tree, and ends the rollout if it is near the floor or
-        out of patience. Returns a step for each of its branches."""
+        SIDEWAYS; else it stays. Adds nodes to the tree, and ends the rollout if it is near the floor
+        or out of patience. Returns a step for each of its branches."""
         mine = sorted((one for one in judged if one.rollout is rollout), key=lambda one: one.trial.id)
         if not mine:
             return []
@@ -409,8 +410,8 @@ class MaicRl:
     # Learn
 
     def _learn(self, iteration: int, before: int) -> None:
-        """Update the knowledge base from an iteration's steps: those from index `before` of `steps` on. The
-        most surprising results are profiled first, as evidence for their explanation."""
+        """Update the knowledge base from an iteration's steps: those from index `before` of `steps` on.
+        The most surprising results are profiled first, as evidence for their explanation."""
         self._profile(self._surprising(self.steps[before:]))
         memory, log = self._session.memory, self._session.log
         fresh = memory.replay(self.steps[before:])
@@ -422,9 +423,9 @@ class MaicRl:
         log.learned()
 
     def _lessons(self, fresh: Sequence[Sample], earlier: Sequence[Sample]) -> dict[str, object]:
-        """Policy evaluation, gap analysis and parameter update, as JSON data to record: why results differ
-        from predictions (`gaps`), and how the knowledge base should change (`changes`). `fresh` are this
-        iteration's steps, `earlier` those of the replay buffer."""
+        """Policy evaluation, gap analysis and parameter update, as JSON data to record: why results
+        differ from predictions (`gaps`), and how the knowledge base should change (`changes`). `fresh`
+        are this iteration's steps, `earlier` those of the replay buffer."""
         memory = self._session.memory
         now = memory.now()
         discrepancies = self._policy.evaluate(fresh, earlier, memory.theta, memory.architecture)
@@ -455,8 +456,8 @@ class MaicRl:
         self._session.memory.remember_recipe(str(iteration), step.model_copy(update=about))
 
     def _surprising(self, steps: Sequence[Step]) -> list[Candidate]:
-        """The correct candidates whose log speedups differ most from the predictions: at most `explained`,
-        and only by more than WORTH_SAYING."""
+        """The correct candidates whose log speedups differ most from the predictions: at most
+        `explained`, and only by more than WORTH_SAYING."""
         off = {s.child: abs(s.log_speedup - log(s.predicted)) for s in steps if s.log_speedup is not None}
         most = sorted((child for child in off if off[child] > WORTH_SAYING), key=lambda child: -off[child])
         return [self._candidates[child] for child in most[: self._search.explained]]

@@ -60,8 +60,8 @@ class ModelUse(Record):
 
 
 def model_use_of(choice: ModelChoice, roles: Sequence[str], strategy: StrategyName) -> ModelUse | None:
-    """The model use that the user's options ask for; None if they name no model. Raises KernelBlasterError
-    if they contradict each other or a role that needs a model has none."""
+    """The model use that the user's options ask for; None if they name no model. Raises
+    KernelBlasterError if they contradict each other or a role that needs a model has none."""
     if choice.model is None and choice.replay is None and not any("=" in role for role in roles):
         given = strategy != "maic-rl" or choice != ModelChoice() or roles
         if given:
@@ -111,9 +111,9 @@ def open_strategy(
     say: Callable[[str], None],
     answers: Path | None = None,
 ) -> Iterator[StrategyMaker]:
-    """A context with the maker of a run's strategy, its models opened; `folder` is the run's, where spending
-    is recorded. `say` announces where a hand-off waits for an answer. Answers are stored in the folder
-    shared by all runs, or in `answers` if given."""
+    """A context with the maker of a run's strategy, its models opened; `folder` is the run's, where
+    spending is recorded. `say` announces where a hand-off waits for an answer. Answers are stored in
+    the folder shared by all runs, or in `answers` if given."""
     from kernelblaster.search.with_model import Players, strategy_named
 
     ledger = model_use.choice.ledger(folder)

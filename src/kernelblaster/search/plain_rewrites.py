@@ -27,9 +27,9 @@ class _Rollout:
 
 
 class PlainRewrites:
-    """A search in which each step of a rollout is one rewrite of its candidate by the model, corrected a few
-    times if it fails; the rollout continues from the faster one. Each iteration begins at the fastest of
-    all. `profiled`: the model is shown the profile, not only the time."""
+    """A search in which each step of a rollout is one rewrite of its candidate by the model, corrected a
+    few times if it fails; the rollout continues from the faster one. Each iteration begins at the
+    fastest of all. `profiled`: the model is shown the profile, not only the time."""
 
     def __init__(self, policy: MixedPolicy, session: Session, *, profiled: bool) -> None:
         self._policy = policy

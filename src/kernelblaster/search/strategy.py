@@ -10,8 +10,8 @@ from kernelblaster.sessions.session import Session
 
 @dataclass(frozen=True)
 class Best:
-    """The correct candidate that a search ends with, its evaluation, and the techniques that led to it, in
-    order."""
+    """The correct candidate that a search ends with, its evaluation, and the techniques that led to it,
+    in order."""
 
     candidate: Candidate
     evaluation: Evaluation

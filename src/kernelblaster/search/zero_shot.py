@@ -10,8 +10,9 @@ from kernelblaster.sessions.session import Session
 
 
 class ZeroShot:
-    """A search that asks the model for as many independent answers as there are rollouts and has each judged
-    once; the fastest correct one is the result. The model gets no feedback. `steps` stays empty."""
+    """A search that asks the model for as many independent answers as there are rollouts and has each
+    judged once; the fastest correct one is the result. The model gets no feedback. `steps` stays
+    empty."""
 
     def __init__(self, policy: MixedPolicy, session: Session) -> None:
         self._policy = policy

@@ -34,8 +34,8 @@ class SearchBudget:
         return max(0, self._search.evaluations - self.evaluations)
 
     def seconds_left(self, wall_seconds: float) -> tuple[float | None, float | None]:
-        """(wall time, device time) left, in seconds; None without a limit. `wall_seconds` is the time since
-        the search began."""
+        """(wall time, device time) left, in seconds; None without a limit. `wall_seconds` is the time
+        since the search began."""
         wall, gpu = (
             None if limit is None else max(0.0, limit - spent) for spent, limit in self._times(wall_seconds)
         )

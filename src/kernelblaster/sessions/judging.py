@@ -55,9 +55,9 @@ class Judging:
         return self.evaluations[candidate.code]
 
     def judge_within_budget(self, key: str, candidates: Sequence[Candidate]) -> list[Evaluation | None]:
-        """Evaluations in the order of the candidates, judged together; None for those that the budget does
-        not allow. Equal code is judged once. `key` names the batch in the run's record and must be unique
-        in the run."""
+        """Evaluations in the order of the candidates, judged together; None for those that the budget
+        does not allow. Equal code is judged once. `key` names the batch in the run's record and must
+        be unique in the run."""
         wanted = {c.code: c for c in candidates if c.code not in self.evaluations}
         if wanted:
             seconds = self.seconds
@@ -71,9 +71,9 @@ class Judging:
         return [self._named(candidate) for candidate in candidates]
 
     def profile(self, candidates: Sequence[Candidate], depth: Depth = "usual") -> list[Profile | None]:
-        """Profiles of candidates that were judged and are correct, in their order, made together; None where
-        profiling failed. A candidate is profiled once: a later call with another `depth` returns the
-        first profile."""
+        """Profiles of candidates that were judged and are correct, in their order, made together; None
+        where profiling failed. A candidate is profiled once: a later call with another `depth` returns
+        the first profile."""
         wanted = [c for c in candidates if self.evaluations[c.code].profile is None]
         new = [c for c in wanted if c.code not in self._profiled]
         profiles = self._judge.profile(self._task, new, depth=depth) if new else []
@@ -108,8 +108,8 @@ class Judging:
 
     def _judge_all(self, candidates: Sequence[Candidate]) -> None:
         """Judge candidates and fill in `evaluations`. Results are recorded as they arrive, and charged to
-        the budget in the order of the candidates; recorded ones are charged too, so that a continued run
-        spends the same."""
+        the budget in the order of the candidates; recorded ones are charged too, so that a continued
+        run spends the same."""
         new = {c.digest: c for c in candidates if c.code not in self._recorded}
         for judged in self._judge.evaluate_many([(self._task, candidate) for candidate in new.values()]):
             candidate = new[judged.candidate]
@@ -124,8 +124,9 @@ class Judging:
             self.budget.spend(evaluation)
 
     def _confirm_best(self, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The evaluation to record. A measured candidate that is faster than all before is also checked for
-        races on the PTX machine (a GPU may hide one for long), which may turn its outcome into a failure."""
+        """The evaluation to record. A measured candidate that is faster than all before is also checked
+        for races on the PTX machine (a GPU may hide one for long), which may turn its outcome into a
+        failure."""
         timing = evaluation.timing
         if timing is None or timing.modelled or timing.candidate_us >= self._best_us:
             return evaluation
@@ -145,7 +146,7 @@ class Judging:
         )
 
     def _named(self, candidate: Candidate) -> Evaluation | None:
-        """The evaluation of a candidate's code, labelled with this candidate's digest, whichever candidate
-        had that code first; None if it was not judged."""
+        """The evaluation of a candidate's code, labelled with this candidate's digest, whichever
+        candidate had that code first; None if it was not judged."""
         known = self.evaluations.get(candidate.code)
         return known and known.model_copy(update={"candidate": candidate.digest})

@@ -50,8 +50,8 @@ class Memory:
     # Reading
 
     def freeze(self, iteration: int) -> Content:
-        """Begin an iteration: the present content of the knowledge base becomes `theta` and is returned. Its
-        version is recorded, so that a continued run begins the iteration with the same one."""
+        """Begin an iteration: the present content of the knowledge base becomes `theta` and is returned.
+        Its version is recorded, so that a continued run begins the iteration with the same one."""
         version = self._run.once("theta", str(iteration), self._about)["version"]
         self.theta = self._knowledge.at(version)
         return self.theta
@@ -61,15 +61,15 @@ class Memory:
         return self._knowledge.content()
 
     def match(self, state: State) -> str:
-        """The name of the known state that this one matches; if none is near enough, this one is added and
-        its name returned."""
+        """The name of the known state that this one matches; if none is near enough, this one is added
+        and its name returned."""
         return self._knowledge.match(state, self._provenance())
 
     def retrieve(
         self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Evaluation
     ) -> tuple[str, list[Scored]]:
-        """(name of the target's state, theta's predictions there). Predictions are for these techniques and
-        for known recipes that are not retired: log speedups over the candidate whose evaluation is
+        """(name of the target's state, theta's predictions there). Predictions are for these techniques
+        and for known recipes that are not retired: log speedups over the candidate whose evaluation is
         `parent`, to which the techniques in `applied` have led. Techniques unknown in that state are
         added to the knowledge base with a weak prior."""
         state = self.match(target.state)
@@ -109,8 +109,8 @@ class Memory:
         return name
 
     def observe(self, key: str, steps: Sequence[Step]) -> None:
-        """Record the results of steps as evidence for their techniques in the states before them, failures
-        included. Has no effect if `key` was recorded before in this run."""
+        """Record the results of steps as evidence for their techniques in the states before them,
+        failures included. Has no effect if `key` was recorded before in this run."""
         self._run.once("steps", key, lambda: self._observe(steps))
 
     def remember_recipe(self, key: str, step: Step) -> None:
@@ -137,8 +137,9 @@ class Memory:
         )
 
     def tidying(self, now: Content) -> list[Change]:
-        """Changes that keep the knowledge base small (merged states, retired techniques). Empty unless its
-        version passed a multiple of CONSOLIDATED since the iteration began; `now` is the present content."""
+        """Changes that keep the knowledge base small (merged states, retired techniques). Empty unless
+        its version passed a multiple of CONSOLIDATED since the iteration began; `now` is the present
+        content."""
         if self.theta.version // CONSOLIDATED == now.version // CONSOLIDATED:
             return []
         return consolidation(now, self._seed, KnowledgeLimits())
@@ -169,8 +170,8 @@ class Memory:
         return {"steps": [step.model_dump(mode="json") for step in steps]}
 
     def _observed(self, step: Step) -> Observed:
-        """The event for a step: for a technique with its log speedup over the parent, for a recipe with its
-        reach, the log of its speed relative to the floor's."""
+        """The event for a step: for a technique with its log speedup over the parent, for a recipe with
+        its reach, the log of its speed relative to the floor's."""
         timing = self._judging.evaluations[step.child].timing
         result, before = step.result, step.before
         if is_recipe(step.technique) and timing is not None:

@@ -44,8 +44,8 @@ class Advice:
 
 class Session:
     """One search of a task in one run. `judging` makes and has the evaluations, `memory` is the knowledge
-    base, `log` records choices and tells the `watcher`. `modelled`: times come from a GPU model, not from
-    measurements."""
+    base, `log` records choices and tells the `watcher`. `modelled`: times come from a GPU model, not
+    from measurements."""
 
     def __init__(
         self,
@@ -65,8 +65,8 @@ class Session:
         self.log = Log(run, self.judging, watcher, modelled=self.modelled)
 
     def begin_iteration(self, iteration: int) -> None:
-        """Begin iteration number `iteration`, from 0: until the next one, `ask` answers by the content that
-        the knowledge base has now."""
+        """Begin iteration number `iteration`, from 0: until the next one, `ask` answers by the content
+        that the knowledge base has now."""
         self.log.iteration = iteration
         self.memory.freeze(iteration)
 

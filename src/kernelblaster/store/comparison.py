@@ -10,8 +10,8 @@ from kernelblaster.store.history import History
 
 def compare(one: History, other: History) -> dict[str, Any]:
     """Two runs side by side, as JSON data: settings that differ, the best candidate of each, the steps of
-    both in pairs (None where one run has fewer), the expected speedups that each learned, and a unified
-    diff of the two best sources."""
+    both in pairs (None where one run has fewer), the expected speedups that each learned, and a
+    unified diff of the two best sources."""
     return {
         "runs": [one.name, other.name],
         "settings": _settings(one.about, other.about),
@@ -28,8 +28,8 @@ def _step_rows(steps: list[Step]) -> list[dict[str, Any]]:
 
 
 def _settings(one: dict[str, Any], other: dict[str, Any]) -> dict[str, list[Any]]:
-    """The settings that differ, as name: [in one, in the other]; None where a run has no such setting. Those
-    of `search` are listed by their own names."""
+    """The settings that differ, as name: [in one, in the other]; None where a run has no such setting.
+    Those of `search` are listed by their own names."""
     flat = [{**about, **about.get("search", {})} for about in (one, other)]
     names = [name for name in {**flat[0], **flat[1]} if name != "search"]
     pairs = {name: [values.get(name) for values in flat] for name in names}
@@ -38,8 +38,8 @@ def _settings(one: dict[str, Any], other: dict[str, Any]) -> dict[str, list[Any]
 
 def _best(history: History) -> dict[str, Any]:
     """A run's result as JSON data: its state, how many candidates were judged, and the best candidate's
-    speedup over the baseline and over the first candidate, with times in microseconds. Without the latter
-    if none is correct."""
+    speedup over the baseline and over the first candidate, with times in microseconds. Without the
+    latter if none is correct."""
     best, first = history.best, history.first
     summary: dict[str, Any] = {
         "task": history.task,
@@ -58,8 +58,8 @@ def _best(history: History) -> dict[str, Any]:
 
 
 def _learned(one: History, other: History) -> list[dict[str, Any]]:
-    """For each technique in a state that either run learned about: its [before, after] expected speedups in
-    both runs; None for a run that learned nothing about it."""
+    """For each technique in a state that either run learned about: its [before, after] expected speedups
+    in both runs; None for a run that learned nothing about it."""
     sides = [_expectations(history) for history in (one, other)]
     keys = sorted(sides[0].keys() | sides[1].keys())
     return [

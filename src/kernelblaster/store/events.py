@@ -20,9 +20,9 @@ _log = logging.getLogger(__name__)
 
 
 class EventLog:
-    """The log of a run in one file; `events` are all complete ones, read when it is opened. One process at a
-    time may open it for `writing`, others may read. Raises StoreError if the file is damaged, or cannot
-    be opened or locked."""
+    """The log of a run in one file; `events` are all complete ones, read when it is opened. One process
+    at a time may open it for `writing`, others may read. Raises StoreError if the file is damaged, or
+    cannot be opened or locked."""
 
     def __init__(self, path: Path, *, writing: bool) -> None:
         self._path = path
@@ -93,8 +93,8 @@ def first_event(path: Path) -> RunEvent | None:
 
 
 def _open_locked(path: Path) -> BinaryIO:
-    """The file opened for appending, unbuffered, and locked until it is closed. Raises StoreError if another
-    process has it open for writing."""
+    """The file opened for appending, unbuffered, and locked until it is closed. Raises StoreError if
+    another process has it open for writing."""
     try:
         file = path.open("ab", buffering=0)
     except OSError as error:
@@ -118,8 +118,9 @@ class _LogContent(NamedTuple):
 
 
 def _read(path: Path) -> _LogContent:
-    """Read a whole log and verify its checksums. Only the last line may be incomplete: it is being written,
-    or its writer was killed. Raises StoreError if any other is damaged, or the format is too new."""
+    """Read a whole log and verify its checksums. Only the last line may be incomplete: it is being
+    written, or its writer was killed. Raises StoreError if any other is damaged, or the format is too
+    new."""
     try:
         data = path.read_bytes()
     except OSError as error:

@@ -19,8 +19,8 @@ class Files:
         self._folder = folder
 
     def put(self, text: str) -> str:
-        """Store a text; returns its name, to be given to `get`. It is on the disk (fsync) when this returns.
-        Raises StoreError if it cannot be written."""
+        """Store a text; returns its name, to be given to `get`. It is on the disk (fsync) when this
+        returns. Raises StoreError if it cannot be written."""
         data = text.encode()
         name = hashlib.sha256(data).hexdigest()[:32]
         target = self._path(name)

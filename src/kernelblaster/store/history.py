@@ -89,8 +89,8 @@ class History:
 
     @property
     def learned(self) -> dict[str, Any] | None:
-        """What the run changed in the knowledge base, as in learned.json (store/results.py); None until it
-        has ended."""
+        """What the run changed in the knowledge base, as in learned.json (store/results.py); None until
+        it has ended."""
         return self._results["learned"] if self._results else None
 
     def source_of(self, judged: JudgedCandidate) -> str:

@@ -25,8 +25,8 @@ class RunEvent(Record):
     """Something that happened in a run. `number` counts from 0; `kind` names the sort of event
     ("evaluation", "steps"), and `key`, if not empty, is unique among those of one kind. `at` is in
     seconds since 1970, for display only; `after` is in seconds since the process opened the log, by a
-    monotonic clock. Only the first event has `format` and `id`; the id identifies the run, whatever its
-    folder is called."""
+    monotonic clock. Only the first event has `format` and `id`; the id identifies the run, whatever
+    its folder is called."""
 
     number: int
     at: float

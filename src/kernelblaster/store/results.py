@@ -17,9 +17,9 @@ from kernelblaster.store.run import Run
 
 
 def leave_results(run: Run, best: Candidate, applied: Sequence[str], knowledge: KnowledgeBase) -> None:
-    """Write best.cu, trajectory.json, trajectory.md, learned.json and learned.md into the run's folder, and
-    record an event `results` with the best candidate, the techniques `applied` to reach it, and what was
-    learned."""
+    """Write best.cu, trajectory.json, trajectory.md, learned.json and learned.md into the run's folder,
+    and record an event `results` with the best candidate, the techniques `applied` to reach it, and
+    what was learned."""
     data = run.once(
         "results",
         "end",
@@ -64,9 +64,9 @@ def _trajectory_table(record: dict[str, Any]) -> str:
 
 
 def _learned(run: Run, knowledge: KnowledgeBase) -> dict[str, Any]:
-    """What this run changed in the knowledge base, as JSON data: the versions before and after, new states,
-    changed techniques, reasons, and the events themselves. Changes by other runs at the same time are
-    left out, except that expectations include them."""
+    """What this run changed in the knowledge base, as JSON data: the versions before and after, new
+    states, changed techniques, reasons, and the events themselves. Changes by other runs at the same
+    time are left out, except that expectations include them."""
     begun = min((e.data["version"] for e in run.events if e.kind == "theta"), default=knowledge.version)
     mine = [event for event in knowledge.log(since=begun) if event.provenance.run == run.name]
     changes = difference(knowledge.at(begun), knowledge.content())

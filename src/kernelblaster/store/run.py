@@ -19,10 +19,10 @@ LAST = "last"  # names the latest run
 
 
 class Run:
-    """An open run in a folder: its `events`, and its `files` for large texts. Everything needed to continue
-    it is in its events: what is recorded (`once`) is not done again, so that a run that was killed and
-    continued ends like one that was not. One process at a time may open it for `writing`. Raises
-    StoreError."""
+    """An open run in a folder: its `events`, and its `files` for large texts. Everything needed to
+    continue it is in its events: what is recorded (`once`) is not done again, so that a run that was
+    killed and continued ends like one that was not. One process at a time may open it for `writing`.
+    Raises StoreError."""
 
     def __init__(self, folder: Path, *, writing: bool) -> None:
         self.folder = folder
@@ -53,8 +53,8 @@ class Run:
         self, kind: str, key: str, compute: Callable[[], dict[str, Any]], *, lasting: bool = True
     ) -> dict[str, Any]:
         """The data recorded for (kind, key); if there is none, call `compute` and record what it returns,
-        which must be JSON data. Either way the result has passed through JSON (tuples become lists). If
-        not `lasting`, a crash of the machine may lose the record, and it is computed again."""
+        which must be JSON data. Either way the result has passed through JSON (tuples become lists).
+        If not `lasting`, a crash of the machine may lose the record, and it is computed again."""
         event = self._known.get((kind, key))
         if event is None:
             data = json.loads(json.dumps(compute()))
@@ -77,9 +77,9 @@ def create_run(root: Path, **about: Any) -> Run:
 
 
 def begin_run(folder: Path, **about: Any) -> Run:
-    """A new run in `folder`, which is created, readable by its owner only since runs hold prompts. `about`
-    is the data of its first event. A folder whose first event was cut off counts as empty. Raises
-    StoreError if the folder holds a run or anything else, or cannot be written."""
+    """A new run in `folder`, which is created, readable by its owner only since runs hold prompts.
+    `about` is the data of its first event. A folder whose first event was cut off counts as empty.
+    Raises StoreError if the folder holds a run or anything else, or cannot be written."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -113,8 +113,8 @@ def discard_unbegun(run: Run) -> bool:
 
 
 def open_run(root: Path, name: str | Path, *, writing: bool = False) -> Run:
-    """Open a run under `root` by its name, a unique prefix of it, or `last` for the latest; or anywhere by
-    its folder. Raises StoreError if there is none, several match, or it is damaged."""
+    """Open a run under `root` by its name, a unique prefix of it, or `last` for the latest; or anywhere
+    by its folder. Raises StoreError if there is none, several match, or it is damaged."""
     return Run(_folder_of(root, str(name)), writing=writing)
 
 

@@ -10,8 +10,8 @@ from kernelblaster.errors import BadTask
 
 
 def input_values(text: str, path: str) -> str:
-    """The text of `--inputs` as the source of a Python list; if some inputs are named (`x=randn(8)`), of a
-    dict, in which the others have their positions 0, 1, … as keys. Names such as randn become
+    """The text of `--inputs` as the source of a Python list; if some inputs are named (`x=randn(8)`), of
+    a dict, in which the others have their positions 0, 1, … as keys. Names such as randn become
     torch.randn. `path` is for messages. Raises BadTask if the text does not parse."""
     call = _parsed(text, path, "--inputs", "randn(8192, 4096)")
     if not call.keywords:
@@ -49,8 +49,8 @@ def _list(values: list[ast.expr]) -> str:
 
 
 def _parsed(text: str, path: str, option: str, example: str) -> ast.Call:
-    """The text parsed as the arguments of a call, with names completed by `torch.`. `option` and `example`
-    are only for the message of the BadTask that is raised if it does not parse."""
+    """The text parsed as the arguments of a call, with names completed by `torch.`. `option` and
+    `example` are only for the message of the BadTask that is raised if it does not parse."""
     try:
         call = ast.parse(f"_({text}\n)", mode="eval").body
     except SyntaxError:

@@ -96,9 +96,9 @@ HALF_SCALES: dict[Distribution, tuple[int, int]] = {
 
 @dataclass(frozen=True)
 class RowValues:
-    """The coordinates of the elements of one contiguous piece of a tensor of this `shape`: `size` elements
-    from the flat index `start` on. A row is a line of elements along `axis`. What depends on `seed` is
-    equal for all pieces of a tensor."""
+    """The coordinates of the elements of one contiguous piece of a tensor of this `shape`: `size`
+    elements from the flat index `start` on. A row is a line of elements along `axis`. What depends on
+    `seed` is equal for all pieces of a tensor."""
 
     start: int
     size: int
@@ -165,8 +165,8 @@ class RowValues:
 
 
 def _hashed(numbers: torch.Tensor, rng: Random) -> torch.Tensor:
-    """For each integer a pseudo-random one below 2^30. Draws one salt from `rng`; equal integers in one call
-    get equal results."""
+    """For each integer a pseudo-random one below 2^30. Draws one salt from `rng`; equal integers in one
+    call get equal results."""
     bits = (numbers + rng.getrandbits(40)) * 0x9E3779B97F4A7C1 % (1 << 62)
     return (bits ^ (bits >> 29)) * 0x5851F42D4C957F2D >> 33 & 0x3FFFFFFF
 
@@ -174,9 +174,9 @@ def _hashed(numbers: torch.Tensor, rng: Random) -> torch.Tensor:
 def arranged(
     pool: torch.Tensor, distribution: Distribution, rows: RowValues, generator: torch.Generator
 ) -> torch.Tensor:
-    """The values of one piece of a floating tensor: drawn from its sorted `pool`, then arranged or changed
-    as `distribution` says. `rows` locates the piece in the tensor. Returns `rows.size` values of the
-    pool's type. The same random numbers are consumed whatever that type is."""
+    """The values of one piece of a floating tensor: drawn from its sorted `pool`, then arranged or
+    changed as `distribution` says. `rows` locates the piece in the tensor. Returns `rows.size` values
+    of the pool's type. The same random numbers are consumed whatever that type is."""
     drawn = torch.randint(len(pool), (rows.size,), generator=generator, device=pool.device)
     if distribution in SAFE:
         return pool[_CHOICES[distribution](len(pool), rows, drawn, generator)]
@@ -197,9 +197,9 @@ def whole(
     generator: torch.Generator,
     bound: int | None,
 ) -> torch.Tensor:
-    """The values of one piece of an integer or boolean tensor, all below `bound` if it is given: drawn from
-    the sorted `pool`, or for some distributions only its lowest and highest value, all equal, or counting
-    up. `rows` locates the piece in the tensor."""
+    """The values of one piece of an integer or boolean tensor, all below `bound` if it is given: drawn
+    from the sorted `pool`, or for some distributions only its lowest and highest value, all equal, or
+    counting up. `rows` locates the piece in the tensor."""
     drawn = torch.randint(len(pool), (rows.size,), generator=generator, device=pool.device)
     values, low, high = pool[drawn], pool[0], pool[-1]
     if bound is not None:
@@ -221,14 +221,14 @@ _Choice = Callable[[int, RowValues, torch.Tensor, torch.Generator], torch.Tensor
 
 def _written(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Uniform draws from the pool: the values as the task's file draws them. (As for all functions of
-    _CHOICES: `size` is the length of the sorted pool, `drawn` are uniform indices into it, and an index
-    into the pool is returned for each element.)"""
+    _CHOICES: `size` is the length of the sorted pool, `drawn` are uniform indices into it, and an
+    index into the pool is returned for each element.)"""
     return drawn
 
 
 def _ramp(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Values that rise over the whole tensor from the pool's lowest to its highest, with noise of an eighth
-    of the pool."""
+    """Values that rise over the whole tensor from the pool's lowest to its highest, with noise of an
+    eighth of the pool."""
     trend = (rows.position.double() * (size / prod(rows.shape))).to(torch.int64)
     return (trend + drawn // 8) % size
 
@@ -280,9 +280,9 @@ SAFE = frozenset(_CHOICES)
 
 
 def _first(rows: RowValues) -> torch.Tensor:
-    """True for the first elements along each axis (if more than two axes have several elements, along some
-    of them). How many they are is drawn for each axis: 1, 2 or 4, up to an eighth of the extent, or 10 to
-    50 % of it."""
+    """True for the first elements along each axis (if more than two axes have several elements, along
+    some of them). How many they are is drawn for each axis: 1, 2 or 4, up to an eighth of the extent,
+    or 10 to 50 % of it."""
     rng = rows.rng("first")
     wide = [axis for axis, extent in enumerate(rows.shape) if extent > 1]
     if len(wide) > 2:
@@ -314,8 +314,8 @@ def _spread(pool: torch.Tensor) -> float:
 
 
 def _shifted(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """The values plus SHIFT standard deviations of the pool. (As for all functions of _CHANGES: `values` are
-    those drawn for one piece, `pool` is the sorted pool, and the changed values are returned.)"""
+    """The values plus SHIFT standard deviations of the pool. (As for all functions of _CHANGES: `values`
+    are those drawn for one piece, `pool` is the sorted pool, and the changed values are returned.)"""
     return values + SHIFT * _spread(pool)
 
 
@@ -332,8 +332,8 @@ def _zeros(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.T
 
 
 def _equal(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """All elements are the same power of two, with the sign and the magnitude of a value from the pool, so
-    that sums are exact in any order."""
+    """All elements are the same power of two, with the sign and the magnitude of a value from the pool,
+    so that sums are exact in any order."""
     value = float(pool[rows.rng("equal").randrange(len(pool))])
     mantissa, exponent = torch.frexp(torch.tensor(value or 1.0, dtype=torch.float64))
     power = float(torch.ldexp(torch.tensor(1.0, dtype=torch.float64), exponent - 1))
@@ -367,8 +367,8 @@ def _rising(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.
 
 
 def _level(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """All but the first elements of rows (`_first`) are shifted by -1, 1 or 4 times FAR standard deviations
-    of the pool."""
+    """All but the first elements of rows (`_first`) are shifted by -1, 1 or 4 times FAR standard
+    deviations of the pool."""
     side = rows.rng("side").choice((-1.0, 1.0, 4.0))
     return torch.where(_first(rows), values, values + side * FAR * _spread(pool))
 
@@ -403,8 +403,8 @@ def _landmarks(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> tor
 
 
 def _kept(rows: RowValues) -> torch.Tensor:
-    """True for the elements that a sparse arrangement keeps: on average SPARSE along the longest axis, and
-    at least one in each line along every axis that is nearly as long."""
+    """True for the elements that a sparse arrangement keeps: on average SPARSE along the longest axis,
+    and at least one in each line along every axis that is nearly as long."""
     longest = max(rows.shape, default=1)
     kept = rows.scattered("kept") % max(1, longest // SPARSE) == 0
     for axis, extent in enumerate(rows.shape):
@@ -416,8 +416,8 @@ def _kept(rows: RowValues) -> torch.Tensor:
 
 
 def _sparse(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """All elements but a few (`_kept`) are zero: long sums then have few nonzero terms, and are exact to a
-    few roundings in any order."""
+    """All elements but a few (`_kept`) are zero: long sums then have few nonzero terms, and are exact to
+    a few roundings in any order."""
     return torch.where(_kept(rows), values, torch.zeros_like(values))
 
 
@@ -430,8 +430,8 @@ def _sparse_low(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> to
 
 def _grid(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     """Integer multiples (at most GRID) of a power of two near an eighth of the pool's deviation, with
-    opposite signs in neighbouring pairs if the pool has both signs: sums of them and of their squares are
-    exact in any order, and dense sums are near zero."""
+    opposite signs in neighbouring pairs if the pool has both signs: sums of them and of their squares
+    are exact in any order, and dense sums are near zero."""
     step = 2.0 ** (int(math.frexp(_spread(pool) or 1.0)[1]) - 3)
     size = rows.scattered("grid", pairs=True)
     steps = size % (GRID + 1)

@@ -29,8 +29,8 @@ def suites_folder() -> Path:
 
 
 def find(name: str) -> list[tuple[str, Path]]:
-    """(task name, file) of every task that `name` stands for: a file, a folder, a shipped suite or a task of
-    one, or `kernelbench:PATH`. The files are not loaded. Raises BadTask if there is none."""
+    """(task name, file) of every task that `name` stands for: a file, a folder, a shipped suite or a task
+    of one, or `kernelbench:PATH`. The files are not loaded. Raises BadTask if there is none."""
     if name.startswith(KERNELBENCH):
         return _kernelbench(name)
     path = Path(name)
@@ -77,8 +77,8 @@ def load_task(
 
 
 def _class_in(name: str) -> tuple[str, str]:
-    """(file or package, class) of a name like FILE:CLASS or package.module:CLASS; (name, "") if no class is
-    named."""
+    """(file or package, class) of a name like FILE:CLASS or package.module:CLASS; (name, "") if no class
+    is named."""
     if name.startswith(KERNELBENCH) or not CLASS.search(name):
         return name, ""
     where, _, module = name.rpartition(":")
@@ -122,8 +122,8 @@ def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str |
 
 
 def load_source(name: str, source: str, path: str, dtype: Dtype | None = None, **wanted: str | None) -> Task:
-    """The task in a Python text; `path` names it in messages and `name` becomes the task's name. `dtype` as
-    in `load_task`, `wanted` as in `load_file`. The text is executed. Raises BadTask."""
+    """The task in a Python text; `path` names it in messages and `name` becomes the task's name. `dtype`
+    as in `load_task`, `wanted` as in `load_file`. The text is executed. Raises BadTask."""
     import torch  # slow to import, so only where a module is really loaded
 
     from kernelblaster.tasks.complete import CompletionRequest, completed
@@ -172,8 +172,8 @@ def _looks_like_a_task(file: Path) -> bool:
 
 
 def _kernelbench(name: str) -> list[tuple[str, Path]]:
-    """(task name, file) of the problems that a name selects: `kernelbench:PATH`, `…/level1`, `…/level1/23`;
-    PATH is a KernelBench checkout or its data folder. Raises BadTask if there are none."""
+    """(task name, file) of the problems that a name selects: `kernelbench:PATH`, `…/level1`,
+    `…/level1/23`; PATH is a KernelBench checkout or its data folder. Raises BadTask if there are none."""
     text = name.removeprefix(KERNELBENCH)
     match = re.match(r"(.*?)(?:/(level\d))?(?:/(\d+))?/?$", text)
     assert match

@@ -23,8 +23,8 @@ ADDED = "\n\n# Added to make a task of the file.\n"
 @dataclass(frozen=True)
 class CompletionRequest:
     """What the user gives besides the file. `module` is the name of the class; `inputs` and `init` are
-    example inputs and constructor arguments as text ("randn(8192, 4096)", "64, bias=False"). None: take
-    what the file defines, or infer it."""
+    example inputs and constructor arguments as text ("randn(8192, 4096)", "64, bias=False"). None:
+    take what the file defines, or infer it."""
 
     module: str | None = None
     inputs: str | None = None
@@ -32,8 +32,8 @@ class CompletionRequest:
 
 
 def completed(source: str, path: str, wanted: CompletionRequest) -> tuple[ModuleFile, tuple[str, ...]]:
-    """The file with what was missing appended and its inputs flattened, executed, and sentences for the user
-    on what was chosen for it. Raises BadTask if something can neither be found nor inferred."""
+    """The file with what was missing appended and its inputs flattened, executed, and sentences for the
+    user on what was chosen for it. Raises BadTask if something can neither be found nor inferred."""
     check_names(source, path)
     names = execute(source, path).names
     notes: list[str] = []
@@ -74,9 +74,9 @@ def check_names(source: str, path: str) -> None:
 
 
 def _chosen(names: Mapping[str, Any], path: str, wanted: str | None) -> str:
-    """The name of the module class to use: `wanted` if given, else the only class of the file that no other
-    class of it uses. `names` are the globals of the executed file. Raises BadTask if there is none or
-    several."""
+    """The name of the module class to use: `wanted` if given, else the only class of the file that no
+    other class of it uses. `names` are the globals of the executed file. Raises BadTask if there is
+    none or several."""
     if wanted is not None:
         if not is_module_class(names.get(wanted)):
             found = ", ".join(n for n, v in names.items() if is_module_class(v)) or "none"

@@ -31,11 +31,11 @@ Sizes = tuple[str, ...]
 
 @dataclass
 class Extents:
-    """What the kernels show about the launch function's parameters, all by parameter name. `dims[p]` are the
-    names of sizes whose product is p's number of elements, with `?` where unknown; `indexing[p]` is the
-    tensor that p's integer values index into; `written`: elements are assigned by `=`, a memset or a
-    copy; `read`: they are read before that, in launch order; `changed`: written in any way, atomics
-    included."""
+    """What the kernels show about the launch function's parameters, all by parameter name. `dims[p]` are
+    the names of sizes whose product is p's number of elements, with `?` where unknown; `indexing[p]`
+    is the tensor that p's integer values index into; `written`: elements are assigned by `=`, a memset
+    or a copy; `read`: they are read before that, in launch order; `changed`: written in any way,
+    atomics included."""
 
     dims: dict[str, Sizes] = field(default_factory=dict)
     indexing: dict[str, str] = field(default_factory=dict)
@@ -45,8 +45,8 @@ class Extents:
 
 
 def extents(source: CudaSource, entry: Function) -> Extents:
-    """What the kernels that `entry`, the launch function, launches show about its pointers. Pointers that no
-    kernel indexes have no entry in `dims`."""
+    """What the kernels that `entry`, the launch function, launches show about its pointers. Pointers that
+    no kernel indexes have no entry in `dims`."""
     cleared = set(_cleared(entry))
     inferred = Extents(written=cleared, changed=set(cleared))
     sizes = {p.name for p in entry.parameters if not p.pointer}
@@ -58,9 +58,10 @@ def extents(source: CudaSource, entry: Function) -> Extents:
 
 
 class _Kernel:
-    """The analysis of one launch of a kernel. `_outer` maps its parameters to the text of their arguments,
-    `_sizes` and `_pointers` those that are a plain parameter of the launch function; `_defined` maps
-    local variables to initializers; `_bounds` maps expressions to the sizes whose product they are below."""
+    """The analysis of one launch of a kernel. `_outer` maps its parameters to the text of their
+    arguments, `_sizes` and `_pointers` those that are a plain parameter of the launch function;
+    `_defined` maps local variables to initializers; `_bounds` maps expressions to the sizes whose
+    product they are below."""
 
     def __init__(self, kernel: Function, launch: LaunchSyntax, sizes: set[str]) -> None:
         """`sizes` are the names of the launch function's parameters that are not pointers."""
@@ -110,9 +111,9 @@ class _Kernel:
         inferred.written |= writes.keys()
 
     def _note(self, inferred: Extents, pointer: str, index: list[Node]) -> None:
-        """Record the extent that one access shows: `pointer` (a kernel parameter) is indexed by the sum of
-        the expressions in `index`. The most complete extent found is kept; indices that are themselves
-        loaded from an integer tensor are noted in `indexing`."""
+        """Record the extent that one access shows: `pointer` (a kernel parameter) is indexed by the sum
+        of the expressions in `index`. The most complete extent found is kept; indices that are
+        themselves loaded from an integer tensor are noted in `indexing`."""
         terms = [term for node in index for term in self._terms(node, DEEPEST)]
         dims = self._largest(terms)
         name = self._pointers[pointer]
@@ -125,8 +126,8 @@ class _Kernel:
                     inferred.indexing[self._pointers[indexed]] = name
 
     def _largest(self, terms: list[tuple[str, ...]]) -> Sizes:
-        """The sizes whose product bounds a sum of products (as `_terms` gives it): those of the product with
-        the most sizes; `?` stands for a factor without a known bound, and constants are left out."""
+        """The sizes whose product bounds a sum of products (as `_terms` gives it): those of the product
+        with the most sizes; `?` stands for a factor without a known bound, and constants are left out."""
         products: list[Sizes] = []
         for term in terms:
             dims: list[str] = []
@@ -142,8 +143,8 @@ class _Kernel:
 
     def _terms(self, node: Node, depth: int) -> list[tuple[str, ...]]:
         """An index expression as a sum of products: a list of products, each a tuple of the texts of its
-        factors. Local variables without a known bound are replaced by their initializers, `depth` levels
-        deep; what is neither sum nor product is one factor."""
+        factors. Local variables without a known bound are replaced by their initializers, `depth`
+        levels deep; what is neither sum nor product is one factor."""
         node = bare(node)
         name, pair = text(node), sides(node)
         if node.type == "binary_expression" and pair is not None:
@@ -155,8 +156,8 @@ class _Kernel:
         return [(name,)]
 
     def _combined(self, kind: str, pair: tuple[Node, Node], depth: int) -> list[tuple[str, ...]]:
-        """`_terms` of a binary expression with the operator `kind` and the operands `pair`. Of `a % b` and
-        `a & b` it is b, which bounds it."""
+        """`_terms` of a binary expression with the operator `kind` and the operands `pair`. Of `a % b`
+        and `a & b` it is b, which bounds it."""
         if kind in ("%", "&"):
             return [(text(bare(pair[1])),)]  # below it
         left, right = (self._terms(side, depth) for side in pair)
@@ -165,8 +166,8 @@ class _Kernel:
         return [self._divided(left, right)] if kind == "/" else left + right
 
     def _divided(self, left: list[tuple[str, ...]], right: list[tuple[str, ...]]) -> tuple[str, ...]:
-        """`_terms` of a quotient. `i / cols` for an i below rows * cols is a new factor that is below rows;
-        of any other quotient, the longest product of the dividend."""
+        """`_terms` of a quotient. `i / cols` for an i below rows * cols is a new factor that is below
+        rows; of any other quotient, the longest product of the dividend."""
         if len(left) == len(right) == 1 and len(left[0]) == len(right[0]) == 1:
             bound, by = self._bounds.get(left[0][0], ()), self._sizes.get(right[0][0])
             if by in bound:
@@ -177,8 +178,9 @@ class _Kernel:
         return max(left, key=len)
 
     def _product(self, node: Node, depth: int = DEEPEST) -> Sizes:
-        """The sizes whose product a bound such as `rows * cols` is, following local variables `depth` levels
-        deep; a constant that is added or subtracted is ignored. Empty if it is no product of sizes."""
+        """The sizes whose product a bound such as `rows * cols` is, following local variables `depth`
+        levels deep; a constant that is added or subtracted is ignored. Empty if it is no product of
+        sizes."""
         node = bare(node)
         pair, kind, name = sides(node), operator(node), text(node)
         if node.type == "binary_expression" and pair is not None:
@@ -197,8 +199,8 @@ class _Kernel:
         return ()
 
     def _pointer(self, node: Node | None) -> tuple[str | None, Node | None]:
-        """(kernel parameter, offset) of an expression that is a pointer parameter (offset None), or a local
-        variable that was initialized as parameter + offset. (None, None) for any other."""
+        """(kernel parameter, offset) of an expression that is a pointer parameter (offset None), or a
+        local variable that was initialized as parameter + offset. (None, None) for any other."""
         if node is None:
             return None, None
         name = text(bare(node))
@@ -214,13 +216,14 @@ class _Kernel:
 
 
 def _better(new: Sizes, old: Sizes) -> bool:
-    """Whether a new extent should replace an old one: known ones win over those with `?`, then longer ones."""
+    """Whether a new extent should replace an old one: known ones win over those with `?`, then longer
+    ones."""
     return (UNKNOWN not in new, len(new)) > (UNKNOWN not in old, len(old))
 
 
 def _definitions(body: Node) -> Iterator[tuple[str, Node]]:
-    """(variable, initializer) of each initialized declaration in a body, in source order; a name may occur
-    twice."""
+    """(variable, initializer) of each initialized declaration in a body, in source order; a name may
+    occur twice."""
     for node in walk(body, "init_declarator"):
         value = node.child_by_field_name("value")
         if value is not None:

@@ -25,9 +25,9 @@ def is_declared(source: str) -> bool:
 
 class CudaFile:
     """The declarations in a source's comments. `distributions` maps each input and parameter to how its
-    values are drawn ("normal", "below N"); `values` maps scalar arguments of the launch function to their
-    fixed values, as text. Raises BadTask, with the line, if a declaration is malformed or outputs or
-    inputs are missing."""
+    values are drawn ("normal", "below N"); `values` maps scalar arguments of the launch function to
+    their fixed values, as text. Raises BadTask, with the line, if a declaration is malformed or
+    outputs or inputs are missing."""
 
     def __init__(self, source: str, path: str) -> None:
         self.path = path
@@ -57,8 +57,8 @@ class CudaFile:
         )
 
     def workloads(self) -> tuple[Workload, ...]:
-        """The primary, odd, near, tiny and small workloads; in those other than the primary one only sizes
-        not declared `fixed` vary."""
+        """The primary, odd, near, tiny and small workloads; in those other than the primary one only
+        sizes not declared `fixed` vary."""
         free = {
             name: FreeSize(dimensions=(), value=value, other=value + 1)
             for name, (value, _, fixed) in self._sizes.items()

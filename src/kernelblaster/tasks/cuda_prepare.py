@@ -60,8 +60,8 @@ def prepared(source: str, path: str) -> str:
 
 def fitted(candidate: Candidate, task: Task) -> Candidate:
     """A candidate for a CUDA-source task that has a launch function like the task's own file, with one in
-    the judge's form added. Returned unchanged if it has the judge's form already, if the task is not of
-    kind `cuda`, or if not exactly one function launches kernels."""
+    the judge's form added. Returned unchanged if it has the judge's form already, if the task is not
+    of kind `cuda`, or if not exactly one function launches kernels."""
     tree = CudaSource(candidate.source)
     callers = {launch.caller.name for launch in tree.launches}
     if task.kind != "cuda" or len(callers) != 1:
@@ -74,7 +74,8 @@ def fitted(candidate: Candidate, task: Task) -> Candidate:
 
 
 def inferred_lines(source: str) -> list[str]:
-    """The declaration comments that `prepared` added to this source; empty if the user declared everything."""
+    """The declaration comments that `prepared` added to this source; empty if the user declared
+    everything."""
     lines = source.splitlines()
     if not lines or lines[0] != INFERRED:
         return []
@@ -103,8 +104,8 @@ def launch_function(tree: CudaSource, path: str) -> Function:
 
 
 def _on_device(tree: CudaSource, entry: Function, path: str) -> Function:
-    """`entry` itself if it takes device memory. Raises BadTask, with an example, if it allocates memory or
-    copies between host and device."""
+    """`entry` itself if it takes device memory. Raises BadTask, with an example, if it allocates memory
+    or copies between host and device."""
     for call in walk(entry.body, "call_expression"):
         name = text(call.child_by_field_name("function"))
         if name in ("cudaMalloc", "cudaMallocManaged") or re.search("HostToDevice|DeviceToHost", text(call)):
@@ -172,9 +173,9 @@ def _assign_last_size(inferred: Extents, sizes: Sequence[str]) -> None:
 
 
 def _size_line(name: str, sizes: Sequence[str], rank: int) -> str:
-    """The declaration of the size `name` with assumed primary and small values. `sizes` are the names of all
-    sizes, `rank` is the largest number of dimensions of a tensor. Filter widths and numbers of bins,
-    known by their names, are small and fixed."""
+    """The declaration of the size `name` with assumed primary and small values. `sizes` are the names of
+    all sizes, `rank` is the largest number of dimensions of a tensor. Filter widths and numbers of
+    bins, known by their names, are small and fixed."""
     product = {size.lower() for size in sizes} >= PRODUCT
     window = len(sizes) > 1 and not product and WINDOW.match(name) is not None
     bins = "bin" in name.lower()
@@ -187,8 +188,8 @@ def _size_line(name: str, sizes: Sequence[str], rank: int) -> str:
 
 
 def _values(parameter: Parameter, inferred: Extents, dtype: str) -> str:
-    """The declared distribution of a tensor's values; for integers that index into another tensor, `below`
-    its first size, and `below 100` for other integers."""
+    """The declared distribution of a tensor's values; for integers that index into another tensor,
+    `below` its first size, and `below 100` for other integers."""
     if not dtype.startswith(("int", "uint")):
         return "bool" if dtype == "bool" else "normal"
     target = inferred.indexing.get(parameter.name)
@@ -230,9 +231,9 @@ def _conforms(entry: Function, signature: Signature) -> bool:
 
 
 def _adapted(tree: CudaSource, entry: Function, file: CudaFile, path: str) -> str:
-    """The source followed by a launch function in the judge's form that calls the user's (`entry`), which is
-    given a stream parameter if it has none, and is renamed if it has the judge's name. `path` is for
-    messages."""
+    """The source followed by a launch function in the judge's form that calls the user's (`entry`), which
+    is given a stream parameter if it has none, and is renamed if it has the judge's name. `path` is
+    for messages."""
     edits: list[Edit] = []
     name = entry.name
     if name == ENTRY:
@@ -263,9 +264,9 @@ def _with_stream(tree: CudaSource, entry: Function) -> list[Edit]:
 
 
 def _call(entry: Function, name: str, file: CudaFile, path: str) -> str:
-    """Source of the judge's launch function, which passes its arguments on to the user's, now called `name`,
-    with casts and declared constants. Raises BadTask if the user's takes a parameter that is not
-    declared."""
+    """Source of the judge's launch function, which passes its arguments on to the user's, now called
+    `name`, with casts and declared constants. Raises BadTask if the user's takes a parameter that is
+    not declared."""
     signature = file.signature
     known = {n for _, n in c_arguments(signature)}
     outputs = {tensor.name for tensor in signature.outputs}
@@ -294,8 +295,8 @@ def _call(entry: Function, name: str, file: CudaFile, path: str) -> str:
 
 
 def _copy(output: str, signature: Signature) -> str:
-    """For an output that the kernel also reads (declared with an input named OUTPUT_before): code that first
-    copies that input to it. Empty for other outputs."""
+    """For an output that the kernel also reads (declared with an input named OUTPUT_before): code that
+    first copies that input to it. Empty for other outputs."""
     before = next((t for t in signature.inputs if t.name == output + BEFORE), None)
     if before is None:
         return ""

@@ -51,8 +51,8 @@ class Function:
 @dataclass(frozen=True)
 class LaunchSyntax:
     """`kernel<<<configuration>>>(arguments)` in the source of the function `caller`. `kernel` is the name
-    without template arguments and namespace; `configuration` are grid, block and, if given, shared memory
-    and stream."""
+    without template arguments and namespace; `configuration` are grid, block and, if given, shared
+    memory and stream."""
 
     kernel: str
     configuration: tuple[Node, ...]
@@ -169,8 +169,8 @@ def _is_cast(name: str) -> bool:
 
 
 def dimensions(launch: LaunchSyntax, node: Node) -> list[Node]:
-    """The expressions of the x, y and z extents of `node`, a launch's grid or block: one if it is a number,
-    as many as are written if it is a `dim3` or a local variable of that type."""
+    """The expressions of the x, y and z extents of `node`, a launch's grid or block: one if it is a
+    number, as many as are written if it is a `dim3` or a local variable of that type."""
     shape = bare(node)
     if shape.type == "identifier":
         declared = _declared_shape(launch.caller.body, text(shape))

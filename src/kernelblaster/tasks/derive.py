@@ -26,9 +26,9 @@ SMALL_BYTES = 4 << 20  # of a small workload that keeps the module's own constru
 @dataclass(frozen=True)
 class Facts:
     """Shapes and types of one construction of the module (the file's own, or with smaller constants).
-    `inputs` are the values of get_inputs(), fake tensors unless it was really run, scalars as they are;
-    `parameters` are (name, shape, type), buffers included; `outputs` are (shape, type); `probe` tries
-    other input shapes; `small`: it is the small construction."""
+    `inputs` are the values of get_inputs(), fake tensors unless it was really run, scalars as they
+    are; `parameters` are (name, shape, type), buffers included; `outputs` are (shape, type); `probe`
+    tries other input shapes; `small`: it is the small construction."""
 
     inputs: tuple[Any, ...]
     parameters: tuple[tuple[str, tuple[int, ...], Dtype], ...]
@@ -99,8 +99,8 @@ def convert(module: torch.nn.Module, dtype: torch.dtype | None) -> torch.nn.Modu
 def learn(file: ModuleFile, dtype: torch.dtype | None, *, real: bool = False, small: bool = False) -> Facts:
     """Build and run the module once, cast to `dtype` (None: as it is). It runs on fake tensors, which is
     cheap at any size, or if `real` on the CPU, which finds errors that fake tensors miss. `small` only
-    marks the result: the caller has replaced the file's constants. Raises BadTask if the module cannot be
-    built or run."""
+    marks the result: the caller has replaced the file's constants. Raises BadTask if the module cannot
+    be built or run."""
     mode = nullcontext() if real else FakeTensorMode(allow_non_fake_inputs=True)
     with mode, plain_attention():
         module = convert(file.build(), dtype)
@@ -153,9 +153,9 @@ def _quiet() -> Iterator[None]:
 
 
 class Derivation:
-    """Derives the `signature` of a module from its facts: which dimensions are free to vary (`free`), which
-    are fixed by construction, which follow from others, and which share one size. `workloads()` gives the
-    sizes' values."""
+    """Derives the `signature` of a module from its facts: which dimensions are free to vary (`free`),
+    which are fixed by construction, which follow from others, and which share one size. `workloads()`
+    gives the sizes' values."""
 
     def __init__(self, file: ModuleFile, primary: Facts, small: Facts | None) -> None:
         """`small` are the facts of the small construction, None if there is none."""
@@ -200,8 +200,8 @@ class Derivation:
         return tuple(workloads)
 
     def _small_inputs(self) -> list[Workload]:
-        """The small workload of a module without a small construction: its own parameters with small inputs.
-        Empty if all tensors together exceed SMALL_BYTES."""
+        """The small workload of a module without a small construction: its own parameters with small
+        inputs. Empty if all tensors together exceed SMALL_BYTES."""
         probe = self.primary.probe
         shapes = probe.choose(self.free, sizes.small_sizes)
         workload = self._workload("small", shapes, self.primary)
@@ -262,9 +262,9 @@ class Derivation:
         )
 
     def _outputs(self, free_names: dict[tuple[int, int], str]) -> list[Tensor]:
-        """The output tensors. Each of their dimensions is a free size if it changes exactly as that does, a
-        fixed size if it responds to none, and otherwise a new derived size. `free_names` maps (input,
-        axis) to the names of free sizes."""
+        """The output tensors. Each of their dimensions is a free size if it changes exactly as that does,
+        a fixed size if it responds to none, and otherwise a new derived size. `free_names` maps
+        (input, axis) to the names of free sizes."""
         probe = self.primary.probe
         moved = {
             free_names[size.dimensions[0]]: (
@@ -309,9 +309,9 @@ class Derivation:
         return self._new(name, "free")
 
     def _shared(self, tensor: str, axis: int, extent: int, small: int | None) -> str:
-        """The name of a fixed dimension's size: one for all dimensions with the same extent in the primary
-        and in the small construction (`small`; None if there is none). Named after the first `tensor` and
-        `axis` with it."""
+        """The name of a fixed dimension's size: one for all dimensions with the same extent in the
+        primary and in the small construction (`small`; None if there is none). Named after the first
+        `tensor` and `axis` with it."""
         key = (extent, small)
         if key not in self._fixed:
             self._fixed[key] = self._new(f"{tensor}_{axis}", "fixed")

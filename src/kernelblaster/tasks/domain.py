@@ -38,10 +38,10 @@ DECLARED: dict[str, frozenset[Distribution]] = {
 @dataclass(frozen=True)
 class Domain:
     """What may be varied in a module's inputs while its outputs stay finite. `taken[i]`: arrangements,
-    besides SAFE, that input tensor i accepts. `scalars`: lists of values for all scalar inputs that may
-    replace the file's; `landmarks`: such lists with values of LANDMARKS, for use with the arrangement of
-    that name. `shuffled`: integer parameters whose elements may be permuted. `twins`: floating inputs of
-    equal shape may have equal values."""
+    besides SAFE, that input tensor i accepts. `scalars`: lists of values for all scalar inputs that
+    may replace the file's; `landmarks`: such lists with values of LANDMARKS, for use with the
+    arrangement of that name. `shuffled`: integer parameters whose elements may be permuted. `twins`:
+    floating inputs of equal shape may have equal values."""
 
     taken: tuple[frozenset[Distribution], ...]
     scalars: tuple[tuple[Any, ...], ...] = ()
@@ -55,8 +55,8 @@ class Domain:
 
 
 def declared_domain(source: str, path: str, inputs: Sequence[Tensor]) -> Domain:
-    """The domain of a CUDA-source task: what DECLARED lists for each input's declared distribution; integer
-    inputs accept everything."""
+    """The domain of a CUDA-source task: what DECLARED lists for each input's declared distribution;
+    integer inputs accept everything."""
     distributions = CudaFile(source, path).distributions
     everything = frozenset(DISTRIBUTIONS) - PLANTED
     return Domain(
@@ -76,8 +76,8 @@ def domain_of(reference: ModuleReference, workload: Workload, rng: Random) -> Do
 @dataclass(frozen=True)
 class _Change:
     """How one trial differs from the file's own inputs. `values`: one arrangement for each input tensor
-    (empty: "written" for all); `scalars`: other scalar inputs (None: the file's); `shuffled`: the integer
-    parameter to permute; `twins`: equal values in inputs of equal shape."""
+    (empty: "written" for all); `scalars`: other scalar inputs (None: the file's); `shuffled`: the
+    integer parameter to permute; `twins`: equal values in inputs of equal shape."""
 
     values: tuple[Distribution, ...] = ()
     scalars: tuple[Any, ...] | None = None
@@ -96,10 +96,10 @@ class _Trial:
         self._signature = reference.task.signature
 
     def taken(self) -> tuple[frozenset[Distribution], ...]:
-        """For each input the arrangements that it accepts besides SAFE, tried on all inputs at once, and if
-        that fails on each alone. Infinity, and values of all magnitudes in one tensor (OCTAVES), only for
-        elementwise modules: elsewhere correct arithmetic may turn infinity into NaN (split operands,
-        running means)."""
+        """For each input the arrangements that it accepts besides SAFE, tried on all inputs at once, and
+        if that fails on each alone. Infinity, and values of all magnitudes in one tensor (OCTAVES),
+        only for elementwise modules: elsewhere correct arithmetic may turn infinity into NaN (split
+        operands, running means)."""
         inputs = self._signature.input_tensors
         alone = self._pointwise()
         planted: set[Distribution] = {"nan", "infinite"} if alone else {"nan"}
@@ -119,8 +119,9 @@ class _Trial:
         return tuple(frozenset(found) for found in taken)
 
     def scalars(self, rng: Random) -> tuple[tuple[Any, ...], ...]:
-        """Lists of other values for all scalars, each accepted by the module. All are changed together, in
-        as many turns as the scalar with the most other values has; where that is refused, one at a time."""
+        """Lists of other values for all scalars, each accepted by the module. All are changed together,
+        in as many turns as the scalar with the most other values has; where that is refused, one at a
+        time."""
         own = list(self._reference.scalars)
         if not own:
             return ()
@@ -138,8 +139,8 @@ class _Trial:
         return tuple(taken)
 
     def landmarks(self, rng: Random) -> tuple[tuple[Any, ...], ...]:
-        """Up to four lists in which each floating scalar is a positive one of LANDMARKS, accepted together
-        with inputs of that arrangement. Empty without floating scalars."""
+        """Up to four lists in which each floating scalar is a positive one of LANDMARKS, accepted
+        together with inputs of that arrangement. Empty without floating scalars."""
         own = list(self._reference.scalars)
         if not any(isinstance(value, float) for value in own):
             return ()
@@ -156,7 +157,8 @@ class _Trial:
         return len(set(shapes)) < len(shapes) and self._finite(_Change(twins=True))
 
     def _pointwise(self) -> bool:
-        """Whether the module runs elementwise operators only; False if its own inputs give no finite result."""
+        """Whether the module runs elementwise operators only; False if its own inputs give no finite
+        result."""
         if not self._finite(_Change()):
             return False
         inputs, seen = self._bind(_Change(), wide=False), Operators()
@@ -170,8 +172,8 @@ class _Trial:
         return frozenset(name for name in whole if self._finite(_Change(shuffled=name)))
 
     def _finite(self, change: _Change) -> bool:
-        """Whether the changed inputs are accepted: the module runs in its own precision and in float64, and
-        both outputs are finite and have the workload's shapes. False once the time is over."""
+        """Whether the changed inputs are accepted: the module runs in its own precision and in float64,
+        and both outputs are finite and have the workload's shapes. False once the time is over."""
         if time.monotonic() > self._end:
             return False
         shapes = [self._workload.shape(tensor) for tensor in self._signature.outputs]

@@ -9,10 +9,10 @@ from kernelblaster.tasks.values import fill, perturb
 
 
 def fitness_of(task: Task, device: torch.device | None = None) -> Fitness:
-    """Whether a task can be scored: the problems that were found (none: it is fit), and the parameters that
-    its output does not depend on. Runs the reference several times at its smallest workload, on the CPU
-    unless `device` is given. CUDA-source tasks always pass here: the judge checks them when it runs their
-    kernel."""
+    """Whether a task can be scored: the problems that were found (none: it is fit), and the parameters
+    that its output does not depend on. Runs the reference several times at its smallest workload, on
+    the CPU unless `device` is given. CUDA-source tasks always pass here: the judge checks them when it
+    runs their kernel."""
     if task.kind == "cuda":
         return Fitness()
     workload = task.small or min(task.workloads, key=lambda w: w.total_bytes(task.signature))
@@ -20,8 +20,8 @@ def fitness_of(task: Task, device: torch.device | None = None) -> Fitness:
 
 
 class _Check:
-    """The reference at one workload with the tensors of its inputs and parameters, which the checks change
-    and restore."""
+    """The reference at one workload with the tensors of its inputs and parameters, which the checks
+    change and restore."""
 
     def __init__(self, task: Task, workload: Workload, device: torch.device) -> None:
         self.task = task
@@ -58,13 +58,14 @@ class _Check:
             fill(target, pool, "written", self.workload, seed + 1000 * position)
 
     def _outputs(self) -> list[torch.Tensor]:
-        """The outputs for the present inputs and parameters, all copied, since a module may write into them."""
+        """The outputs for the present inputs and parameters, all copied, since a module may write into
+        them."""
         self.reference.bind([p.clone() for p in self.parameters])
         return [o.clone() for o in self.reference.run([i.clone() for i in self.inputs])]
 
     def _unresponsive_inputs(self, first: list[torch.Tensor]) -> list[str]:
-        """A problem for each input that can be drawn anew without changing the outputs `first`, or a single
-        one if that holds for all."""
+        """A problem for each input that can be drawn anew without changing the outputs `first`, or a
+        single one if that holds for all."""
         silent = []
         for position, tensor in enumerate(self.task.signature.input_tensors):
             saved = self.inputs[position].clone()
@@ -93,8 +94,8 @@ def _equal(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
 
 
 def _close(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
-    """Whether outputs are equal up to rounding: floating ones within 64 units of rounding of their largest
-    value, others exactly. (A bias that a normalization removes leaves such noise.)"""
+    """Whether outputs are equal up to rounding: floating ones within 64 units of rounding of their
+    largest value, others exactly. (A bias that a normalization removes leaves such noise.)"""
     for a, b in zip(one, other, strict=True):
         if not a.is_floating_point():
             if not torch.equal(a, b):

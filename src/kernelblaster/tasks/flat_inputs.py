@@ -59,8 +59,8 @@ def _is_plain(value: Any) -> bool:
 
 def _written(value: Any, path: Path, name: str, leaves: dict[str, Path], file: str) -> str:
     """The expression that rebuilds one input `value` from flat arguments. Each tensor or number in it
-    becomes an argument called `name` or `name_KEY…`, which is added to `leaves` with its path of keys in
-    what get_inputs() returns. Raises BadTask (naming `file`) for values of other types."""
+    becomes an argument called `name` or `name_KEY…`, which is added to `leaves` with its path of keys
+    in what get_inputs() returns. Raises BadTask (naming `file`) for values of other types."""
     if _is_plain(value):
         leaves[name] = path
         return name

@@ -27,8 +27,8 @@ ALIASES = {"_unsafe_view", "_reshape_alias", "detach", "alias", "lift_fresh"}
 def _attention_operations(  # type: ignore[no-untyped-def]
     query, key, value, dropout_p=0.0, is_causal=False, *_, **__
 ) -> int:
-    """Floating-point operations of attention; `query`, `key` and `value` are shapes (..., length, width). A
-    causal query sees keys up to its own position only."""
+    """Floating-point operations of attention; `query`, `key` and `value` are shapes (..., length, width).
+    A causal query sees keys up to its own position only."""
     *batch, queries, width = query
     keys = key[-2]
     pairs = sum(min(at + 1, keys) for at in range(queries)) if is_causal else queries * keys
@@ -87,10 +87,10 @@ def _gathered(table: torch.Tensor, result: torch.Tensor) -> float:
 
 
 def floor_of(task: Task, fitness: Fitness | None = None) -> Floor:
-    """The least bytes and floating-point operations that any implementation needs at the primary workload,
-    counted on fake tensors. `certain_bytes` leaves out what might not be read: inputs of operators that
-    may read a part only, and parameters that `fitness` found to be without influence. For a CUDA source
-    there is no operation count (0)."""
+    """The least bytes and floating-point operations that any implementation needs at the primary
+    workload, counted on fake tensors. `certain_bytes` leaves out what might not be read: inputs of
+    operators that may read a part only, and parameters that `fitness` found to be without influence.
+    For a CUDA source there is no operation count (0)."""
     workload = task.primary
     signature = task.signature
     outputs = sum(workload.bytes(tensor) for tensor in signature.outputs)
@@ -112,8 +112,8 @@ def floor_of(task: Task, fitness: Fitness | None = None) -> Floor:
 
 
 def _looked_up(task: Task, outputs: int) -> int:
-    """Bytes of a CUDA source's lookup tables that need not be read. A table is a floating tensor into whose
-    first dimension another tensor indexes; no more than `outputs` bytes of it are needed."""
+    """Bytes of a CUDA source's lookup tables that need not be read. A table is a floating tensor into
+    whose first dimension another tensor indexes; no more than `outputs` bytes of it are needed."""
     drawn = CudaFile(task.source, task.path).distributions.values()
     indexed = {values.removeprefix("below ") for values in drawn if values.startswith("below ")}
     tables = [t for t in task.signature.read_tensors if t.floating and t.dims and t.dims[0] in indexed]
@@ -121,8 +121,8 @@ def _looked_up(task: Task, outputs: int) -> int:
 
 
 def _count(task: Task) -> tuple[_Reads, int]:
-    """(elements read of inputs and parameters, floating-point operations) of one run of the module on fake
-    tensors."""
+    """(elements read of inputs and parameters, floating-point operations) of one run of the module on
+    fake tensors."""
     dtype = cast_of(task)
     file = ModuleFile(task.source, task.path)
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():

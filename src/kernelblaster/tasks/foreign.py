@@ -22,10 +22,10 @@ class TookTooLong(Exception):
 
 @contextmanager
 def foreign(path: str, what: str = "", limit_s: float | None = None) -> Iterator[None]:
-    """A context for running a task's code. Whatever that raises, including SystemExit, becomes a `BadTask`
-    with file (`path`), line and `what`, the words for what was being done; a real Ctrl-C passes through.
-    After `limit_s` seconds the code is interrupted: in the main thread only, and only while it runs
-    Python code."""
+    """A context for running a task's code. Whatever that raises, including SystemExit, becomes a
+    `BadTask` with file (`path`), line and `what`, the words for what was being done; a real Ctrl-C
+    passes through. After `limit_s` seconds the code is interrupted: in the main thread only, and only
+    while it runs Python code."""
     with _interrupts() as pressed, _alarm(limit_s):
         try:
             yield
@@ -42,9 +42,9 @@ def foreign(path: str, what: str = "", limit_s: float | None = None) -> Iterator
 
 @contextmanager
 def kept_going(where: str) -> Iterator[None]:
-    """A context for running a task's code where the caller handles its exceptions: these pass through, and
-    only what would end the command (SystemExit and the like) becomes a `BadTask`. `where` names the code
-    in that message."""
+    """A context for running a task's code where the caller handles its exceptions: these pass through,
+    and only what would end the command (SystemExit and the like) becomes a `BadTask`. `where` names
+    the code in that message."""
     with _interrupts() as pressed:
         try:
             yield
@@ -73,8 +73,8 @@ def _words(error: BaseException) -> str:
 
 
 def _problem(error: BaseException, path: str, what: str) -> BadTask:
-    """The BadTask for an exception from the code of the file `path`: with the innermost line in that file,
-    if there is any."""
+    """The BadTask for an exception from the code of the file `path`: with the innermost line in that
+    file, if there is any."""
     if isinstance(error, SyntaxError):
         return BadTask(f"{path}:{error.lineno}: syntax error: {error.msg}")
     frames = traceback.walk_tb(error.__traceback__)
@@ -118,8 +118,8 @@ def _interrupts() -> Iterator[threading.Event]:
 
 @contextmanager
 def _alarm(limit_s: float | None) -> Iterator[None]:
-    """A context that raises TookTooLong in its code after `limit_s` seconds, by SIGALRM. Without effect if
-    that is None or outside the main thread."""
+    """A context that raises TookTooLong in its code after `limit_s` seconds, by SIGALRM. Without effect
+    if that is None or outside the main thread."""
     if limit_s is None or threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -25,8 +25,8 @@ HALF = re.compile(r"half|bf16|bfloat|##", re.IGNORECASE)  # names that need them
 
 
 def c_arguments(signature: Signature) -> list[tuple[str, str]]:
-    """(C type, name) of every argument of the launch function before the stream, in calling order: outputs,
-    inputs, parameters, sizes. Pointers to inputs and parameters are const."""
+    """(C type, name) of every argument of the launch function before the stream, in calling order:
+    outputs, inputs, parameters, sizes. Pointers to inputs and parameters are const."""
     arguments = [(C_TYPES[t.dtype] + "*", t.name) for t in signature.outputs]
     for item in signature.inputs:
         if isinstance(item, Scalar):
@@ -39,8 +39,8 @@ def c_arguments(signature: Signature) -> list[tuple[str, str]]:
 
 
 def includes(code: str) -> str:
-    """Lines that include the CUDA headers a candidate may rely on. Those for half precision, which take half
-    of the compile time, are included only if `code` mentions their types."""
+    """Lines that include the CUDA headers a candidate may rely on. Those for half precision, which take
+    half of the compile time, are included only if `code` mentions their types."""
     return INCLUDES + (HALF_INCLUDES if HALF.search(code) else "")
 
 

@@ -19,9 +19,9 @@ def literals_of(source: str) -> list[int]:
 
 
 def compiled(source: str, path: str, replaced: Mapping[int, int]) -> CodeType:
-    """The code object of a source in which every integer literal that is a key of `replaced` has its value
-    instead. `path` is the file name in tracebacks; lines after BESIDE_MARK are numbered as in the user's
-    file."""
+    """The code object of a source in which every integer literal that is a key of `replaced` has its
+    value instead. `path` is the file name in tracebacks; lines after BESIDE_MARK are numbered as in
+    the user's file."""
     tree = ast.parse(source, path)
     if replaced:
         tree = ast.fix_missing_locations(_Replaced(replaced).visit(tree))
@@ -33,7 +33,8 @@ def compiled(source: str, path: str, replaced: Mapping[int, int]) -> CodeType:
 
 
 def lines_before(source: str) -> int:
-    """How many lines were inserted before the user's file, BESIDE_MARK included; 0 if there is no such mark."""
+    """How many lines were inserted before the user's file, BESIDE_MARK included; 0 if there is no such
+    mark."""
     return next((n for n, line in enumerate(source.split("\n"), 1) if line == BESIDE_MARK), 0)
 
 

@@ -52,8 +52,8 @@ def with_package(source: str, folder: Path) -> str:
 
 
 def _embedded(texts: dict[str, tuple[bool, str]], source: str, package: str) -> str:
-    """The source preceded by embedded modules (`texts` as in `_LocalModules`) and their loader. `package` is
-    what its relative imports refer to; "" if it has none."""
+    """The source preceded by embedded modules (`texts` as in `_LocalModules`) and their loader. `package`
+    is what its relative imports refer to; "" if it has none."""
     future, own = _without_future(source)
     shown = "".join(f"    {name!r}: ({whole}, {_text(text)}),\n" for name, (whole, text) in texts.items())
     setting = f"__package__ = {package!r}\n" if package else ""
@@ -61,9 +61,9 @@ def _embedded(texts: dict[str, tuple[bool, str]], source: str, package: str) -> 
 
 
 class _LocalModules:
-    """Collects the sources of local modules, at most MOST_FILES. `texts` maps each module's full name to (is
-    a package, source). Modules are looked for in `folder` and in the folder above the package that it
-    belongs to (`package`, "" if none)."""
+    """Collects the sources of local modules, at most MOST_FILES. `texts` maps each module's full name to
+    (is a package, source). Modules are looked for in `folder` and in the folder above the package that
+    it belongs to (`package`, "" if none)."""
 
     def __init__(self, folder: Path, package: str) -> None:
         self.texts: dict[str, tuple[bool, str]] = {}
@@ -96,8 +96,8 @@ class _LocalModules:
             self._take_one(".".join(parts[:count]))
 
     def _take_one(self, name: str) -> None:
-        """Collect one module if there is a local file or folder for it and it is not yet collected. A folder
-        without __init__.py counts as an empty package."""
+        """Collect one module if there is a local file or folder for it and it is not yet collected. A
+        folder without __init__.py counts as an empty package."""
         if name in self.texts or len(self.texts) >= MOST_FILES:
             return
         path = Path(*name.split("."))
@@ -138,8 +138,8 @@ def _absolute(node: ast.ImportFrom, package: str) -> str:
 
 
 def _without_future(source: str) -> tuple[str, str]:
-    """(the `from __future__` imports, which must come first in a file; the source with them commented out,
-    so that line numbers stay)."""
+    """(the `from __future__` imports, which must come first in a file; the source with them commented
+    out, so that line numbers stay)."""
     lines = source.split("\n")
     future = []
     for node in ast.parse(source).body:

@@ -73,8 +73,8 @@ class ModuleFile:
 
     @property
     def constants(self) -> dict[str, int]:
-        """Module-level integers by name, without those that begin with an underscore: the file's sizes and
-        hyper-parameters."""
+        """Module-level integers by name, without those that begin with an underscore: the file's sizes
+        and hyper-parameters."""
         return {
             name: value
             for name, value in self._namespace.items()
@@ -114,8 +114,8 @@ class ModuleFile:
             self._executed = before
 
     def _with_literals(self, literals: dict[int, int]) -> Executed:
-        """The file executed with literals replaced; the latest such execution is reused. Its printed output
-        is suppressed."""
+        """The file executed with literals replaced; the latest such execution is reused. Its printed
+        output is suppressed."""
         key = frozenset(literals.items())
         if key not in self._others:
             with redirect_stdout(StringIO()):
@@ -123,9 +123,9 @@ class ModuleFile:
         return self._others[key]
 
     def build(self) -> torch.nn.Module:
-        """A new module, as KernelBench builds it: in the training mode that the file sets, with the present
-        random seed. Inside FakeTensorMode its tensors are fake; a constructor that fails on those is run
-        with real ones, which are then replaced by fake ones. Raises BadTask."""
+        """A new module, as KernelBench builds it: in the training mode that the file sets, with the
+        present random seed. Inside FakeTensorMode its tensors are fake; a constructor that fails on
+        those is run with real ones, which are then replaced by fake ones. Raises BadTask."""
 
         def make() -> torch.nn.Module:
             arguments = self._namespace["get_init_inputs"]()
@@ -136,8 +136,8 @@ class ModuleFile:
         return self._with_or_without_values("Model could not be built", make, _without_values)
 
     def given_inputs(self) -> Any:
-        """What get_inputs() returns: a list, a tuple or a dict. Inside FakeTensorMode its tensors are fake.
-        Raises BadTask if it fails or returns anything else."""
+        """What get_inputs() returns: a list, a tuple or a dict. Inside FakeTensorMode its tensors are
+        fake. Raises BadTask if it fails or returns anything else."""
 
         def leave_out(values: Any, mode: FakeTensorMode) -> Any:
             return pytree.tree_map_only(torch.Tensor, mode.from_tensor, values)
@@ -150,7 +150,8 @@ class ModuleFile:
         return values
 
     def inputs(self) -> list[Any]:
-        """The inputs as a list of tensors and numbers. Raises BadTask if there is anything else among them."""
+        """The inputs as a list of tensors and numbers. Raises BadTask if there is anything else among
+        them."""
         values = self.given_inputs()
         for position, value in enumerate(values):
             if not isinstance(value, torch.Tensor | int | float | bool):
@@ -185,8 +186,8 @@ class ModuleFile:
             return leave_out(made, mode)
 
     def _guarded(self, what: str, call: Callable[[], T]) -> T:
-        """The result of `call`, run under the file's default dtype, with CUDA devices ignored and with the
-        time limit. Raises BadTask."""
+        """The result of `call`, run under the file's default dtype, with CUDA devices ignored and with
+        the time limit. Raises BadTask."""
         with (
             foreign(self.path, what, IMPORT_LIMIT_S),
             default_dtype(self._executed.default_dtype),
@@ -222,9 +223,9 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 
 def call_module(module: torch.nn.Module, inputs: list[Any]) -> list[torch.Tensor]:
-    """Run the module without gradients; its outputs as a flat list of contiguous tensors, nested tuples and
-    dicts flattened in order. Raises BadTask if it returns anything but tensors, or nothing; its own
-    exceptions pass through."""
+    """Run the module without gradients; its outputs as a flat list of contiguous tensors, nested tuples
+    and dicts flattened in order. Raises BadTask if it returns anything but tensors, or nothing; its
+    own exceptions pass through."""
     on_gpu = any(isinstance(value, torch.Tensor) and value.is_cuda for value in inputs)
     with kept_going("forward()"), torch.no_grad(), nullcontext() if on_gpu else DeviceRedirect():
         result = module(*inputs)
@@ -251,9 +252,9 @@ def _without_values(module: torch.nn.Module, mode: FakeTensorMode) -> torch.nn.M
 
 
 def execute(source: str, path: str, literals: Mapping[int, int] | None = None) -> Executed:
-    """Run a file as a new Python module, with integer literals replaced as in `literals`. Local modules that
-    were embedded in it (tasks/local_modules.py) exist for it alone: those of the same name in this
-    process are restored afterwards, and so is torch's default dtype. Raises BadTask."""
+    """Run a file as a new Python module, with integer literals replaced as in `literals`. Local modules
+    that were embedded in it (tasks/local_modules.py) exist for it alone: those of the same name in
+    this process are restored afterwards, and so is torch's default dtype. Raises BadTask."""
     text = path + source + str(sorted((literals or {}).items()))
     name = TASK + sha256(text.encode()).hexdigest()[:12]
     module = types.ModuleType(name)

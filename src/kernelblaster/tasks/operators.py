@@ -33,9 +33,9 @@ PLAIN = frozenset(
 
 
 class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A context that observes operators. Afterwards `pointwise` tells whether every output element depended
-    only on the elements at the same index of the inputs; `converts`, whether integers were computed from
-    floating values other than by comparisons (rounding, argmax)."""
+    """A context that observes operators. Afterwards `pointwise` tells whether every output element
+    depended only on the elements at the same index of the inputs; `converts`, whether integers were
+    computed from floating values other than by comparisons (rounding, argmax)."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -14,8 +14,8 @@ Dimension = tuple[int, int]
 
 @dataclass(frozen=True)
 class FreeSize:
-    """Input dimensions, as (input tensor, axis), that can be changed together; their `value` in the file's
-    inputs, and an `other` value that the module accepted."""
+    """Input dimensions, as (input tensor, axis), that can be changed together; their `value` in the
+    file's inputs, and an `other` value that the module accepted."""
 
     dimensions: tuple[Dimension, ...]
     value: int
@@ -46,8 +46,8 @@ class Probe:
         return self._seen[shapes]
 
     def with_sizes(self, sizes: list[tuple[FreeSize, int]], start: Shapes | None = None) -> Shapes:
-        """The shapes `start` (default: the base) with each free size set to the value beside it. Nothing is
-        tried."""
+        """The shapes `start` (default: the base) with each free size set to the value beside it. Nothing
+        is tried."""
         changed = [list(shape) for shape in (start or self.base)]
         for size, value in sizes:
             for tensor, axis in size.dimensions:
@@ -62,8 +62,9 @@ class Probe:
         return self.outputs(tuple(tuple(shape) for shape in changed)) is not None
 
     def free_sizes(self, equal_elsewhere: Shapes | None = None) -> list[FreeSize]:
-        """Every free size, in the order of the inputs' dimensions. `equal_elsewhere` are the base shapes of
-        another construction of the module: only dimensions that are equal in both are tried together."""
+        """Every free size, in the order of the inputs' dimensions. `equal_elsewhere` are the base shapes
+        of another construction of the module: only dimensions that are equal in both are tried
+        together."""
         pending = [(t, a) for t, shape in enumerate(self.base) for a in range(len(shape))]
         sizes: list[FreeSize] = []
         while pending:
@@ -81,8 +82,8 @@ class Probe:
         return all(shapes[one[0]][one[1]] == shapes[other[0]][other[1]] for shapes in bases)
 
     def _free_size(self, dimension: Dimension, equal: list[Dimension]) -> FreeSize | None:
-        """The free size that begins with a dimension, alone or with some of `equal`, dimensions of the same
-        extent; None if the module accepts no other extent."""
+        """The free size that begins with a dimension, alone or with some of `equal`, dimensions of the
+        same extent; None if the module accepts no other extent."""
         value = self.base[dimension[0]][dimension[1]]
         if value == 1:
             return None  # a broadcast dimension: another extent would mean something else
@@ -93,8 +94,8 @@ class Probe:
         return None
 
     def choose(self, sizes: list[FreeSize], wishes: Callable[[int, FreeSize], list[int]]) -> Shapes:
-        """Shapes in which each free size, one after another, has the first of its `wishes(position, size)`
-        that the module accepts along with those before it; its base value if it accepts none."""
+        """Shapes in which each free size, one after another, has the first of its `wishes(position,
+        size)` that the module accepts along with those before it; its base value if it accepts none."""
         shapes = self.base
         for position, size in enumerate(sizes):
             for value in wishes(position, size):
@@ -132,8 +133,8 @@ def odd_sizes(position: int, size: FreeSize) -> list[int]:
 
 
 def near_sizes(position: int, size: FreeSize) -> list[int]:
-    """Values to try for the near workload, best first: one less (three or five less for later positions, so
-    that sizes differ), other close ones, one step away."""
+    """Values to try for the near workload, best first: one less (three or five less for later positions,
+    so that sizes differ), other close ones, one step away."""
     deltas = (-1 - 2 * (position % 3), -1, 1, -2, 2, -4, 4, -size.step, size.step)
     return [size.value + d for d in deltas if size.value + d > 0]
 

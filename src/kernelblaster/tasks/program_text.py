@@ -32,9 +32,9 @@ IGNORED = ("_assert", "sym_constrain", "_guards")
 
 def program_source(program: ExportedProgram, inputs: Sequence[Any], title: str) -> str:
     """A Python text with Model, get_inputs() and get_init_inputs() that computes the same as the program.
-    `inputs` are example values of its tensor inputs, in order. Parameters and inputs are drawn at random
-    to resemble the given ones; constants and integer tensors keep their values. Raises BadTask for
-    programs that cannot be written so."""
+    `inputs` are example values of its tensor inputs, in order. Parameters and inputs are drawn at
+    random to resemble the given ones; constants and integer tensors keep their values. Raises BadTask
+    for programs that cannot be written so."""
     held = _held(program)
     extents = sorted({extent for _, value, _ in held for extent in value.shape if extent > 1})
     lines = [f"        _hold(self, {name!r}, {_kept(value, kind)})" for name, value, kind in held]
@@ -77,8 +77,8 @@ def _held(program: ExportedProgram) -> list[tuple[str, torch.Tensor, str]]:
 
 
 class _Forward:
-    """Writes an exported graph as the statements of forward(). `_names` maps graph nodes to variable names,
-    `_device` is the expression for the device of new tensors."""
+    """Writes an exported graph as the statements of forward(). `_names` maps graph nodes to variable
+    names, `_device` is the expression for the device of new tensors."""
 
     def __init__(self, program: ExportedProgram) -> None:
         self._program = program
@@ -142,8 +142,8 @@ class _Forward:
         return repr(value)
 
     def _result(self) -> str:
-        """The expression for what forward() returns, in the structure of the original; updated buffers are
-        left out."""
+        """The expression for what forward() returns, in the structure of the original; updated buffers
+        are left out."""
         results: Any = self._program.graph.output_node().args[0]
         specs = self._program.graph_signature.output_specs
         kept = [r for r, spec in zip(results, specs, strict=True) if spec.kind == OutputKind.USER_OUTPUT]

@@ -17,9 +17,9 @@ from kernelblaster.tasks.values import ValuePool, pool_of
 
 
 class ModuleReference:
-    """A task's module, built as in its file or, for `construction` "small", with the constants of its small
-    workload. `pools` are the values from which each input tensor is drawn; `parameters` are the module's
-    own, on the host.
+    """A task's module, built as in its file or, for `construction` "small", with the constants of its
+    small workload. `pools` are the values from which each input tensor is drawn; `parameters` are the
+    module's own, on the host.
 
     `run` works on the tensors it is given, so the caller decides on which device and in which precision."""
 
@@ -78,8 +78,8 @@ class ModuleReference:
             self._scalars = before
 
     def bind(self, parameters: list[torch.Tensor]) -> None:
-        """Make the module use these tensors, in the order of `state_of`, as its parameters, without a copy.
-        Buffers are copied, since a module in training mode writes into them."""
+        """Make the module use these tensors, in the order of `state_of`, as its parameters, without a
+        copy. Buffers are copied, since a module in training mode writes into them."""
         self._own_memory = False
         for (owner, name), value in zip(self._slots, parameters, strict=True):
             if name in owner._parameters:
@@ -90,8 +90,8 @@ class ModuleReference:
                 owner._buffers[name] = value.clone()
 
     def copy_in(self, parameters: list[torch.Tensor]) -> None:
-        """Copy these values, in the order of `state_of`, into memory that the module owns: allocated at the
-        first call after `bind`, and reused, at the same addresses, by later ones."""
+        """Copy these values, in the order of `state_of`, into memory that the module owns: allocated at
+        the first call after `bind`, and reused, at the same addresses, by later ones."""
         if not self._own_memory:
             self.bind([value.clone() for value in parameters])
             for module in self._module.modules():
@@ -106,8 +106,8 @@ class ModuleReference:
                 own.copy_(value)
 
     def run(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The outputs for these input tensors, in the order of the signature, with the scalars of the file
-        (or of `with_scalars`) and the parameters that were bound last."""
+        """The outputs for these input tensors, in the order of the signature, with the scalars of the
+        file (or of `with_scalars`) and the parameters that were bound last."""
         given = iter(inputs)
         arguments = [next(given) if value is None else value for value in self._scalars]
         return call_module(self._module, arguments)

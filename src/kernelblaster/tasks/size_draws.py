@@ -93,9 +93,9 @@ class SizeDraws:
 
     @cached_property
     def draws(self) -> tuple[SizeDraw, ...]:
-        """The pool, made at the first use: distinct draws of the kinds that the task allows, at most POOL,
-        and up to MOST_OCTAVES more that cover all magnitudes of each size. Fewer if the time runs out;
-        empty if no size is free."""
+        """The pool, made at the first use: distinct draws of the kinds that the task allows, at most
+        POOL, and up to MOST_OCTAVES more that cover all magnitudes of each size. Fewer if the time
+        runs out; empty if no size is free."""
         free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
         if not free:
             return ()
@@ -128,16 +128,16 @@ class SizeDraws:
 
     @cached_property
     def _accepting(self) -> "tuple[Accept, dict[str, int]]":
-        """(function that returns the workload for given extents, or None if the task refuses them; the step
-        of each free size, as in `_step`)."""
+        """(function that returns the workload for given extents, or None if the task refuses them; the
+        step of each free size, as in `_step`)."""
         free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
         accept = self._accept()
         return accept, {name: self._step(name, accept) for name in free}
 
     def near(self, low: int, high: int, unit: int = 1) -> list[Workload]:
-        """New draws, for each free size one: the base with that size a random multiple of `unit` from `low`
-        to `high`, but no larger than in the primary workload. Those that the task refuses, or whose
-        tensors are too large, are left out."""
+        """New draws, for each free size one: the base with that size a random multiple of `unit` from
+        `low` to `high`, but no larger than in the primary workload. Those that the task refuses, or
+        whose tensors are too large, are left out."""
         accept, steps = self._accepting
         workloads = []
         for name, step in steps.items():
@@ -153,8 +153,8 @@ class SizeDraws:
         return [draw.workload for draw in self.draws if draw.kind in kinds]
 
     def above(self, size: str) -> list[Workload]:
-        """The pool's draws of the kinds `above` and `long` in which the size of this name is larger than in
-        the base."""
+        """The pool's draws of the kinds `above` and `long` in which the size of this name is larger than
+        in the base."""
         return [w for w in self.of("above", "long") if w.sizes[size] > self.base.sizes[size]]
 
     def stretched(self, size: str) -> list[Workload]:
@@ -171,9 +171,9 @@ class SizeDraws:
     def _draw(
         self, kind: Kind, steps: dict[str, int], accept: "Accept", octaves: dict[str, int] | None = None
     ) -> SizeDraw | None:
-        """One draw of a kind, its sizes reduced until its tensors fit the limit; None if none was accepted
-        in ATTEMPTS. `steps` are the steps of the free sizes, `accept` tells which extents the task
-        accepts. `octaves` maps some sizes to a k: these are drawn from 2**k to 2**(k+1)."""
+        """One draw of a kind, its sizes reduced until its tensors fit the limit; None if none was
+        accepted in ATTEMPTS. `steps` are the steps of the free sizes, `accept` tells which extents the
+        task accepts. `octaves` maps some sizes to a k: these are drawn from 2**k to 2**(k+1)."""
         limit = self._few_bytes if kind in ("few", "edge") else self._most_bytes
         if kind == "stretched":
             limit = max(limit, STRETCHED_BYTES)
@@ -205,9 +205,9 @@ class SizeDraws:
         return None
 
     def _smaller(self, wanted: dict[str, int], fixed: Collection[str]) -> dict[str, int]:
-        """Wanted extents, with the largest that is neither in `fixed` nor above the base reduced by a third.
-        If there is none, those above the base are moved halfway towards it, yet stay above. Equal to
-        `wanted` if nothing can be reduced."""
+        """Wanted extents, with the largest that is neither in `fixed` nor above the base reduced by a
+        third. If there is none, those above the base are moved halfway towards it, yet stay above.
+        Equal to `wanted` if nothing can be reduced."""
         base = self.base.sizes
         plain = [name for name, extent in wanted.items() if 1 < extent <= base[name] and name not in fixed]
         if plain:
@@ -254,8 +254,8 @@ class SizeDraws:
         return wish
 
     def _step(self, name: str, accept: "Accept") -> int:
-        """The smallest distance above the base, of those in STEPS, at which the task accepts another extent
-        of this size; 1 if it accepts none. Wanted extents are rounded to multiples of it."""
+        """The smallest distance above the base, of those in STEPS, at which the task accepts another
+        extent of this size; 1 if it accepts none. Wanted extents are rounded to multiples of it."""
         base = self.base.sizes[name]
         for step in (*STEPS, base):
             if accept("beside", {name: base + step}) is not None:
@@ -299,8 +299,8 @@ class SizeDraws:
 
 
 def most_read_bytes(task: Task) -> int:
-    """The most bytes that a candidate's inputs and parameters take together in any workload it is judged at;
-    drawn sizes may exceed the primary ones."""
+    """The most bytes that a candidate's inputs and parameters take together in any workload it is judged
+    at; drawn sizes may exceed the primary ones."""
     read = sum(task.primary.bytes(tensor) for tensor in task.signature.read_tensors)
     return int(read * LARGEST_SHARE) + LARGEST_EXTRA_BYTES
 
@@ -340,6 +340,7 @@ def _beside(rng: Random, extent: int) -> int:
 
 
 def _stepped(extent: int, base: int, step: int) -> int:
-    """The extent nearest to the given one that is a whole number of steps away from the base, and positive."""
+    """The extent nearest to the given one that is a whole number of steps away from the base, and
+    positive."""
     stepped = base + round((extent - base) / step) * step
     return stepped if stepped > 0 else stepped + step

@@ -19,9 +19,9 @@ _FOUND: dict[tuple[str, str, torch.dtype | None], dict[str, int] | None] = {}
 
 def find_small(file: ModuleFile, dtype: torch.dtype | None) -> dict[str, int] | None:
     """Constants and literals, with smaller values, that give a small workload: to be given to
-    `ModuleFile.replaced`. Declared by the file (SMALL), or found by shrinking its named constants, then
-    its literals; the result of a search is remembered. The file's own values if it is small as it is;
-    None if nothing was found."""
+    `ModuleFile.replaced`. Declared by the file (SMALL), or found by shrinking its named constants,
+    then its literals; the result of a search is remembered. The file's own values if it is small as it
+    is; None if nothing was found."""
     declared = file.declared_small
     if declared is not None:
         return declared
@@ -45,9 +45,9 @@ def learn_small(file: ModuleFile, dtype: torch.dtype | None, primary: Facts) -> 
 
 
 class _Search:
-    """Looks for a small construction of one file: its tensors have at most SMALL_ELEMENTS elements together,
-    and it runs. Gives up after MOST_TRIALS constructions. Replacements are by name, or by literal as
-    digits."""
+    """Looks for a small construction of one file: its tensors have at most SMALL_ELEMENTS elements
+    together, and it runs. Gives up after MOST_TRIALS constructions. Replacements are by name, or by
+    literal as digits."""
 
     def __init__(self, file: ModuleFile, dtype: torch.dtype | None) -> None:
         self._file = file
@@ -72,8 +72,8 @@ class _Search:
         return next((one for one in proposals if self._is_small(one) and self._runs(one)), None)
 
     def _by_literals(self) -> dict[str, int] | None:
-        """Replacements of literals. First all large ones are divided by one factor, which keeps products and
-        quotients consistent; else each is replaced alone, if that makes the module smaller."""
+        """Replacements of literals. First all large ones are divided by one factor, which keeps products
+        and quotients consistent; else each is replaced alone, if that makes the module smaller."""
         literals = self._file.literals
         large = [value for value in literals if value >= LARGE]
         together = ({str(v): max(FEWEST, v // shrink) for v in large} for shrink in SHRINKS[1:])
@@ -81,9 +81,9 @@ class _Search:
         return self._needed(found) if found is not None else self._one_by_one(literals)
 
     def _one_by_one(self, literals: list[int]) -> dict[str, int] | None:
-        """Replacements of literals, each chosen alone as the smallest number with which the module is still
-        valid and has fewer elements; large literals first. None if the result is not small or does not
-        run."""
+        """Replacements of literals, each chosen alone as the smallest number with which the module is
+        still valid and has fewer elements; large literals first. None if the result is not small or
+        does not run."""
         current: dict[str, int] = {}
         least = self._primary.elements
         for band in BANDS:
@@ -99,8 +99,8 @@ class _Search:
         return None
 
     def _no_smaller_than_needed(self, replacements: dict[str, int]) -> dict[str, int]:
-        """The replacements with each number as large as a small construction allows, since tiny sizes test
-        little."""
+        """The replacements with each number as large as a small construction allows, since tiny sizes
+        test little."""
         grown = dict(replacements)
         for key, value in replacements.items():
             for larger in reversed([w for w in _smaller(int(key)) if w > value]):
@@ -110,7 +110,8 @@ class _Search:
         return grown if self._runs(grown) else replacements
 
     def _needed(self, replacements: dict[str, int]) -> dict[str, int]:
-        """The replacements without those that change no size: the module has as many elements without them."""
+        """The replacements without those that change no size: the module has as many elements without
+        them."""
         for key in list(replacements):
             fewer = {other: value for other, value in replacements.items() if other != key}
             if self._elements(fewer) == self._elements(replacements) and self._runs(fewer):

@@ -46,8 +46,8 @@ def drawn(tensor: torch.Tensor, extents: Iterable[int] = (), *, exact: bool = Fa
 
 
 def _pattern(value: torch.Tensor) -> str | None:
-    """An expression for triangular masks of ones and for 0, 1, 2, …; None for other values. Unlike a list of
-    values it works at any size."""
+    """An expression for triangular masks of ones and for 0, 1, 2, …; None for other values. Unlike a list
+    of values it works at any size."""
     shape, dtype = tuple(value.shape), str(value.dtype)
     if value.dim() >= 2:
         ones = torch.ones(shape)

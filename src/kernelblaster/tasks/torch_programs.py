@@ -96,13 +96,14 @@ def _attempt(call: Callable[[], ExportedProgram]) -> ExportedProgram:
 
 
 def _free(value: Any) -> Any:
-    """The dynamic-shape specification of one argument: every dimension automatic; None if it is no tensor."""
+    """The dynamic-shape specification of one argument: every dimension automatic; None if it is no
+    tensor."""
     return dict.fromkeys(range(value.dim()), Dim.AUTO) if isinstance(value, torch.Tensor) else None
 
 
 def _shapes(module: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Specifications in the form that torch.export wants: a tuple, or a dict by parameter if some arguments
-    are named."""
+    """Specifications in the form that torch.export wants: a tuple, or a dict by parameter if some
+    arguments are named."""
     if not keywords:
         return arguments
     import inspect

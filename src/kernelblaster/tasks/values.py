@@ -19,9 +19,9 @@ PIECE = 1 << 24
 
 @dataclass(frozen=True)
 class ValuePool:
-    """A sorted sample of a tensor's values, from which others are drawn. `triangle`: only that triangle of
-    the last two dimensions is not zero. `bound`: the name of the size that integer values, being indices,
-    must stay below. None: no such restriction."""
+    """A sorted sample of a tensor's values, from which others are drawn. `triangle`: only that triangle
+    of the last two dimensions is not zero. `bound`: the name of the size that integer values, being
+    indices, must stay below. None: no such restriction."""
 
     values: torch.Tensor
     triangle: Literal["upper", "lower"] | None = None
@@ -29,8 +29,8 @@ class ValuePool:
 
 
 def pool_of(value: torch.Tensor, tensor: Tensor, workload: Workload) -> ValuePool:
-    """A pool with the values of `value`, the tensor's example in the file; a random sample of POOL if it has
-    more. `workload` gives the sizes at which the example was made."""
+    """A pool with the values of `value`, the tensor's example in the file; a random sample of POOL if it
+    has more. `workload` gives the sizes at which the example was made."""
     flat = value.reshape(-1)
     if flat.numel() > POOL:
         flat = flat[torch.randint(flat.numel(), (POOL,), device=flat.device)]
@@ -62,8 +62,8 @@ def fill(
     target: torch.Tensor, pool: ValuePool, distribution: Distribution, workload: Workload, seed: int
 ) -> None:
     """Write values drawn from a pool into `target`, which is contiguous and, for a floating pool, of any
-    floating type. `distribution` is their arrangement; those outside SAFE may leave the module's domain
-    (tasks/domain.py). `workload` gives the size that bounds indices."""
+    floating type. `distribution` is their arrangement; those outside SAFE may leave the module's
+    domain (tasks/domain.py). `workload` gives the size that bounds indices."""
     flat = target.view(-1)
     generator = torch.Generator(target.device).manual_seed(seed)
     bound = workload.sizes[pool.bound] if pool.bound is not None else None
@@ -118,8 +118,8 @@ def shuffle(target: torch.Tensor, original: torch.Tensor, seed: int) -> None:
 
 
 def _triangle(value: torch.Tensor) -> Literal["upper", "lower"] | None:
-    """ "upper" or "lower" if only that triangle of the last two dimensions, with the diagonal, is not zero;
-    else None. Looks at the first 256 rows and columns only; None below 8 of either."""
+    """ "upper" or "lower" if only that triangle of the last two dimensions, with the diagonal, is not
+    zero; else None. Looks at the first 256 rows and columns only; None below 8 of either."""
     if value.dim() < 2 or min(value.shape[-2:]) < 8:
         return None
     corner = value.reshape(-1, *value.shape[-2:])[0][:256, :256]
@@ -134,9 +134,9 @@ def _triangle(value: torch.Tensor) -> Literal["upper", "lower"] | None:
 
 
 def _bound(value: torch.Tensor, tensor: Tensor, workload: Workload) -> str | None:
-    """The name of the size that bounds an integer tensor's values, if they look like indices: the smallest
-    one at most a tenth above the largest value that is no dimension of the tensor itself. None if there
-    is none."""
+    """The name of the size that bounds an integer tensor's values, if they look like indices: the
+    smallest one at most a tenth above the largest value that is no dimension of the tensor itself.
+    None if there is none."""
     if value.is_floating_point() or value.dtype == torch.bool or value.numel() == 0:
         return None
     largest = int(value.max())
