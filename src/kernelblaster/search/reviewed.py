@@ -13,7 +13,7 @@ REVIEWED = 3  # candidates of a model that are looked at; those that it did not 
 class Reviewed:
     """Runs another strategy and has its result reviewed by the soft verifier, if a model wrote it. If it
     is rejected, the next fastest candidate is taken instead, after at most REVIEWED reviews. A flagged
-    result is returned, with a message."""
+    result is returned all the same; the findings are in the run's `review` events."""
 
     def __init__(self, strategy: Strategy, policy: MixedPolicy, session: Session) -> None:
         self._strategy = strategy
