@@ -60,6 +60,7 @@ def evict(root: Path, limit: int, in_use_s: float = IN_USE_S) -> int:
 
 
 def _results(root: Path) -> list[_Result]:
+    """Every result in the cache, of all kinds; those that vanish meanwhile are skipped."""
     results = []
     for path in root.glob("*/??/*"):
         with contextlib.suppress(OSError):

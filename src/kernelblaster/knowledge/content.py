@@ -209,6 +209,7 @@ class Content:
         return self._put(OptimizationEntry(state=name, prior=prior, weight=change.weight, **fields))
 
     def _reweigh(self, state: str, technique: str, factor: float) -> set[Key]:
+        """Multiply a technique's evidence by a factor; returns its key."""
         entry = self.entry(state, technique)
         return self._put(entry.model_copy(update={"evidence": entry.evidence.times(factor)}))
 

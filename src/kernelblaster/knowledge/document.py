@@ -159,6 +159,8 @@ class _State(_Part):
 
 
 class _Document(_Part):
+    """The whole document: states by name."""
+
     states: dict[Name, _State] = Field(max_length=10_000)
 
 

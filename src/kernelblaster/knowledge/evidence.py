@@ -61,6 +61,7 @@ class Evidence(Record):
 
     @cached_property
     def by_architecture(self) -> dict[str, Tally]:
+        """Attempts by architecture, over all task families."""
         return {architecture: total(cells.values()) for architecture, cells in self.gains.items()}
 
     @cached_property

@@ -82,6 +82,7 @@ def summarize(content: Content, payoffs: int = 5) -> KnowledgeSummary:
 
 
 def _entries(content: Content) -> Iterable[OptimizationEntry]:
+    """The techniques of all states that were not merged."""
     for state in content.living:
         yield from content.entries.get(state.state.name, {}).values()
 

@@ -124,6 +124,7 @@ class Replay:
             self._by_step[one.role, one.task, one.step].append(one.answer)
 
     def answer(self, request: Request[T]) -> ModelAnswer:
+        """The recorded answer. Raises NotRecorded."""
         answer = self._answers.find(request) or self._at(request)
         if answer is None:
             raise NotRecorded(

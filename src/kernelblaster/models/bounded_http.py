@@ -119,6 +119,7 @@ class Response:
                 name = line[6:].strip()[:80].decode(errors="replace")
 
     def _lines(self) -> Iterator[bytes]:
+        """The lines of the body, without their ends, as they arrive; the last one may be empty."""
         rest = bytearray()
         for piece in self._pieces():
             rest += piece
@@ -129,6 +130,7 @@ class Response:
         yield bytes(rest)
 
     def _all(self, most: int) -> bytes:
+        """The whole body. Raises CutOff above `most` bytes."""
         found = bytearray()
         for piece in self._pieces():
             found += piece

@@ -76,6 +76,7 @@ def _correct(reply: Reply[ServerKind]) -> Finding:
 
 
 def _structured(native: bool, reply: Reply[ServerKind]) -> Finding:
+    """Whether answers keep to the schema; `native`: the server accepted it as an option."""
     if native and reply.calls == 1:
         return Finding("structured output", "ok", "the server keeps answers to the schema")
     how = "the server declines it" if not native else "the server takes it, but the answer did not fit"

@@ -75,6 +75,7 @@ def open_model(name: ModelName, ledger: Ledger, service: Service) -> Model:
 
 
 def _endpoint(name: ModelName, ledger: Ledger, service: Service) -> Endpoint:
+    """The endpoint of a name, with everything around it but recording and validation."""
     if name.kind == "handoff":
         return HandOff(Path(name.rest), say=service.say)
     if name.kind == "replay":

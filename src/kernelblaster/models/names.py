@@ -69,6 +69,7 @@ class ModelTable:
 
     @property
     def all(self) -> set[ModelName]:
+        """Every model that some role uses."""
         return {*self.roles.values(), *([self.default] if self.default else [])}
 
 

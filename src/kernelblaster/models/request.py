@@ -17,6 +17,8 @@ TOKENS_A_MESSAGE = 16  # what chat templates add around each, at most
 
 
 class ChatMessage(Record):
+    """One message of a conversation with a model."""
+
     speaker: Literal["system", "user", "assistant"]
     text: str
 

@@ -120,6 +120,7 @@ class Workers:
         return process.exitcode
 
     def kill(self) -> None:
+        """Kill all processes and wait until they have ended."""
         for process in self._processes:
             process.kill()
         for process in self._processes:

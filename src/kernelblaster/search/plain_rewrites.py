@@ -40,6 +40,8 @@ class PlainRewrites:
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
+        """Search until the iterations or the budget are spent or the floor is near; returns the fastest
+        correct candidate. Raises KernelBlasterError if the first candidate is not correct."""
         candidate = self._policy.initial(task).candidate
         best = Best(candidate, self._session.judging.judge(candidate))
         if not isinstance(best.evaluation.outcome, CORRECT):

@@ -25,6 +25,8 @@ class Reviewed:
         return self._strategy.steps
 
     def run(self, task: Task) -> Best:
+        """The strategy's result, or the fastest candidate that passes review. Raises KernelBlasterError
+        if none does."""
         best = self._strategy.run(task)
         if self._passes(best.candidate):
             return best
@@ -51,6 +53,7 @@ class Reviewed:
 
 
 def _by_model(candidate: Candidate) -> bool:
+    """Whether a language model wrote the candidate."""
     return candidate.origin.startswith("llm")
 
 

@@ -180,6 +180,7 @@ class Memory:
         return Observed.model_validate({**about, "result": stored_result(result)})
 
     def _provenance(self, step: Step | None = None) -> Provenance:
+        """Where a change comes from: this run, GPU and task, and the step if given."""
         return Provenance(
             run=self._run.name,
             step=step.id.number if step else None,

@@ -74,6 +74,7 @@ class EventLog:
         return event
 
     def of(self, kind: str) -> Iterator[RunEvent]:
+        """The events of one kind, in order."""
         return (event for event in self.events if event.kind == kind)
 
     def close(self) -> None:

@@ -119,6 +119,7 @@ def open_run(root: Path, name: str | Path, *, writing: bool = False) -> Run:
 
 
 def _folder_of(root: Path, name: str) -> Path:
+    """The folder that `name` means, as in `open_run`. Raises StoreError if there is none or several."""
     folders = run_folders(root)
     matches = [folder for folder in folders if folder.name.startswith(name)]
     exact = [folder for folder in matches if folder.name == name]

@@ -320,6 +320,7 @@ def _shifted(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch
 
 
 def _far(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
+    """As `_shifted`, by FAR standard deviations."""
     return values + FAR * _spread(pool)
 
 

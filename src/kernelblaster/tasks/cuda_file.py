@@ -116,6 +116,7 @@ class CudaFile:
             self.distributions[name] = distribution or default
 
     def _check(self) -> None:
+        """Raise BadTask if no output or no input is declared."""
         roles = {t.role for t in self._tensors}
         for role in ("output", "input"):
             if role not in roles:

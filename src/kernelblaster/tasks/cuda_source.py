@@ -165,6 +165,7 @@ def bare(node: Node) -> Node:
 
 
 def _is_cast(name: str) -> bool:
+    """Whether a called name converts to an integer type, as `int(x)` and `static_cast<...>(x)` do."""
     return bool(re.fullmatch(r"(unsigned|int|long|size_t|u?int\d+_t)|static_cast<.*>", name))
 
 
@@ -233,6 +234,7 @@ def _parameter(node: Node) -> Parameter:
 
 
 def _launches(function: Function) -> Iterator[LaunchSyntax]:
+    """The `<<<...>>>` launches in a function's body, in source order."""
     for call in walk(function.body, "call_expression"):
         shape = next((child for child in call.children if child.type == "kernel_call_syntax"), None)
         given = next((child for child in call.children if child.type == "argument_list"), None)

@@ -214,6 +214,8 @@ class Derivation:
         return next((tensor.dtype for tensor in tensors if tensor.floating), "float32")
 
     def _signature(self) -> Signature:
+        """The signature: names and sizes of all tensors. Registers each size in `_kinds` when it is first
+        used."""
         names = self.file.input_names(len(self.primary.inputs))
         tensor_names = [
             name
@@ -318,6 +320,8 @@ class Derivation:
         return self._fixed[key]
 
     def _workload(self, name: WorkloadName, shapes: Shapes, facts: Facts) -> Workload:
+        """The workload with these input shapes. Raises BadTask if dimensions that share a size differ in
+        it."""
         try:
             return workload_of(name, self.signature, facts, shapes)
         except UnequalSizes as error:

@@ -35,6 +35,7 @@ class _Check:
         self.parameters = [p.to(device).clone() for p in self.reference.parameters]
 
     def result(self) -> Fitness:
+        """Run all checks. Sensitivity is checked only if nothing else is wrong."""
         self._fill(seed=1)
         first, again = self._outputs(), self._outputs()
         problems = []

@@ -51,4 +51,5 @@ class _Replaced(ast.NodeTransformer):
 
 
 def _is_size(node: ast.AST) -> bool:
+    """Whether a node is an integer literal of at least LEAST."""
     return isinstance(node, ast.Constant) and type(node.value) is int and node.value >= LEAST

@@ -114,6 +114,7 @@ class _LocalModules:
             return
 
     def _add(self, name: str, text: str, *, is_package: bool) -> None:
+        """Add a module with its source, and follow its imports."""
         self.texts[name] = (is_package, text)
         with suppress(SyntaxError):  # reported when it is imported
             self.follow(ast.parse(text), name if is_package else name.rpartition(".")[0])

@@ -135,6 +135,7 @@ class ModuleReference:
         return run
 
     def _inputs(self, file: ModuleFile) -> list[Any]:
+        """The file's inputs, made on this reference's device and cast to the task's type."""
         with torch.device(self.device):
             return [cast(value, cast_of(self.task)) for value in file.inputs()]
 

@@ -56,6 +56,7 @@ class _Search:
         self._trials = 0
 
     def result(self) -> dict[str, int] | None:
+        """Replacements that give a small construction; None if none was found."""
         own = {name: value for name, value in self._file.constants.items() if value >= LARGE}
         if self._primary.elements <= SMALL_ELEMENTS:
             return own
