@@ -25,7 +25,7 @@ RETRIES_OF_A_MODEL = 2  # of a candidate that fails; a model can use what is sai
 
 class ModelUse(Record):
     """How language models take part in a run: which ones (`choice`), with which strategy, and who plays
-    which role (`roles`, as the user gave them: ROLE, or ROLE=MODEL)."""
+    which role (`roles`, as the user gave them: ROLE=expert, ROLE=llm or ROLE=KIND:NAME)."""
 
     choice: ModelChoice
     roles: tuple[str, ...]
@@ -38,7 +38,7 @@ class ModelUse(Record):
 
     @property
     def _cast(self) -> tuple[Cast, list[str]]:
-        """(the cast, the ROLE=MODEL texts that name a model of their own)."""
+        """(the cast, the texts ROLE=KIND:NAME of roles with a model of their own)."""
         usual = self.choice.model is not None or self.choice.replay is not None
         return cast_of(self.roles, usual=usual)
 

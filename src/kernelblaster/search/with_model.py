@@ -38,7 +38,7 @@ class Players:
 
 def strategy_named(name: StrategyName, players: Players) -> StrategyMaker:
     """A maker of the strategy of this name, with its result reviewed (`Reviewed`). In strategies without
-    a memory, roles that learn are not played by a model, and it is shown whole profiles."""
+    a memory, the expert plays the roles that learn, and the model is shown whole profiles."""
 
     memory = name in REMEMBERS
     cast = players.cast if memory else players.cast.without(LEARNING)

@@ -62,7 +62,7 @@ def unwatched(progress: Progress) -> None:
 
 class Log:
     """What a search records in its run (`once`), and what it tells the watcher, as `Progress`.
-    `iteration` is the present one, set by the session; `steps` are those made so far by this process."""
+    `iteration` is the present one, set by the session; `steps` are those of the run so far."""
 
     def __init__(self, run: Run, judging: Judging, watcher: Watcher, *, modelled: bool) -> None:
         self._run = run

@@ -10,8 +10,8 @@ from kernelblaster.store.run import Run
 
 @dataclass(frozen=True)
 class JudgedCandidate:
-    """One candidate of a run with its verdict (an Evaluation as JSON). `code` is the digest of its source
-    and settings; `source` is the name of its text in the run's files."""
+    """One candidate of a run with its verdict (an Evaluation as JSON). `code` is the digest of what is
+    compiled: its source and macro definitions; `source` is the name of its text in the run's files."""
 
     code: str
     source: str

@@ -77,9 +77,9 @@ def create_run(root: Path, **about: Any) -> Run:
 
 
 def begin_run(folder: Path, **about: Any) -> Run:
-    """A new run in `folder`, which is created, readable by its owner only since runs hold prompts.
-    `about` is the data of its first event. A folder whose first event was cut off counts as empty.
-    Raises StoreError if the folder holds a run or anything else, or cannot be written."""
+    """A new run in `folder`, which is created if needed, readable by its owner only since runs hold
+    prompts. `about` is the data of its first event. A folder whose first event was cut off counts as
+    empty. Raises StoreError if it holds a run already, or cannot be written."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
