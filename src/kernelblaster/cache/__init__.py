@@ -131,7 +131,8 @@ def sweep_cache() -> None:
 
 
 def _discard(target: Path) -> None:
-    """Remove a result: renamed away at once, so that nobody sees it half deleted, then deleted."""
+    """Delete a result. It is renamed away first, so that no other process sees it half deleted. Raises
+    Shortage."""
     try:
         with Scratch(target.parent.parent, SCRATCH) as folder:
             target.rename(folder / target.name)

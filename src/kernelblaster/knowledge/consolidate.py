@@ -41,7 +41,8 @@ def consolidation(content: Content, seed: int, limits: KnowledgeLimits) -> list[
 
 
 def _merges(content: Content, limits: KnowledgeLimits) -> list[StatesMerged]:
-    """Each state is merged into the nearest one with more evidence, if the distance is below `same`."""
+    """The merges to make: each state into the nearest kept one with more evidence, if their distance is
+    below `limits.same`."""
 
     def rank(name: str) -> tuple[float, bool, str]:
         attempts = sum(e.evidence.total.attempts for e in content.entries.get(name, {}).values())

@@ -97,7 +97,7 @@ class Scored:
 
     @property
     def promise(self) -> float:
-        """The log speedup that an attempt is expected to bring, by itself or by what it prepares."""
+        """The log speedup that an attempt is expected to bring: its expected gain plus its payoff."""
         return self.prediction.gain + self.payoff
 
 

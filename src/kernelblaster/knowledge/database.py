@@ -159,14 +159,14 @@ class Database:
             raise self.damaged(str(result))
 
     def _create(self, connection: Connection) -> None:
-        """Create the tables, unless another process just has."""
+        """Create the tables of an empty knowledge base, unless another process just has."""
         if not inspect(connection).has_table(about.name):
             metadata.create_all(connection)
             nothing = {"rebuilt": 0, "version": 0, "states": 0, "optimizations": 0}
             connection.execute(about.insert().values(**summed(about, {"format": FORMAT, **nothing})))
 
     def damaged(self, what: str) -> KnowledgeError:
-        """An error that names the damage and says how to recover."""
+        """The KnowledgeError to raise for damage, `what` in words; its message says how to recover."""
         what = " ".join(what.split())
         return KnowledgeError(f"{self.name}: is damaged: {what}. {RESTORE}")
 

@@ -68,7 +68,8 @@ class Observed(Record):
 
 
 class EvidenceAdded(Record):
-    """Evidence gathered elsewhere and imported as sums."""
+    """Evidence from elsewhere was added to that of a technique, as sums (imported documents have no
+    single attempts)."""
 
     kind: Literal["evidence_added"] = "evidence_added"
     state: str
@@ -77,7 +78,7 @@ class EvidenceAdded(Record):
 
 
 class Noted(Record):
-    """A note on a state, or on a technique in it."""
+    """A note was added to a state or, if `technique` is given, to that technique in it."""
 
     kind: Literal["noted"] = "noted"
     state: str
@@ -94,7 +95,7 @@ class StatesMerged(Record):
 
 
 class Retired(Record):
-    """A technique is no longer offered in a state, and why."""
+    """A technique is no longer offered in a state; `reason` is for people."""
 
     kind: Literal["retired"] = "retired"
     state: str

@@ -53,7 +53,7 @@ class Prediction:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Speedups two standard deviations below and above the mean."""
+        """(low, high): the speedups two standard deviations below and above the mean."""
         return exp(self.mean - 2 * self.spread), exp(self.mean + 2 * self.spread)
 
     @property

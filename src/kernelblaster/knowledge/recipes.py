@@ -50,17 +50,18 @@ def format_prediction(technique: str, value: float) -> str:
 
 
 def parts(technique: str) -> tuple[str, ...]:
-    """The techniques of a recipe; of a plain technique, itself."""
+    """The names of a recipe's techniques; of a plain technique, its own name alone."""
     return tuple(technique.split(WITH))
 
 
 def recipes_for(
     content: Content, state: str, architecture: str, applied: Sequence[str], family: str | None
 ) -> list[str]:
-    """At most OFFERED recipes for a state: those tried in this family of tasks anywhere, and those known in
-    this state and never tried. First the recipe of the family's usual techniques and the one with the best
-    result in this state, then by optimistic prediction; results in this state override those elsewhere.
-    Recipes of which at most one technique is not yet in `applied` are left out."""
+    """At most OFFERED recipe names for a state, best first: those tried in this family of tasks in any
+    state, and those known in this state and never tried. First the recipe of the family's usual
+    techniques and the one with the best result in this state, then by optimistic prediction; results
+    in this state override those elsewhere. Recipes that would add fewer than two techniques to
+    `applied` are left out."""
     hoped: dict[str, float] = {}
     here: dict[str, float] = {}
     seen: dict[str, float] = {}

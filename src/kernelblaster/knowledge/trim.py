@@ -58,6 +58,6 @@ def _drop(states: dict[str, Any], excess: int) -> None:
 
 
 def _size(part: object, depth: int) -> int:
-    """A lower bound on the bytes that a part takes at this depth of indentation."""
+    """A lower bound on the bytes that a JSON value takes when it is written at this depth of indentation."""
     text = json.dumps(part, indent=1, ensure_ascii=False)
     return len(text.encode()) + depth * text.count("\n")

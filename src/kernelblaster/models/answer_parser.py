@@ -66,7 +66,8 @@ def _without_trailing_commas(text: str) -> str:
 
 
 def _summary(error: ValidationError) -> str:
-    """Where and why the object does not fit the schema, without its values."""
+    """Where and why the object does not fit the schema, in words for the model, at most SHOWN_ERRORS
+    problems."""
     errors = error.errors(include_url=False, include_input=False, include_context=False)
     lines = [
         f"{'.'.join(str(part) for part in item['loc']) or 'the object'}: {item['msg']}" for item in errors

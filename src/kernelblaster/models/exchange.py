@@ -35,7 +35,8 @@ class Exchange(Record):
     def asking(
         self, path: str, body: dict[str, Any] | None = None, bound: TokenUsage | None = None
     ) -> "Exchange":
-        """Another request to the same server."""
+        """Another request to the same server: the path below its URL, the body (None: GET) and the bound
+        on tokens (None: as here)."""
         return self.model_copy(update={"path": path, "body": body, "bound": bound or self.bound})
 
 

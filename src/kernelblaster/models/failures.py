@@ -67,7 +67,7 @@ class TooLong(BadAnswer):
 
 
 class Malformed(BadAnswer):
-    """The answer is not JSON, or does not fit the schema; `problem` says where."""
+    """The answer is not JSON, or does not fit the schema; `problem` says where, in words for the model."""
 
     def __init__(self, problem: str, answer: ModelAnswer) -> None:
         super().__init__(f"{answer.model} gave an answer that cannot be used: {problem}", answer)

@@ -65,8 +65,8 @@ class OpenAIServer:
         return body
 
     def _messages(self, request: Request[T]) -> list[dict[str, str]]:
-        """The messages. The schema is part of the prompt unless the server shows it to the model: constrained
-        decoding alone leaves the model guessing."""
+        """The messages for the body. The schema is added to the system message, except for OpenAI's own
+        server, which shows it to the model: constrained decoding alone leaves a model guessing."""
         messages = [{"role": message.speaker, "content": message.text} for message in request.messages]
         native = self.options.takes("response_format") and closed(request.json_schema)
         if self._url == OPENAI and native:

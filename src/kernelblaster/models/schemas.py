@@ -42,7 +42,7 @@ def closed(schema: dict[str, Any]) -> bool:
 
 
 def in_words(request: Request[T]) -> str:
-    """The schema as part of the prompt, for servers without structured outputs."""
+    """The instruction to answer in this request's JSON schema, to be added to the prompt."""
     return (
         "Answer with one JSON object that fits this JSON schema, and nothing else:\n"
         f"{json.dumps(request.json_schema, separators=(',', ':'))}"

@@ -74,7 +74,7 @@ class SearchNode:
 
     @property
     def speedup(self) -> float:
-        """Over the baseline."""
+        """The estimated speedup over the baseline."""
         assert isinstance(self.evaluation.outcome, CORRECT)
         return self.evaluation.outcome.speedup.estimate
 
@@ -437,8 +437,9 @@ class MaicRl:
         }
 
     def _remember_recipe(self, iteration: int) -> None:
-        """Store the path to the best node as a recipe, without steps that neither gained nor prepared
-        anything."""
+        """Teach the knowledge base the techniques on the path to the best node as one recipe, without
+        those that neither gained nor prepared anything; nothing if fewer than two remain, or the last
+        step was that recipe."""
         best, gains = self._best, []
         speedup = first = self._first.speedup
         for branch in best.path:

@@ -49,7 +49,8 @@ class ModelUse(Record):
 
     @property
     def writes_first(self) -> bool:
-        """Whether a model writes the first candidate where the expert has no kernels for a task."""
+        """Whether a model is named for the role that writes the first candidate, which it does where the
+        expert has no kernels for a task."""
         return self.choice.table(ROLES).of("initial-writer") is not None
 
     def allowing(self, usd: float | None, tokens: int | None) -> "ModelUse":
@@ -97,7 +98,8 @@ def absolute_name(model: str) -> str:
 
 
 def check_models(model_use: ModelUse) -> None:
-    """Raise a `ModelError` if a key is missing or a price unknown; no model is asked."""
+    """Raise a `ModelError` if the key of a model is missing, or its price is unknown and the budget is in
+    dollars; no model is asked."""
     choice = model_use.choice
     prices = read_prices(Path(choice.prices) if choice.prices else None)
     choice.open(ROLES, Ledger(prices, choice.budget), lambda text: None)

@@ -34,7 +34,7 @@ class Judging:
 
     @cached_property
     def floor_bytes(self) -> int:
-        """The least bytes that a call of the task must move."""
+        """The least bytes of memory traffic that any implementation of the task needs."""
         return self._judge.prepare(self._task)[1].bytes
 
     @property
@@ -44,7 +44,7 @@ class Judging:
 
     @property
     def timings(self) -> list[Timing]:
-        """Timings of the candidates that were timed, in that order."""
+        """Timings of the candidates that were timed, in the order of judging."""
         return [e.timing for e in self.evaluations.values() if e.timing is not None]
 
     def judge(self, candidate: Candidate) -> Evaluation:
@@ -98,7 +98,7 @@ class Judging:
         return next(e for e in self.evaluations.values() if isinstance(e.outcome, CORRECT))
 
     def ranked(self) -> list[tuple[Candidate, Evaluation]]:
-        """Every correct candidate so far, the fastest first."""
+        """Every correct candidate so far with its evaluation, the fastest first."""
         correct = [
             (self._candidates[code], evaluation, evaluation.outcome.speedup.estimate)
             for code, evaluation in self.evaluations.items()

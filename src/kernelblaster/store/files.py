@@ -44,8 +44,8 @@ class Files:
 
 
 def write_whole(target: Path, text: str, *, mode: int = 0o600) -> None:
-    """Write a file atomically; it is on the disk when this returns. By default only its owner can read it;
-    `mode` is subject to the umask. Raises StoreError."""
+    """Write a file atomically: it has the old content or the new, and is on the disk (fsync) when this
+    returns. By default only its owner can read it; `mode` is subject to the umask. Raises StoreError."""
     scratch = target.with_name(f"{WRITING}{secrets.token_hex(8)}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -68,6 +68,7 @@ def write_whole(target: Path, text: str, *, mode: int = 0o600) -> None:
 
 
 def sweep_writing(folder: Path) -> None:
-    """Remove unfinished files of killed processes from a folder that nobody else is writing to."""
+    """Delete temporary files that killed processes left below a folder, which no other process may be
+    writing to."""
     for left in folder.rglob(f"{WRITING}*"):
         left.unlink(missing_ok=True)

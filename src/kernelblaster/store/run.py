@@ -38,7 +38,8 @@ class Run:
 
     @property
     def id(self) -> str:
-        """The identity of the run, whatever its folder is called; a copy of the folder is the same run."""
+        """The identity of the run, whatever its folder is called; a copy of the folder has the same. For
+        old runs, their name."""
         return (self.events[0].id if self.events else None) or self.name
 
     @property

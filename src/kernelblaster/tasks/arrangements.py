@@ -113,7 +113,8 @@ class RowValues:
 
     @cached_property
     def axis(self) -> int:
-        """The axis of rows, drawn among those with more than one element; half of the time the last one."""
+        """The axis along which rows run, drawn by the seed among those with more than one element; at
+        least half of the time the last of them."""
         wide = [axis for axis, extent in enumerate(self.shape) if extent > 1] or [max(0, len(self.shape) - 1)]
         rng = self.rng("axis")
         return wide[-1] if rng.random() < 0.5 else rng.choice(wide)
@@ -150,7 +151,7 @@ class RowValues:
         return Random(f"{self.seed} {purpose}")
 
     def hashed(self) -> torch.Tensor:
-        """For each element a number below 2^30 that depends on its row and the seed only."""
+        """For each element a pseudo-random number below 2^30 that depends on its row and the seed only."""
         return _hashed(self.row, self.rng("hash"))
 
     def scattered(self, purpose: str, *, pairs: bool = False) -> torch.Tensor:
@@ -244,14 +245,16 @@ def _spiky(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Gen
 
 
 def _beginning(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Rows begin with the pool's lowest or highest values and continue at its other end."""
+    """The first elements of rows (`_first`) come from one end of the pool, drawn by the seed, all others
+    from the other half."""
     if rows.rng("high").random() < 0.5:
         return torch.where(_first(rows), size - 1 - drawn // 4, drawn // 2)
     return torch.where(_first(rows), drawn // 4, drawn // 2 + size // 2)
 
 
 def _end(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """The last element of a row is its largest."""
+    """The last element of each row is the pool's largest value; the others are from its lower three
+    quarters."""
     return torch.where(rows.along == rows.extent - 1, torch.full_like(drawn, size - 1), drawn * 3 // 4)
 
 
@@ -342,7 +345,7 @@ def _equal(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.T
 
 
 def _zero_rows(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """A quarter of the rows are zero, at least one."""
+    """About a quarter of the rows, at least one, are zero."""
     chosen = rows.rng("row").randrange(max(rows.count, 1))
     return torch.where((rows.hashed() % 4 == 0) | (rows.row == chosen), torch.zeros_like(values), values)
 

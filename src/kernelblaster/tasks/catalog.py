@@ -198,7 +198,7 @@ def _problem_number(file: Path) -> int:
 
 
 def _similar(name: str) -> str:
-    """' Did you mean …?' from the shipped suites, or nothing."""
+    """The sentence ' Did you mean …?' with shipped tasks of similar names; "" if there are none."""
     import difflib
 
     known = [str(f.relative_to(suites_folder()).with_suffix("")) for f in _task_files(suites_folder())]

@@ -231,7 +231,8 @@ def _definitions(body: Node) -> Iterator[tuple[str, Node]]:
 
 
 def _comparisons(body: Node) -> Iterator[tuple[str, Node]]:
-    """(name, bound) of `name < bound`, `name >= bound` and their mirror images."""
+    """(name, bound) of each comparison of a variable in a body: `name < bound`, `name >= bound` (as in an
+    early return), and the same with sides exchanged."""
     for node in walk(body, "binary_expression"):
         pair, kind = sides(node), operator(node)
         if pair is None or kind not in ("<", ">=", ">", "<="):
@@ -260,7 +261,8 @@ def _stored(access: Node) -> int | None:
 
 
 def _changes(access: Node) -> bool:
-    """Whether an accessed element may be written there: anything but a use of its value."""
+    """Whether an access such as `x[i]` may write the element: it is assigned, incremented, its address is
+    taken, or it is in an atomic operation."""
     above = access.parent
     if access.type == "call_expression" or above is None:
         return True  # an atomic operation
@@ -270,7 +272,8 @@ def _changes(access: Node) -> bool:
 
 
 def _whole(node: Node) -> Node | None:
-    """The pointer's name node in `*p` and `atomicAdd(p, v)`, which refer to it without an index."""
+    """The pointer's node in `*p` and `atomicAdd(p, v)`, which access it without an index; None for other
+    expressions."""
     if node.type == "pointer_expression":
         return node.child_by_field_name("argument") if operator(node) == "*" else None
     given = node.child_by_field_name("arguments")
@@ -279,7 +282,7 @@ def _whole(node: Node) -> Node | None:
 
 
 def _cleared(entry: Function) -> Iterator[str]:
-    """Pointers that the launch function sets or copies to before its launches."""
+    """Names of pointers that the launch function gives to cudaMemset or cudaMemcpy as destination."""
     for call in walk(entry.body, "call_expression"):
         if re.match(r"cudaMem(set|cpy)", text(call.child_by_field_name("function"))):
             given = call.child_by_field_name("arguments")

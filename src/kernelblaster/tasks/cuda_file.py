@@ -18,7 +18,7 @@ DISTRIBUTIONS = re.compile(r"(normal|uniform|positive|bool|below \w+)?$")
 
 
 def is_declared(source: str) -> bool:
-    """Whether a source declares any tensor itself."""
+    """Whether a source declares any input or output in a comment."""
     found = (LINE.match(line) for line in source.splitlines())
     return any(match is not None and match[1] in ("output", "input") for match in found)
 

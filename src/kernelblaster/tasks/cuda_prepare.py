@@ -41,8 +41,9 @@ BINS = (256, 256)
 
 
 def prepared(source: str, path: str) -> str:
-    """The source as a task; unchanged if it declares everything and has the judge's launch function. Raises
-    BadTask, with a template, where a declaration is needed."""
+    """The source of a user's `.cu` file as that of a task: with declarations and the judge's launch
+    function added where they are missing. Raises BadTask, with a template of the lines to add, if a
+    declaration is needed and cannot be inferred."""
     tree = CudaSource(source)
     declared = is_declared(source)
     if declared:
@@ -83,7 +84,8 @@ def inferred_lines(source: str) -> list[str]:
 
 
 def launch_function(tree: CudaSource, path: str) -> Function:
-    """The host function that launches kernels. Raises BadTask if there is none or more than one."""
+    """The host function that launches kernels: the one with the judge's name, else the only one. Raises
+    BadTask if there is none or more than one, or it does more than launch."""
     if tree.function("main") is not None:
         raise BadTask(f"{path}: has a main(); keep the kernels and the function that launches them alone.")
     declared = tree.function(ENTRY)
@@ -163,7 +165,8 @@ def _inferred(tree: CudaSource, entry: Function, path: str) -> list[str]:
 
 
 def _assign_last_size(inferred: Extents, sizes: Sequence[str]) -> None:
-    """If exactly one size is unused and one extent unknown, assign that size to it."""
+    """If exactly one size is in no tensor's extent and exactly one extent is unknown, take that size for
+    it (in place)."""
     used = {name for dims in inferred.dims.values() for name in dims}
     idle = [name for name in sizes if name not in used]
     unknown = [name for name, dims in inferred.dims.items() if UNKNOWN in dims]
@@ -247,7 +250,8 @@ def _adapted(tree: CudaSource, entry: Function, file: CudaFile, path: str) -> st
 
 
 def _with_stream(tree: CudaSource, entry: Function) -> list[Edit]:
-    """Edits that add an optional last parameter `stream` and put every launch on it."""
+    """Edits that give the launch function a last parameter `stream`, put all its launches, copies and
+    memsets on it, and remove device synchronization."""
     last = entry.parameters[-1].node.end_byte
     edits = [inserted(last, f", {STREAM} stream = 0")]
     for launch in tree.launches:

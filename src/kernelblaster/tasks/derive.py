@@ -158,7 +158,8 @@ class Derivation:
     gives the sizes' values."""
 
     def __init__(self, file: ModuleFile, primary: Facts, small: Facts | None) -> None:
-        """`small` are the facts of the small construction, None if there is none."""
+        """`primary` are the facts of the file as it is, `small` those of the small construction; None if
+        there is none."""
         self.file = file
         self.primary = primary
         self.small = small

@@ -63,7 +63,7 @@ class ModuleFile:
 
     @property
     def model(self) -> Any:
-        """The module class."""
+        """The module class that the file calls Model."""
         return self._namespace["Model"]
 
     @property

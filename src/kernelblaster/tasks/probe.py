@@ -38,7 +38,8 @@ class Probe:
         self._seen: dict[Shapes, Shapes | None] = {}
 
     def outputs(self, shapes: Shapes) -> Shapes | None:
-        """Output shapes; None if the module refuses these inputs or an output would be empty."""
+        """Output shapes for these input shapes; None if the module refuses them or an output would be
+        empty. Remembered."""
         if shapes not in self._seen:
             result = self._run(shapes)
             empty = result is not None and any(0 in shape for shape in result)

@@ -26,7 +26,8 @@ class ModuleReference:
     def __init__(
         self, task: Task, construction: str, device: torch.device, donor: "ModuleReference | None" = None
     ) -> None:
-        """`donor` is the same reference on another device, whose pools and scalars are taken over."""
+        """`construction` is "primary" or "small". `donor` is the same reference on another device, whose
+        pools and scalars are taken over instead of drawing new ones."""
         self.task = task
         self.device = device
         self._construction = construction

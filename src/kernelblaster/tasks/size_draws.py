@@ -55,7 +55,7 @@ STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128)
 
 @dataclass(frozen=True)
 class SizeDraw:
-    """One accepted set of sizes and the kind of draw that it came from."""
+    """One set of sizes that the task accepts, as a workload, and the kind of draw that it came from."""
 
     kind: Kind
     workload: Workload
@@ -263,8 +263,9 @@ class SizeDraws:
         return 1
 
     def _accept(self) -> "Accept":
-        """A function that returns the workload for given extents of the free sizes, None if the task refuses
-        them."""
+        """The function that tells which sizes the task accepts: given a workload name and extents of some
+        free sizes, it returns the workload in which the others are as in the base, None if the task
+        refuses it."""
         task, base = self._task, self.base
         if task.kind == "cuda":
             return lambda name, extents: Workload(name=name, sizes=base.sizes | extents)
@@ -326,7 +327,7 @@ def _ragged(rng: Random, extent: int) -> int:
 
 
 def _round(rng: Random, extent: int) -> int:
-    """A power of two or a multiple of 128, as people choose sizes."""
+    """The extent rounded down to a power of two or to a multiple of 128, as people choose sizes."""
     if extent < 128 or rng.random() < 0.5:
         return 1 << (extent.bit_length() - 1)
     return extent // 128 * 128

@@ -41,7 +41,9 @@ def pool_of(value: torch.Tensor, tensor: Tensor, workload: Workload) -> ValuePoo
 
 
 def pool_from_distribution(text: str, dtype: torch.dtype, device: torch.device) -> ValuePool:
-    """A pool for a declared distribution: normal, uniform, positive, bool, `below SIZE`."""
+    """A pool for the declared distribution of a CUDA source: "normal" (standard), "uniform" (0 to 1),
+    "positive" (0.1 to 2), "bool", or "below N" for integers from 0, where N is a number or the name of
+    a size."""
     if text.startswith("below"):
         bound = text.removeprefix("below ").strip()
         top = int(bound) if bound.isdigit() else POOL
@@ -110,8 +112,8 @@ def perturb(target: torch.Tensor, original: torch.Tensor, seed: int, strength: f
 
 
 def shuffle(target: torch.Tensor, original: torch.Tensor, seed: int) -> None:
-    """Write a permutation of a parameter's own values: for integers, where no other values are known to be
-    valid."""
+    """Write the elements of `original`, a parameter, in random order into `target`: for integers, where
+    no other values are known to be valid."""
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(original.numel(), generator=generator).to(original.device)
     target.copy_(original.reshape(-1)[order].view(original.shape))
