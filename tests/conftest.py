@@ -19,20 +19,24 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side already
 BUILT = ("native", "ptx")  # what takes a minute to build, and changes seldom
 KEPT = os.environ.get("KERNELBLASTER_TEST_CACHE")  # a folder in which that is kept from session to session
 SLOW = (  # without a compiler too: they start processes or search for long; `--quick` leaves them out
-    "benchmarks/test_agreement.py",
     "bench/test_coverage.py",
+    "benchmarks/test_agreement.py",
     "cli/test_breakage.py",
     "cli/test_commands.py",
     "cli/test_demo.py",
     "export/test_files.py",
     "judge/test_eager_model.py",
+    "judge/test_precision.py",
     "judge/test_screen_binary.py",
     "judge/test_secret_values.py",
     "judge/test_shared.py",
     "judge/test_timing.py",
+    "knowledge/test_learning.py",
     "knowledge/test_speed.py",
     "knowledge/test_sqlite.py::TestSqlite::test_many_processes_lose_nothing",
     "policies/expert/test_fusion.py",
+    "policies/expert/test_product.py",
+    "policies/expert/test_reduction_candidates.py",
     "policies/expert/test_simplify.py",
     "processes/test_processes.py",
     "report/test_browser.py",
@@ -40,7 +44,9 @@ SLOW = (  # without a compiler too: they start processes or search for long; `--
     "search/test_learning.py",
     "tasks/test_core_suite.py",
     "tasks/test_cuda_prepare.py",
+    "tasks/test_size_draws.py",
     "tasks/test_users_files.py",
+    "test_readiness.py",
 )
 FIRST = "PYTEST_XDIST_WORKER" not in os.environ  # workers take over the environment of the first process
 

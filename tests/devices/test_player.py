@@ -45,10 +45,12 @@ def say(text):
 
 
 def script(tmp_path: Path, body: str) -> PlayerProcess:
-    """A Python program that speaks, or fails to speak, the protocol."""
-    program = tmp_path / "player.py"
-    program.write_text(PROGRAM.format(python=sys.executable, body=body))
-    program.chmod(0o755)
+    """A Python program that speaks, or fails to speak, the protocol. It is put in place whole: one that was
+    started before may be about to read it."""
+    program, new = tmp_path / "player.py", tmp_path / "new.py"
+    new.write_text(PROGRAM.format(python=sys.executable, body=body))
+    new.chmod(0o755)
+    new.replace(program)
     return start_player(program, [], {})
 
 

@@ -1,3 +1,4 @@
+import logging
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,25 @@ def test_bad_files_get_one_line_that_names_the_file(tmp_path: Path, text: str, m
     assert message in str(error.value)
     assert "bad.py" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_sizes_that_do_not_go_together_are_tried_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mask's size cannot shrink alone."""
+    text = (
+        "import torch, torch.nn as nn\nclass Model(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.register_buffer('mask', torch.ones(1024, 1024) > 0)\n"
+        "    def forward(self, x):\n        n = x.shape[-1]\n"
+        "        return x.masked_fill(self.mask[:n, :n], 0.0)\n"
+        "def get_inputs():\n    return [torch.randn(4, 512, 512)]\ndef get_init_inputs():\n    return []\n"
+    )
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    monkeypatch.setattr(handler, "emit", records.append)
+    monkeypatch.setattr(logging.getLogger("torch._subclasses.fake_tensor"), "handlers", [handler])
+    assert load_task(write(tmp_path, "t.py", text)).small is not None
+    assert records == []
 
 
 def test_unknown_names_get_a_suggestion() -> None:

@@ -36,8 +36,8 @@ NEUTRAL = 1.0  # predicted speedup of an unknown technique
 
 
 class AskTell:
-    """An open session, see `session`. Candidates are judged and recorded in a run; a step with a named
-    technique also teaches the knowledge base."""
+    """A search whose candidates you write, see `session`. Candidates are judged and recorded in a run; a step
+    with a named technique also teaches the knowledge base. `run` is the run's folder."""
 
     def __init__(self, run: Run, knowledge: KnowledgeBase, session: Session) -> None:
         self.run = run.folder
@@ -56,8 +56,9 @@ class AskTell:
         return ranked[0][1] if ranked else None
 
     def tell(self, candidate: CandidateLike, technique: str | None = None) -> Evaluation:
-        """Judge a candidate. With a `technique`, it is a step from the candidate that `ask` advises on, and
-        the knowledge base learns its gain. `ask` then advises on the fastest correct candidate."""
+        """Judge a candidate (a `.cu` file or its text) and return the evaluation. With a `technique`, it is a
+        step from the candidate that `ask` advises on, the fastest correct one so far, and the knowledge base
+        learns its gain; without one nothing is learned."""
         given = load_candidate(candidate)
         parent = self._parent
         advice = self.ask() if technique is not None and parent is not None else None
@@ -71,8 +72,9 @@ class AskTell:
         return evaluation
 
     def ask(self) -> Advice:
-        """Techniques to try next on the fastest candidate so far, the most promising first. Raises
-        KernelBlasterError if there is no correct candidate yet."""
+        """Techniques to try next on the fastest correct candidate so far, for the kernel with the largest
+        possible gain, the most promising first. The same until `tell` is called. Raises KernelBlasterError if
+        there is no correct candidate yet."""
         if self._parent is None:
             raise KernelBlasterError("there is no correct candidate yet: tell one first.")
         if self._advice is None:
@@ -80,11 +82,12 @@ class AskTell:
         return self._advice
 
     def result(self) -> OptimizeResult:
-        """The best so far, as `optimize` returns it. Raises StoreError if no candidate is correct."""
+        """The best candidate so far, as `optimize` returns it. Raises StoreError if none is correct."""
         return OptimizeResult(self.run)
 
     def finish(self) -> None:
-        """Write the results into the run's folder, if there is a correct candidate."""
+        """Write the results into the run's folder, if there is a correct candidate; `session` calls this when
+        its block ends."""
         ranked = self._session.judging.ranked()
         if ranked:
             best = ranked[0][0]
@@ -92,7 +95,8 @@ class AskTell:
             leave_results(self._run, best, self._applied[best.code], self._knowledge)
 
     def _advise(self, parent: Candidate) -> Advice:
-        """Advice about the kernel with the largest possible gain: all techniques known in its state."""
+        """Advice on a candidate: profiles it, picks the kernel with the largest possible gain, and ranks all
+        techniques known in its state. Raises KernelBlasterError if it launches no kernel."""
         session = self._session
         profile = session.judging.profile([parent])[0]
         kernels = extract_states(profile, session.judging.floor_bytes) if profile else ()
@@ -107,6 +111,8 @@ class AskTell:
         return replace(advice, options=tuple(sorted(advice.options, key=lambda one: -one.promise)))
 
     def _learn(self, parent: Candidate, child: Candidate, technique: str, advice: Advice) -> None:
+        """Record the step from `parent` to `child`, both judged, and teach the knowledge base its gain; a
+        technique that `advice` does not have is added to the state."""
         session = self._session
         expected = {one.optimization.technique: one.prediction.speedup for one in advice.options}
         if technique not in expected:
@@ -142,8 +148,8 @@ def session(
     runs: str | Path | None = None,
     dtype: Dtype | None = None,
 ) -> Iterator[AskTell]:
-    """A search whose candidates come from you; arguments as for `optimize`. Results are written when the
-    block ends."""
+    """A context with an open search whose candidates come from you; arguments as for `optimize`, without a
+    limit on the candidates. Results are written when the block ends without an error."""
     loaded = load_task(task, dtype, inputs=inputs)
     search = Search(evaluations=UNLIMITED)
     where = knowledge_at(knowledge)

@@ -30,7 +30,8 @@ BASELINES: tuple[BaselineName, ...] = ("eager", "compile", "max-autotune")
 
 @dataclass(frozen=True)
 class BenchResult:
-    """Result of a bench so far: a row for each task and seed, and their summaries."""
+    """Result of a bench so far: a row for each task and seed (also those not searched yet), their summaries
+    by group and baseline, and the throughput (`pace`). `modelled`: times come from the GPU model."""
 
     folder: Path
     device: str
@@ -42,6 +43,7 @@ class BenchResult:
 
     @property
     def unfinished(self) -> int:
+        """The number of searches without a result or without final measurements."""
         return sum(row.result.status == "unfinished" for row in self.rows)
 
     def report(self, path: str | Path = "report.html") -> Path:
@@ -59,6 +61,7 @@ class BenchResult:
 
 
 def bench_result(bench: Bench, folder: Path) -> BenchResult:
+    """The result of an open bench; `folder` is where it is kept."""
     rows = bench.rows()
     modelled = any(row.result.modelled for row in rows) or bench.plan.setup.device == "emulated"
     by_group = summaries(bench.plan, rows)
@@ -84,9 +87,12 @@ def bench(
 ) -> BenchResult:
     """Search every task of `suites` (names, folders, `kernelbench:PATH`) and measure the results.
 
-    Everything is recorded in `folder`; an existing bench there is continued, and needs no suites. `knowledge`
-    is the initial knowledge base: `seed`, `empty`, or one that is copied; with `teach`, that one is taught
-    what the bench learned. No search is started after `seconds`. `on_step` is called with progress messages.
+    Everything is recorded in `folder` (a new one in the user's data if left out); an existing bench there is
+    continued, and needs no suites. `device`, `gpu`, `model` and `budget` (for each search) as for `optimize`.
+    `knowledge` is the initial knowledge base: `seed`, `empty`, or one that is copied; with `teach`, that one
+    is taught what the bench learned. Every task is searched once for each of `seeds`; `subset` draws so many
+    tasks of each group. No search is started after `seconds`. `workers` processes search at the same time.
+    `on_step` is called with progress messages. Raises KernelBlasterError if the bench was begun otherwise.
     """
     named = [suites] if isinstance(suites, str) else list(suites)
     plan = None
@@ -115,8 +121,8 @@ def bench(
 
 
 def open_bench(folder: Path, plan: BenchPlan | None, start: str) -> Bench:
-    """Open or create the bench in a folder. If it starts from a server's knowledge base, that is copied now:
-    the plan does not record the password."""
+    """Open the bench in a folder, or create it from `plan` (None: it must exist). If `start`, the initial
+    knowledge base, is a URL, that is copied now: the plan does not record the password."""
     bench = Bench.open(folder, plan)
     if plan is not None and is_url(start):
         try:
@@ -133,30 +139,35 @@ def recorded_start(start: str) -> str:
 
 
 def check_teaching(start: str, teach: bool) -> None:
+    """Raise KernelBlasterError if `teach` is wanted but `start` names no knowledge base that could be
+    taught."""
     if teach and start in (EMPTY, SEED):
         raise KernelBlasterError("to teach a knowledge base, name it with --kb: a file, or postgresql://...")
 
 
 def teach_from(folder: Path, knowledge: str) -> int:
-    """Merge what a bench learned into a knowledge base; returns the number of new events. Repeating it
-    changes nothing."""
+    """Merge what the bench in `folder` learned into a knowledge base (a file or URL); returns the number of
+    new events. Repeating it changes nothing."""
     with KnowledgeBase(folder / KNOWLEDGE, create=False) as own, KnowledgeBase(knowledge_at(knowledge)) as to:
         return to.merge(own)
 
 
 def new_folder(suite: str) -> Path:
+    """The path for a new bench, named by the time and the suite, in the user's data folder; not created."""
     name = Path(suite.rstrip("/")).name.replace(":", "-") or "bench"
     return settings().data / "benches" / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
 
 
 def gpu_key(gpu: str | None) -> str | None:
-    """The recorded name of a GPU."""
+    """The canonical name of a GPU that the user named; None stays None. Raises KernelBlasterError if it is
+    unknown."""
     return None if gpu is None else gpu_named(gpu).name
 
 
 def chosen_baselines(given: str, kind: str) -> tuple[BaselineName, ...]:
-    """Baselines from a comma-separated list; all that the device supports if empty. Always includes eager,
-    which the searches are timed against. Raises KernelBlasterError."""
+    """The baselines in a comma-separated list such as `eager,compile`; if empty, all that the device (`kind`:
+    `cuda` or `emulated`) supports. Always includes eager, which the searches are timed against. Raises
+    KernelBlasterError for unknown or unsupported ones."""
     if not given:
         return BASELINES if kind == "cuda" else ("eager",)
     wanted = [name.strip() for name in given.split(",")]

@@ -19,7 +19,9 @@ def evaluate(
 ) -> Evaluation:
     """Judge one candidate: correct or not, faster or not, by how much.
 
-    `inputs` are examples for a task that is given as a module; `options` are fields of `EvaluationOptions`.
+    `task` and `candidate` may be names, files or texts (see `load_task`, `load_candidate`). Without a GPU, or
+    with `device="emulated"`, the PTX machine stands for `gpu` and the time is modelled. `inputs` are examples
+    for a task that is given as a module; `options` are fields of `EvaluationOptions`.
     """
     loaded = load_task(task, inputs=inputs)
     source = load_candidate(candidate, loaded)
@@ -35,7 +37,8 @@ def profile(
     *,
     inputs: Inputs | None = None,
 ) -> Profile | Outcome:
-    """Profile one candidate. Returns its outcome instead if it fails verification."""
+    """Profile one candidate (a `.cu` file or its text): metrics of every kernel in launch order. Returns its
+    outcome instead if it fails verification. Arguments as for `evaluate`."""
     loaded = load_task(task, inputs=inputs)
     source = load_candidate(candidate, loaded)
     with open_judge(device, gpu) as judge:
@@ -49,8 +52,9 @@ def emulate(
     *,
     inputs: Inputs | None = None,
 ) -> Checked:
-    """Check one candidate at a small size on the PTX machine, without a GPU: correctness, every memory
-    access, and performance counters."""
+    """Check one candidate at a small size on the PTX machine, which stands for `gpu`, without a GPU:
+    correctness, every memory access, and performance counters. `inputs` are examples for a task that is given
+    as a module."""
     loaded = load_task(task, inputs=inputs)
     source = load_candidate(candidate, loaded)
     with open_judge("emulated", gpu) as judge:

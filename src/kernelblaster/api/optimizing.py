@@ -31,7 +31,8 @@ OnStep = Callable[[Progress], None]
 
 
 class StepWatch:
-    """Implements `Watch` for the Python API: passes on steps and nothing else."""
+    """Implements `Watch` for the Python API: calls `on_step` after each step, and ignores stages and
+    messages."""
 
     def __init__(self, on_step: OnStep | None) -> None:
         self._on_step = on_step
@@ -108,21 +109,27 @@ def resume(
 
 
 def load_run(run: str | Path = "last", *, runs: str | Path | None = None) -> OptimizeResult:
-    """The result of a run so far, by its name, a unique prefix of it, its folder, or `last`."""
+    """The result of a run so far; the run is given by its name, a unique prefix of it, its folder, or `last`.
+    `runs` is the folder of runs, the user's own if left out. Raises StoreError if it has no correct
+    candidate."""
     with open_run(runs_folder(runs), run) as opened:
         return OptimizeResult(opened.folder)
 
 
 def compile(module: "torch.nn.Module", inputs: Inputs, **options: Any) -> "torch.nn.Module":
-    """An optimized replacement of a module: `optimize` with these options, then `module()`."""
+    """An optimized replacement of a module, for inputs like the examples `inputs`: `optimize` with these
+    options, then `module()`."""
     return optimize(module, inputs, **options).module()
 
 
 def _named(task: TaskLike, loaded: Task) -> str:
+    """The task's name for the run: as the user gave it if that is a name or a path, else the loaded
+    task's."""
     return str(task) if isinstance(task, str | Path) and "\n" not in str(task) else loaded.name
 
 
 def _instance(task: TaskLike) -> "torch.nn.Module | None":
+    """The task if it is a module instance, whose parameters the result takes over; else None."""
     import torch
 
     return task if isinstance(task, torch.nn.Module) else None

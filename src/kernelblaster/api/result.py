@@ -59,16 +59,19 @@ class OptimizeResult:
 
     @property
     def verdict(self) -> str:
-        """`Accepted`: faster. `Inconclusive`: neither, within the uncertainty. `Slower`."""
+        """The best candidate's outcome: `Accepted` (faster than the baseline), `Inconclusive` (the interval
+        contains 1), or `Slower`."""
         return self.evaluation.outcome.kind
 
     @property
     def speedup(self) -> float:
-        """Over the baseline, eager PyTorch; `interval` is its uncertainty. See also `modelled`."""
+        """The speedup over the baseline (eager PyTorch; for a CUDA source, the original kernel). `interval`
+        is its uncertainty; see also `modelled`."""
         return self._speedup.estimate
 
     @property
     def interval(self) -> tuple[float, float]:
+        """Lower and upper bound of the speedup."""
         return self._speedup.low, self._speedup.high
 
     @property
@@ -78,12 +81,13 @@ class OptimizeResult:
 
     @property
     def timing(self) -> Timing:
+        """Times of the best candidate, the baseline and the floor, in microseconds."""
         assert self.evaluation.timing is not None
         return self.evaluation.timing
 
     @property
     def gain(self) -> float | None:
-        """Speedup over the first correct candidate of the run."""
+        """Speedup of the best over the first correct candidate of the run; None if there is none."""
         first = self._history.first
         return self.speedup / first.speedup if first and first.speedup else None
 
@@ -96,7 +100,8 @@ class OptimizeResult:
 
     @property
     def applied(self) -> tuple[str, ...]:
-        """The techniques that led to the best candidate."""
+        """The techniques that led from the first candidate to the best, in order; empty if the first is the
+        best."""
         return self._history.applied
 
     @cached_property
@@ -142,6 +147,7 @@ class OptimizeResult:
         return made if self._original is None else _like(made, self._original)
 
     def _loaded(self) -> Any:
+        """The exported Python file, written into the run's folder and imported as a module."""
         path = self.run / MODULE_FILE
         self.export(path, "module")
         spec = importlib.util.spec_from_file_location(f"kernelblaster_{self.run.name}", path)
@@ -186,7 +192,8 @@ class OptimizeResult:
 
 
 def _like(made: "torch.nn.Module", original: "torch.nn.Module") -> "torch.nn.Module":
-    """`made` with the parameters, the training mode, the device and the dtype of `original`."""
+    """`made` with the parameters, the training mode, the device and the dtype of `original`. Raises
+    KernelBlasterError if the parameters do not fit."""
     try:
         made.load_state_dict(original.state_dict())
     except RuntimeError as error:

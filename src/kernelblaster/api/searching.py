@@ -43,7 +43,9 @@ RESTARTS = 1  # of a device that was lost, in one call
 
 
 class Watch(Protocol):
-    """Receives progress of the search, stages of the judge (`stage`), and messages for a person (`say`)."""
+    """Receives the progress of a search: called with a `Progress` whenever a candidate goes to the judge, a
+    step has its result, or an iteration has been learned from; `stage` with what the judge is doing now;
+    `say` with messages for a person."""
 
     def __call__(self, progress: Progress) -> None: ...
 
@@ -54,8 +56,9 @@ class Watch(Protocol):
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """What a run is to do. `task` is as the user named it, `knowledge` a file or a URL (see `knowledge_at`);
-    `models` is None if no model takes part."""
+    """What a new run is to do. `task` is as the user named it, `knowledge` a file or a URL (see
+    `knowledge_at`); `gpu` is the GPU that the emulated device stands for; `dtype` None: the task's own;
+    `models` None: no model takes part."""
 
     task: str
     search: Search
@@ -75,18 +78,20 @@ class SearchRequest:
 
 
 def runs_folder(given: str | Path | None) -> Path:
+    """The folder of runs: the given one, else the user's own."""
     return Path(given) if given else settings().data / "runs"
 
 
 def named_models(model: str | ModelUse | None) -> ModelUse | None:
-    """A model for all roles from its name KIND:NAME."""
+    """The use of the model KIND:NAME in its usual roles; a `ModelUse` or None is returned as it is."""
     if isinstance(model, str):
         return model_use_of(ModelChoice(model=absolute_name(model)), (), "maic-rl")
     return model
 
 
 def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
-    """The settings of a search: `budget` is the number of candidates to judge, or all settings."""
+    """The settings of a search: `budget` is the number of candidates to judge, or all settings as a `Search`;
+    None: the defaults. With models, failed candidates may be retried more often."""
     if isinstance(budget, Search):
         return budget
     usual = Search(retries=retries_with(models))
@@ -95,8 +100,9 @@ def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
 
 @contextmanager
 def start_run(task: Task, wanted: SearchRequest, runs: Path) -> Iterator[Run]:
-    """A new run for the task. It is deleted again if nothing was judged in it. Raises KernelBlasterError for
-    a model or GPU that cannot be used, before the run is created."""
+    """A new run in the folder `runs` that keeps the task, open for writing; deleted again if nothing was
+    judged in it when the block ends. Raises KernelBlasterError for a model or GPU that cannot be used, before
+    the run is created."""
     if wanted.models is not None:
         check_models(wanted.models)
     if wanted.gpu is not None:
@@ -114,8 +120,8 @@ def start_run(task: Task, wanted: SearchRequest, runs: Path) -> Iterator[Run]:
 
 
 def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> ModelUse | None:
-    """The models of an existing run, with new budgets if given. Raises StoreError if the run has no
-    events."""
+    """The models that take part in an existing run, with new budgets (dollars, tokens) if given; None if none
+    does. Raises StoreError if the run has no events."""
     if not run.events:
         raise StoreError(f"{run.folder}: was stopped before it began; remove it, and start again.")
     models = recorded_model_use(run.events[0].data)
@@ -126,8 +132,8 @@ def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> 
 
 def search_run(run: Run, models: ModelUse | None, knowledge: str | None, watch: Watch) -> Optimized:
     """Search, or continue searching, and write the results into the run's folder. `knowledge` is the run's
-    own URL, with the password that is not recorded. A lost device is restarted once, and the run
-    continues."""
+    own URL again, with the password that is not recorded; None if it needs none. A lost device is restarted
+    once, and the run continues; then DeviceLost is raised."""
     where = opened(run.events[0].data["kb"], knowledge)
     for _ in range(RESTARTS):
         try:
@@ -141,6 +147,8 @@ def search_run(run: Run, models: ModelUse | None, knowledge: str | None, watch: 
 
 
 def _search_once(run: Run, models: ModelUse | None, where: str, watch: Watch) -> Optimized:
+    """As `search_run`, without restarting a lost device; `where` is the knowledge base with its password. If
+    a model's budget stopped the search, only the best source is written."""
     about = run.events[0].data
     search = Search.model_validate(about["search"])
     with (
@@ -158,7 +166,8 @@ def _search_once(run: Run, models: ModelUse | None, where: str, watch: Watch) ->
 
 
 def _knowledge(run: Run, models: ModelUse | None, where: str) -> KnowledgeBase:
-    """The run's knowledge base; an empty one of its own where the strategy has no memory."""
+    """The run's knowledge base, with the shipped seed in it; an empty one that learns nothing if the strategy
+    has no memory. Raises KnowledgeError."""
     if models is not None and not models.remembers:
         return FrozenKnowledge(run.folder / "no-memory.db")
     try:
@@ -175,12 +184,14 @@ def _knowledge(run: Run, models: ModelUse | None, where: str) -> KnowledgeBase:
 def _strategy(
     run: Run, models: ModelUse | None, judge: Judge, say: Callable[[str], None]
 ) -> AbstractContextManager[StrategyMaker | None]:
-    """The strategy with the models that take part; None means the default one, without models."""
+    """A context that gives the strategy with the models that take part; None: the default one, without
+    models."""
     return nullcontext() if models is None else open_strategy(models, run.folder, expert_for(judge), say)
 
 
 def _check_device(run: Run, name: str) -> None:
-    """Raise NoDevice if the run was begun on another device: the times could not be compared."""
+    """Record the device's name in a new run. Raises NoDevice if the run was begun on another one: the times
+    could not be compared."""
     first = run.once("device", "begun", lambda: {"name": name})["name"]
     if first != name:
         raise NoDevice(f"the run was begun on {first}; this is {name}, and the two cannot be compared.")

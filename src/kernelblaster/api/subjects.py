@@ -59,8 +59,9 @@ def load_task(
 
 
 def load_candidate(candidate: CandidateLike, task: Task | None = None) -> Candidate:
-    """The candidate in a file or a text. Raises KernelBlasterError if it cannot be read or has no launch
-    function. For a CUDA-source `task`, it may have the launch function of the task's own file."""
+    """The candidate in a `.cu` file or a text (anything with a line break). Raises KernelBlasterError if it
+    cannot be read or does not define the launch function. If `task` is a CUDA source, the candidate may
+    instead have the launch function of that file and is adapted."""
     if isinstance(candidate, Candidate):
         return candidate
     if isinstance(candidate, str) and "\n" in candidate:
@@ -78,6 +79,8 @@ def load_candidate(candidate: CandidateLike, task: Task | None = None) -> Candid
 
 
 def _checked(candidate: Candidate, where: str, task: Task | None) -> Candidate:
+    """The candidate, adapted to a CUDA-source task. Raises KernelBlasterError if it has no launch function;
+    `where` is its name in the message."""
     if task is not None and task.kind == "cuda":
         from kernelblaster.tasks.cuda_prepare import fitted
 
@@ -91,5 +94,7 @@ def _checked(candidate: Candidate, where: str, task: Task | None) -> Candidate:
 
 
 def _from_text(text: str, cast: dict[str, Any], name: str | None) -> Task:
+    """The task in a source text, CUDA if it has `__global__`, else Python; `cast` may hold a dtype; `name`
+    None: a name made of its digest."""
     path = cache.text_file("given", text, ".cu" if "__global__" in text else ".py")
     return catalog.load_file(name or f"text-{sha256(text.encode()).hexdigest()[:8]}", path, **cast)

@@ -26,9 +26,10 @@ KIND = "ablation"
 
 
 class AblationPlan(Record):
-    """What is compared. `elsewhere` is the GPU whose knowledge the study `transfer` starts from. The tasks
-    are split into halves by the seed `split`: one trains, the other is searched; studies without training
-    search all. `left_out` are the tasks of the suites that no arm can search."""
+    """What an ablation compares: `studies` by name, on the tasks `entries`, each arm with the same `seeds`;
+    `setup` is what arms have in common. `elsewhere` is the GPU whose knowledge the study `transfer` starts
+    from. `split` seeds the division of the tasks into halves: one trains, the other is searched; studies
+    without training search all. `left_out` are the tasks of the suites that no arm can search."""
 
     studies: tuple[str, ...]
     suites: tuple[str, ...]
@@ -41,17 +42,20 @@ class AblationPlan(Record):
 
     @property
     def halves(self) -> tuple[list[Entry], list[Entry]]:
-        """The tasks to train on, and those to search."""
+        """The tasks to train on, and those to search; each sorted by name."""
         shuffled = Random(self.split).sample(self.entries, len(self.entries))
         half = len(shuffled) // 2
         return sorted(shuffled[:half], key=_name), sorted(shuffled[half:], key=_name)
 
     def tasks_of(self, study: Study) -> Sequence[Entry]:
+        """The tasks that a study searches: the second half if it trains on the first, else all."""
         return self.halves[1] if study.trains else self.entries
 
 
 class Ablation(WorkFolder):
-    """An open ablation: its plan, results and remaining jobs."""
+    """An open ablation in its folder: the plan, the results so far, and the jobs to do. `writing` takes the
+    folder's lock, which only one process can hold. Raises KernelBlasterError if the folder holds something
+    else."""
 
     def __init__(self, folder: Path, *, writing: bool) -> None:
         super().__init__(folder, KIND, "ablation", writing=writing)
@@ -79,6 +83,7 @@ class Ablation(WorkFolder):
 
     @property
     def results(self) -> dict[str, JobResult]:
+        """The results so far by job key, training included."""
         return {e.key: JobResult.model_validate(e.data) for e in self._run.events if e.kind == "result"}
 
     @property
@@ -94,7 +99,8 @@ class Ablation(WorkFolder):
         *,
         apart: bool = False,
     ) -> None:
-        """Train, then search what was not searched yet. No search is started after `seconds`. `apart` as in
+        """Train, then search the jobs without a result, with `workers` processes. No search is started after
+        `seconds`; the rest is done by the next call. `tell` is called with progress; `apart` as in
         `Bench.run`."""
         until = None if seconds is None else time.monotonic() + seconds
         pool = WorkerPool(self.folder, workers, until, self.folder / "verdicts", apart)
@@ -118,7 +124,8 @@ class Ablation(WorkFolder):
                 return
 
     def _share(self, jobs: Sequence[Job], record: Tell) -> None:
-        """Copy results to equal jobs of other arms: studies have arms in common."""
+        """Record the results that are known for jobs that do the same search in another arm: studies have
+        arms in common. `record` is called with each."""
         done = self.results
         known = {job.asks: done[job.key] for job in jobs if job.key in done}
         for job in jobs:
@@ -127,6 +134,7 @@ class Ablation(WorkFolder):
                 record(News("ended", job.key, result=shared))
 
     def _knowledge_path(self, start: Start) -> Path:
+        """The file of the knowledge base that arms with this start copy."""
         return self.folder / "knows" / f"{start.replace(' ', '-')}.db"
 
     def _training(self) -> list[Job]:
@@ -151,7 +159,7 @@ class Ablation(WorkFolder):
         ]
 
     def _jobs_of(self, study: Study) -> list[Job]:
-        """The jobs of a study, one arm after another: different tasks run in parallel, and the next arm
+        """The jobs of a study, by seed, then by arm: so different tasks run in parallel, and the next arm
         reuses their verdicts."""
         return [
             self.job(study, arm, entry, seed)
@@ -161,6 +169,8 @@ class Ablation(WorkFolder):
         ]
 
     def job(self, study: Study, arm: Arm, entry: Entry, seed: int) -> Job:
+        """The job of one arm on one task with one seed: the common setup with the arm's settings and
+        knowledge."""
         setup = self.plan.setup
         search = setup.search.model_copy(update=arm.settings)
         own = {"search": search, "knowledge": str(self._knowledge_path(arm.start)), "alone": True}
@@ -171,8 +181,8 @@ class Ablation(WorkFolder):
 
 
 def studies_for(names: Sequence[str], setup: Setup, elsewhere: str | None) -> list[Study]:
-    """The studies of these names. Raises KernelBlasterError if a name is unknown or a study cannot be run
-    with this setup."""
+    """The studies of these names. Raises KernelBlasterError if a name is unknown, `transfer` has no GPU
+    `elsewhere` or no emulated device, or a study needs a model and the setup has none."""
     studies = studies_named(list(names))
     starts = {arm.start for study in studies for arm in study.arms}
     if "trained elsewhere" in starts and (elsewhere is None or setup.device != "emulated"):
@@ -190,6 +200,7 @@ def studies_for(names: Sequence[str], setup: Setup, elsewhere: str | None) -> li
 
 
 def is_ablation(folder: Path) -> bool:
+    """Whether the folder holds an ablation."""
     return holds_work(folder, KIND)
 
 

@@ -34,8 +34,10 @@ BEST = "best"  # names the fastest baseline of each task
 
 
 class BenchPlan(Record):
-    """What a bench is to do. `start` is the initial knowledge base: `seed`, `empty`, or one that is copied.
-    After the searches, the best candidates are measured against `baselines`, eager first."""
+    """What a bench does: every task of `entries` is searched with every seed, as `setup` says. `start` is the
+    initial knowledge base: `seed`, `empty`, or the path or URL of one that is copied. After the searches, the
+    best candidates are measured against `baselines`, eager first. `suites` are the names as the user gave
+    them."""
 
     suites: tuple[str, ...]
     entries: tuple[Entry, ...]
@@ -46,6 +48,7 @@ class BenchPlan(Record):
 
     @property
     def jobs(self) -> list[Job]:
+        """One job for each seed and task."""
         return [
             Job(arm=ARM, entry=entry, seed=seed, setup=self.setup)
             for seed in self.seeds
@@ -55,15 +58,16 @@ class BenchPlan(Record):
 
 @dataclass(frozen=True)
 class Row:
-    """A task with one seed: the result of the search, and the final measurements by baseline."""
+    """One task with one seed: the result of its search, and the final measurements of its best candidate by
+    baseline, `initial` included; empty until measured."""
 
     result: JobResult
     measured: dict[str, Measured]
 
     @property
     def speedups(self) -> dict[str, float | None]:
-        """Speedup by baseline that runs, without the initial candidate; None: not correct in that
-        measurement."""
+        """Speedup over each baseline that runs, without `initial`; None: the candidate was not correct in
+        that measurement."""
         return {
             name: one.speedup.estimate if one.speedup else None
             for name, one in self.measured.items()
@@ -71,7 +75,8 @@ class Row:
         }
 
     def speedup(self, baseline: str) -> float | None:
-        """Against a baseline, or against the fastest (`best`); None if there is no valid candidate."""
+        """The speedup over this baseline, or over the fastest of them (`best`); None if there is no valid
+        candidate or the baseline does not run."""
         if self.result.status != "valid":
             return None
         if baseline == BEST:
@@ -80,13 +85,14 @@ class Row:
         return one.speedup.estimate if one and one.speedup else None
 
     def faster(self, baseline: str) -> bool:
-        """Whether the judge accepted it as faster, that is, beyond measurement uncertainty."""
+        """Whether the judge accepted the candidate as faster than this baseline (or `best`), beyond the
+        uncertainty of the measurement."""
         one = self.beside_best if baseline == BEST else self.measured.get(baseline)
         return self.result.status == "valid" and one is not None and one.outcome == "Accepted"
 
     @property
     def died(self) -> bool:
-        """Whether code of the task ended the process in which it ran."""
+        """Whether code of the task crashed the process in which it ran, in the search or the measurement."""
         return self.result.status == "died" or any(one.outcome == DIED for one in self.measured.values())
 
     @property
@@ -98,8 +104,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Pace:
-    """Throughput of the searches: candidates judged, wall-clock seconds, and the share of that time that the
-    device spent on each kind of work (`busy`)."""
+    """Throughput of a bench's searches: candidates judged, wall-clock seconds, and by kind of work
+    (`evaluate`, `profile`, `prepare`) the share of that time for which a shared device was busy (`busy`)."""
 
     evaluations: int
     seconds: float
@@ -107,6 +113,7 @@ class Pace:
 
     @property
     def a_minute(self) -> float | None:
+        """Candidates judged per minute; None if nothing was searched."""
         return 60 * self.evaluations / self.seconds if self.seconds else None
 
     def __str__(self) -> str:
@@ -120,7 +127,8 @@ class Pace:
 
 
 class Bench(WorkFolder):
-    """An open bench: its plan, rows and measurements."""
+    """An open bench in its folder: plan, results and measurements. `writing` takes the folder's lock, which
+    only one process can hold. Raises KernelBlasterError if the folder holds something else."""
 
     def __init__(self, folder: Path, *, writing: bool) -> None:
         super().__init__(folder, KIND, "bench", writing=writing)
@@ -156,9 +164,10 @@ class Bench(WorkFolder):
         *,
         apart: bool = False,
     ) -> None:
-        """Search what was not searched yet, then measure what was not measured yet. Nothing is started after
-        `seconds`. With `apart`, code of tasks, which may crash its process, never runs in this one, even with
-        a single worker."""
+        """Search the jobs without a result with `workers` processes, then measure the best candidates that
+        were not measured yet. Nothing is started after `seconds`; the rest is done by the next call. `tell`
+        and `tell_measured` are called with progress. With `apart`, code of tasks, which may crash its
+        process, never runs in this one, even with a single worker."""
         until = None if seconds is None else time.monotonic() + seconds
         start_knowledge(self.plan.start, self.folder / KNOWLEDGE)
         done = self._results()
@@ -182,6 +191,8 @@ class Bench(WorkFolder):
     def _measure(
         self, workers: int, until: float | None, tell: Callable[[Measured], None], apart: bool
     ) -> None:
+        """Measure the valid results that have no measurements yet, until `until` (a `time.monotonic`). A lost
+        device is started again once; then DeviceLost is raised."""
         known = self._measurements()
         waiting = [r for r in self._results().values() if r.status == "valid" and r.job not in known]
         if not waiting or (until is not None and time.monotonic() > until):
@@ -212,11 +223,12 @@ class Bench(WorkFolder):
 
     @property
     def done(self) -> set[str]:
-        """The jobs whose search has ended."""
+        """The keys of the jobs whose search has ended."""
         return set(self._results())
 
     def rows(self) -> list[Row]:
-        """One for each planned task and seed, in the order of the plan."""
+        """One row for each planned task and seed, in the order of the plan; those without a result yet are
+        `unfinished`."""
         results, measured = self._results(), self._measurements()
         return [
             _row(results.get(job.key) or result_of(job, "unfinished"), measured.get(job.key, {}))
@@ -225,7 +237,7 @@ class Bench(WorkFolder):
 
     @property
     def device(self) -> str:
-        """The device's name; until something was judged, its kind."""
+        """The device's name from a result; until there is one, the requested GPU or kind of device."""
         known = (result.device for result in self._results().values() if result.device)
         return next(known, self.plan.setup.gpu or self.plan.setup.device)
 
@@ -248,9 +260,11 @@ class Bench(WorkFolder):
         return Pace(judged, seconds, {kind: spent / known for kind, spent in busy.items() if known})
 
     def _results(self) -> dict[str, JobResult]:
+        """The recorded results by job key."""
         return {e.key: JobResult.model_validate(e.data) for e in self._run.events if e.kind == "result"}
 
     def _measurements(self) -> dict[str, dict[str, Measured]]:
+        """The recorded measurements by job key and baseline, of jobs that have one for every baseline."""
         by_job: dict[str, dict[str, Measured]] = {}
         for event in self._run.events:
             if event.kind == "measured":
@@ -264,11 +278,13 @@ class Bench(WorkFolder):
 
 
 def is_bench(folder: Path) -> bool:
+    """Whether the folder holds a bench."""
     return holds_work(folder, KIND)
 
 
 def _row(result: JobResult, measured: dict[str, Measured]) -> Row:
-    """A row; a candidate that is incorrect in one of the final measurements is not valid."""
+    """A row for the reports. A candidate that is not correct in a final measurement makes the result
+    `invalid`; a valid result without measurements is `unfinished`."""
     wrong = [one for one in measured.values() if one.speedup is None and not one.absent]
     if wrong:
         reason = f"judged afresh: {wrong[0].outcome}: {wrong[0].reason}"
@@ -279,6 +295,8 @@ def _row(result: JobResult, measured: dict[str, Measured]) -> Row:
 
 
 def _counting(busy: Counter[str], tell: Tell) -> Tell:
+    """`tell`, which also adds the busy seconds of each message to `busy`."""
+
     def count(news: News) -> None:
         busy.update(news.busy)
         tell(news)
@@ -291,6 +309,7 @@ def _dumped(one: Measured) -> Callable[[], dict[str, Any]]:
 
 
 def _differences(begun: BenchPlan, now: BenchPlan) -> list[str]:
-    """The names of the fields that differ. The location of the knowledge base is ignored."""
+    """The names of the plan's fields that differ; the knowledge base's path is ignored, since the folder may
+    have been moved."""
     old, new = (replaced.model_dump(exclude={"setup": {"knowledge"}}) for replaced in (begun, now))
     return [name for name in old if old[name] != new[name]]

@@ -15,8 +15,9 @@ _WRITTEN = re.compile(r'\{"sum":"([0-9a-f]{16})","evaluation":(\{.*\})\}\n')
 
 
 class CachedJudge:
-    """Implements `Judge` with another one. Evaluations are stored in a folder by device, task and code. For
-    studies that compare many searches of one task: all see the same verdict on the same candidate."""
+    """A `Judge` that stores the evaluations of another one as files in `folder`, by GPU, task and candidate
+    code, and returns a stored one instead of judging again. For studies that compare many searches of one
+    task: all see the same verdict on the same candidate. Profiles are not cached."""
 
     def __init__(self, judge: Judge, folder: Path) -> None:
         self._judge = judge
@@ -35,6 +36,8 @@ class CachedJudge:
         return self._judge.confirmed(task, candidate, evaluation)
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
+        """The evaluations in the order of `jobs`; those that are not stored are judged together first, then
+        stored."""
         paths = [self._path(task, candidate) for task, candidate in jobs]
         known = {path: _stored(path) for path in paths}
         missing = {path: job for path, job in zip(paths, jobs, strict=True) if known[path] is None}
@@ -50,7 +53,8 @@ class CachedJudge:
         return self._folder / self.device.spec.name / task.digest / f"{candidate.code}.json"
 
     def _store(self, path: Path, evaluation: Evaluation) -> Evaluation:
-        """Store a verdict; returns the one that counts, an earlier one of another process if there is one."""
+        """Store an evaluation and return the one that counts: an earlier one of another process if there is
+        one."""
         text = evaluation.model_dump_json()
         earlier = _stored(path)
         if earlier is not None:
@@ -60,7 +64,8 @@ class CachedJudge:
 
 
 def _stored(path: Path) -> Evaluation | None:
-    """The stored evaluation; None if it is missing or damaged, and must be judged again."""
+    """The stored evaluation; None if the file is missing or damaged, so that the candidate must be judged
+    again."""
     try:
         match = _WRITTEN.fullmatch(path.read_text())
     except (OSError, UnicodeDecodeError):

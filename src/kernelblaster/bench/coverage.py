@@ -15,8 +15,8 @@ from kernelblaster.tasks.fitness import fitness_of
 
 
 class LeftOut(Record):
-    """A task that cannot be searched. `status` is as in a bench: broken, unfit, uncovered, died, or failed
-    for an internal error."""
+    """A task of a suite that cannot be searched, with the `status` that a bench would give it (broken, unfit,
+    uncovered, died, or failed for an internal error) and the reason."""
 
     name: str
     status: Status
@@ -31,8 +31,9 @@ def covered(
     *,
     apart: bool = False,
 ) -> tuple[list[Entry], list[LeftOut]]:
-    """The tasks that can be searched with this setup, and the others. `tell` is called with the number of
-    tasks checked so far. With `apart`, tasks are not loaded in this process, which they could crash."""
+    """The tasks that can be searched with this setup, and the others, both in the given order. Each task is
+    loaded and checked, by `workers` processes; `tell` is called with the number checked so far. With `apart`,
+    tasks are not loaded in this process, which they could crash."""
     refused: dict[int, LeftOut | None] = {}
     for index, problem in _refusals(entries, setup, workers, apart):
         refused[index] = problem
@@ -43,8 +44,8 @@ def covered(
 
 
 def refusal(entry: Entry, setup: Setup) -> LeftOut | None:
-    """Why a task cannot be searched; None if it can. A model that may write the first candidate covers every
-    task."""
+    """Why a task cannot be searched with this setup; None if it can. If a model may write the first
+    candidate, every fit task can."""
     try:
         task = load_entry(entry, setup.dtype)
     except BadTask as error:
@@ -63,7 +64,8 @@ def refusal(entry: Entry, setup: Setup) -> LeftOut | None:
 
 
 def status_of(error: KernelBlasterError) -> Status:
-    """The status of a task that was loaded, from the error that stopped its search."""
+    """The status of a task that could be loaded, from the error that stopped its search: `uncovered`, `unfit`
+    or `failed`."""
     if isinstance(error, UncoveredOperators | NotUniform):
         return "uncovered"
     return "unfit" if isinstance(error, BadTask) else "failed"
@@ -72,7 +74,7 @@ def status_of(error: KernelBlasterError) -> Status:
 def _refusals(
     entries: Sequence[Entry], setup: Setup, workers: int, apart: bool
 ) -> Iterator[tuple[int, LeftOut | None]]:
-    """(index of the entry, refusal), in any order."""
+    """(position of the entry, refusal or None) for each entry, in any order."""
     if workers == 1 and not apart:
         yield from ((index, refusal(entry, setup)) for index, entry in enumerate(entries))
         return
@@ -85,5 +87,6 @@ def _refusals(
 
 
 def _look(pipe: JobPipe, setup: Setup) -> None:
+    """A worker process: sends the refusal of each entry that it receives."""
     for index, entry in pipe.jobs():
         pipe.tell((index, refusal(entry, setup)))

@@ -6,6 +6,7 @@ from kernelblaster.devices.player_process import ended
 
 
 def death(code: int) -> str:
-    """The reason, from the exit code of the second attempt (negative: a signal)."""
+    """The reason that a result shows, from the exit code of the second attempt; a negative code is a signal's
+    number."""
     hint = " (where it does not do so itself, memory may have run out)" if code == -signal.SIGKILL else ""
     return f"its code ended the process in which it ran, and once more alone: it {ended(code)}{hint}."

@@ -28,11 +28,11 @@ Verdict = Literal["agrees", "contradicts", "undecided", "no claim"]
 
 @dataclass(frozen=True)
 class ArmFindings:
-    """One arm, on the tasks that all arms have. `best` is the speedup over the baseline; `gain` are quartiles
-    of the gain over the first candidate. `evaluations` are those until 95 % of the best that any search of
-    the task reached; a search that never got there counts with its whole budget, and in `missed`. `tokens`
-    are those of one search; None unless every search used some. `curve` is the best so far relative to that
-    best, after each evaluation."""
+    """The statistics of one arm, over `searches` searches of the tasks that all arms have. `best` is the
+    speedup over the baseline; `gain` are quartiles of the gain over the first candidate. `evaluations` are
+    those until 95 % of the best that any search of the task reached; a search that never got there counts
+    with its whole budget, and in `missed`. `tokens` are those of one search, None unless every search used
+    some. `curve` is the best so far relative to that best, after each evaluation. None: no data."""
 
     name: str
     searches: int
@@ -46,7 +46,8 @@ class ArmFindings:
 
 @dataclass(frozen=True)
 class StudyAnswer:
-    """A claim, the ratio of its two arms, and what that says about the claim."""
+    """What the results say about one claim: the `ratio` of the claim's two arms (None: nothing to compare),
+    the verdict, and both in a sentence."""
 
     claim: Claim
     ratio: Interval | None
@@ -56,8 +57,9 @@ class StudyAnswer:
 
 @dataclass(frozen=True)
 class StudyFindings:
-    """Results of one study. `left_out` are the tasks without a result in some arm, with the reason. `seeds`
-    is how many of the `planned` seeds are complete enough to count."""
+    """Results of one study so far. `tasks` is the number that all arms have; `left_out` the others, with the
+    reason. `seeds` is how many of the `planned` seeds are complete enough to count; `budget` the evaluations
+    of each search."""
 
     study: Study
     tasks: int
@@ -74,7 +76,8 @@ Key = tuple[str, str, int]
 
 
 def summarize_study(ablation: Ablation, study: Study) -> StudyFindings:
-    """The findings of a study from the results so far."""
+    """The findings of a study from the ablation's results so far; only tasks with a valid result in every arm
+    count."""
     plan, results = ablation.plan, ablation.results
     by_key: dict[Key, JobResult] = {}
     left_out: dict[str, str] = {}
@@ -105,8 +108,9 @@ def summarize_study(ablation: Ablation, study: Study) -> StudyFindings:
 
 
 def _searched_seeds(ablation: Ablation, study: Study, results: Mapping[str, JobResult]) -> list[int]:
-    """The seeds that count: as many as possible such that MOST_TASKS of the tasks have all of them. So a
-    study that is still searching its last seed reports the others."""
+    """The seeds that count: as many as possible such that MOST_TASKS of the tasks (of those that the most
+    complete seed has) are searched in all arms with all of them. So a study that is still searching its last
+    seed reports the others."""
     done: dict[int, set[str]] = {
         seed: {
             entry.name
@@ -123,7 +127,9 @@ def _searched_seeds(ablation: Ablation, study: Study, results: Mapping[str, JobR
 
 
 class _Searches:
-    """The searches of a study, on the tasks that all arms have."""
+    """The searches of a study on the tasks that all arms have, and statistics of them. `results` are by arm,
+    task and seed; `budget` is the number of evaluations of a search. The goal of a task is the best speedup
+    that any of its searches reached."""
 
     def __init__(
         self, results: Mapping[Key, JobResult], tasks: Sequence[str], seeds: Sequence[int], budget: int
@@ -138,6 +144,7 @@ class _Searches:
         }
 
     def arm(self, arm: Arm) -> ArmFindings:
+        """The statistics of one arm."""
         every = [(task, self._results[arm.name, task, seed]) for task in self.tasks for seed in self._seeds]
         missed = sum(
             evaluations_until(result.judged, REACHED * self._goals[task]) is None for task, result in every
@@ -154,14 +161,15 @@ class _Searches:
         )
 
     def values(self, arm: str, measure: Measure) -> list[list[float]]:
-        """For each task, one value for each seed."""
+        """The measure for each search of an arm: a list for each task with one value for each seed."""
         return [
             [self._value(task, self._results[arm, task, seed], measure) for seed in self._seeds]
             for task in self.tasks
         ]
 
     def ratio(self, claim: Claim) -> Interval | None:
-        """Ratio of the claim's two arms, paired by task and seed; None if there is nothing to compare."""
+        """The geometric mean ratio of the claim's first arm to its second, paired by task and seed; None if
+        there is no task, or a value is 0 (no tokens counted)."""
         mine, theirs = (self.values(name, claim.measure) for name in (claim.arm, claim.beside))
         if not _positive(mine) or not _positive(theirs):
             return None
@@ -169,6 +177,8 @@ class _Searches:
         return geometric_mean_interval([[a / b for a, b in zip(x, y, strict=True)] for x, y in pairs])
 
     def _value(self, task: str, result: JobResult, measure: Measure) -> float:
+        """The measure of one search: tokens, best speedup, or evaluations until 95 % of the task's goal (the
+        budget if never)."""
         if measure == "tokens":
             return float(result.spent.tokens)
         if measure == "best":
@@ -176,6 +186,8 @@ class _Searches:
         return float(evaluations_until(result.judged, REACHED * self._goals[task]) or self._budget)
 
     def _curve(self, arm: str) -> tuple[Interval, ...]:
+        """The best so far relative to the goal, after 1, 2, ... evaluations, as means over the tasks; empty
+        without tasks."""
         if not self.tasks:
             return ()
         curves = {
@@ -195,14 +207,17 @@ class _Searches:
 
 
 def _positive(groups: Sequence[Sequence[float]]) -> bool:
+    """Whether all values are above 0, as a geometric mean needs."""
     return all(value > 0 for group in groups for value in group)
 
 
 def _interval(groups: Sequence[Sequence[float]]) -> Interval | None:
+    """The geometric mean over tasks with its interval; None if a value is not positive."""
     return geometric_mean_interval(groups) if _positive(groups) else None
 
 
 def _answer(claim: Claim, searches: _Searches) -> StudyAnswer:
+    """The answer to a claim; undecided with fewer than LEAST_TASKS tasks."""
     ratio = searches.ratio(claim)
     if ratio is None:
         why = "no tokens were counted" if searches.tasks else "nothing was searched"
@@ -238,7 +253,8 @@ def _as_claimed(claim: Claim, ratio: Interval) -> tuple[float, float]:
 
 
 def verdict_on(claim: Claim, ratio: Interval) -> Verdict:
-    """What the confidence interval says about a claim; undecided if it contains both answers."""
+    """What the confidence interval says about a claim: it agrees or contradicts if the whole interval is on
+    one side of 1 (for `little`, of LITTLE), else undecided."""
     if not claim.words:
         return "no claim"
     low, high = _as_claimed(claim, ratio)

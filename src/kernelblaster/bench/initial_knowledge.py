@@ -16,8 +16,9 @@ EMPTY, SEED = "empty", "seed"
 
 
 def start_knowledge(start: str, path: Path) -> None:
-    """Create the knowledge base in `path`: `empty`, with the `seed`, or as a copy of a file or of a server's.
-    Does nothing if it exists. Created atomically."""
+    """Create the knowledge base file `path`; `start` is `empty`, `seed` (the shipped knowledge), or the file
+    or URL of one to copy. Does nothing if it exists. Created atomically: an interrupted call leaves nothing.
+    Raises KnowledgeError."""
     if path.is_file():
         return
     if start not in (EMPTY, SEED) and not is_url(start):
@@ -32,7 +33,8 @@ def start_knowledge(start: str, path: Path) -> None:
 
 
 def copy_knowledge(source: str | Path, target: Path) -> None:
-    """Copy a knowledge base from a file, also while others write to it. Raises KnowledgeError."""
+    """Copy a knowledge base file consistently, also while others write to it. Raises KnowledgeError if there
+    is none, or it is damaged or cannot be copied."""
     if not Path(source).is_file():
         raise KnowledgeError(f"{source}: there is no such knowledge base.")
     KnowledgeBase(source, create=False).close()  # raises if it is damaged
@@ -49,8 +51,8 @@ def copy_knowledge(source: str | Path, target: Path) -> None:
 
 @contextmanager
 def _written_atomically(target: Path) -> Iterator[Path]:
-    """A path that is renamed to `target` if the block ends without an error. Removes leftovers of a killed
-    process first."""
+    """Yields a scratch path that is renamed to `target` if the block ends without an error. Removes leftovers
+    of a killed process first. Raises KnowledgeError if the disk refuses."""
     scratch = target.with_suffix(".new")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

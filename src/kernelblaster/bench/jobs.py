@@ -25,9 +25,10 @@ which it ran, twice. `unfinished`: not searched yet."""
 
 
 class Setup(Record):
-    """How tasks are searched. `knowledge` is the knowledge base that all searches read and teach; with
-    `alone`, each search has a copy. `search.seed` is replaced by each job's seed. If the policy is `llm`,
-    `models` take part in these `roles`."""
+    """How tasks are searched, the same for all jobs of an arm. `knowledge` is the file of the knowledge base
+    that all searches read and teach; with `alone`, each search has a copy of its own. `gpu` is the GPU that
+    an emulated device stands for. `search.seed` is replaced by each job's seed. If the policy is `llm`,
+    `models` say which models take part, and `roles` who plays which role."""
 
     policy: PolicyName = "expert"
     strategy: StrategyName = "maic-rl"
@@ -48,7 +49,7 @@ class Setup(Record):
         return ModelUse(choice=self.models, roles=self.roles, strategy=self.strategy)
 
     def asking(self, model_use: ModelUse | None) -> "Setup":
-        """This setup with a model; unchanged if `model_use` is None."""
+        """This setup with a model as `model_use` says; unchanged if that is None."""
         if model_use is None:
             return self
         asked = {"models": model_use.choice, "roles": model_use.roles, "strategy": model_use.strategy}
@@ -56,7 +57,8 @@ class Setup(Record):
 
     @property
     def model(self) -> str | None:
-        """The model's name for people; None if there is none."""
+        """The model's name for display, or where its answers are replayed from; None if no model takes
+        part."""
         if self.policy == "expert":
             return None
         given = self.models
@@ -64,11 +66,13 @@ class Setup(Record):
 
     @property
     def remembers(self) -> bool:
+        """Whether the strategy uses a knowledge base."""
         return self.strategy in REMEMBERS
 
 
 class Job(Record):
-    """One search of one task. `arm` names its setup among those that are compared."""
+    """One search of one task with one seed. `arm` names its setup among those that are compared (`bench` in a
+    bench)."""
 
     arm: str
     entry: Entry
@@ -77,11 +81,13 @@ class Job(Record):
 
     @property
     def key(self) -> str:
+        """Identifies the job in its bench or ablation: arm, task and seed."""
         return f"{self.arm}/{self.entry.name}/{self.seed}"
 
     @property
     def asks(self) -> str:
-        """A digest that is equal for jobs that do the same search, whatever their arms are called."""
+        """A digest that is equal for jobs that do the same search, whatever their arms are called: one result
+        serves all of them."""
         return self.digest_without("arm")
 
     @property
@@ -91,7 +97,8 @@ class Job(Record):
 
     @property
     def model_use(self) -> ModelUse | None:
-        """The setup's, with folders of recorded answers of its own for each job."""
+        """The setup's use of models, with a folder of recorded answers for this job alone; None if no model
+        takes part."""
         use = self.setup.model_use
         if use is None:
             return None
@@ -102,7 +109,8 @@ class Job(Record):
 
 
 class Spent(Record):
-    """`Cost` as a record."""
+    """What a search cost, as `Cost` in the form that is recorded: candidates judged, device and wall-clock
+    seconds, tokens and dollars (None: a price is unknown)."""
 
     evaluations: int
     device_seconds: float
@@ -119,10 +127,10 @@ NOTHING = Spent(evaluations=0, device_seconds=0.0, seconds=0.0)
 
 
 class JobResult(Record):
-    """Result of a search. Times are in microseconds, `gain` is over the first candidate; None without a
-    candidate. `judged` are the speedups over eager in the order of judging, None for each failure or
-    candidate that a review rejected. For a valid result, `reason` says why the search stopped early, if it
-    did."""
+    """Result of one search. `job` is the job's key, `run` the name of its run. Times are in microseconds,
+    `gain` is the speedup over the first candidate; None without a candidate. `judged` are the speedups over
+    eager in the order of judging, None for each failure or candidate that a review rejected. For a valid
+    result, `reason` says why the search stopped early, if it did; else why there is none."""
 
     job: str
     arm: str
@@ -145,8 +153,9 @@ class JobResult(Record):
 
 
 class Measured(Record):
-    """The final measurement of the best candidate against one baseline. `outcome` is the kind of the verdict.
-    Without `speedup`, the candidate was not correct (`reason`), or the baseline does not run (`absent`)."""
+    """The final measurement of a job's best candidate against one baseline; times in microseconds. `outcome`
+    is the kind of the verdict. Without `speedup`, the candidate was not correct (`reason`), or the baseline
+    does not run (`absent`)."""
 
     job: str
     baseline: str
@@ -160,7 +169,7 @@ class Measured(Record):
 
 
 def result_of(job: Job, status: Status, reason: str = "") -> JobResult:
-    """A result without a candidate."""
+    """The result of a job that has no candidate."""
     return JobResult(
         job=job.key,
         arm=job.arm,

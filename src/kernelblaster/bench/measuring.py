@@ -27,7 +27,8 @@ COMPILED: tuple[BaselineName, ...] = ("compile", "max-autotune")
 
 
 class Measuring:
-    """Judges on one device, one for each baseline."""
+    """Measures candidates on the device of `job`'s setup, with a judge for each baseline; a context manager
+    that closes the device."""
 
     def __init__(self, job: Job, baselines: Sequence[BaselineName]) -> None:
         self._open = ExitStack()
@@ -47,8 +48,9 @@ class Measuring:
         self._open.close()
 
     def measure(self, folder: Path, result: JobResult) -> list[Measured]:
-        """The best candidate of a run against each baseline, and over the initial candidate. Frees what was
-        prepared for it."""
+        """Judge the best candidate of a result's run anew: one measurement for each baseline, and one against
+        the run's first candidate (`initial`). `folder` is the bench's. Frees device memory afterwards. Raises
+        DeviceLost."""
         assert result.run is not None
         with open_run(folder / "runs", result.run) as run:
             history = History(run)
@@ -75,8 +77,8 @@ class Measuring:
     def _beside(
         self, name: BaselineName, judge: DeviceJudge, task: Task, best: Candidate, job: str
     ) -> Measured:
-        """A compiled baseline that does not run is `absent`. If eager PyTorch does not run, nothing is known
-        of the candidate."""
+        """The measurement against one baseline. A torch.compile baseline that does not run is `absent`. If
+        eager PyTorch does not run, nothing is known of the candidate."""
         try:
             return _measured(judge.evaluate(task, best), name, job)
         except DeviceLost:
@@ -92,6 +94,8 @@ class Measuring:
     def _over_first(
         self, task: Task, first: Candidate, best: Candidate, beside: Measured, job: str
     ) -> Measured:
+        """The measurement against the first candidate: the quotient of the two speedups over eager. `beside`
+        is the best candidate's measurement against eager."""
         if beside.speedup is None:
             return beside.model_copy(update={"baseline": INITIAL})
         if first.code == best.code:
@@ -115,8 +119,9 @@ class Measuring:
 def measure_all(
     job: Job, baselines: tuple[BaselineName, ...], folder: Path, results: Iterable[JobResult], *, apart: bool
 ) -> Iterator[list[Measured]]:
-    """What `Measuring` gives for each result, on the device of `job`. With `apart`, this is done in another
-    process, which code of a task may crash; after two crashes the measurements say so."""
+    """The measurements of each result in turn (see `Measuring.measure`), on the device of `job`. With
+    `apart`, they are done in another process, which code of a task may crash; after two crashes on a result,
+    its measurements have the outcome `Died`."""
     if not apart:
         with Measuring(job, baselines) as measuring:
             for result in results:
@@ -133,6 +138,8 @@ def measure_all(
 
 
 def _measure(pipe: JobPipe, job: Job, baselines: tuple[BaselineName, ...], folder: Path) -> None:
+    """A worker process: measures each result that it receives; an error that no task is to blame for is sent
+    instead, and ends it."""
     try:
         with Measuring(job, baselines) as measuring:
             for result in pipe.jobs():
@@ -143,8 +150,8 @@ def _measure(pipe: JobPipe, job: Job, baselines: tuple[BaselineName, ...], folde
 
 
 def quotient(one: Speedup, other: Speedup) -> Speedup:
-    """The speedup of one over the other, both being against the same baseline. The interval is the widest
-    that both allow."""
+    """The speedup of one candidate over another, from their speedups over the same baseline. The interval is
+    the widest that both intervals allow."""
     return Speedup(
         estimate=one.estimate / other.estimate,
         low=one.low / other.high,
@@ -154,8 +161,9 @@ def quotient(one: Speedup, other: Speedup) -> Speedup:
 
 
 def warm(jobs: Sequence[tuple[Path, str]], names: Sequence[BaselineName], workers: int) -> None:
-    """Run torch.compile for the baselines in parallel before anything is timed; it caches on disk. `jobs` are
-    (folder of runs, name of the run). Failures are ignored here: they show again when measured."""
+    """Run torch.compile for the compiled baselines among `names` in parallel, so that its disk cache is
+    filled before anything is timed. `jobs` are (folder of runs, name of a run). Failures are ignored here:
+    they show again when measured."""
     wanted = [(folder, run, name) for folder, run in jobs for name in names if name in COMPILED]
     if wanted:
         with suppress(ChildProcessError):
@@ -163,11 +171,14 @@ def warm(jobs: Sequence[tuple[Path, str]], names: Sequence[BaselineName], worker
 
 
 def _warm(pipe: JobPipe) -> None:
+    """A worker process: compiles each baseline that it receives."""
     for what in pipe.jobs():
         pipe.tell(_compile_baseline(*what))
 
 
 def _compile_baseline(folder: Path, name: str, baseline: BaselineName) -> bool:
+    """Compile the module of a run's task and call it once; returns whether that worked. `name` is the
+    run's."""
     import torch
 
     from kernelblaster.tasks.reference import open_reference
@@ -187,6 +198,7 @@ def _compile_baseline(folder: Path, name: str, baseline: BaselineName) -> bool:
 
 
 def _measured(evaluation: Evaluation, baseline: str, job: str) -> Measured:
+    """An evaluation against `baseline` as a measurement."""
     outcome, timing = evaluation.outcome, evaluation.timing
     if timing is None or not isinstance(outcome, CORRECT):
         reason = getattr(outcome, "reason", "") or getattr(outcome, "stage", "")
@@ -203,7 +215,7 @@ def _measured(evaluation: Evaluation, baseline: str, job: str) -> Measured:
 
 
 def _forget_compiled() -> None:
-    """Reset torch.compile's limit of recompilations for the next task."""
+    """Reset torch.compile, whose limit of recompilations would otherwise hit later tasks."""
     import torch
 
     torch._dynamo.reset()

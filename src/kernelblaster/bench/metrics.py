@@ -17,9 +17,10 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class BenchSummary:
-    """Of `tasks` tasks. Average to maximum are over the speedups of the `valid` ones, as in the paper's table
-    3. `valid_rate`, `faster` and `slower` are shares of all tasks. `kept` is the geometric mean over all
-    tasks, counting one without a valid candidate as 1. None: no data."""
+    """Statistics of the speedups of `tasks` tasks. `average` to `maximum` are over the `valid` ones, as in
+    the paper's table 3. `valid_rate`, `faster` (above 1) and `slower` are shares of all tasks. `kept` is the
+    geometric mean over all tasks, counting one without a valid candidate as 1, since its baseline is kept.
+    None: no data."""
 
     tasks: int
     valid: int
@@ -36,7 +37,7 @@ class BenchSummary:
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its confidence interval."""
+    """An estimate with the ends of its confidence interval."""
 
     low: float
     estimate: float
@@ -44,6 +45,7 @@ class Interval:
 
 
 def summarize(speedups: Sequence[float | None]) -> BenchSummary:
+    """The statistics of one speedup per task; None for a task without a valid candidate."""
     valid = [speedup for speedup in speedups if speedup is not None]
     count = len(speedups)
     return BenchSummary(
@@ -67,28 +69,28 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def against_best(speedups: Mapping[str, float | None]) -> float | None:
-    """Against the fastest of several baselines: the smallest of the speedups. None if one is None, since that
-    baseline might be the fastest."""
+    """The speedup over the fastest of several baselines, which is the smallest of the speedups by baseline.
+    None if there is none or one of them is None, since that baseline might be the fastest."""
     values = list(speedups.values())
     known = [speedup for speedup in values if speedup is not None]
     return min(known) if known and len(known) == len(values) else None
 
 
 def of_light(us: float, floor_us: float) -> float:
-    """Floor over time: 1 is the speed of light, 0.5 takes twice as long."""
+    """The floor's time over the measured time: 1 is the speed of light, 0.5 takes twice as long."""
     return floor_us / us
 
 
 def thresholds(speedups: Sequence[float | None], count: int = 61) -> list[float]:
-    """Values of p for a fast_p curve: from 0.25 to the largest speedup (at least 4), in equal ratios,
-    including 1."""
+    """About `count` values of p for a fast_p curve: from 0.25 to a little above the largest speedup (at least
+    4), in equal ratios, including 1."""
     top = max([4.0, *(speedup for speedup in speedups if speedup is not None)]) * 1.05
     return sorted({1.0, *(0.25 * (top / 0.25) ** (index / (count - 1)) for index in range(count))})
 
 
 def fast_p(speedups: Sequence[float | None], at: Sequence[float]) -> list[float]:
-    """For each p in `at`, the share of all tasks with a valid candidate of more than p times the baseline's
-    speed."""
+    """For each p in `at`, the share of all tasks whose valid candidate is more than p times as fast as the
+    baseline; empty without tasks."""
     if not speedups:
         return []
     return [sum(s is not None and s > p for s in speedups) / len(speedups) for p in at]
@@ -97,7 +99,8 @@ def fast_p(speedups: Sequence[float | None], at: Sequence[float]) -> list[float]
 def fast_p_band(
     speedups: Sequence[float | None], at: Sequence[float], seed: int = 0, confidence: float = CONFIDENCE
 ) -> list[Interval]:
-    """`fast_p` with bootstrap confidence intervals over the tasks."""
+    """`fast_p` with bootstrap confidence intervals from resampling the tasks; `seed` makes it repeatable.
+    Empty without tasks."""
     if not speedups:
         return []
     reached = np.array([[s is not None and s > p for p in at] for s in speedups], dtype=np.float64)
@@ -112,8 +115,9 @@ def fast_p_band(
 def geometric_mean_interval(
     groups: Sequence[Sequence[float]], seed: int = 0, confidence: float = CONFIDENCE
 ) -> Interval | None:
-    """The geometric mean over tasks with a bootstrap confidence interval. A group holds the values of one
-    task, for example one for each seed, and counts once, by its own geometric mean. None without tasks."""
+    """The geometric mean over tasks with a bootstrap confidence interval from resampling the tasks. A group
+    holds the positive values of one task, for example one for each seed, and counts once, by its own
+    geometric mean; empty groups are ignored. None without tasks."""
     means = np.array([fmean(log(value) for value in group) for group in groups if group])
     if not len(means):
         return None
@@ -134,6 +138,7 @@ class Cost:
     usd: float | None = 0.0
 
     def plus(self, other: "Cost") -> "Cost":
+        """The sum of both; its dollars are None if one's are."""
         usd = None if self.usd is None or other.usd is None else self.usd + other.usd
         return Cost(
             self.evaluations + other.evaluations,
@@ -145,12 +150,13 @@ class Cost:
 
 
 def doublings(gains: Sequence[float | None]) -> float:
-    """The sum of log2 of all gains; tasks without a gain add nothing."""
+    """The total gain in doublings of speed: the sum of log2 of all gains, None counting as no gain."""
     return sum(log2(gain) for gain in gains if gain is not None)
 
 
 def gain_for_each(gains: Sequence[float | None], cost: Cost) -> dict[str, float | None]:
-    """Doublings of speed for each evaluation, second, token and dollar; None if none was spent."""
+    """Doublings of speed for each `evaluation`, `device_second`, `second`, `token` and `usd`; None if none
+    was spent or the price is unknown."""
     total = doublings(gains)
     spent = {
         "evaluation": cost.evaluations,
@@ -176,7 +182,8 @@ def best_so_far(speedups: Sequence[float | None], count: int) -> list[float | No
 
 
 def evaluations_until(speedups: Sequence[float | None], goal: float) -> int | None:
-    """How many were judged when one first reached `goal`; None if none did."""
+    """How many candidates were judged, in this order, until a speedup first reached `goal`; None if none
+    did."""
     reached = (count for count, speedup in enumerate(speedups, 1) if speedup is not None and speedup >= goal)
     return next(reached, None)
 
@@ -194,7 +201,8 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def _resampled(count: int, seed: int) -> "np.ndarray[tuple[int, int], np.dtype[np.float64]]":
-    """How often each of `count` tasks is drawn, for each of RESAMPLES draws."""
+    """Bootstrap weights: for each of RESAMPLES resamples (rows), how often each of `count` tasks was
+    drawn."""
     random = np.random.default_rng(seed)
     return random.multinomial(count, [1 / count] * count, size=RESAMPLES).astype(np.float64)
 
@@ -202,6 +210,7 @@ def _resampled(count: int, seed: int) -> "np.ndarray[tuple[int, int], np.dtype[n
 def _quantiles(
     drawn: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]", confidence: float
 ) -> "tuple[np.ndarray[tuple[int, ...], np.dtype[np.float64]], ...]":
+    """The ends of the central interval of the resamples (axis 0) with this confidence."""
     tail = (1 - confidence) / 2
     low, high = np.quantile(drawn, [tail, 1 - tail], axis=0)
     return low, high

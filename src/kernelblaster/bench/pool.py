@@ -30,9 +30,10 @@ RESTARTS = 2  # of a device that was lost
 
 @dataclass(frozen=True)
 class WorkerPool:
-    """`workers` processes that search; none is started after `until` (a `time.monotonic`). With a folder
-    `verdicts`, what several searches judge is judged once. A single worker is this process, unless `apart`,
-    which keeps code of tasks, which may crash its process, out of this one."""
+    """How jobs are worked on: by `workers` processes, in the bench's `folder`; none is started after `until`
+    (a `time.monotonic`; None: no limit). With `verdicts`, a folder, evaluations are cached there, so that a
+    candidate of several searches is judged once. A single worker is this process itself, unless `apart`,
+    which keeps code of tasks, which may crash its process, out of it."""
 
     folder: Path
     workers: int
@@ -42,20 +43,22 @@ class WorkerPool:
 
     @property
     def over(self) -> bool:
+        """Whether the time is over."""
         return self.until is not None and time.monotonic() > self.until
 
 
 def default_workers(device: str) -> int:
-    """On a GPU enough to keep it busy; otherwise half of the cores, since each worker also compiles."""
+    """A number of workers for a kind of device: on a GPU enough to keep it busy, otherwise half of the cores,
+    since each worker also compiles."""
     cores = os.cpu_count() or 1
     return max(2, min(8, cores // 2)) if device == "cuda" else max(1, cores // 2)
 
 
 def search_all(jobs: Sequence[Job], pool: WorkerPool, tell: Tell) -> None:
-    """Search all jobs, which must be for the same kind of device; `tell` is called with each result. Jobs
-    that cannot be started in time are left out. A lost device is restarted; DeviceLost is raised after more
-    than RESTARTS losses, if no job ended since the last one. Raises errors that stop a worker once the others
-    have ended, and `ModelError` if a model cannot be used."""
+    """Search all jobs, which must be for the same kind of device; `tell` is called with progress and each
+    result. Jobs that cannot be started in time are left out. A lost device is restarted; DeviceLost is raised
+    after more than RESTARTS losses, if no job ended since the last one. Raises errors that stop a worker once
+    the others have ended, and `ModelError` if a model cannot be used."""
     for model_use in {job.setup.model_use for job in jobs}:
         if model_use is not None:
             check_models(model_use)
@@ -81,6 +84,8 @@ def search_all(jobs: Sequence[Job], pool: WorkerPool, tell: Tell) -> None:
 
 
 def _round(jobs: Sequence[Job], pool: WorkerPool, tell: Tell) -> None:
+    """Search the jobs once, in this process, in workers that share a GPU, or in workers with an emulated
+    device each. Raises DeviceLost if the device is lost; jobs that ended before have been reported."""
     if pool.workers == 1 and not pool.apart:
         begun = begun_runs(pool.folder)
         with Judges(pool) as judges:
@@ -99,8 +104,8 @@ def _round(jobs: Sequence[Job], pool: WorkerPool, tell: Tell) -> None:
 
 
 class _Messages:
-    """Passes on the messages of workers. An error that stopped a worker is raised at the end, by
-    `raise_first_error`."""
+    """Passes messages of workers on to `tell`: a crashed job as a result with status `died`; an error that
+    stopped a worker as a message, to be raised at the end by `raise_first_error`."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
@@ -117,12 +122,14 @@ class _Messages:
             self._tell(news)
 
     def raise_first_error(self) -> None:
+        """Raise the first error that stopped a worker, if there was one."""
         if self._broke:
             raise self._broke[0]
 
 
 def _share_device(judge: DeviceJudge, jobs: Sequence[Job], pool: WorkerPool, tell: Tell) -> None:
-    """Search in processes that share this one's device; jobs are retried as by `run_with_retry`."""
+    """Search in worker processes that send their candidates to this process, which owns the GPU. A job whose
+    worker crashed is tried once more alone, then reported as `died`."""
 
     def shared(some: Iterable[Job], workers: int) -> list[LostJob]:
         server = JudgeServer(judge)
@@ -142,7 +149,9 @@ def _share_device(judge: DeviceJudge, jobs: Sequence[Job], pool: WorkerPool, tel
 
 
 class Judges:
-    """The judge for each job: the `given` one, or one for each device and modelled GPU."""
+    """The judge for each job, opened when first needed: the `given` one, or one for each device and modelled
+    GPU; with cached verdicts if the pool has a folder for them. A context manager that closes those it
+    opened."""
 
     def __init__(self, pool: WorkerPool, given: SharedJudge | None = None) -> None:
         self._pool = pool
@@ -157,6 +166,7 @@ class Judges:
         self._open.close()
 
     def of(self, job: Job) -> Judge:
+        """The judge for this job; frees what the same judge had prepared for the task before."""
         where = (job.setup.device, job.setup.gpu)
         judge: Any = self._given or self._known.get(where)
         if judge is None:
@@ -167,6 +177,8 @@ class Judges:
 
 
 def _search_job(job: Job, judge: Judge, pool: WorkerPool, begun: Mapping[str, str], tell: Tell) -> News:
+    """Search one job and return the message with its result; `begun` are the names of earlier runs by job
+    key."""
     return News("ended", job.key, result=search(job, judge, pool.folder, begun.get(job.key), tell))
 
 
@@ -178,8 +190,9 @@ def search_in_workers(
     serve: Callable[[], None],
     connect: Callable[[], SharedJudge],
 ) -> list[LostJob]:
-    """Start workers, which get their judges from `connect`, and pass on their messages while `serve` runs.
-    Returns the jobs whose worker ended before they did."""
+    """Start `workers` processes, each with a judge from `connect`, and pass on their messages while `serve`,
+    which answers these judges, runs in this thread. Returns the jobs whose worker crashed. On an error or
+    Ctrl-C the workers are killed."""
     crew = Workers(_work, [(connect(), pool) for _ in range(workers)])
     wrong: list[BaseException] = []
     messages = _Messages(tell)
@@ -215,7 +228,7 @@ def _in_time(jobs: Sequence[Job], pool: WorkerPool) -> Iterator[Job]:
 
 
 def _work(pipe: JobPipe, given: SharedJudge | None, pool: WorkerPool) -> None:
-    """A worker process: searches one job after another."""
+    """A worker process: searches each job that it receives, with the `given` judge or with its own."""
     try:
         with share_work_lock(pool.folder), Judges(pool, given) as judges:
             begun = begun_runs(pool.folder)
@@ -230,7 +243,7 @@ def _work(pipe: JobPipe, given: SharedJudge | None, pool: WorkerPool) -> None:
 
 
 def _sendable(error: KernelBlasterError) -> KernelBlasterError:
-    """An error of the same message that can be pickled."""
+    """The error, or one with the same message, that can be pickled and sent to another process."""
     if isinstance(error, BROKEN):
         return error
     return ModelError(str(error)) if isinstance(error, ModelError) else KernelBlasterError(str(error))

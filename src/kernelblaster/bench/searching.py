@@ -46,10 +46,10 @@ BROKEN = (DeviceLost, NoDevice, NoCompiler, Shortage, KnowledgeError, StoreError
 
 @dataclass(frozen=True)
 class News:
-    """A progress message about a job. Kinds: `began` (again when its run is opened, with the evaluations so
-    far), `stepped`, `says` (it waits for a person), `ended` (with `result`); without a job, `lost` (the
-    device or a process), `busy` (seconds that a shared device spent on each kind of work). Times are in
-    microseconds, None until something was timed."""
+    """A progress message about the job with the key `job`. Kinds: `began` (again when its run is opened, with
+    the evaluations so far), `stepped`, `says` (it waits for a person), `ended` (with `result`); without a
+    job, `lost` (the device or a process), `busy` (seconds that a shared device spent on each kind of work).
+    `words` are for a person. Times are in microseconds, None until something was timed."""
 
     kind: Literal["began", "stepped", "says", "ended", "lost", "busy"]
     job: str
@@ -68,9 +68,10 @@ Tell = Callable[[News], None]
 
 
 def search(job: Job, judge: Judge, folder: Path, begun: str | None, tell: Tell) -> JobResult:
-    """Do the job; `begun` is the name of its earlier run, which is continued. Problems with the task or with
-    a model's answers give a result. Problems with the device, the disk, a database or a model's server are
-    raised, and the job stays unfinished."""
+    """Do one job in the bench's `folder` and return its result. `begun` is the name of an earlier run of it,
+    which is continued; None: a new run. Problems with the task or with a model's answers give a result;
+    problems with the device, the disk, a database or a model's server are raised, and the job stays
+    unfinished."""
     start = time.monotonic()
     run: Run | None = None
     tell(News("began", job.key))
@@ -100,7 +101,7 @@ def search(job: Job, judge: Judge, folder: Path, begun: str | None, tell: Tell) 
 
 
 def begun_runs(folder: Path) -> dict[str, str]:
-    """The names of earlier runs by job key. Reads only the first line of each run."""
+    """The names of the runs in a bench's folder, by job key; only the first event of each is read."""
     names: dict[str, str] = {}
     for run in run_folders(folder / "runs"):
         first = first_event(run / LOG)
@@ -112,6 +113,7 @@ def begun_runs(folder: Path) -> dict[str, str]:
 def _searched(
     job: Job, task: Task, judge: Judge, run: Run, knowledge: KnowledgeBase, tell: Tell
 ) -> Optimized:
+    """Search the task within an open run, and write the results into the run's folder."""
     plan = job.setup.search.model_copy(update={"seed": job.seed})
 
     def watched(progress: Progress) -> None:
@@ -130,6 +132,7 @@ def _searched(
 
 @contextmanager
 def _run(job: Job, folder: Path, begun: str | None) -> Iterator[Run]:
+    """The job's run: the earlier one named `begun`, else a new one whose first event records the job."""
     about: dict[str, Any] = {"job": job.key, "task": job.entry.name, "arm": job.arm}
     about |= {"device": job.setup.device, "gpu": job.setup.gpu, "dtype": job.setup.dtype}
     about |= {"search": job.setup.search.model_copy(update={"seed": job.seed}).model_dump()}
@@ -141,8 +144,8 @@ def _run(job: Job, folder: Path, begun: str | None) -> Iterator[Run]:
 
 
 def _strategy(job: Job, run: Run, judge: Judge, tell: Tell) -> AbstractContextManager[StrategyMaker | None]:
-    """The strategy with the models that take part; None without a model. With `alone`, answers are not shared
-    with other searches."""
+    """A context that gives the strategy with the models that take part; None without a model: the default
+    strategy. With `alone`, the model's answers are not shared with other searches."""
     if job.model_use is None:
         return nullcontext()
     answers = run.folder / "answers" if job.setup.alone else None
@@ -151,10 +154,13 @@ def _strategy(job: Job, run: Run, judge: Judge, tell: Tell) -> AbstractContextMa
 
 
 def _say(tell: Tell, job: Job, words: str) -> None:
+    """Tell the person words about a job."""
     tell(News("says", job.key, words=words))
 
 
 def _knowledge(job: Job, folder: Path, run: Run) -> KnowledgeBase:
+    """The knowledge base of a job: the shared one, its own copy with `alone`, or an empty one that learns
+    nothing if the strategy has no memory."""
     if not job.setup.remembers:
         return FrozenKnowledge(run.folder / "no-memory.db")
     if not job.setup.alone:
@@ -166,6 +172,8 @@ def _knowledge(job: Job, folder: Path, run: Run) -> KnowledgeBase:
 
 
 def _result(job: Job, run: Run, optimized: Optimized, start: float) -> JobResult:
+    """The result of a search that found a correct candidate; `start` is the `time.monotonic` from which its
+    seconds count."""
     timing, first = optimized.evaluation.timing, optimized.first.timing
     assert timing is not None and first is not None
     return result_of(job, "valid", optimized.stopped or "").model_copy(
@@ -186,11 +194,13 @@ def _result(job: Job, run: Run, optimized: Optimized, start: float) -> JobResult
 
 
 def _without(job: Job, status: Status, reason: str, run: Run | None, start: float) -> JobResult:
+    """The result of a job without a candidate; `run` is None if none was created, `start` as for
+    `_result`."""
     return result_of(job, status, reason).model_copy(update={"spent": _spent(job, run, start)})
 
 
 def _spent(job: Job, run: Run | None, start: float) -> Spent:
-    """The costs so far; without a run only the time."""
+    """What the job cost so far; without a run only its time, from `start`."""
     seconds = time.monotonic() - start
     if run is None:
         return NOTHING.model_copy(update={"seconds": seconds})
@@ -206,8 +216,8 @@ def _spent(job: Job, run: Run | None, start: float) -> Spent:
 
 
 def _judged(run: Run, best: float) -> tuple[float | None, ...]:
-    """Speedups in the order of judging; None for failures. If a review rejected candidates, those faster than
-    `best` count as failures."""
+    """Speedups in the order of judging; None for failures. `best` is the result's speedup: if a review
+    rejected candidates, those faster than it count as failures."""
     events = run.events
     speedups = [_speedup(event.data["evaluation"]) for event in events if event.kind == "evaluation"]
     if any(event.kind == "review" and event.data["verdict"] == "rejected" for event in events):
@@ -216,10 +226,12 @@ def _judged(run: Run, best: float) -> tuple[float | None, ...]:
 
 
 def _estimate(evaluation: Evaluation) -> float:
+    """The estimated speedup of a correct candidate."""
     assert isinstance(evaluation.outcome, CORRECT)
     return evaluation.outcome.speedup.estimate
 
 
 def _speedup(verdict: dict[str, Any]) -> float | None:
+    """The speedup of a recorded verdict (JSON data); None if the candidate was not correct."""
     interval = verdict["outcome"].get("speedup")
     return None if interval is None else float(interval["estimate"])

@@ -8,8 +8,8 @@ from kernelblaster.models.prices import read_prices
 
 
 def spent_on_models(run: Path, prices: str | None = None) -> tuple[int, float | None]:
-    """(tokens, dollars); dollars are None if a price is unknown. `prices` is a file that overrides the
-    shipped prices, if it exists. A run without a ledger spent nothing."""
+    """(tokens, dollars) that the run in this folder spent; dollars are None if a price is unknown. `prices`
+    is a file that overrides the shipped prices, if it exists. A run without a ledger spent nothing."""
     ledger = run / LEDGER
     if not ledger.is_file():
         return 0, 0.0

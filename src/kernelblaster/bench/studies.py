@@ -17,9 +17,9 @@ LITTLE = 1.1  # a smaller factor between two arms counts as little
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to search. `settings` are the fields of `Search` in which it differs. `start` is its initial
-    knowledge: nothing, the seed, what the first half of the tasks taught, or what they taught for another
-    GPU. A strategy without memory ignores it."""
+    """One way to search, to be compared with others. `settings` are the fields of `Search` in which it
+    differs from the common setup. `start` is its initial knowledge: nothing, the seed, what the first half of
+    the tasks taught, or what they taught for another GPU; a strategy without memory ignores it."""
 
     name: str
     start: Start = "seed"
@@ -29,9 +29,9 @@ class Arm:
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says about one arm relative to another: `more` speed, `fewer` evaluations or tokens, or
-    `little` difference. `size` is the paper's factor, if it gives one. Empty `words`: the paper makes no
-    claim."""
+    """What the paper says about the arm `arm` relative to the arm `beside` in a measure: `more` speed,
+    `fewer` evaluations or tokens, or `little` difference. `size` is the paper's factor, None if it gives
+    none. Empty `words`: the paper makes no claim, and only the ratio is reported."""
 
     arm: str
     beside: str
@@ -43,7 +43,8 @@ class Claim:
 
 @dataclass(frozen=True)
 class Study:
-    """Arms to compare and `claims` to check. `needs_model`: it compares ways to use a language model."""
+    """A question with the `arms` that answer it and the `claims` of the paper to check. `needs_model`: it
+    compares ways to use a language model."""
 
     name: str
     title: str
@@ -53,7 +54,7 @@ class Study:
 
     @property
     def trains(self) -> bool:
-        """Whether half of the tasks is used for training."""
+        """Whether an arm starts with knowledge from training, which takes half of the tasks."""
         return any(arm.start in ("trained", "trained elsewhere") for arm in self.arms)
 
 

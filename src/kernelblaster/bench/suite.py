@@ -20,8 +20,8 @@ NUMBER = re.compile(r"(\d+)_")
 
 
 class Entry(Record):
-    """A task of a suite: its name, its file, and the `group` (level or folder) for statistics. `number` is
-    unique in a group: KernelBench's own, else the position by name."""
+    """A task of a suite: its name, its file, and the `group` (level or folder) that statistics are made for.
+    `number` selects it by `--problems`: KernelBench's own, else its position in the group."""
 
     name: str
     path: str
@@ -36,8 +36,9 @@ def entries_of(
     subset: int | None = None,
     seed: int = 0,
 ) -> list[Entry]:
-    """The tasks of these suites, filtered: by `levels`; by number (`problems`, such as `1-20,33`); to
-    `subset` tasks of each group, drawn by the seed. Raises BadTask if none is left."""
+    """The tasks of these suites (a name, a folder, `kernelbench:PATH`), filtered: by KernelBench `levels`
+    (empty: all); by number (`problems`, such as `1-20,33`); to `subset` tasks of each group, drawn by the
+    seed. Raises BadTask if a name stands for two tasks or none is left."""
     entries = [entry for suite in suites for entry in _numbered(_named(suite))]
     twice = {entry.name for entry in entries if sum(entry.name == other.name for other in entries) > 1}
     if twice:
@@ -55,7 +56,7 @@ def entries_of(
 
 
 def sample(entries: Sequence[Entry], count: int, seed: int = 0) -> list[Entry]:
-    """A random sample of `count` tasks of each group."""
+    """Up to `count` tasks of each group, drawn at random by the seed; in the given order."""
     kept: set[str] = set()
     for group in sorted({entry.group for entry in entries}):
         names = [entry.name for entry in entries if entry.group == group]
@@ -64,7 +65,8 @@ def sample(entries: Sequence[Entry], count: int, seed: int = 0) -> list[Entry]:
 
 
 def load_entry(entry: Entry, dtype: Dtype | None) -> Task:
-    """Load the task. Raises BadTask. What the file prints goes to standard error."""
+    """Load the task, cast to `dtype` (None: the file's own types). What the file prints goes to standard
+    error. Raises BadTask."""
     with redirect_stdout(sys.stderr):
         return load_file(entry.name, Path(entry.path), dtype)
 
@@ -84,8 +86,8 @@ def ranges(text: str) -> set[int]:
 
 
 def _named(suite: str) -> list[tuple[str, Path]]:
-    """(name, file). Files of a folder are named by their relative path, with the suffix only if two differ in
-    nothing else."""
+    """(name, file) of each task of a suite. Files of a folder are named by their relative path, with the
+    suffix only if two differ in nothing else."""
     folder = Path(suite)
     files = find(suite)
     if suite.startswith(KERNELBENCH) or not folder.is_dir():
@@ -98,6 +100,7 @@ def _named(suite: str) -> list[tuple[str, Path]]:
 
 
 def _numbered(files: Iterable[tuple[str, Path]]) -> list[Entry]:
+    """The files as entries; the group is the name of the file's folder."""
     counted: dict[str, int] = {}
     entries = []
     for name, file in files:
@@ -111,5 +114,6 @@ def _numbered(files: Iterable[tuple[str, Path]]) -> list[Entry]:
 
 
 def _level(group: str) -> int | None:
+    """The KernelBench level in a group's name, such as 2 for `level2`; None if it has none."""
     match = LEVEL.search(group)
     return int(match[1]) if match else None

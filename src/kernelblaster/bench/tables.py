@@ -26,17 +26,19 @@ def baselines_of(plan: BenchPlan) -> list[str]:
 
 
 def groups_of(rows: Sequence[Row]) -> list[str]:
-    """Levels or folders by name, and `all` if there is more than one."""
+    """The groups of the rows by name, and `all` at the end if there is more than one."""
     groups = sorted({row.result.group for row in rows})
     return [*groups, ALL] if len(groups) > 1 else groups
 
 
 def in_group(rows: Sequence[Row], group: str) -> list[Row]:
+    """The rows of a group; all of them for `all`."""
     return [row for row in rows if group in (ALL, row.result.group)]
 
 
 def task_speedups(rows: Sequence[Row], baseline: str) -> list[float | None]:
-    """One for each task; with several seeds their geometric mean, None if one of them has none."""
+    """One speedup over this baseline for each task: the geometric mean over its seeds, None if one of them
+    has none."""
     by_task: dict[str, list[float | None]] = {}
     for row in rows:
         by_task.setdefault(row.result.task, []).append(row.speedup(baseline))
@@ -48,6 +50,7 @@ def task_speedups(rows: Sequence[Row], baseline: str) -> list[float | None]:
 
 
 def summaries(plan: BenchPlan, rows: Sequence[Row]) -> list[GroupSummary]:
+    """The summary for each group against each baseline."""
     return [
         GroupSummary(group, baseline, summarize(task_speedups(in_group(rows, group), baseline)))
         for group in groups_of(rows)
@@ -68,6 +71,7 @@ def cells(summary: BenchSummary) -> list[str]:
 
 
 def times(speedup: float | None) -> str:
+    """A speedup as text with about three digits, such as `1.23x`; empty for None."""
     if speedup is None:
         return ""
     if speedup >= 999.5:
@@ -76,4 +80,5 @@ def times(speedup: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
+    """A share (0 to 1) as whole percent; empty for None."""
     return "" if share is None else f"{100 * share:.0f}%"

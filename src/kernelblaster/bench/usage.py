@@ -15,8 +15,8 @@ START = "(start)"  # stands for what is applied before the first technique
 
 @dataclass
 class Uses:
-    """Attempts of a technique, or in a state: those that `paid`, valid ones without gain (`idle`), and
-    failures by kind; `speedups` of the valid ones."""
+    """Counts of attempts, for example of one technique: those that `paid` (a gain above PAID), valid ones
+    without gain (`idle`), and failures by kind; `speedups` of the valid ones."""
 
     paid: int = 0
     idle: int = 0
@@ -24,6 +24,7 @@ class Uses:
     speedups: list[float] = field(default_factory=list)
 
     def add(self, result: StepResult) -> None:
+        """Count one attempt."""
         if isinstance(result, Failed):
             self.failures[result.kind] += 1
             return
@@ -43,6 +44,7 @@ class Uses:
 
     @property
     def median_speedup(self) -> float | None:
+        """The median over the valid attempts; None if there is none."""
         return median(self.speedups) if self.speedups else None
 
     def as_dict(self) -> dict[str, Any]:
@@ -58,8 +60,8 @@ class Uses:
 
 @dataclass(frozen=True)
 class Transition:
-    """A technique applied directly after another: attempts, the share that paid, the median speedup, and the
-    technique's median speedup over all its uses."""
+    """A technique applied directly after another (`before`; START for none): attempts, the share that paid (0
+    to 1), the median speedup, and the technique's median speedup over all its uses; None: never valid."""
 
     before: str
     technique: str
@@ -71,8 +73,8 @@ class Transition:
 
 @dataclass(frozen=True)
 class TechniqueUsage:
-    """Uses by technique, by state and by (state, technique). `visited` are the states of each task's kernels
-    in order of first visit."""
+    """What searches tried: uses by technique, by state and by (state, technique). `visited` are the states of
+    each task in order of first visit; `transitions` say which technique pays after which."""
 
     techniques: dict[str, Uses]
     states: dict[str, Uses]
@@ -82,7 +84,7 @@ class TechniqueUsage:
 
     @property
     def states_a_task(self) -> float | None:
-        """Mean number of states of a task."""
+        """The mean number of distinct states of a task; None without tasks."""
         counts = [len(states) for states in self.visited.values()]
         return sum(counts) / len(counts) if counts else None
 
@@ -102,8 +104,8 @@ class TechniqueUsage:
 
 
 def usage_of(steps: Mapping[str, Iterable[Step]]) -> TechniqueUsage:
-    """Statistics from the steps of each task. Steps that the device could not judge are ignored; a step that
-    several rollouts took counts once."""
+    """Statistics from the steps of each task. Steps that the device could not judge are ignored; the same
+    technique between the same two candidates counts once, even if several rollouts tried it."""
     techniques: defaultdict[str, Uses] = defaultdict(Uses)
     states: defaultdict[str, Uses] = defaultdict(Uses)
     pairs: defaultdict[tuple[str, str], Uses] = defaultdict(Uses)
@@ -133,7 +135,7 @@ def usage_of(steps: Mapping[str, Iterable[Step]]) -> TechniqueUsage:
 
 
 def discovery_of(steps: Iterable[Step]) -> list[tuple[int, int]]:
-    """(applications so far, (state, technique) pairs that paid so far), after each step."""
+    """After each step: (steps so far, distinct (state, technique) pairs that paid so far)."""
     paid: set[tuple[str, str]] = set()
     counts = []
     for number, step in enumerate(steps, 1):
@@ -146,7 +148,8 @@ def discovery_of(steps: Iterable[Step]) -> list[tuple[int, int]]:
 def _transitions(
     followed: Mapping[tuple[str, str], Uses], techniques: Mapping[str, Uses]
 ) -> list[Transition]:
-    """Sorted by median speedup, the largest first, never valid ones last."""
+    """The transitions, the largest median speedup first, never valid ones last. `followed` are uses by
+    (technique before, technique)."""
     transitions = [
         Transition(
             before=before,

@@ -10,9 +10,9 @@ from kernelblaster.store.run import LOG, Run, begin_run
 
 
 class WorkFolder:
-    """An open bench or ablation. One process at a time may write; others may read. `kind` is the key of the
-    plan in the first event; `title` is for messages. Raises KernelBlasterError if the folder holds something
-    else."""
+    """An open bench or ablation in its folder, whose event log is that of a run. One process at a time may
+    write; others may read. `kind` is the key of the plan in the first event; `title` is for messages. Raises
+    KernelBlasterError if the folder holds something else, StoreError if another process is writing."""
 
     def __init__(self, folder: Path, kind: str, title: str, *, writing: bool) -> None:
         self.folder = folder
@@ -42,7 +42,8 @@ class WorkFolder:
         self.close()
 
     def _recording(self, tell: Tell) -> Tell:
-        """`tell`, with each result recorded as an event first."""
+        """A function that records the result in a message, if any, as an event, and then passes the message
+        to `tell`."""
 
         def record(news: News) -> None:
             result = news.result
@@ -54,12 +55,12 @@ class WorkFolder:
 
 
 def create_work(folder: Path, kind: str, plan: dict[str, Any]) -> None:
-    """Create the folder, with the plan as its first event."""
+    """Create the folder with an event log whose first event has the plan under `kind`."""
     begin_run(folder, **{kind: plan}).close()
 
 
 def holds_work(folder: Path, kind: str) -> bool:
-    """Whether the folder holds work of this kind, and not a run or something else."""
+    """Whether the folder holds a bench or ablation of this kind, rather than a run or nothing."""
     if not (folder / LOG).is_file():
         return False
     with Run(folder, writing=False) as run:

@@ -18,9 +18,9 @@ WORKING = ".working"
 
 
 def acquire_work_lock(folder: Path, limit_s: float = ENDING_S) -> IO[str]:
-    """Take the lock as the first process, which already holds the lock of the event log. Waits up to
-    `limit_s` seconds for processes of an earlier command; then raises StoreError. The returned file holds a
-    shared lock until it is closed."""
+    """Take the lock as a bench's main process, which already holds the lock of the event log. Waits up to
+    `limit_s` seconds for workers of an earlier command to end; then raises StoreError. The returned file
+    holds a shared lock until it is closed."""
     file = _opened(folder)
     until = time.monotonic() + limit_s
     while True:
@@ -44,8 +44,8 @@ def acquire_work_lock(folder: Path, limit_s: float = ENDING_S) -> IO[str]:
 
 @contextmanager
 def share_work_lock(folder: Path) -> Iterator[None]:
-    """Hold the lock in a worker process. The worker ends here if the first process has ended, since another
-    may have started already."""
+    """Hold the lock in a worker process while the block runs. Ends the worker at once if the main process has
+    ended, since another command may have started already."""
     with _opened(folder) as file:
         fcntl.flock(file, fcntl.LOCK_SH)
         die_with_parent()
@@ -53,6 +53,7 @@ def share_work_lock(folder: Path) -> Iterator[None]:
 
 
 def _opened(folder: Path) -> IO[str]:
+    """The lock file, open for writing; created with its folder if need be. Raises StoreError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return os.fdopen(os.open(folder / WORKING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+")

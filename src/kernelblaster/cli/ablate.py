@@ -122,7 +122,8 @@ def ablate(
 def _studied(
     suites: list[str], subset: int | None, setup: "Setup", workers: int, quiet: bool, apart: bool
 ) -> "tuple[list[Entry], list[LeftOut]]":
-    """The tasks to search, sampled from those that are covered; and those that are not covered."""
+    """The tasks to search, `subset` of each group drawn from those that can be searched (None: all of them);
+    and those that cannot. Shows progress unless `quiet`. Raises BadTask if none can be searched."""
     from kernelblaster.bench.coverage import covered
     from kernelblaster.bench.suite import entries_of, sample
 
@@ -142,6 +143,8 @@ def _studied(
 
 
 def _write_results(opened: "Ablation", json_: bool) -> None:
+    """Write studies.html and studies.md into the ablation's folder, and print the findings; with `json_` as
+    JSON."""
     from kernelblaster.report.ablation_page import (
         ablation_markdown,
         ablation_page,

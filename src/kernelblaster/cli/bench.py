@@ -128,8 +128,8 @@ def bench(
 
 
 def _model_use(policy: str | None, models: ModelOptions, strategy: StrategyName) -> ModelUse | None:
-    """How a model takes part; None if only the expert policy is used, with or without memory. Raises
-    KernelBlasterError for contradictory options."""
+    """How a model takes part, from the options; None if none does. `policy` None: the model if one is named,
+    else the expert. Raises KernelBlasterError for options that contradict each other."""
     expert_can = policy != "llm" and strategy in BY_ROLES
     use = models.use("maic-rl" if expert_can else strategy)
     if use is None and policy == "llm":
@@ -179,6 +179,8 @@ def _as_dict(result: "BenchResult", learned: int | None) -> dict[str, Any]:
 
 
 def _show(result: "BenchResult", learned: int | None, knowledge: str) -> None:
+    """Print the result for people; `learned` is the number of events taught to `knowledge`, None without
+    `--teach`."""
     from kernelblaster.bench.tables import COLUMNS, cells
 
     table = Table("", "vs", *COLUMNS, box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
@@ -209,6 +211,7 @@ def _show_costs(model: str, rows: "list[Row]") -> None:
 
 
 def _show_failures(rows: "list[Row]") -> None:
+    """Print a line for each search that ended without a valid candidate."""
     for row in rows:
         if row.result.status not in ("valid", "unfinished"):
             line = f"{row.result.status:10} {row.result.task}: {row.result.reason}"

@@ -63,8 +63,8 @@ def demo(
 
 
 def _unused(folder: Path) -> Path:
-    """This folder, or a numbered one beside it if it exists, since an earlier demo has already taught its
-    knowledge base."""
+    """The folder if it does not exist, else the first free one of `folder-2`, `folder-3` and so on: the
+    knowledge base of an earlier demo has already learned. Raises KernelBlasterError if all are taken."""
     tried = (folder.with_name(f"{folder.name}-{number}") for number in range(2, 1000))
     free = next((one for one in (folder, *tried) if not one.exists()), None)
     if free is None:
@@ -95,6 +95,7 @@ def _show_machine() -> None:
 
 
 def _show_race() -> None:
+    """Emulate the example with a race, and print what was found with the source lines."""
     from kernelblaster.api import emulate
 
     task, name = RACY
@@ -112,7 +113,7 @@ def _show_race() -> None:
 
 
 def _search(task: str, folder: Path, device: DeviceName) -> "OptimizeResult":
-    """`optimize` with a small budget."""
+    """`optimize` with a small budget, in the demo's own folders, with a status line."""
     from kernelblaster.api import Progress, optimize
 
     budget = Search(iterations=1, rollouts=1, evaluations=BUDGETS[task])
@@ -133,7 +134,7 @@ def _search(task: str, folder: Path, device: DeviceName) -> "OptimizeResult":
 
 
 def _path_to_best(result: "OptimizeResult") -> list[Step]:
-    """The steps from the first candidate to the best."""
+    """The steps from the first candidate to the best, in order; empty if the first is the best."""
     path: list[Step] = []
     best, by_child = result.candidate.code, {step.child: step for step in reversed(result.trajectory)}
     while best in by_child and len(path) < len(result.trajectory):
@@ -166,11 +167,12 @@ def _show_speed(task: str, result: "OptimizeResult") -> None:
     eager, compiled = MEASURED[task]
     _print(
         f"Measured on an H200, where a search found a kernel of its own: {eager:.2f}x over eager, "
-        f"{compiled:.2f}x over torch.compile (results/core-h200)."
+        f"{compiled:.2f}x over torch.compile (docs/how-it-compares.md)."
     )
 
 
 def _show_path(result: "OptimizeResult", folder: Path) -> None:
+    """Print the steps to the best candidate: state, technique, expected and measured speedup."""
     with KnowledgeBase(folder.absolute() / "knowledge.db") as knowledge:
         content = knowledge.content()
     for number, step in enumerate(_path_to_best(result), 1):
@@ -181,6 +183,7 @@ def _show_path(result: "OptimizeResult", folder: Path) -> None:
 
 
 def _gained(step: Step) -> str:
+    """The speedup of a step as text, or its failure."""
     return step.failure or f"{step.speedup:.2f}x"
 
 
@@ -191,6 +194,7 @@ def _described(content: Content, technique: str) -> str:
 
 
 def _show_difference(result: "OptimizeResult") -> None:
+    """Print the diff of the last step on the path to the best; nothing if the first candidate is the best."""
     path, sources = _path_to_best(result), _sources(result)
     if not path:
         return
@@ -206,6 +210,8 @@ def _show_difference(result: "OptimizeResult") -> None:
 
 
 def _show_transfer(first: "OptimizeResult", second: "OptimizeResult") -> None:
+    """Print what the second search took from the first: the recipe that it used, if it did, and the
+    candidates saved."""
     recipe = next((step for step in _path_to_best(second) if is_recipe(step.technique)), None)
     needed = _needed(first)
     if recipe is None:
@@ -221,6 +227,7 @@ def _show_transfer(first: "OptimizeResult", second: "OptimizeResult") -> None:
 
 
 def _show_remains(folder: Path, first: "OptimizeResult") -> None:
+    """Export the result and write the report; print where they are, and commands to continue with."""
     module = folder / "cosine_similarity.py"
     first.export(module)
     first.report(folder / "report.html")

@@ -47,6 +47,7 @@ def doctor(
 
 
 def _check_model(model: str) -> list[Finding]:
+    """Findings from one small call to the model KIND:NAME."""
     from kernelblaster.models.check import check_model
 
     return check_model(model)

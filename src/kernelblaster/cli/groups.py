@@ -42,6 +42,7 @@ def grouped(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def _parameters(group: Any) -> list[inspect.Parameter]:
+    """The fields of an option group as keyword parameters."""
     hints = get_type_hints(group, include_extras=True)
     return [
         inspect.Parameter(
@@ -55,8 +56,10 @@ def _parameters(group: Any) -> list[inspect.Parameter]:
 
 
 def _default(field: "Field[Any]") -> Any:
+    """The default of a field as `inspect` has it; empty if the option is required."""
     return inspect.Parameter.empty if field.default is MISSING else field.default
 
 
 def _taken(group: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Remove the values of a group's fields from `given`, and return them."""
     return {field.name: given.pop(field.name) for field in fields(group)}

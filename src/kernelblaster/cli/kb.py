@@ -245,6 +245,7 @@ def rollback(
 
 
 def _read(path: Path) -> bytes:
+    """The bytes of a file, or of standard input for `-`; at most LARGEST_BYTES. Raises KnowledgeError."""
     try:
         if str(path) != "-":
             return read_bounded(path, LARGEST_BYTES)
@@ -261,6 +262,7 @@ def _read(path: Path) -> bytes:
 
 
 def _say_taken(count: int, version: int, json_: bool) -> None:
+    """Print how many events were taken over, and the version that the knowledge base now has."""
     if json_:
         print(json.dumps({"new_events": count, "version": version}))
     else:
@@ -268,6 +270,7 @@ def _say_taken(count: int, version: int, json_: bool) -> None:
 
 
 def _show_states(content: Content, json_: bool) -> None:
+    """Print a table of the states with the best technique of each; with `json_` as JSON."""
     if json_:
         print(json.dumps([entry.model_dump(mode="json") for entry in content.living], indent=1))
         return
@@ -287,6 +290,7 @@ def _show_states(content: Content, json_: bool) -> None:
 
 
 def _scored(item: Scored) -> dict[str, object]:
+    """A technique's prediction as JSON data; gains are log speedups."""
     prediction = item.prediction
     return {
         **item.optimization.model_dump(mode="json"),
@@ -301,7 +305,8 @@ def _scored(item: Scored) -> dict[str, object]:
 
 
 def _show_scored(scored: list[Scored], expected: str = "expected") -> None:
-    """A line for each technique, with its last note in the table if there is room, else below it."""
+    """Print a table with a line for each technique; `expected` is the title of the column of predictions. Its
+    last note stands in the table if there is room, else below it."""
     beside = not out.is_terminal or out.width >= ROOM_FOR_NOTES
     table = Table(box=None, header_style="dim", pad_edge=False)
     for title in ("technique", expected, "likely range", "valid", "weight", *(["note"] if beside else [])):
@@ -322,6 +327,7 @@ def _show_scored(scored: list[Scored], expected: str = "expected") -> None:
 
 
 def _line(event: KnowledgeEvent) -> str:
+    """An event of the knowledge base as one line."""
     change = event.change.model_dump(
         mode="json", exclude={"kind", "evidence", "entries"}, exclude_defaults=True
     )
@@ -337,6 +343,8 @@ def _line(event: KnowledgeEvent) -> str:
 
 
 def _print_difference(changes: Difference) -> None:
+    """Print what changed between two versions: states added and removed, predictions before and after, new
+    notes."""
     for sign, names in (("+", changes.states_added), ("-", changes.states_removed)):
         for name in names:
             out.print(f"{sign} {name}", highlight=False, markup=False)
@@ -356,6 +364,7 @@ def _print_difference(changes: Difference) -> None:
 
 
 def _short(technique: str, expected: Score | None) -> str:
+    """A prediction with the attempts behind it, as text; `none` for None."""
     return (
         "none"
         if expected is None
@@ -364,5 +373,6 @@ def _short(technique: str, expected: Score | None) -> str:
 
 
 def _counts(counts: dict[str, float]) -> str:
+    """The counts in parentheses, the largest first; empty if there are none."""
     parts = [f"{name} {count:g}" for name, count in sorted(counts.items(), key=lambda pair: -pair[1])]
     return f" ({', '.join(parts)})" if parts else ""

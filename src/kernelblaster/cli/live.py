@@ -165,10 +165,13 @@ def left(progress: "Progress") -> str:
 
 
 def _part(us: float, first: float, floor: float) -> float:
+    """How far a time is on the way from the first candidate's to the floor, on a log scale, from 0 to 1; all
+    in us."""
     return min(1.0, max(0.0, log(first / us) / log(first / floor)))
 
 
 def _times(progress: "Progress") -> str:
+    """The best time and those to compare it with, as text."""
     if progress.best_us is None:
         return "nothing timed yet"
     parts = [f"best {time_text(progress.best_us, progress.modelled)}"]
@@ -178,12 +181,14 @@ def _times(progress: "Progress") -> str:
 
 
 def _step_number(progress: "Progress") -> str:
+    """The step as iteration/rollout/number; the iteration alone between steps."""
     if progress.id is None:
         return str(progress.iteration)
     return f"{progress.id.iteration}/{progress.id.rollout}/{progress.id.number}"
 
 
 def _now(progress: "Progress") -> str:
+    """What the search is doing, as text."""
     if progress.phase == "learned":
         return f"learned from iteration {progress.iteration}"
     predicted = f", predicted {progress.predicted:.2f}x" if progress.predicted else ""
@@ -191,11 +196,13 @@ def _now(progress: "Progress") -> str:
 
 
 def _tried(progress: "Progress") -> str:
+    """The technique of a step with its predicted speedup, as text."""
     technique = progress.technique or ""
     return f"{technique:28} predicted {progress.predicted:.2f}x" if progress.predicted else technique
 
 
 def _measured(progress: "Progress") -> str:
+    """The result of a step as text: the speedup or the kind of failure; empty if it has none yet."""
     result = progress.result
     if result is None:
         return ""

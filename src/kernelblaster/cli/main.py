@@ -161,6 +161,8 @@ def main() -> None:
 
 
 def _fail(words: str) -> NoReturn:
+    """Print an error as one line on standard error, with `--json` also on standard output, and exit with code
+    2."""
     from kernelblaster.cli.terminal import Terminal
 
     _print_json(words)
@@ -171,10 +173,12 @@ def _fail(words: str) -> NoReturn:
 
 
 def _print_json(words: str) -> None:
+    """Print an error as a JSON object if the command line has `--json`."""
     if "--json" in sys.argv:
         print(json.dumps({"error": words}))
 
 
 def _stop() -> NoReturn:
+    """Exit as after Ctrl-C, with code STOPPED."""
     print("stopped.", file=sys.stderr)
     sys.exit(STOPPED)

@@ -130,6 +130,8 @@ def resume(
 
 
 def _search(run: Run, models: ModelUse | None, kb: str | None, json_: bool) -> "Optimized":
+    """Search, or continue, a run with a live view, and print the result; with `json_` as JSON. `kb` is the
+    knowledge base's URL with the password that the run does not record, None if it needs none."""
     from kernelblaster.api.searching import search_run
     from kernelblaster.store.subject import task_of
 
@@ -150,6 +152,8 @@ def _search(run: Run, models: ModelUse | None, kb: str | None, json_: bool) -> "
 
 
 def _exit_code(outcome: Outcome, fail_under: float | None) -> int:
+    """0 if the best candidate is at least `fail_under` times as fast as the baseline, else 1; with None, the
+    code of its outcome."""
     assert isinstance(outcome, CORRECT)
     if fail_under is None:
         return exit_code(outcome)
@@ -157,6 +161,7 @@ def _exit_code(outcome: Outcome, fail_under: float | None) -> int:
 
 
 def _summary(run: Run, optimized: "Optimized") -> dict[str, Any]:
+    """The result for `--json`."""
     assert isinstance(optimized.evaluation.outcome, CORRECT)
     return {
         "run": run.name,
@@ -183,10 +188,12 @@ def _show_result(run: Run, optimized: "Optimized") -> None:
 
 
 def _modelled(optimized: "Optimized") -> bool:
+    """Whether the best candidate's time comes from the GPU model."""
     return optimized.evaluation.timing is not None and optimized.evaluation.timing.modelled
 
 
 def _gain(optimized: "Optimized") -> float:
+    """The speedup of the best candidate over the first."""
     first, last = optimized.first.outcome, optimized.evaluation.outcome
     assert isinstance(first, CORRECT) and isinstance(last, CORRECT)
     return last.speedup.estimate / first.speedup.estimate

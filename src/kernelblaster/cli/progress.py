@@ -152,7 +152,7 @@ def show_bench(title: str, jobs: Sequence[str], quiet: bool, done: Collection[st
 
 
 def _lines() -> Table:
-    """A table of jobs and their texts."""
+    """An empty table without borders for jobs and texts on them."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
     table.add_column(no_wrap=True)
     table.add_column()
@@ -160,10 +160,12 @@ def _lines() -> Table:
 
 
 def _cut(text: str) -> Text:
+    """Text on one line, cut with an ellipsis where the terminal ends."""
     return Text(text, no_wrap=True, overflow="ellipsis")
 
 
 def _result_text(result: "JobResult") -> str:
+    """A search's result on one line; times are in us."""
     if result.status != "valid" or result.best_us is None:
         return f"{result.status}: {result.reason[:150]}"
     best = time_text(result.best_us, result.modelled)
@@ -172,16 +174,19 @@ def _result_text(result: "JobResult") -> str:
 
 
 def _modelled(one: "Measured") -> bool:
+    """Whether a measurement comes from the GPU model: then its interval has no confidence."""
     return one.speedup is not None and one.speedup.confidence is None
 
 
 def _compared(one: "Measured") -> str:
+    """A measurement against one baseline on one line, or why there is none."""
     if one.speedup is None:
         return f"{one.baseline}: {one.outcome}: {one.reason[:150]}"
     return f"{speedup_text(one.speedup.estimate, _modelled(one))} against {one.baseline}"
 
 
 def _times(news: "News") -> str:
+    """The times of a running search so far, in us."""
     if news.best_us is None:
         return "preparing"
     best = time_text(news.best_us, news.modelled)

@@ -75,7 +75,8 @@ def diff(a: RunArgument, b: RunArgument, runs: RunsOption = None, json_: JsonOpt
 
 
 def _row(root: Any, name: str) -> dict[str, Any]:
-    """The row of a run; one that cannot be read is listed as damaged."""
+    """The row of the run `name` in the folder `root`, as JSON data; one that cannot be read has the state
+    `damaged`."""
     try:
         with open_run(root, name) as run:
             history = History(run)
@@ -102,6 +103,7 @@ def _table(*titles: str) -> Table:
 
 
 def _print_pairs(title: str, pairs: dict[str, list[Any]]) -> None:
+    """Print a table of values that differ between two runs, by name; nothing if there are none."""
     table = _table(title, "A", "B")
     for name, values in pairs.items():
         table.add_row(name, *map(_value, values))
@@ -110,6 +112,7 @@ def _print_pairs(title: str, pairs: dict[str, list[Any]]) -> None:
 
 
 def _print_steps(pairs: list[list[dict[str, Any] | None]], modelled: list[bool]) -> None:
+    """Print the steps of two runs side by side; None in a pair where one run has fewer."""
     table = _table("trajectory", "A", "", "B", "")
     for number, (one, other) in enumerate(pairs, 1):
         table.add_row(str(number), *_step(one, modelled[0]), *_step(other, modelled[1]))
@@ -118,6 +121,7 @@ def _print_steps(pairs: list[list[dict[str, Any] | None]], modelled: list[bool])
 
 
 def _print_learned(rows: list[dict[str, Any]]) -> None:
+    """Print the expectation of each technique before and after each of two runs."""
     table = _table("learned", "in", "A", "B")
     for row in rows:
         table.add_row(row["technique"], row["state"], *map(_change, row["expected"]))
@@ -126,6 +130,7 @@ def _print_learned(rows: list[dict[str, Any]]) -> None:
 
 
 def _step(step: dict[str, Any] | None, modelled: bool) -> tuple[str, str]:
+    """A step's technique and its result as text; both empty for None."""
     if step is None:
         return "", ""
     measured = step["result"] if step["speedup"] is None else speedup_text(step["speedup"], modelled)
@@ -133,6 +138,7 @@ def _step(step: dict[str, Any] | None, modelled: bool) -> tuple[str, str]:
 
 
 def _change(pair: list[float | None] | None) -> str:
+    """An expected speedup before and after a run, as text; `None` for the pair: the run did not try it."""
     if pair is None:
         return "not tried"
     before, after = ("unknown" if value is None else f"{value:.2f}x" for value in pair)
@@ -140,12 +146,14 @@ def _change(pair: list[float | None] | None) -> str:
 
 
 def _value(value: Any) -> str:
+    """A setting or result as text: lists with commas, numbers with four digits."""
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "nothing"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _event_text(kind: str, data: dict[str, Any]) -> str:
+    """What is worth showing of an event's data, on one line; may be empty."""
     match kind:
         case "evaluation":
             verdict = data["evaluation"]

@@ -24,7 +24,8 @@ def prepare() -> None:
 
 
 def _allow(kind: int, needed: int, what: str, how: str) -> None:
-    """Raise a soft limit to `needed`. Raises KernelBlasterError if the hard limit is lower."""
+    """Raise the soft limit of the resource `kind` to `needed`, if it is lower. Raises KernelBlasterError if
+    the hard limit does not allow it; `what` and `how` (the remedy) are for the message."""
     now, most = resource.getrlimit(kind)
     if now == resource.RLIM_INFINITY or now >= needed:
         return

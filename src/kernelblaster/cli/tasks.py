@@ -98,6 +98,8 @@ def check(
 
 
 def _check_one(task: Task, json_: bool) -> None:
+    """Print the report on one task: fitness, types, sizes, and which commands will work on it. Exits with
+    code 1 if it is not fit."""
     from kernelblaster.readiness import readiness_of
     from kernelblaster.tasks.fitness import fitness_of
 
@@ -119,7 +121,7 @@ def _check_one(task: Task, json_: bool) -> None:
 
 
 def _decided(task: Task) -> list[str]:
-    """Lines on the data types in use, and what was decided for the file."""
+    """Lines on the data types in use, and on what was inferred because the file does not say it."""
     types = sorted({tensor.dtype for tensor in task.signature.tensors if tensor.dtype != task.dtype})
     how = f"cast to {task.cast}" if task.cast else "as the file says"
     also = f", with {', '.join(types)}" if types else ""
@@ -127,6 +129,7 @@ def _decided(task: Task) -> list[str]:
 
 
 def _sizes(task: Task) -> list[str]:
+    """A line for each size: its value in the timed workload, in the others, and when emulated."""
     lines = []
     for size in task.signature.sizes:
         others = [w.sizes[size.name] for w in task.held_out]
@@ -137,6 +140,7 @@ def _sizes(task: Task) -> list[str]:
 
 
 def _print_verbs(verbs: "tuple[Readiness, ...]") -> None:
+    """Print which commands will work on a task, and why others will not."""
     width = max(len(verb.verb) for verb in verbs)
     for verb in verbs:
         mark = "[green]yes[/green]" if verb.works else "[red]no [/red]"
@@ -145,6 +149,7 @@ def _print_verbs(verbs: "tuple[Readiness, ...]") -> None:
 
 
 def _print_fitness(rows: list[tuple[str, Fitness]]) -> None:
+    """Print a line for each (task name, fitness), and the count if there are several."""
     for name, fitness in rows:
         if fitness.fit:
             note = f"  (no response to {', '.join(fitness.insensitive)})" if fitness.insensitive else ""
@@ -160,6 +165,7 @@ def _print_fitness(rows: list[tuple[str, Fitness]]) -> None:
 
 
 def _workloads(task: Task) -> Table:
+    """A table of the workloads with their sizes, and the megabytes of their tensors."""
     table = Table("workload", *task.primary.sizes, "MB", box=None, header_style="bold", pad_edge=False)
     for workload in task.workloads:
         megabytes = f"{workload.total_bytes(task.signature) / 1e6:.3g}"

@@ -79,6 +79,8 @@ def verify(
 
 
 def _repeat(path: Path, device: DeviceName, gpu: str | None, sanitize: bool, json_: bool) -> None:
+    """Judge the candidate of a proof file again with the recorded seeds, print the comparison, and exit with
+    0 if the verdict holds, else 1."""
     from kernelblaster.api import open_judge
     from kernelblaster.proof import read_proof
     from kernelblaster.proof import repeat as judge_proof
@@ -99,6 +101,8 @@ def _repeat(path: Path, device: DeviceName, gpu: str | None, sanitize: bool, jso
 
 
 def _show(now: Evaluation, then: Evaluation, correct: bool, speedup: bool | None, holds: bool) -> None:
+    """Print the new evaluation beside the earlier one. `speedup`: whether the speedup agrees, None if it was
+    not compared (another device); `holds`: whether the whole verdict does."""
     print_evaluation(now.model_copy(update={"profile": None, "counters": None}))
     out.print(f"  then       {_outcome_text(then.outcome)} on {then.device}", highlight=False)
     if speedup is None and correct:
@@ -113,6 +117,7 @@ def _show(now: Evaluation, then: Evaluation, correct: bool, speedup: bool | None
 
 
 def _outcome_text(outcome: Outcome) -> str:
+    """The kind of the outcome, with the speedup if the candidate was correct."""
     if not isinstance(outcome, CORRECT):
         return outcome.kind
     speedup = outcome.speedup

@@ -83,6 +83,7 @@ class ModelOptions:
 
 
 def _absolute(path: Path | None) -> str | None:
+    """The path as an absolute one, as text; None stays None."""
     return None if path is None else str(path.absolute())
 
 
@@ -162,4 +163,5 @@ def _total_dict(total: Total) -> dict[str, Any]:
 
 
 def _failure(key: str, data: dict[str, Any]) -> str:
+    """Role and reason of an unusable answer, from its event's key and data; empty for a usable one."""
     return "" if data["answer"] is not None else f"{key.partition('/')[0]} {data['failure']}"

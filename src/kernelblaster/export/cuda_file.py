@@ -7,6 +7,7 @@ from kernelblaster.tasks.header import declaration, includes
 
 
 def cuda_file(task: Task, origin: Origin) -> str:
+    """The best candidate as the text of a `.cu` file, with its origin and the nvcc command in comments."""
     number = origin.architecture.removeprefix("sm_")
     build = f"nvcc -O3 -std=c++17 -shared -Xcompiler -fPIC -gencode=arch=compute_{number},code=sm_{number}"
     lines = [f"// {line}" for line in (*header_lines(origin), comment(f"build: {build}"))]
@@ -14,7 +15,8 @@ def cuda_file(task: Task, origin: Origin) -> str:
 
 
 def complete_source(task: Task, candidate: Candidate) -> str:
-    """The candidate with what the judge puts before it: includes, the declaration, chosen constants."""
+    """The candidate's source with what the judge puts before it when compiling: includes, the declaration of
+    the launch function, and the chosen values of tunable constants."""
     chosen = "".join(f"#ifndef {n}\n#define {n} {v}\n#endif\n" for n, v in candidate.defines)
     declared = declaration(task.signature, task.name)
     return f"{includes(declared + candidate.source)}\n{declared}\n{chosen}{candidate.source.rstrip()}\n"

@@ -18,10 +18,11 @@ from kernelblaster.tasks.small import find_small
 
 @dataclass(frozen=True)
 class ModuleFacts:
-    """`parameters` are the names in the module's state dict. `result` is a Python expression for what forward
-    returns, with its tensors as `out[i]`. `modes` are the training modes in which the module computes the
-    same as when it was built, each as `training` of all its submodules; None: in every mode; only the built
-    one if that cannot be tried. `keeps_statistics`: forward writes into buffers of the module as built."""
+    """What running a module showed about it. `parameters` are the names in its state dict. `result` is a
+    Python expression for what forward returns, with its tensors as `out[i]`. `modes` are the training modes
+    in which it computes the same as when it was built, each as `training` of the module and all its
+    submodules; None: in every mode; only the built one if that cannot be tried. `keeps_statistics`: forward
+    writes into buffers of the module as built."""
 
     parameters: tuple[str, ...]
     result: str
@@ -30,7 +31,8 @@ class ModuleFacts:
 
 
 def module_facts(task: Task) -> ModuleFacts:
-    """Found by running the module at the small workload on the CPU, or on fake tensors if there is none."""
+    """Run the task's module at its small workload on the CPU, or on fake tensors if it has none, and return
+    what that shows. Raises KernelBlasterError if its result has a type that cannot be exported."""
     file = ModuleFile(task.source, task.path)
     dtype = cast_of(task)
     small = find_small(file, dtype)
@@ -54,11 +56,12 @@ def module_facts(task: Task) -> ModuleFacts:
 
 
 def _modes(module: torch.nn.Module) -> list[bool]:
+    """`training` of the module and each submodule, in the order of `modules()`."""
     return [part.training for part in module.modules()]
 
 
 def _same_modes(module: torch.nn.Module, inputs: list[Any], result: Any) -> list[bool]:
-    """Whether training mode and inference mode give this result."""
+    """Whether the module in training mode, and in inference mode, gives this result: two booleans."""
     leaves = pytree.tree_leaves(result)
     # Inference first: in training mode the module may change its buffers.
     evaluated, trained = (pytree.tree_leaves(module.train(training)(*inputs)) for training in (False, True))
@@ -66,10 +69,12 @@ def _same_modes(module: torch.nn.Module, inputs: list[Any], result: Any) -> list
 
 
 def _buffers(module: torch.nn.Module) -> list[torch.Tensor]:
+    """Copies of the module's buffers."""
     return [buffer.clone() for buffer in module.buffers()]
 
 
 def _equal(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
+    """Whether the tensors are equal in pairs, floating-point ones within torch's usual tolerance."""
     pairs = zip(one, other, strict=True)
     return all(
         torch.allclose(a, b, equal_nan=True) if a.is_floating_point() else a.equal(b) for a, b in pairs
@@ -85,6 +90,8 @@ def _expression(task: str, result: Any) -> str:
 
 
 def _written(task: str, value: Any) -> str:
+    """A structure of the names `out[i]` as Python code. Raises KernelBlasterError for other types than
+    tuples, lists, dicts and the task's own named tuples; `task` is for the message."""
     if isinstance(value, str):
         return value
     if type(value) is dict:

@@ -9,7 +9,8 @@ from kernelblaster.records.outcome import CORRECT, Speedup
 
 @dataclass(frozen=True)
 class Origin:
-    """The best candidate of a run with its verdict, and the techniques that led to it."""
+    """Where an exported kernel comes from: the best candidate of a run with its evaluation, the techniques
+    that led to it, and the architecture that it was compiled for, such as `sm_90a`."""
 
     run: str
     candidate: Candidate
@@ -19,7 +20,8 @@ class Origin:
 
 
 def header_lines(origin: Origin) -> list[str]:
-    """The lines of the comment, without comment marks; no name in it can break a line."""
+    """The lines of the comment at the top of an exported file, without comment marks; line breaks in names
+    are removed, so that none can end the comment."""
     evaluation = origin.evaluation
     lines = [
         f"{evaluation.task}, optimized by KernelBlaster",

@@ -63,6 +63,9 @@ class OptimizedModel(Model):
 
 
 def python_file(task: Task, origin: Origin, form: Literal["kernelbench", "module"]) -> str:
+    """The text of a Python file with the task's source, the kernel and a module that runs it: `ModelNew`
+    (`kernelbench`) or `OptimizedModel` (`module`). Raises KernelBlasterError for a CUDA-source task, clashing
+    names, or a module that the kernel cannot stand in for."""
     if task.kind != "module":
         raise KernelBlasterError(
             f"{task.name}: is a CUDA source, there is no module to stand in for; export it with --format cu."
@@ -82,7 +85,8 @@ def python_file(task: Task, origin: Origin, form: Literal["kernelbench", "module
 
 
 def _kernel(task: Task, origin: Origin, facts: ModuleFacts) -> str:
-    """The code that describes the kernel to the launcher."""
+    """The Python code of the exported file that creates KERNEL: the CUDA source, and the signature for the
+    launcher."""
     signature = task.signature
     inputs = [(i.name, i.kind) if isinstance(i, Scalar) else _tensor(i.name, i) for i in signature.inputs]
     pairs = zip(facts.parameters, signature.parameters, strict=True)
@@ -107,11 +111,13 @@ def _kernel(task: Task, origin: Origin, facts: ModuleFacts) -> str:
 
 
 def _tensor(name: str, tensor: Tensor) -> tuple[str, str, tuple[str, ...]]:
+    """A tensor as the launcher expects it: (name, type, names of its sizes)."""
     return name, tensor.dtype, tensor.dims
 
 
 def _wrapper(signature: Signature) -> str:
-    """A C function around the launch function that returns the CUDA error of the launch, if any."""
+    """The text of a C function around the launch function that returns the error message of the launch, or
+    null."""
     arguments = c_arguments(signature)
     taken = ", ".join(f"{kind} {name}" for kind, name in arguments)
     given = ", ".join(name for _, name in arguments)
@@ -124,7 +130,7 @@ def _wrapper(signature: Signature) -> str:
 
 
 def _text(source: str) -> str:
-    """A Python string literal, raw where the text allows it."""
+    """The source as a Python string literal, raw where its characters allow that."""
     unsafe = "'''" in source or printable(source) != source
     return ascii(source) if unsafe else f"r'''\n{source}'''"
 
@@ -142,7 +148,8 @@ def check_names(task: Task) -> None:
 
 
 def _bound(source: str) -> dict[str, str]:
-    """The names bound at the top level of a source, and what they are bound to."""
+    """The names that a source binds at its top level, each with what it is bound to: the imported thing, or
+    the line."""
     bindings: dict[str, str] = {}
     for node in ast.parse(source).body:
         if isinstance(node, ast.Import):

@@ -14,7 +14,9 @@ Format = Literal["cu", "kernelbench", "module"]
 
 
 def export_run(run: Run, form: Format = "cu") -> str:
-    """The text of the file. Raises StoreError if the run has nothing to export."""
+    """The text of a file with the run's best candidate that does not need KernelBlaster: a `.cu`, or a Python
+    file (see `python_file`). Raises StoreError if the run has nothing to export, KernelBlasterError if it
+    cannot be exported in this form."""
     history = History(run)
     candidate, evaluation = history.best_candidate()
     if evaluation.compilation is None:

@@ -34,9 +34,11 @@ Cause = Literal[
 
 @dataclass(frozen=True)
 class Attempt:
-    """A candidate, with the form in which its policy can go on from it. `changed` names the kernels of
-    its parent that it changes, `applied` the techniques that it is the result of: of a recipe, those
-    that applied."""
+    """A candidate as a policy hands it to the search. `form` is the policy's own representation of it (a
+    plan, a parsed source), which it needs to change the candidate further and nobody else looks into.
+    `changed` are the names of the parent's kernels that were changed; `applied` the techniques that were
+    applied to the parent (of a recipe, only those that could be applied). Both are empty for a first
+    candidate."""
 
     candidate: Candidate
     form: Any
@@ -46,8 +48,10 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """What a technique was expected to gain in a state against what it gained, as log speedups.
-    `measured` and its `interval` are of the valid candidates; None where there are none."""
+    """The expected gain of a technique in a state against the measured one, all as natural logarithms of
+    speedups. `measured` is the mean over the valid candidates and `interval` its confidence interval, both
+    None if none was valid. `failures` counts failed attempts by kind; `samples` are all attempts, valid or
+    not."""
 
     state: str
     technique: str
@@ -59,11 +63,13 @@ class Discrepancy:
 
     @property
     def count(self) -> int:
+        """The number of attempts, failures included."""
         return len(self.samples)
 
     @property
     def surprising(self) -> bool:
-        """Whether failures are the rule, or the expected gain lies outside of what was measured."""
+        """True if no attempt was valid, if more than half of them failed, or if the expected gain lies
+        outside of `interval` and more than 10 % from the measured one."""
         if self.measured is None or self.interval is None or sum(self.failures.values()) * 2 > self.count:
             return True
         low, high = self.interval
@@ -73,8 +79,8 @@ class Discrepancy:
 
 @dataclass(frozen=True)
 class Gap:
-    """Why a discrepancy is: a cause for machines, a sentence for people, and the metrics that moved,
-    each before and after."""
+    """The explanation of one discrepancy: a `cause` from the fixed list, a `sentence` for people, and the
+    profiler metrics that changed (`moved`), each as (before, after)."""
 
     discrepancy: Discrepancy
     cause: Cause
@@ -83,51 +89,61 @@ class Gap:
 
     @property
     def recorded(self) -> dict[str, object]:
-        """What a run keeps of it."""
+        """The JSON data that a run's log keeps of this explanation; the samples behind it are left out."""
         about = {"state": self.discrepancy.state, "technique": self.discrepancy.technique}
         return {**about, "cause": self.cause, "sentence": self.sentence, "moved": dict(self.moved)}
 
 
 class Policy(Protocol):
-    """The same question has the same answer every time. `depth` is how much of a profile it reads."""
+    """Who writes candidates, names performance states and proposes what to learn; the search calls it and
+    judges what it gives. Must be deterministic: the same question has the same answer every time. `depth` is
+    how much the profiler must count for `targets`."""
 
     depth: Depth
 
     def initial(self, task: Task) -> Attempt:
-        """A correct candidate to begin with."""
+        """The first candidate of a search, meant to be correct and not yet fast. Raises KernelBlasterError if
+        the policy has no implementation for the task."""
         ...
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
-        """The kernels of a candidate, the one most worth optimizing first."""
+        """The kernels of a profiled candidate that can be optimized, each with its share of the time and its
+        state, the one with the largest possible gain first. `floor_bytes` is the least memory traffic that
+        the task needs."""
         ...
 
     def proposals(self, attempt: Attempt, target: Target) -> Sequence[str]:
-        """Techniques that can be tried on a kernel."""
+        """Names of the techniques that can be tried on this kernel of the candidate; empty if there are
+        none."""
         ...
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
-        """What one application of a technique to a kernel gives, the most promising first. Only what is
-        taken from the iterator is written. A recipe is a technique too; a policy that cannot take several
-        in one step gives nothing."""
+        """The candidates that one application of a technique to a kernel can give, the most promising first;
+        none if it does not apply. Lazy: a candidate is written only when it is taken from the iterator.
+        `technique` may be a recipe (several techniques in one step); a policy that cannot apply several at
+        once then yields nothing."""
         ...
 
     def retry(
         self, parent: Attempt, technique: str, failed: Attempt, evaluation: Evaluation
     ) -> Attempt | None:
-        """Another try at the same after a failure, knowing what was said about it."""
+        """A corrected version of `failed`, which applied `technique` to `parent` and got this evaluation (for
+        example a compiler error); None if the policy has none."""
         ...
 
     def evaluate(
         self, fresh: Sequence[Sample], earlier: Sequence[Sample], theta: Content, architecture: str
     ) -> Sequence[Discrepancy]:
-        """Policy evaluation: expected against measured, by state and technique, for what an iteration
-        tried, with what the replay buffer holds of it from before."""
+        """Policy evaluation: one discrepancy for each (state, technique) among the `fresh` samples of this
+        iteration. `earlier` are the samples of the replay buffer, pooled with them; `theta` is the knowledge
+        base that the predictions came from; `architecture` (such as `sm_90a`) selects its scores."""
         ...
 
     def explain(self, discrepancies: Sequence[Discrepancy], now: Content) -> Sequence[Gap]:
-        """Gap analysis: why the surprising ones are so, and which assumption was wrong."""
+        """Gap analysis: a cause for each surprising discrepancy. `now` is the current knowledge base."""
         ...
 
     def update(self, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
-        """Parameter update: what the knowledge base should hold beyond the observations themselves."""
+        """Parameter update: changes to the knowledge base `now` beyond the measured gains, which are recorded
+        elsewhere: notes on the causes, corrected priors."""
         ...

@@ -24,11 +24,12 @@ TAGS = {"agrees": "good", "contradicts": "bad", "undecided": "idle", "no claim":
 
 
 def summarize_studies(ablation: Ablation) -> list[StudyFindings]:
-    """The findings of every study of the ablation."""
+    """The findings of every study of the ablation, from the results so far."""
     return [summarize_study(ablation, study) for study in ablation.studies]
 
 
 def ablation_markdown(ablation: Ablation) -> str:
+    """The report as Markdown, without figures."""
     lines = ["# Learning studies", "", _about(ablation), ""]
     for findings in summarize_studies(ablation):
         lines += [f"## {findings.study.title}", "", _scope(findings), ""]
@@ -43,6 +44,7 @@ def ablation_markdown(ablation: Ablation) -> str:
 
 
 def ablation_page(ablation: Ablation, made: str = "") -> str:
+    """The report as one self-contained HTML file; `made` says when or how it was made."""
     return render_page(
         "ablation.html",
         title="Learning studies",
@@ -56,7 +58,8 @@ def ablation_page(ablation: Ablation, made: str = "") -> str:
 
 
 def charts_of(findings: StudyFindings) -> list[Chart]:
-    """Best so far by evaluations, and evaluations that each arm needs; empty without results."""
+    """Two figures of a study: the best so far over the evaluations, and the evaluations that each arm needs
+    to reach 95 % of the best. Empty if no arm has results."""
     arms = [arm for arm in findings.arms if arm.curve]
     if not arms:
         return []
@@ -94,7 +97,7 @@ def charts_of(findings: StudyFindings) -> list[Chart]:
 
 
 def arms_table(findings: StudyFindings) -> tuple[list[str], list[list[str]]]:
-    """Column titles, and a row for each arm; with tokens if a model was used."""
+    """Column titles, and a row of cells for each arm; with a column for tokens if a model was used."""
     rows = [_cells(arm) for arm in findings.arms]
     if all(arm.tokens is None for arm in findings.arms):
         return list(COLUMNS), rows
@@ -103,6 +106,7 @@ def arms_table(findings: StudyFindings) -> tuple[list[str], list[list[str]]]:
 
 
 def _cells(arm: ArmFindings) -> list[str]:
+    """The cells for COLUMNS; empty texts where there is no data."""
     gain = "" if arm.gain is None else " / ".join(f"{value:.2f}x" for value in arm.gain)
     return [
         arm.name,
@@ -115,6 +119,7 @@ def _cells(arm: ArmFindings) -> list[str]:
 
 
 def _shown(findings: StudyFindings) -> dict[str, Any]:
+    """A study's part of the page, by the names that the template uses."""
     columns, rows = arms_table(findings)
     return {
         "name": findings.study.name,
@@ -129,10 +134,12 @@ def _shown(findings: StudyFindings) -> dict[str, Any]:
 
 
 def _not_studied(ablation: Ablation) -> list[list[str]]:
+    """Rows for NOT_STUDIED_COLUMNS: the tasks that no arm can search."""
     return [[one.name, one.status, one.reason] for one in ablation.plan.left_out]
 
 
 def _about(ablation: Ablation) -> str:
+    """A sentence on the extent of the ablation: tasks, device, model, seeds and budget."""
     plan = ablation.plan
     where = plan.setup.gpu or plan.setup.device
     how = ", times modelled" if plan.setup.device == "emulated" else ""
@@ -145,6 +152,7 @@ def _about(ablation: Ablation) -> str:
 
 
 def _scope(findings: StudyFindings) -> str:
+    """A sentence on the tasks and seeds that count in every arm of a study."""
     trained = "; the other half of the tasks was trained on" if findings.study.trains else ""
     seeds = (
         f"{findings.seeds} of {findings.planned}"
@@ -155,6 +163,7 @@ def _scope(findings: StudyFindings) -> str:
 
 
 def _left_out(findings: StudyFindings) -> str:
+    """The tasks without a result in some arm, grouped by reason, as text; empty if there are none."""
     reasons: dict[str, list[str]] = {}
     for task, reason in findings.left_out.items():
         reasons.setdefault(reason.split(":")[0], []).append(task.split("/")[-1])
@@ -162,6 +171,7 @@ def _left_out(findings: StudyFindings) -> str:
 
 
 def _interval(interval: Interval | None, digits: int) -> str:
+    """`1.23 (1.10 to 1.37)` with so many digits after the point; empty for None."""
     if interval is None:
         return ""
     return f"{interval.estimate:.{digits}f} ({interval.low:.{digits}f} to {interval.high:.{digits}f})"

@@ -12,19 +12,21 @@ _ANCHOR = re.compile(r'<(?:div|tr)\b[^>]*? id="((?:state|technique)-[^"]*)"')
 
 
 def anchor(state: str, technique: str | None = None) -> str:
-    """The HTML id of a state, or of a technique in it; not escaped."""
+    """The HTML id of a state's card on the knowledge page, or of a technique's row in it if one is given; not
+    HTML-escaped."""
     name = f"state-{state}" if technique is None else f"technique-{state}--{technique}"
     return re.sub(r"\s+", "-", name)
 
 
 @dataclass(frozen=True)
 class KnowledgeLinks:
-    """Links to the anchors that the page of a knowledge base has; empty if there is no page."""
+    """The ids that the page of a knowledge base contains, to link to from another page in the same folder;
+    without ids, `to` always returns an empty text."""
 
     anchors: frozenset[str] = frozenset()
 
     def to(self, state: str, technique: str | None = None) -> str:
-        """The link to a technique, else to its state; empty if the page has neither."""
+        """The relative URL of a technique's row, else of its state's card; empty if the page has neither."""
         for name in (anchor(state, technique), anchor(state)):
             if name in self.anchors:
                 return f"{KNOWLEDGE_PAGE}#{quote(name)}"
@@ -32,7 +34,8 @@ class KnowledgeLinks:
 
 
 def links_beside(folder: Path, knowledge: str) -> KnowledgeLinks:
-    """Links to the page of this knowledge base, if the folder has it under its usual name."""
+    """Links to `knowledge.html` in `folder`, if that is the page of `knowledge` (a path or URL; compared by
+    its file name); else no links."""
     try:
         page = (folder / KNOWLEDGE_PAGE).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

@@ -30,7 +30,8 @@ PARTS = {
 
 
 def bench_page(contents: Sequence[Contents], made: str = "") -> str:
-    """The page of one or several subjects; `made` says when or how it was made."""
+    """The page of one subject (a bench or a group of runs), or of several side by side; `made` says when or
+    how it was made."""
     subjects = []
     runs: list[tuple[str, str]] = []
     for index, one in enumerate(contents):
@@ -53,6 +54,7 @@ def bench_page(contents: Sequence[Contents], made: str = "") -> str:
 
 
 def _lead(contents: Sequence[Contents]) -> str:
+    """The sentence below the title: suites, devices, and whether times are modelled or measured."""
     one = contents[0]
     how = "times modelled, not measured" if one.subject.modelled else "times measured"
     devices = ", ".join(sorted({other.subject.device for other in contents}))
@@ -61,6 +63,7 @@ def _lead(contents: Sequence[Contents]) -> str:
 
 
 def _article(one: Contents, settings: dict[str, Any]) -> dict[str, Any]:
+    """A subject's part of the page, by the names that the template uses; `settings` are shown as a table."""
     return {
         "title": one.title,
         "modelled": one.subject.modelled,
@@ -85,7 +88,7 @@ def _unfinished(one: Contents) -> str:
 
 
 def _tiles(one: Contents) -> Iterator[tuple[str, str]]:
-    """The headline numbers with captions. Unfinished searches are not counted."""
+    """The headline numbers, each as (number, caption), from the searches that have ended."""
     kind, rows = kind_text(one.subject.modelled), one.subject.rows
     tasks = {row.result.task for row in rows}
     ended = tasks - {row.result.task for row in rows if row.result.status == "unfinished"}
@@ -109,10 +112,12 @@ def _tiles(one: Contents) -> Iterator[tuple[str, str]]:
 
 
 def _compared(contents: Sequence[Contents]) -> dict[str, Any]:
+    """The comparison of several subjects: table and figure, by the names that the template uses."""
     head, rows = comparison_rows(contents)
     return {"head": head, "rows": rows, "chart": comparison_chart(contents)}
 
 
 def _packed(detail: Detail) -> str:
+    """A run's details as compressed JSON in base64, which the page's script unpacks."""
     packed = zlib.compress(json.dumps(detail.page, separators=(",", ":")).encode(), 6)
     return base64.b64encode(packed).decode()

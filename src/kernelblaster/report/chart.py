@@ -12,7 +12,8 @@ TONES: tuple[Tone, ...] = ("c1", "c2", "c3", "c4", "c5", "c6")
 
 @dataclass(frozen=True)
 class ChartAxis:
-    """An axis from `low` to `high`; both must be positive if `log`. Without `ticks`, they are chosen."""
+    """An axis from `low` to `high`; both must be positive if `log`. `format` is how its labels are written.
+    `ticks` are the labelled values; empty: chosen automatically."""
 
     label: str
     low: float
@@ -31,13 +32,15 @@ class ChartAxis:
 
     @property
     def marks(self) -> list[float]:
+        """The values to label: `ticks` if given, else round numbers between `low` and `high`."""
         return list(self.ticks) or (_log_marks if self.log else _linear_marks)(self.low, self.high)
 
 
 @dataclass(frozen=True)
 class ChartLine:
-    """Points connected by lines (`joined`), or by `steps`; `band` is (x, low, high) around it. `tips` are
-    tooltips of the points."""
+    """One data series of (x, y) points in axis units: `joined` draws lines between them, as a staircase with
+    `steps`; `dots` draws the points. `band` is a shaded area of (x, low, high). `tips` are tooltips, one for
+    each point. An empty `name` keeps it out of the legend."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -51,8 +54,9 @@ class ChartLine:
 
 @dataclass(frozen=True)
 class LineChart:
-    """Lines over two axes. `references` are polylines that mark a limit; `uprights` and `levels` are vertical
-    and horizontal lines at a value."""
+    """Data series over two axes. `name` identifies the figure in file names. `references` are thick polylines
+    that mark a limit, such as a roofline; `uprights` and `levels` are dashed vertical and horizontal lines at
+    a value."""
 
     name: str
     title: str
@@ -67,6 +71,9 @@ class LineChart:
 
 @dataclass(frozen=True)
 class Bar:
+    """One bar: it ends at `value`; `low` and `high` are the ends of its error bar, None for none; `tip` is a
+    tooltip."""
+
     label: str
     value: float
     tone: Tone = "c1"
@@ -77,7 +84,8 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """A bar for each label, starting at `origin`, with an interval if given. `legend` names the tones."""
+    """A horizontal bar for each label, which starts at `origin` (for speedups 1.0). `legend` is what each
+    tone stands for. `name` identifies the figure in file names."""
 
     name: str
     title: str
@@ -90,7 +98,8 @@ class Bars:
 
 @dataclass(frozen=True)
 class Stack:
-    """Stacked counts of several kinds for each label; `kinds` are their names and tones, in order."""
+    """Stacked counts for each label: `rows` are (label, one count for each kind); `kinds` are (name, tone) in
+    the same order. `label` is the axis title; `name` identifies the figure in file names."""
 
     name: str
     title: str
@@ -104,7 +113,7 @@ Chart = LineChart | Bars | Stack
 
 
 def shown(value: float, format_: Format) -> str:
-    """A number as an axis label."""
+    """A number as an axis label: `times` as `1.5x`, `percent` from a fraction of 1, `si` with k, M or G."""
     if format_ == "percent":
         return f"{100 * value:.3g}%"
     if format_ == "times":
@@ -117,11 +126,13 @@ def shown(value: float, format_: Format) -> str:
 
 
 def log_range(values: Sequence[float], least: float, most: float) -> tuple[float, float]:
-    """A range for a log axis that contains these values, and at least `least` to `most`."""
+    """The ends of a log axis that contains these values and the range `least` to `most`, with a margin of 10
+    %."""
     return min([least, *values]) / 1.1, max([most, *values]) * 1.1
 
 
 def _linear_marks(low: float, high: float) -> list[float]:
+    """About five round values between `low` and `high`."""
     rough = (high - low) / 5
     unit = 10.0 ** floor(log10(rough))
     step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor >= rough * 0.999)

@@ -16,8 +16,9 @@ VERBOSE = re.VERBOSE | re.DOTALL | re.MULTILINE
 
 @dataclass(frozen=True)
 class Grammar:
-    """`tokens` is a pattern with a named group for each token class, and `word`. A word is a `keyword`, a
-    `type`, a `builtin`, or a function if a character of `calls` follows."""
+    """The lexical rules of a language. `tokens` matches one token, with a named group for its class, or
+    `word`. A word that fully matches `keyword`, `type` or `builtin` has that class; another one is a function
+    if the character after it is in `calls`."""
 
     tokens: re.Pattern[str]
     keyword: re.Pattern[str]
@@ -26,6 +27,8 @@ class Grammar:
     calls: str
 
     def word(self, word: str, after: str) -> str:
+        """The class letter of a word (k, t, b or f; empty for a plain name); `after` is the character behind
+        it."""
         for name in ("keyword", "type", "builtin"):
             if getattr(self, name).fullmatch(word):
                 return name[0]

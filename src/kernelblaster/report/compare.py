@@ -10,13 +10,14 @@ from kernelblaster.report.contents import Contents
 
 
 def common_tasks(contents: Sequence[Contents]) -> set[str]:
+    """The names of the tasks that all subjects have, whatever their result."""
     sets = [{row.result.task for row in one.subject.rows} for one in contents]
     return set.intersection(*sets)
 
 
 def comparison_rows(contents: Sequence[Contents]) -> tuple[list[str], list[list[str]]]:
-    """A header, and a row for each subject: valid tasks, geometric mean, speedup over the first subject with
-    its interval, and candidates judged, all on the common tasks."""
+    """Column titles and a row for each subject, on the common tasks: device, valid tasks, geometric mean
+    speedup, speedup over the first subject with its confidence interval, candidates judged."""
     common = common_tasks(contents)
     head = ["", "device", f"valid of {len(common)}", "geomean", "over the first", "judged"]
     first = _by_task(contents[0], common)
@@ -34,7 +35,8 @@ def comparison_rows(contents: Sequence[Contents]) -> tuple[list[str], list[list[
 
 
 def comparison_chart(contents: Sequence[Contents]) -> Chart | None:
-    """The fast_p curves of all subjects, each against its own main baseline; None without a valid task."""
+    """The fast_p curves of all subjects on the common tasks, each against its own main baseline; None if no
+    task is valid."""
     common = common_tasks(contents)
     sets = [
         task_speedups([row for row in one.subject.rows if row.result.task in common], one.main)
@@ -67,7 +69,7 @@ def comparison_chart(contents: Sequence[Contents]) -> Chart | None:
 
 
 def _by_task(one: Contents, common: set[str]) -> dict[str, list[float]]:
-    """Speedups of the valid rows by task."""
+    """The speedups of the valid searches by task, one for each seed; tasks without any are missing."""
     speedups: dict[str, list[float]] = {}
     for row in one.subject.rows:
         speedup = row.speedup(one.main)
@@ -77,6 +79,7 @@ def _by_task(one: Contents, common: set[str]) -> dict[str, list[float]]:
 
 
 def _mean(values: Sequence[float]) -> float:
+    """The geometric mean of at least one value."""
     interval = geometric_mean_interval([values])
     assert interval is not None
     return interval.estimate

@@ -25,8 +25,9 @@ from kernelblaster.report.trajectory import Detail, detail_of
 
 @dataclass(frozen=True)
 class Costs:
-    """The costs of a group of tasks, and the gain over the first candidates (in doublings of speed) for each
-    unit of cost."""
+    """What the searches of a group of tasks cost; and `for_each` unit of cost (`evaluation`, `device_second`,
+    `second`, `token`, `usd`) the gain over the first candidates in doublings of speed, None if none was
+    spent."""
 
     group: str
     cost: Cost
@@ -35,9 +36,10 @@ class Costs:
 
 @dataclass(frozen=True)
 class Contents:
-    """`main` is the baseline of the headlines; `summaries` and `charts` cover the tasks that have ended.
-    `overall` is the geometric mean against it over valid tasks, `gained` that over the first candidates;
-    `light` are quartiles of floor over time. `details` are by job."""
+    """Everything that a report on one subject shows. `main` is the baseline of the headlines; `overall` the
+    geometric mean speedup against it over valid tasks, `gained` that over the first candidates (None: no
+    valid task); `light` are quartiles of floor over time. `summaries` and `charts` cover the searches that
+    have ended. `learned` are rows as of `merge_learned`; `details` are by job key."""
 
     subject: Subject
     main: str
@@ -62,6 +64,7 @@ class Contents:
 
 
 def contents_of(subject: Subject) -> Contents:
+    """Compute the contents of a report; reads the log of every run of the subject."""
     rows = subject.rows
     ended = [row for row in rows if row.result.status != "unfinished"]
     counted = replace(subject, rows=ended or rows)
@@ -92,7 +95,8 @@ def contents_of(subject: Subject) -> Contents:
 
 
 def _interval(rows: list[Row], baseline: str) -> Interval | None:
-    """Geometric mean over tasks; seeds of one task are averaged first."""
+    """The geometric mean speedup against a baseline over the valid tasks, with its confidence interval; the
+    seeds of a task are averaged first. None without a valid task."""
     by_task: dict[str, list[float]] = {}
     for row in rows:
         speedup = row.speedup(baseline)
@@ -102,6 +106,7 @@ def _interval(rows: list[Row], baseline: str) -> Interval | None:
 
 
 def _costs(group: str, rows: list[Row]) -> Costs:
+    """The costs of these rows, summed."""
     cost = Cost()
     for row in rows:
         cost = cost.plus(row.result.spent.cost)
@@ -109,7 +114,8 @@ def _costs(group: str, rows: list[Row]) -> Costs:
 
 
 def table_rows(contents: Contents) -> list[dict[str, Any]]:
-    """The rows of the result table, one for each task and seed, as JSON data."""
+    """The rows of the result table as JSON data, one for each task and seed. Times are in microseconds,
+    `light` is floor over time, values that are not known are None."""
     rows = []
     for row in contents.subject.rows:
         result = row.result
@@ -180,11 +186,13 @@ def summary_dict(contents: Contents) -> dict[str, Any]:
 
 
 def _start(plan: BenchPlan) -> str:
-    """The initial knowledge base: for a file or URL only its name."""
+    """The name of the initial knowledge base for display: of a file only its name, of a URL without the
+    password."""
     return plan.start.rpartition("@")[2] if "://" in plan.start else Path(plan.start).name
 
 
 def _settings(contents: Contents) -> dict[str, Any]:
+    """The settings of the searches by name, without those that are not set."""
     plan = contents.subject.plan
     setup = plan.setup
     values = {"policy": setup.policy, "model": setup.model, "strategy": setup.strategy}
@@ -197,12 +205,14 @@ def _settings(contents: Contents) -> dict[str, Any]:
 
 
 def _used(usage: TechniqueUsage) -> dict[str, Any]:
+    """Usage statistics as JSON data, with the number of states for each task instead of their names."""
     used = usage.as_dict()
     states = {task: len(visited) for task, visited in used.pop("visited").items()}
     return used | {"states_by_task": states}
 
 
 def _statuses(rows: list[Row]) -> dict[str, int]:
+    """The number of searches by status."""
     counts: dict[str, int] = {}
     for row in rows:
         counts[row.result.status] = counts.get(row.result.status, 0) + 1
@@ -210,6 +220,7 @@ def _statuses(rows: list[Row]) -> dict[str, int]:
 
 
 def _rounded(value: float | None) -> float | None:
+    """Rounded to five significant digits; None stays None."""
     return None if value is None else float(f"{value:.5g}")
 
 

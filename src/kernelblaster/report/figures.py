@@ -31,8 +31,8 @@ PATHS_SHOWN = 60
 def figures_of(
     subject: Subject, paths: Mapping[str, Sequence[PathPoint]], usage: TechniqueUsage, steps: Sequence[Step]
 ) -> list[Chart]:
-    """The charts for which there is data. `paths` are by job; `steps` are those of all runs, the earliest run
-    first."""
+    """The figures of a report, those for which there is data. `paths` are the candidates on the way to the
+    best, by job key; `steps` are the steps of all runs, the earliest run first."""
     tones = tones_of(subject.rows)
     main = BEST if len(subject.plan.baselines) > 1 else subject.plan.baselines[0]
     charts = [
@@ -50,11 +50,13 @@ def figures_of(
 
 
 def tones_of(rows: Sequence[Row]) -> dict[str, Tone]:
+    """A colour for each group of tasks."""
     groups = [group for group in groups_of(rows) if group != ALL]
     return {group: TONES[index % len(TONES)] for index, group in enumerate(groups)}
 
 
 def named(baseline: str) -> str:
+    """A baseline's name in words."""
     return {
         BEST: "the best baseline",
         INITIAL: "the first CUDA candidate",
@@ -65,6 +67,8 @@ def named(baseline: str) -> str:
 
 
 def fast_p_chart(subject: Subject, baseline: str) -> Chart | None:
+    """The share of all tasks that are more than p times as fast as the baseline, over p, for each group; None
+    if the subject does not have the baseline or no task is valid."""
     speedups = task_speedups(subject.rows, baseline)
     if baseline not in baselines_of(subject.plan) or not any(speedups):
         return None
@@ -96,6 +100,8 @@ def fast_p_chart(subject: Subject, baseline: str) -> Chart | None:
 
 
 def speedup_chart(subject: Subject, baseline: str, tones: Mapping[str, Tone]) -> Chart | None:
+    """A bar for each valid task and seed, the fastest first; None without any. `tones` are colours by
+    group."""
     valid = [(row, speedup) for row in subject.rows if (speedup := row.speedup(baseline)) is not None]
     if not valid:
         return None
@@ -129,6 +135,8 @@ def speedup_chart(subject: Subject, baseline: str, tones: Mapping[str, Tone]) ->
 def roofline_chart(
     subject: Subject, paths: Mapping[str, Sequence[PathPoint]], tones: Mapping[str, Tone]
 ) -> Chart | None:
+    """The paths of up to PATHS_SHOWN searches in a roofline plot scaled to each task's own floor; None if no
+    path is known."""
     rows = {row.result.job: row for row in subject.rows}
     known = [(rows[job], path) for job, path in paths.items() if path and job in rows]
     if not known:
@@ -162,6 +170,7 @@ def roofline_chart(
 
 
 def light_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
+    """Floor over time for each valid task and seed; None without any."""
     bars = []
     for row in subject.rows:
         result = row.result
@@ -191,7 +200,8 @@ def light_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
 
 
 def cost_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
-    """Gain over the first candidate by cost: tokens if a model was used, else evaluations."""
+    """Gain over the first candidate against its cost (tokens if a model was used, else evaluations), a dot
+    for each valid search; None without any."""
     valid = [row for row in subject.rows if row.result.status == "valid" and row.result.gain]
     if not valid:
         return None
@@ -227,6 +237,8 @@ def cost_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
 
 
 def used_chart(usage: TechniqueUsage, what: str) -> Chart | None:
+    """How often the most used `techniques` or `states` (`what`) paid, gained nothing or failed; None without
+    steps."""
     uses = usage.techniques if what == "techniques" else usage.states
     most = sorted(uses.items(), key=lambda item: (-item[1].attempts, item[0]))[:USED_SHOWN]
     if not most:
@@ -241,6 +253,7 @@ def used_chart(usage: TechniqueUsage, what: str) -> Chart | None:
 
 
 def discovery_chart(steps: Sequence[Step]) -> Chart | None:
+    """The number of (state, technique) pairs found to pay, over the steps of all runs; None without steps."""
     discovered = discovery_of(steps)
     if not discovered:
         return None
@@ -264,12 +277,14 @@ def short_name(row: Row, rows: Sequence[Row]) -> str:
 
 
 def _tip(row: Row, speedup: float, baseline: str) -> str:
+    """The tooltip of a speedup bar."""
     result = row.result
     applied = ", ".join(result.applied) or "nothing applied"
     return f"{result.task}: {speedup:.2f}x against {named(baseline)}; {applied}"
 
 
 def _point_tip(row: Row, path: Sequence[PathPoint], index: int) -> str:
+    """The tooltip of the point `index` on a path: technique, time, and gain over the point before."""
     point = path[index]
     gain = path[index - 1].us / point.us if index else 1.0
     step = f" ({'+' if gain > 1 else ''}{log2(gain):.2f} doublings)" if index else ""

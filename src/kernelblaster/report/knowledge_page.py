@@ -25,8 +25,9 @@ POINTS = 250  # of the curves over time
 
 @dataclass(frozen=True)
 class Curve:
-    """SVG paths of a small plot of the belief about a speedup: `now`, `before` the first attempt, and a line
-    at 1x (`one`)."""
+    """A small plot of the predicted distribution of a speedup, as SVG paths: `now`, `before` the first
+    attempt (empty if there was none), and a vertical line at 1x (`one`). `tone` is a CSS class, `tip` the
+    tooltip."""
 
     now: str
     before: str
@@ -37,7 +38,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class TechniqueRow:
-    """A technique in a state, as text for the page; `name` is split where it may be broken."""
+    """The table row of a technique in a state, as text for the page. `name` is split at underscores, where a
+    line may break; `valid` is the chance (0 to 1) that an attempt is valid; `where` is the result on each
+    architecture with the failures; `prepared` the speedup with and without a preceding technique; `retired`
+    why it is no longer tried, empty if it is."""
 
     anchor: str
     name: list[str]
@@ -55,7 +59,8 @@ class TechniqueRow:
 
 @dataclass(frozen=True)
 class StateCard:
-    """A state with its techniques; untried ones are collapsed if others were tried."""
+    """A state's part of the page. `discovered`: found by a search, not shipped. `untried` techniques are
+    collapsed; if none was tried, all are in `tried`."""
 
     anchor: str
     name: str
@@ -117,7 +122,8 @@ def growth_chart(events: Sequence[KnowledgeEvent]) -> Chart | None:
 
 
 def used_chart(content: Content) -> Chart | None:
-    """Attempts by technique over all states."""
+    """Attempts by technique over all states, valid and failed, of the 20 most tried; None if there are
+    none."""
     seen: dict[str, list[float]] = {}
     for state in content.living:
         for entry in content.entries.get(state.state.name, {}).values():
@@ -138,6 +144,7 @@ def used_chart(content: Content) -> Chart | None:
 
 
 def _lead(content: Content, events: Sequence[KnowledgeEvent]) -> str:
+    """The sentence below the title: version, number of runs, GPUs."""
     runs = {event.provenance.run for event in events if event.provenance.run}
     gpus = sorted({event.provenance.gpu for event in events if event.provenance.gpu})
     where = f" on {', '.join(gpus)}" if gpus else ""
@@ -146,6 +153,7 @@ def _lead(content: Content, events: Sequence[KnowledgeEvent]) -> str:
 
 
 def _tiles(content: Content) -> list[tuple[str, str]]:
+    """The headline numbers, each as (number, caption)."""
     known = summarize(content)
     failed = sum(known.failures.values())
     return [
@@ -163,6 +171,7 @@ def _tiles(content: Content) -> list[tuple[str, str]]:
 
 
 def _state(content: Content, entry: StateEntry) -> StateCard:
+    """The card of a state, its techniques ordered by attempts."""
     state = entry.state
     entries = content.entries.get(state.name, {}).values()
     order = sorted(
@@ -185,6 +194,7 @@ def _state(content: Content, entry: StateEntry) -> StateCard:
 
 
 def _technique(state: str, entry: OptimizationEntry) -> TechniqueRow:
+    """The row of a technique in the state named `state`."""
     scored = score(entry)
     recipe = is_recipe(entry.technique)
     slower = "" if recipe else "slower"
@@ -210,7 +220,8 @@ def _technique(state: str, entry: OptimizationEntry) -> TechniqueRow:
 
 
 def _prepared(entry: OptimizationEntry) -> str:
-    """Speedup with and without the preceding technique on which this one depends."""
+    """The measured speedup with and without the preceding technique on which this one depends, as text; empty
+    if it depends on none."""
     preparation = entry.evidence.preparation
     if preparation is None:
         return ""
@@ -220,6 +231,7 @@ def _prepared(entry: OptimizationEntry) -> str:
 
 
 def _posterior(entry: OptimizationEntry) -> Curve:
+    """The plot of what is predicted for a technique now and was before the first attempt."""
     prediction = entry.prediction(None)
     before = entry.untried().prediction(None)
     low, high = prediction.interval
@@ -234,7 +246,8 @@ def _posterior(entry: OptimizationEntry) -> Curve:
 
 
 def _bell(mean: float, spread: float) -> str:
-    """An SVG path of a normal density, scaled to fit: the more certain, the higher and narrower."""
+    """The SVG path of a normal density over log speedups with this mean and standard deviation, scaled to the
+    small plot: the more certain, the higher and narrower."""
     peak = min(21.0, 6.0 / (spread * sqrt(tau)))
     mean = min(HIGH - 0.06, max(LOW + 0.06, mean))  # what lies outside is drawn at the edge
     points = []
@@ -246,14 +259,17 @@ def _bell(mean: float, spread: float) -> str:
 
 
 def _x(value: float) -> float:
+    """The horizontal position of a log speedup in the small plot, clamped to it."""
     return 130 * (min(HIGH, max(LOW, value)) - LOW) / (HIGH - LOW)
 
 
 def _listed(counts: dict[str, float]) -> str:
+    """The three largest counts in parentheses; empty if there are none."""
     most = sorted(counts.items(), key=lambda pair: -pair[1])[:3]
     return f" ({', '.join(f'{name} {count:g}' for name, count in most)})" if most else ""
 
 
 def _attempts(content: Content, entry: StateEntry) -> float:
+    """How often techniques were tried in a state, all together."""
     rows = content.entries.get(entry.state.name, {}).values()
     return sum(row.evidence.total.attempts for row in rows)

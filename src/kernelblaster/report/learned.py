@@ -5,8 +5,10 @@ from typing import Any
 
 
 def merge_learned(runs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row for each (state, technique) that the runs taught: the expectation before the earliest run and
-    after the latest, and the sentences that explain the change. The most tried first."""
+    """One row for each (state, technique) that the runs taught, as JSON data: the expectation `before` the
+    earliest run and `after` the latest (by the version `to` of the knowledge base; None: unknown), and the
+    sentences that explain the change. The most tried first. `runs` are the `learned` data of runs'
+    results."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for learned in sorted(runs, key=lambda one: one["from"]):
         for changed in learned["techniques"]:
@@ -22,9 +24,11 @@ def merge_learned(runs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _row(key: tuple[str, str], before: dict[str, Any] | None) -> dict[str, Any]:
+    """A row before anything was learned."""
     named = {"state": key[0], "technique": key[1], "before": before}
     return named | {"after": None, "to": -1, "reasons": []}
 
 
 def _attempts(row: dict[str, Any]) -> float:
+    """The number of attempts that the knowledge base had after the runs."""
     return float(row["after"]["attempts"]) if row["after"] else 0.0

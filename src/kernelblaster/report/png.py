@@ -23,7 +23,7 @@ DPI = 160
 
 
 def save_png(chart: Chart, path: Path) -> None:
-    """Write the figure. Raises KernelBlasterError if matplotlib is not installed."""
+    """Draw a figure into a PNG file. Raises KernelBlasterError if matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -46,6 +46,7 @@ def save_png(chart: Chart, path: Path) -> None:
 
 
 def _rows(chart: Chart) -> int:
+    """The number of labelled rows, which decide the figure's height; 0 for line charts."""
     return len(chart.bars) if isinstance(chart, Bars) else len(chart.rows) if isinstance(chart, Stack) else 0
 
 
@@ -105,6 +106,7 @@ def _set_labels(axes: Any, labels: Sequence[str]) -> None:
 
 
 def _set_axis(axes: Any, name: str, axis: ChartAxis) -> None:
+    """Set label, scale, limits and ticks of the axis `name` (`x` or `y`) of a matplotlib plot."""
     getattr(axes, f"set_{name}label")(axis.label)
     if axis.log:
         getattr(axes, f"set_{name}scale")("log")

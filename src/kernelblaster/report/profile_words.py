@@ -30,8 +30,9 @@ Figures = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Changes:
-    """Sentences on what rose and what fell from one candidate to another; `kernels` says how their launches
-    differ, `tier` is the source of the figures."""
+    """Sentences on the metrics that `rose` and that `fell` from one candidate to another; `kernels` says how
+    their launches differ, empty if they do not; `tier` is where the figures come from, such as the profiler
+    or the GPU model."""
 
     rose: list[str]
     fell: list[str]
@@ -40,8 +41,9 @@ class Changes:
 
 
 def changes(before: Sequence[Figures], after: Sequence[Figures], tier: str) -> Changes | None:
-    """Compare the kernels of two candidates (see `trajectory.kernel_figures`); None if either has none.
-    TOTALS are summed over the call; SHARES are those of the longest kernel."""
+    """Compare the profiles of two candidates, each as one dict of figures per kernel (see
+    `trajectory.kernel_figures`); None if either has none. TOTALS are summed over the kernels; SHARES are
+    those of the kernel that takes longest."""
     if not before or not after:
         return None
     sentences: dict[bool, list[str]] = {True: [], False: []}
@@ -56,6 +58,8 @@ def changes(before: Sequence[Figures], after: Sequence[Figures], tier: str) -> C
 def _compare(
     sentences: dict[bool, list[str]], label: str, unit: str, was: float | None, is_: float | None
 ) -> None:
+    """Add a sentence on a metric to `sentences[True]` if it rose or `sentences[False]` if it fell; none if a
+    value is None or the change is below WORTH_SAYING."""
     if was is None or is_ is None or abs(is_ - was) <= WORTH_SAYING * max(was, is_):
         return
     by = "" if unit == "%" else _by(was, is_)
@@ -63,7 +67,7 @@ def _compare(
 
 
 def _by(was: float, is_: float) -> str:
-    """The relative change; empty if it is extreme, since the two numbers show it."""
+    """The relative change as text; empty if it is extreme, since the two numbers show it."""
     if not was or not is_ or is_ < 0.005 * was or is_ > 200 * was:
         return ""
     if is_ >= 2 * was:
@@ -72,6 +76,8 @@ def _by(was: float, is_: float) -> str:
 
 
 def _launches(before: Sequence[Figures], after: Sequence[Figures], one: Figures, other: Figures) -> str:
+    """A sentence on how the kernels differ; `one` and `other` are those that take longest before and after.
+    Empty if there is one kernel of the same name."""
     first, last = source_name(str(one["name"])), source_name(str(other["name"]))
     longest = f"The one that takes longest is {last}"
     if len(before) == len(after) == 1:
@@ -84,15 +90,18 @@ def _launches(before: Sequence[Figures], after: Sequence[Figures], one: Figures,
 
 
 def _total(kernels: Sequence[Figures], key: str) -> float | None:
+    """The sum of a figure over all kernels; None if one lacks it."""
     known = [kernel[key] for kernel in kernels if key in kernel]
     return sum(known) if len(known) == len(kernels) else None
 
 
 def _longest(kernels: Sequence[Figures]) -> Figures:
+    """The kernel that takes longest."""
     return max(kernels, key=lambda kernel: kernel.get("us", 0.0))
 
 
 def _quantity(value: float, unit: str) -> str:
+    """A value with its unit, in k, M or G except for times."""
     if unit == "%":
         return f"{value:.0f}%"
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):

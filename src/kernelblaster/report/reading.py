@@ -21,8 +21,9 @@ from kernelblaster.store.run import LOG, Run, open_run, run_folders
 
 @dataclass(frozen=True)
 class Subject:
-    """A bench, or several runs shown like one. `runs` are folders by job; `fresh`: baselines were measured
-    after the search, not taken from it; `pace` is the throughput as a sentence."""
+    """What a report is about: a bench, or several runs shown like one. `rows` are the results, `runs` the run
+    folders by job key. `fresh`: baselines were measured after the search, not taken from it; `pace` is the
+    throughput as a sentence, empty if not known."""
 
     name: str
     device: str
@@ -34,6 +35,7 @@ class Subject:
 
     @property
     def modelled(self) -> bool:
+        """Whether its times come from the GPU model."""
         return self.plan.setup.device == "emulated" or any(row.result.modelled for row in self.rows)
 
     @property
@@ -43,8 +45,9 @@ class Subject:
 
 
 def read_subjects(names: Sequence[str], runs: Path, benches: Path) -> list[Subject]:
-    """A subject for each bench among these names (a folder, or a prefix of a name in `benches` or `runs`),
-    and one for all runs among them together. Raises StoreError."""
+    """The subjects that these names stand for: one for each bench, and one for all runs together. A name is a
+    folder (of a bench, a run, or of runs) or the unique beginning of a name in the folders `benches` or
+    `runs`. Raises StoreError."""
     subjects: list[Subject] = []
     run_paths: list[Path] = []
     for name in names:
@@ -63,7 +66,7 @@ def read_subjects(names: Sequence[str], runs: Path, benches: Path) -> list[Subje
 
 
 def _folder_of(name: str, runs: Path, benches: Path) -> Path:
-    """The folder of a bench, of a run, or of several runs. Raises StoreError."""
+    """The folder that a name stands for, as in `read_subjects`. Raises StoreError if there is none."""
     path = Path(name)
     if path.is_dir():
         if (path / LOG).is_file() or run_folders(path):
@@ -77,6 +80,7 @@ def _folder_of(name: str, runs: Path, benches: Path) -> Path:
 
 
 def _bench(folder: Path) -> Subject:
+    """The bench in a folder as a subject, opened for reading only."""
     with Bench(folder, writing=False) as bench:
         rows = bench.rows()
         paths = {r.result.job: folder / "runs" / r.result.run for r in rows if r.result.run}
@@ -86,7 +90,8 @@ def _bench(folder: Path) -> Subject:
 
 
 def _runs(folders: Sequence[Path]) -> Subject:
-    """Runs of `optimize`: measured against eager only, by the search itself."""
+    """Runs of `optimize` as one subject. They are measured against eager PyTorch only, by the search
+    itself."""
     rows, paths, entries = [], {}, []
     setup = None
     for folder in folders:
@@ -104,6 +109,7 @@ def _runs(folders: Sequence[Path]) -> Subject:
 
 
 def _job(run: Run) -> Job:
+    """The bench job that a run of `optimize` corresponds to, from the run's first event."""
     about = run.events[0].data if run.events else {}
     task = str(about.get("task", "?"))
     group = Path(task).parent.name or "runs"
@@ -115,6 +121,8 @@ def _job(run: Run) -> Job:
 
 
 def _row(job: Job, run: Run) -> Row:
+    """The result of a run of `optimize`, as a bench has it; `unfinished` if the run has not ended with a
+    timed candidate."""
     judged = [event.data["evaluation"] for event in run.events if event.kind == "evaluation"]
     end = next((event.data for event in run.events if event.kind == "results"), None)
     codes = {event.key: event.data["evaluation"] for event in run.events if event.kind == "evaluation"}
@@ -167,6 +175,7 @@ def _row(job: Job, run: Run) -> Row:
 
 
 def _beside(job: Job, verdict: dict[str, Any]) -> Measured:
+    """A recorded verdict (JSON data of an evaluation) as a measurement against eager PyTorch."""
     timing = verdict["timing"]
     return Measured(
         job=job.key,
@@ -180,6 +189,7 @@ def _beside(job: Job, verdict: dict[str, Any]) -> Measured:
 
 
 def _speedup(verdict: dict[str, Any]) -> float | None:
+    """The speedup of a recorded verdict; None if the candidate was not correct."""
     interval = verdict["outcome"].get("speedup")
     return None if interval is None else float(interval["estimate"])
 

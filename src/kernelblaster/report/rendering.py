@@ -16,12 +16,13 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def render_page(template: str, **values: Any) -> str:
-    """The HTML of a template with these values."""
+    """The HTML of a template of this package with these values, which are escaped unless they are Markup."""
     return _environment.get_template(template).render(**values)
 
 
 def _text(value: Any) -> Any:
-    """Make control characters in text visible; names, prompts and sources are untrusted."""
+    """Jinja's `finalize`: control characters in texts are shown as escapes, since names, prompts and sources
+    are untrusted."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -30,7 +31,7 @@ def _drawn(chart: Chart) -> Markup:
 
 
 def _part(name: str) -> Markup:
-    """One of our style sheets or scripts, unescaped."""
+    """A style sheet or script from the templates folder, unescaped."""
     return Markup((TEMPLATES / name).read_text())
 
 

@@ -19,7 +19,7 @@ SIGNS = {"same": " ", "added": "+", "removed": "-", "gap": "⋯"}
 
 @dataclass(frozen=True)
 class DiffLine:
-    """A line of a diff; a `gap` says how many lines are left out."""
+    """A line of a diff as highlighted HTML; the text of a `gap` says how many equal lines are left out."""
 
     kind: Kind
     text: Markup
@@ -30,8 +30,8 @@ class DiffLine:
 
 
 def difference(before: str, after: str, language: Language = "cuda") -> list[DiffLine]:
-    """The diff of two sources, with NEAR lines of context; empty if they are equal. At most MOST_LINES
-    lines."""
+    """The diff of two sources as highlighted lines, with NEAR lines of context and at most MOST_LINES; empty
+    if they are equal."""
     if before == after:
         return []
     shown = list(_folded(list(_lines(before, after, language))))
@@ -42,6 +42,7 @@ def difference(before: str, after: str, language: Language = "cuda") -> list[Dif
 
 
 def _lines(before: str, after: str, language: Language) -> Iterator[DiffLine]:
+    """All lines of the diff, equal ones included."""
     old, new = highlight(before, language), highlight(after, language)
     for equal, i, j, k, m in _blocks(before.split("\n"), after.split("\n")):
         if equal:
@@ -52,8 +53,8 @@ def _lines(before: str, after: str, language: Language) -> Iterator[DiffLine]:
 
 
 def _blocks(old: Sequence[str], new: Sequence[str]) -> list[tuple[bool, int, int, int, int]]:
-    """Alternating equal and different blocks (equal, i, j, k, m): lines i to j of the old text and k to m of
-    the new."""
+    """Alternating equal and different blocks, each (equal, i, j, k, m): lines i to j (exclusive) of the old
+    text and k to m of the new."""
     start = _common(old, new)
     end = _common(old[start:][::-1], new[start:][::-1])
     i, j, k, m = start, len(old) - end, start, len(new) - end
@@ -65,13 +66,13 @@ def _blocks(old: Sequence[str], new: Sequence[str]) -> list[tuple[bool, int, int
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """The number of equal lines at the beginning."""
+    """The number of equal lines at the beginning of both."""
     pairs = zip(one, other, strict=False)
     return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 def _folded(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
-    """With gaps in place of equal lines that are more than NEAR lines from a change."""
+    """The lines with a gap in place of equal ones that are more than NEAR lines from a change."""
     changed = [at for at, line in enumerate(lines) if line.kind != "same"]
     near = {at for index in changed for at in range(index - NEAR, index + NEAR + 1)}
     skipped = 0

@@ -33,7 +33,8 @@ svg .whisker{stroke:var(--ink);stroke-width:1;opacity:.55}
 
 
 def draw_svg(chart: Chart, *, alone: bool = False) -> str:
-    """The figure as an `<svg>` element; with `alone`, as the content of a standalone file."""
+    """The figure as an `<svg>` element for a page whose style sheet has PAINT; with `alone`, as the content
+    of a standalone file."""
     match chart:
         case LineChart():
             height, body = _lines(chart)
@@ -52,6 +53,7 @@ def draw_svg(chart: Chart, *, alone: bool = False) -> str:
 
 
 def _lines(chart: LineChart) -> tuple[int, list[str]]:
+    """Height and SVG elements of a line chart."""
     names = [(line.name, line.tone) for line in chart.lines if line.name]
     legend = _legend(list(dict.fromkeys(names)), HEIGHT)
     frame = _Frame(chart.x, chart.y)
@@ -70,6 +72,7 @@ def _lines(chart: LineChart) -> tuple[int, list[str]]:
 
 
 def _line(line: ChartLine, frame: "_Frame") -> Iterator[str]:
+    """The elements of one data series: band, line and dots."""
     if line.band:
         upper = [(x, high) for x, _, high in line.band]
         lower = [(x, low) for x, low, _ in reversed(line.band)]
@@ -88,19 +91,22 @@ def _line(line: ChartLine, frame: "_Frame") -> Iterator[str]:
 
 
 class _Frame:
-    """The drawing area between two axes."""
+    """The drawing area between two axes: maps axis values to positions in the SVG."""
 
     def __init__(self, x: ChartAxis, y: ChartAxis) -> None:
         self._x = x
         self._y = y
 
     def x(self, value: float) -> float:
+        """The horizontal SVG position of an x value."""
         return LEFT + self._x.fraction(value) * (WIDTH - LEFT - RIGHT)
 
     def y(self, value: float) -> float:
+        """The vertical SVG position of a y value."""
         return HEIGHT - BOTTOM - self._y.fraction(value) * (HEIGHT - TOP - BOTTOM)
 
     def path(self, points: Sequence[tuple[float, float]], steps: bool = False) -> str:
+        """The path data through points in axis units; with `steps` as a staircase."""
         parts: list[str] = []
         for x, y in points:
             at = f"{self.x(x):.1f} {self.y(y):.1f}"
@@ -110,6 +116,7 @@ class _Frame:
         return "".join(parts)
 
     def axes(self) -> Iterator[str]:
+        """The elements of both axes: grid lines, labels and titles."""
         bottom = HEIGHT - BOTTOM
         for mark in self._y.marks:
             y = self.y(mark)
@@ -128,6 +135,7 @@ class _Frame:
 
 
 def _bars(chart: Bars) -> tuple[int, list[str]]:
+    """Height and SVG elements of a chart with horizontal bars."""
     left = _label_width([bar.label for bar in chart.bars])
     height = TOP + ROW * len(chart.bars) + BOTTOM
     span = WIDTH - RIGHT - left - 34
@@ -146,6 +154,8 @@ def _bars(chart: Bars) -> tuple[int, list[str]]:
 
 
 def _bar(chart: Bars, bar: Bar, y: float, left: float, span: float) -> Iterator[str]:
+    """The elements of one bar; `y` is the top of its row, `left` and `span` the beginning and the width of
+    the axis."""
     start, end = (left + chart.axis.fraction(value) * span for value in (chart.origin, bar.value))
     x, width = min(start, end), max(1.0, abs(end - start))
     middle = y + ROW / 2
@@ -163,7 +173,8 @@ def _bar(chart: Bars, bar: Bar, y: float, left: float, span: float) -> Iterator[
 
 
 def _columns(chart: Bars) -> tuple[int, list[str]]:
-    """Vertical bars without names, for many bars; the longest first."""
+    """Height and SVG elements of a chart of more than NAMED_BARS bars: vertical, without names, the longest
+    first."""
     bars = sorted(chart.bars, key=lambda bar: -bar.value)
     rank = ChartAxis(f"{len(bars)} tasks, the fastest first", 0, len(bars), ticks=(0,))
     frame = _Frame(rank, chart.axis)
@@ -183,6 +194,7 @@ def _columns(chart: Bars) -> tuple[int, list[str]]:
 
 
 def _stack(chart: Stack) -> tuple[int, list[str]]:
+    """Height and SVG elements of a chart with stacked bars."""
     left = _label_width([label for label, _ in chart.rows])
     height = TOP + ROW * len(chart.rows) + BOTTOM
     most = max((sum(counts) for _, counts in chart.rows), default=1.0) or 1.0
@@ -211,7 +223,8 @@ def _stack(chart: Stack) -> tuple[int, list[str]]:
 
 
 def _legend(names: Sequence[tuple[str, Tone]], top: int) -> tuple[int, list[str]]:
-    """The legend below a figure, in as many rows as needed: (height, SVG elements)."""
+    """The legend below a figure of height `top`, in as many rows as needed: (its height, SVG elements); empty
+    for fewer than two names."""
     if len(names) < 2:
         return 0, []
     body: list[str] = []
@@ -228,20 +241,23 @@ def _legend(names: Sequence[tuple[str, Tone]], top: int) -> tuple[int, list[str]
 
 
 def _label_width(labels: Sequence[str]) -> int:
-    """The width of the longest label, at most 210."""
+    """The width for the longest label in SVG units, at most 210."""
     return min(210, 14 + int(6.5 * max((len(label) for label in labels), default=0)))
 
 
 def _short(label: str, width: float) -> str:
-    """A label that fits; the end of a name is the most specific, so its beginning is cut."""
+    """A label cut to a width in SVG units; the end of a task's name is the most specific, so its beginning is
+    cut."""
     most = int((width - 12) / 6.4)
     return label if len(label) <= most else "…" + label[-(most - 1) :]
 
 
 def _text(x: float, y: float, text: str, anchor: str, kind: str) -> str:
+    """A text element; `anchor` is SVG's text-anchor, `kind` a CSS class or empty."""
     named = f' class="{kind}"' if kind else ""
     return f'<text{named} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def _tip(text: str) -> str:
+    """The attribute for a tooltip, which the page's script shows; empty without text."""
     return f' data-tip="{escape(text, quote=True)}"' if text else ""

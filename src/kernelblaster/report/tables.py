@@ -15,7 +15,8 @@ USED_SHOWN = 30
 
 
 def csv_of(contents: Contents) -> str:
-    """One line for each task and seed; speedups and baseline times have a column for each baseline."""
+    """The report as CSV: one line for each task and seed, times in microseconds, with a column of speedups
+    and one of times for each baseline."""
     baselines = baselines_of(contents.subject.plan)
     plain = ("task", "group", "seed", "status", "reason", "us", "floor_us", "light")
     spent = ("evaluations", "device_seconds", "seconds", "tokens", "usd", "run")
@@ -33,7 +34,7 @@ def csv_of(contents: Contents) -> str:
 
 
 def markdown_of(contents: Contents, figures: Sequence[str] = ()) -> str:
-    """The report without trajectories; `figures` are paths of images to include."""
+    """The report as Markdown, without the runs' steps; `figures` are relative paths of images to include."""
     subject = contents.subject
     lines = [f"# {markdown(contents.title)}", "", *_head(contents), ""]
     lines += ["## Summary", "", *_summary(contents), ""]
@@ -47,6 +48,7 @@ def markdown_of(contents: Contents, figures: Sequence[str] = ()) -> str:
 
 
 def _head(contents: Contents) -> list[str]:
+    """The sentences below the title."""
     subject = contents.subject
     how = "modelled" if subject.modelled else "measured"
     afresh = "judged afresh beside each baseline" if subject.fresh else "as the search judged them"
@@ -70,6 +72,7 @@ def _head(contents: Contents) -> list[str]:
 
 
 def _summary(contents: Contents) -> list[str]:
+    """The lines of the summary table: a row for each group and baseline."""
     rows = [[group_named(s.group), named(s.baseline), *cells(s.summary)] for s in contents.summaries]
     note = (
         "Average to max are over the valid tasks; shares are of all tasks; kept is the geometric mean where "
@@ -79,6 +82,7 @@ def _summary(contents: Contents) -> list[str]:
 
 
 def _tasks(contents: Contents) -> list[str]:
+    """The lines of the result table: a row for each task and seed."""
     baselines = baselines_of(contents.subject.plan)
     head = [
         "task",
@@ -102,6 +106,7 @@ def _tasks(contents: Contents) -> list[str]:
 
 
 def _costs(contents: Contents) -> list[str]:
+    """The lines of the cost table: a row for each group."""
     head = ["", "evaluations", "device s", "wall s", "tokens", "usd", "doublings each evaluation"]
     rows = []
     for one in contents.costs:
@@ -116,6 +121,7 @@ def _costs(contents: Contents) -> list[str]:
 
 
 def _used(contents: Contents) -> list[str]:
+    """The lines of the tables on techniques, states, and which technique follows which."""
     usage = contents.usage.as_dict()
     head = ["", "applications", "paid", "no gain", "failed", "median"]
     lines = []
@@ -150,6 +156,7 @@ def _used(contents: Contents) -> list[str]:
 
 
 def _learned(contents: Contents) -> list[str]:
+    """The lines of the table of expectations before and after."""
     rows = []
     for one in contents.learned[:USED_SHOWN]:
         sides = [times(one[side]["speedup"]) if one[side] else "unknown" for side in ("before", "after")]
@@ -159,7 +166,7 @@ def _learned(contents: Contents) -> list[str]:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A Markdown table; cells are escaped."""
+    """The lines of a Markdown table; cells are escaped."""
     lines = ["| " + " | ".join(map(markdown, head)) + " |", "|" + "---|" * len(head)]
     for row in rows:
         lines.append("| " + " | ".join(map(markdown, row)) + " |")

@@ -28,8 +28,9 @@ SCALE = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6, "Kbyte": 1e3, "Mbyte": 1e6,
 
 @dataclass(frozen=True)
 class PathPoint:
-    """A candidate on the path to the best, relative to the floor: `intensity` is the floor's time over the
-    time of its memory traffic at peak bandwidth; `light` is the floor's time over its own."""
+    """A candidate on the way to the best, as a point of a roofline in which the task's floor is the unit:
+    `intensity` is the floor's time over the time that its memory traffic takes at peak bandwidth, `light` the
+    floor's time over its own time `us`. `technique` led to it; `first` for the first candidate."""
 
     technique: str
     intensity: float
@@ -39,8 +40,8 @@ class PathPoint:
 
 @dataclass(frozen=True)
 class Detail:
-    """`page` is what the page shows of the run on request; `steps`, `path` and `learned` are for figures and
-    tables."""
+    """What a report takes from one run: `page` is JSON data that the page shows on request; `steps`, `path`
+    (to the best candidate) and `learned` (None until the run has ended) are for figures and tables."""
 
     page: dict[str, Any]
     steps: list[Step]
@@ -49,6 +50,7 @@ class Detail:
 
 
 def detail_of(run: Run) -> Detail:
+    """Read the details of a run from its events."""
     profiles = {event.key: event.data["profile"] for event in run.events if event.kind == "profile"}
     recorded = [(event.key, event.data) for event in run.events if event.kind == "evaluation"]
     numbers = {code: number for number, (code, _) in enumerate(recorded)}
@@ -74,6 +76,8 @@ def detail_of(run: Run) -> Detail:
 
 
 def _candidate(verdict: dict[str, Any], profile: dict[str, Any] | None) -> dict[str, Any]:
+    """A judged candidate as JSON data: outcome, speedup or reason, times, and the figures of its kernels.
+    `verdict` and `profile` are recorded data; None: not profiled."""
     outcome, timing = verdict["outcome"], verdict["timing"]
     shown: dict[str, Any] = {"outcome": outcome["kind"]}
     if "speedup" in outcome:
@@ -92,7 +96,8 @@ def _candidate(verdict: dict[str, Any], profile: dict[str, Any] | None) -> dict[
 
 
 def kernel_figures(kernel: dict[str, Any]) -> dict[str, Any]:
-    """The displayed metrics of a kernel's profile, by the short names of METRICS."""
+    """The displayed metrics of a kernel's recorded profile by the short names of METRICS, times in us and
+    sizes in bytes; metrics that were not measured are missing."""
     figures: dict[str, Any] = {"name": kernel["name"][:80]}
     for metric in kernel["metrics"]:
         short = METRICS.get(metric["name"])
@@ -102,12 +107,15 @@ def kernel_figures(kernel: dict[str, Any]) -> dict[str, Any]:
 
 
 def _step(step: Step, numbers: dict[str, int]) -> list[Any]:
+    """A step as a JSON list, in the order that the page's script expects; `numbers` are candidates' positions
+    by code."""
     result = step.failure if step.log_speedup is None else _rounded(step.log_speedup)
     named = [str(step.id), step.state, step.technique, _rounded(step.predicted), result, int(step.taken)]
     return [*named, numbers.get(step.parent), numbers.get(step.child), step.kernel, _rounded(step.share)]
 
 
 def _source(run: Run, name: str) -> str:
+    """The text of a recorded file; a comment with the error if it is missing."""
     try:
         return run.files.get(name)
     except StoreError as error:
@@ -115,11 +123,13 @@ def _source(run: Run, name: str) -> str:
 
 
 def _learned(learned: dict[str, Any]) -> dict[str, Any]:
+    """The parts of what a run learned that the page shows."""
     return {name: learned[name] for name in ("from", "to", "states", "techniques", "reasons")}
 
 
 def _path_to(steps: list[Step], numbers: dict[str, int], best: int | None) -> list[tuple[str, int]]:
-    """The path from the first candidate to the best: (technique, index of the candidate)."""
+    """The path from the first candidate to the best, as (technique, position of the candidate); empty if
+    `best` is None. `numbers` are positions by code."""
     if best is None:
         return []
     came_from = {numbers[s.child]: s for s in reversed(steps) if s.child in numbers and s.parent in numbers}
@@ -133,7 +143,8 @@ def _path_to(steps: list[Step], numbers: dict[str, int], best: int | None) -> li
 
 
 def _point(technique: str, candidate: dict[str, Any]) -> PathPoint | None:
-    """A candidate's point in the roofline; None if its memory traffic was not counted."""
+    """A candidate's point in the roofline; None if its memory traffic was not counted or its GPU is not
+    known."""
     kernels = candidate.get("kernels") or []
     moved = sum(kernel.get("read", 0.0) + kernel.get("written", 0.0) for kernel in kernels)
     spec = spec_named(str(candidate.get("device", "")).removeprefix("PTX machine (").removesuffix(")"))

@@ -15,13 +15,14 @@ from kernelblaster.report.tables import csv_of, markdown_of
 
 
 def read(names: Sequence[str], runs: Path, benches: Path) -> list[Contents]:
-    """The contents of each subject; `runs` and `benches` are the user's own folders. Raises StoreError."""
+    """Read the subjects that `names` stand for (see `read_subjects`) and compute their reports; `runs` and
+    `benches` are the user's own folders. Raises StoreError."""
     return [contents_of(subject) for subject in read_subjects(names, runs, benches)]
 
 
 def write(contents: Sequence[Contents], to: Path, also: Collection[str] = ()) -> list[Path]:
-    """Write the page to `to`, and other formats (`markdown`, `csv`, `svg`, `png`) beside it; returns the
-    files written, the page first."""
+    """Write the HTML page to `to`, and the formats in `also` (`markdown`, `csv`, `svg`, `png`) beside it;
+    returns the files written, the page first."""
     files = [write_text(to, _page(contents, to.parent, time.strftime("on %Y-%m-%d")))]
     for number, one in enumerate(contents):
         stem = to.stem if len(contents) == 1 else f"{to.stem}-{number + 1}"
@@ -36,12 +37,14 @@ def write(contents: Sequence[Contents], to: Path, also: Collection[str] = ()) ->
 
 
 def _page(contents: Sequence[Contents], folder: Path, made: str) -> str:
-    """A single run has a page of its own; everything else gets the page of a bench."""
+    """The page of the contents: a single run of `optimize` has a page of its own, everything else gets the
+    page of a bench. `folder` is where it will be."""
     only = contents[0].subject.only_run if len(contents) == 1 else None
     return bench_page(contents, made) if only is None else run_page(only, folder, made)
 
 
 def _figures(one: Contents, to: Path, stem: str, kind: str) -> list[Path]:
+    """Write all figures as `kind` (svg or png) into a folder beside the page; returns the files."""
     folder = to.with_name(f"{stem}-figures")
     folder.mkdir(parents=True, exist_ok=True)
     drawings = []
@@ -56,7 +59,8 @@ def _figures(one: Contents, to: Path, stem: str, kind: str) -> list[Path]:
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Write a text; returns the path. Raises KernelBlasterError."""
+    """Write a file as UTF-8 and create its folder; returns the path. Raises KernelBlasterError if that
+    fails."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

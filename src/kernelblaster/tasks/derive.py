@@ -102,7 +102,7 @@ def learn(file: ModuleFile, dtype: torch.dtype | None, *, real: bool = False, sm
     marks the result: the caller has replaced the file's constants. Raises BadTask if the module cannot
     be built or run."""
     mode = nullcontext() if real else FakeTensorMode(allow_non_fake_inputs=True)
-    with mode, plain_attention():
+    with mode, _unlogged(), plain_attention():
         module = convert(file.build(), dtype)
         inputs = [cast(value, dtype) for value in file.inputs()]
         try:
@@ -115,7 +115,8 @@ def learn(file: ModuleFile, dtype: torch.dtype | None, *, real: bool = False, sm
     tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
 
     def run(shapes: Shapes) -> Shapes | None:
-        with mode, _quiet(), plain_attention():
+        with mode, _unlogged(), warnings.catch_warnings(), plain_attention():
+            warnings.simplefilter("ignore")
             fresh = iter(torch.zeros(shape, dtype=t.dtype) for shape, t in zip(shapes, tensors, strict=True))
             arguments = [next(fresh) if isinstance(v, torch.Tensor) else v for v in inputs]
             try:
@@ -138,16 +139,13 @@ def learn(file: ModuleFile, dtype: torch.dtype | None, *, real: bool = False, sm
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """A context without warnings and without the log messages of fake tensors: refused sizes are expected
-    there."""
+def _unlogged() -> Iterator[None]:
+    """Silences the log of fake tensors, forty lines for each refused size: a refusal is an answer here."""
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     before = logger.disabled
     logger.disabled = True
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
+        yield
     finally:
         logger.disabled = before
 

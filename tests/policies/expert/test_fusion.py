@@ -1,5 +1,6 @@
 """Fusion joins kernels across views, rows and outputs, and only where no work is repeated."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ def get_init_inputs():
 """
 
 
+@cache
 def plan_of(name: str) -> Plan:
     return initial_plan(simplify(capture(load_task(name))))
 

@@ -1,5 +1,7 @@
 """Reductions and maps after techniques: what is emitted, and where it may be."""
 
+from functools import cache
+
 from kernelblaster.api import load_task
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.families.row_kernel import passes, rows_of
@@ -12,6 +14,7 @@ ROWS = ("warp_shuffle_reduction", "vectorized_memory_access", "rows_in_registers
 FEW = 8  # plans that one technique may yield, at most
 
 
+@cache
 def plan_of(name: str) -> Plan:
     plan = initial_plan(capture(load_task(name)))
     while (following := next(load_techniques()["kernel_fusion"](plan), None)) is not None:

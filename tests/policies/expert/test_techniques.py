@@ -1,5 +1,7 @@
 """Techniques rewrite plans where their preconditions hold, and nowhere else."""
 
+from functools import cache
+
 from kernelblaster.api import load_task
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.graph import capture
@@ -8,6 +10,7 @@ from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.techniques import load_techniques
 
 
+@cache
 def plan_of(name: str) -> Plan:
     return initial_plan(capture(load_task(name)))
 

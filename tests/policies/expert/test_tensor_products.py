@@ -1,5 +1,7 @@
 """Products by tensor cores: right at odd sizes, in all layouts and precisions; only where they can pay."""
 
+from functools import cache
+
 import pytest
 
 from kernelblaster.api import load_task
@@ -15,6 +17,7 @@ from kernelblaster.records import Candidate, Verification
 SPLIT, HALF, GROUPS = "split_operand_tensor_cores", "tensor_core_utilization", "warpgroup_matrix_multiply"
 
 
+@cache
 def plan_of(name: str, dtype: str = "float32") -> Plan:
     return initial_plan(capture(load_task(name, dtype)))
 

@@ -1,5 +1,6 @@
 """Tiled products: right at odd sizes, in all layouts, with any prologue; each step only where it applies."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,7 @@ def written(folder: Path, body: str, left: str, right: str) -> Task:
     return load_task(str(file))
 
 
+@cache
 def plan_of(name: str, dtype: str = "float32") -> Plan:
     return initial_plan(capture(load_task(name, dtype)))  # type: ignore[arg-type]
 

@@ -19,8 +19,10 @@ QUESTION, ANSWER = "question", "answer"  # the kinds of a run's events that hold
 
 @dataclass(frozen=True)
 class Question(Generic[T]):
-    """One question of a role. `key` identifies it within the run and role: what was asked and answered under
-    it is reused, even if the prompt would now read differently. `prompt_tokens` overrides the role's own
+    """One question to the model in a role: the `template` filled with `sections` is the user's message,
+    `system` the system message, `schema` the type of the answer. `key` identifies it within run and role: if
+    the run has an answer recorded under that key, it is reused, even if the prompt would now read
+    differently. `seed` asks for another answer to the same prompt; `prompt_tokens` overrides the role's
     limit."""
 
     role: Role
@@ -34,11 +36,14 @@ class Question(Generic[T]):
 
     @property
     def name(self) -> str:
+        """Role and key: what the question is recorded under in the run's log."""
         return f"{self.role}/{self.key}"
 
 
 class Asker:
-    """Asks the model for one task of one run."""
+    """Asks the model for one task of one run. `once(kind, key, make)` is the run's log: it returns the data
+    recorded under that kind and key, or calls `make` and records what it returns, so that a resumed run asks
+    nothing twice."""
 
     def __init__(self, model: Model, once: Once, task: str) -> None:
         self._model = model
@@ -48,12 +53,14 @@ class Asker:
 
     @property
     def failures(self) -> Counter[tuple[Role, str]]:
-        """The number of questions without a usable answer, by role and reason."""
+        """The number of questions of this process without a usable answer, by (role, reason), such as
+        `PromptTooLong`."""
         return Counter(self._failed.values())
 
     def ask(self, question: Question[T]) -> T | None:
-        """The answer; None if there is no usable one (refused, empty, too long, malformed twice, or the
-        prompt does not fit), which is counted. Raises a `ModelError` if the model cannot be asked at all."""
+        """The answer, recorded or asked now. None if there is no usable one (refused, empty, too long,
+        malformed twice, or the prompt does not fit); such failures are recorded too and counted in
+        `failures`. Raises a `ModelError` if the model cannot be asked at all."""
         recorded = self._once(ANSWER, question.name, lambda: self._asked(question))
         if recorded["answer"] is None:
             self._failed[question.name] = (question.role, recorded["failure"])
@@ -61,11 +68,14 @@ class Asker:
         return question.schema.model_validate(recorded["answer"])
 
     def prompt(self, question: Question[T]) -> str:
-        """The prompt as it was when it was first asked. Raises `PromptTooLong`."""
+        """The user's message of this question: the recorded one if the run has asked it before, else rendered
+        and recorded now. Raises `PromptTooLong`."""
         recorded = self._once(QUESTION, question.name, lambda: {"messages": _messages(question)})
         return str(recorded["messages"][-1]["text"])
 
     def _asked(self, question: Question[T]) -> dict[str, Any]:
+        """Ask the model and return the event to record: `answer` as JSON data with the model and the number
+        of calls, or `answer` None with `failure` (the error's name) and `why`."""
         try:
             request = request_of(question, self._task, self.prompt(question))
             reply = self._model.ask(request)
@@ -78,8 +88,8 @@ class Asker:
 
 
 def request_of(question: Question[T], task: str = "", prompt: str | None = None) -> Request[T]:
-    """The question as a request to a model; the prompt is rendered unless it is given. Raises
-    `PromptTooLong`."""
+    """The question as a request to a model. `task` is its label in the ledger of costs; `prompt` is the
+    user's message, rendered from the template if None. Raises `PromptTooLong`."""
     text = _rendered(question) if prompt is None else prompt
     return Request(
         role=question.role,
@@ -96,9 +106,11 @@ def request_of(question: Question[T], task: str = "", prompt: str | None = None)
 
 
 def _messages(question: Question[T]) -> list[dict[str, Any]]:
+    """System and user message as JSON data, rendered anew."""
     return [message.model_dump(mode="json") for message in request_of(question).messages]
 
 
 def _rendered(question: Question[T]) -> str:
+    """The template with its sections, shortened to the role's token limits. Raises `PromptTooLong`."""
     room = question.prompt_tokens or TOKENS[question.role].room
     return render(question.template, question.role, room, question.sections)

@@ -11,14 +11,16 @@ RULE = (
 
 
 def data(title: str, text: str) -> str:
-    """The text between two marks that it cannot contain, because they include a digest of it."""
+    """Text from elsewhere between an opening and a closing mark, titled, without invisible characters. The
+    marks include a digest of the text, so that the text cannot contain its own closing mark."""
     clean = INVISIBLE.sub("", text).strip("\n")
     begin, end = marks(title, clean)
     return f"{begin}\n{clean}\n{end}"
 
 
 def marks(title: str, text: str) -> tuple[str, str]:
-    """The marks around a text, or around the parts of it that are shown."""
+    """The opening and the closing mark for a text; `text` is the whole text, even if only parts of it are
+    then shown between the marks."""
     mark = hashlib.sha256(text.encode()).hexdigest()[:8]
     return f'<data {mark} "{one_line(title)}">', f"</data {mark}>"
 

@@ -27,7 +27,10 @@ BESIDES = 40  # importance of kernels other than the one in question; less for e
 
 
 def digest(profile: Profile, floor_bytes: int, kernel: str | None = None) -> list[Piece]:
-    """One to three lines per kernel, by share of time; that of `kernel` is never left out."""
+    """A profile as prompt lines: one to three for each kernel, the largest share of the time first.
+    `floor_bytes` is the least memory traffic of the task. `kernel` is the kernel that the prompt is about:
+    its lines are never left out and include the profiler's advice; with None that holds for the first
+    eight."""
     states = extract_states(profile, floor_bytes)
     listed = sorted(zip(profile.kernels, states, strict=True), key=lambda pair: -pair[1].share)
     pieces = [Piece(_meaning())]
@@ -43,7 +46,7 @@ def digest(profile: Profile, floor_bytes: int, kernel: str | None = None) -> lis
 
 
 def _meaning() -> str:
-    """Explains what the percentages refer to."""
+    """The line that explains which limits the percentages `could save` and `the floor` refer to."""
     reachable = thresholds()["busy"]["dram_reachable"]
     return (
         f"(could save: against the task's own bytes at {reachable:.0%} of the memory's peak, or the "
@@ -52,10 +55,14 @@ def _meaning() -> str:
 
 
 def kernel_name(profiled: str) -> str:
+    """The name of a profiled kernel as in the source (a profiler may give it mangled or with template
+    arguments), at most 80 characters."""
     return one_line(source_name(profiled), 80)
 
 
 def _kernel(name: str, profiled: KernelProfile, state: KernelState, busy: list[str]) -> str:
+    """The two lines on one kernel: share, time, launch shape and resources; then `busy` (phrases such as
+    `device memory 47%`) and the troubles above NOTED."""
     time = f"{profiled.duration_us:.1f} us, " if profiled.duration_us is not None else ""
     grid, block = ("x".join(str(n) for n in _short(of)) for of in (profiled.grid, profiled.block))
     metrics = state.state.metrics
@@ -68,11 +75,13 @@ def _kernel(name: str, profiled: KernelProfile, state: KernelState, busy: list[s
 
 
 def _busy(metrics: Mapping[str, float]) -> list[str]:
+    """Phrases on the use of memories, issue slots and pipes, those of at least 1 %."""
     return [figure(key, metrics[key]) for key in BUSY if metrics.get(key, 0) >= 0.01]
 
 
 def _pipes(pipes: Mapping[str, float]) -> list[str]:
-    """The other pipes, such as the integer pipe, which may name a state."""
+    """Phrases on the use of the other arithmetic pipes, such as the integer pipe, from PIPE_NOTED on. `pipes`
+    are shares of the peak by pipe."""
     uses: dict[str, float] = {}
     for pipe, word in PIPE_WORDS.items():
         uses[word] = max(uses.get(word, 0.0), pipes.get(pipe, 0.0))
@@ -80,6 +89,7 @@ def _pipes(pipes: Mapping[str, float]) -> list[str]:
 
 
 def _resources(profiled: KernelProfile) -> str:
+    """Registers and shared memory as a continuation of a sentence; empty for a profile without them."""
     parts = []
     for metric, words in RESOURCES.items():
         value = profiled.metric(metric)
@@ -90,8 +100,8 @@ def _resources(profiled: KernelProfile) -> str:
 
 
 def _advice(profiled: KernelProfile) -> list[str]:
-    """The profiler's advice, largest estimated speedup first; advice without an estimate only if there is no
-    other."""
+    """Up to ADVICE lines of the profiler's advice, the largest estimated speedup first; if no advice has an
+    estimate, the first piece only."""
     ordered = sorted(profiled.advice, key=lambda a: -(a.estimated_speedup_percent or 0.0))
     promising = [advice for advice in ordered if advice.estimated_speedup_percent]
     lines = []

@@ -17,9 +17,9 @@ LETTERS = 240  # of what was said of a step
 
 
 def listed(discrepancies: Sequence[Discrepancy], summaries: Mapping[str, str] | None = None) -> list[Piece]:
-    """The discrepancies, numbered from 0; the first three are never left out. With `summaries` (what the
-    authors of candidates said that they did, by `code`), each also has its evidence: what was done, and what
-    the profiles show."""
+    """One piece for each discrepancy, numbered from 0, by which answers refer to them; the first three are
+    never left out. `summaries` are the authors' own descriptions of candidates by `code`; with them, each
+    piece also shows evidence: what was done and how the profile changed. None: no evidence."""
     return [
         Piece(_text(number, discrepancy, summaries), NEEDED if number < 3 else max(1, 60 - number))
         for number, discrepancy in enumerate(discrepancies)
@@ -27,6 +27,8 @@ def listed(discrepancies: Sequence[Discrepancy], summaries: Mapping[str, str] | 
 
 
 def _text(number: int, discrepancy: Discrepancy, summaries: Mapping[str, str] | None) -> str:
+    """The lines on one discrepancy, expected and measured gain as speedups; evidence only with
+    `summaries`."""
     got = "no valid candidate" if discrepancy.measured is None else f"{exp(discrepancy.measured):.2f}x"
     failed = ", ".join(f"{count} {kind}" for kind, count in sorted(discrepancy.failures.items()))
     attempts = f"{discrepancy.count} attempt{'s' if discrepancy.count != 1 else ''}" + (
@@ -40,7 +42,8 @@ def _text(number: int, discrepancy: Discrepancy, summaries: Mapping[str, str] | 
 
 
 def _evidence(discrepancy: Discrepancy, summaries: Mapping[str, str]) -> list[str]:
-    """For the sample that differs most: what was done, and what the profiles show or how it failed."""
+    """Lines on one attempt: of the valid ones that whose gain differs most from the expected, with the change
+    of its profile; if none was valid, the first one with its failure."""
     valid = [s for s in discrepancy.samples if s.step.failure is None]
     if not valid:
         failed = discrepancy.samples[0]
@@ -51,11 +54,14 @@ def _evidence(discrepancy: Discrepancy, summaries: Mapping[str, str]) -> list[st
 
 
 def _done(sample: Sample, summaries: Mapping[str, str]) -> list[str]:
+    """The author's description of an attempt as a line; empty if it gave none."""
     said = one_line(summaries.get(sample.step.child, ""), LETTERS)
     return [f"   done: {said}"] if said else []
 
 
 def _shown(sample: Sample) -> str:
+    """A line on what an attempt changed: techniques before it, the kernel's share, its own speedup, its state
+    before and after, and metrics."""
     before = f"after {one_line(', '.join(sample.step.before), 120)}" if sample.step.before else "at first"
     contrast = contrast_of(sample)
     if contrast is None:
@@ -76,5 +82,6 @@ def _changes(contrast: Contrast) -> list[str]:
 
 
 def _gain(sample: Sample) -> float:
+    """The log speedup of a valid attempt."""
     assert sample.step.log_speedup is not None
     return sample.step.log_speedup

@@ -32,8 +32,9 @@ def apply_edits(source: str, edits: Sequence[SourceEdit]) -> str:
 
 
 def changed(source: str, whole: str, edits: Sequence[SourceEdit], *, all_shown: bool) -> str:
-    """The new source from either form. Raises `Refusal` if neither or both are given, if a whole file would
-    drop parts that were not shown, or if nothing changes."""
+    """The new source from a model's answer: `whole` (a complete file; blank if not given) or `edits`.
+    `all_shown`: the prompt showed the entire old source. Raises `Refusal` if neither or both are given, if a
+    whole file would drop parts that were not shown, or if nothing changes."""
     if bool(whole.strip()) == bool(edits):
         raise Refusal("give either `edits` or the whole file as `source`, and not both")
     if whole.strip() and not all_shown:
@@ -45,6 +46,8 @@ def changed(source: str, whole: str, edits: Sequence[SourceEdit], *, all_shown: 
 
 
 def _why(number: int, search: str, count: int, source: str) -> str:
+    """The sentence for the model on why edit `number` (from 1) was refused; `count` is how often its `search`
+    occurs."""
     if not search:
         return f"edit {number}: `search` is empty"
     start = search.strip()[:SHOWN]

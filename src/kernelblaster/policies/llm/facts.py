@@ -18,8 +18,9 @@ SAME = (
 
 
 def contract(task: Task) -> str:
-    """The rules for a candidate of this task. The text is the same for all roles that write one, so that a
-    server can cache it, and independent of the file's path, so that answers can be replayed."""
+    """The rules for a candidate of this task, as the system message of roles that write one from nothing. The
+    text is the same for all of them, so that a server can cache it, and does not depend on the file's path,
+    so that recorded answers can be replayed."""
     sections = {
         "header": declaration(task.signature, PurePath(task.name).name).strip(),
         "dtype": task.dtype,
@@ -33,7 +34,8 @@ def contract(task: Task) -> str:
 
 
 def change_contract(task: Task) -> str:
-    """The rules for changing a candidate that already follows them; its source shows the rest."""
+    """The shorter rules for roles that change a candidate which already follows them; its source shows the
+    rest."""
     sections = {
         "dtype": task.dtype,
         "tf32": precision(task),
@@ -44,7 +46,7 @@ def change_contract(task: Task) -> str:
 
 
 def sizes(task: Task) -> str:
-    """The primary workload, which is timed, and the others, at which results must be right too."""
+    """One line for each workload with its sizes; the primary one, which is timed, is marked."""
     listed = [", ".join(f"{name}={value}" for name, value in w.sizes.items()) for w in task.workloads]
     names = [w.name for w in task.workloads]
     return "\n".join(
@@ -54,7 +56,8 @@ def sizes(task: Task) -> str:
 
 
 def _brief(workloads: Sequence[Workload]) -> str:
-    """The workloads on one line: names once, then values; sizes that never differ once."""
+    """The workloads on one line, such as `B,N = 64,1024 (timed); 3,77; always C=8`: sizes that are the same
+    in all of them stand at the end."""
     fixed = _fixed(workloads)
     names = [name for name in workloads[0].sizes if name not in fixed]
     cases = [
@@ -69,7 +72,8 @@ def _brief(workloads: Sequence[Workload]) -> str:
 
 
 def compared_at(task: Task, *, modelled: bool) -> str:
-    """The sizes at which results are compared: on the emulated device only small ones."""
+    """The sizes at which the judge compared results. `modelled`: the device is the emulated one, which
+    compares at one small workload only."""
     if not modelled:
         return _brief([w for w in task.workloads if w.name != "small" or task.small_declared])
     compared, timed = (_brief([w]) for w in (task.small or task.smallest, task.primary))
@@ -85,7 +89,8 @@ def _fixed(workloads: Sequence[Workload]) -> dict[str, int]:
 
 
 def times(timing: Timing | None, best_us: float | None = None) -> str:
-    """Times of a candidate; `best_us` is the fastest correct candidate of the run so far, in microseconds."""
+    """A sentence on a candidate's time, the baseline's and the floor's; `not timed` if None. `best_us` is the
+    time of the run's fastest correct candidate, in microseconds; None to leave it out."""
     if timing is None:
         return "not timed"
     about = " (modelled)" if timing.modelled else ""
@@ -97,6 +102,7 @@ def times(timing: Timing | None, best_us: float | None = None) -> str:
 
 
 def constants(source: str) -> str:
-    """The constants that a source declares as tunable."""
+    """A sentence that lists the tunable constants a source declares, with the values to sweep; empty if it
+    has none."""
     declared = [f"{t.name} = {', '.join(str(v) for v in t.values)}" for t in tunables(source)]
     return f"Tunable constants: {'; '.join(declared)}." if declared else ""

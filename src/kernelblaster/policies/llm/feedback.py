@@ -21,12 +21,14 @@ LOCATED = re.compile(r"candidate\.cu\((\d+)\): (?:fatal )?error:? ?(.*)")
 
 
 def feedback(evaluation: Evaluation, source: str) -> str:
-    """Why the candidate was not accepted."""
+    """Why the judge did not accept a candidate, for the model that wrote `source`: compiler errors with the
+    lines that they point to, the wrong values, the broken rule."""
     return outcome_feedback(evaluation.outcome, source, rival_of(evaluation.timing))
 
 
 def outcome_feedback(outcome: Outcome, source: str, rival: str = "PyTorch") -> str:
-    """As `feedback`, from the outcome alone; without a source, no lines are quoted."""
+    """As `feedback`, from the outcome alone. `source` may be empty: then no lines are quoted. `rival` names
+    the baseline in the sentence on a correct candidate."""
     match outcome:
         case CompileFailed(reason=reason, log=log):
             said = "It does not compile:\n" + (_errors(log, source) or f"- {one_line(reason, LETTERS)}")
@@ -46,7 +48,8 @@ def outcome_feedback(outcome: Outcome, source: str, rival: str = "PyTorch") -> s
 
 
 def _errors(log: str, source: str) -> str:
-    """The first compiler errors, each with its source line."""
+    """The first ERRORS located errors of a compiler's log, each with its source line; empty if the log has
+    none."""
     lines = source.splitlines()
     quoted = []
     for number, words in LOCATED.findall(log)[:ERRORS]:

@@ -25,15 +25,16 @@ WORDS = BUSY | TROUBLE
 
 
 def figure(name: str, value: float) -> str:
-    """`device memory 47%`, `registers 28`."""
+    """A metric of a performance state with its value, such as `device memory 47%` or `registers 28`. Values
+    are fractions of 1; `registers` is the fraction of the most registers that a thread can have."""
     return f"{WORDS.get(name, name)} {_number(name, value)}"
 
 
 def change(name: str, old: float, new: float) -> str:
-    """`device memory 13% to 67%`."""
+    """A metric before and after a change, such as `device memory 13% to 67%`; values as for `figure`."""
     return f"{figure(name, old)} to {_number(name, new)}"
 
 
 def _number(name: str, value: float) -> str:
-    """Registers are a count per thread; everything else is a percentage."""
+    """The value in words: registers as a count per thread, everything else as a percentage."""
     return f"{value * REGISTERS:.0f}" if name == "registers" else f"{value:.0%}"

@@ -27,8 +27,9 @@ class Explanations(BaseModel):
 
 
 def explain_by_model(scene: Scene, discrepancies: Sequence[Discrepancy], now: Content, key: str) -> list[Gap]:
-    """One gap for each discrepancy; those that the model does not explain are explained by the expert.
-    Metrics that changed are always measured ones."""
+    """One gap for each discrepancy, in the same order, with the model's cause and sentence; where it gave
+    none, those of the expert's rules. The changed metrics in a gap are always the measured ones. `now` is the
+    current knowledge base; `key` identifies the question in the run."""
     expert = [explain_gap(discrepancy, now) for discrepancy in discrepancies]
     answer = scene.asker.ask(analyst_question(scene, discrepancies, key)) if discrepancies else None
     explained = {one.number: one for one in answer.gaps} if answer else {}
@@ -41,6 +42,7 @@ def explain_by_model(scene: Scene, discrepancies: Sequence[Discrepancy], now: Co
 
 
 def analyst_question(scene: Scene, discrepancies: Sequence[Discrepancy], key: str) -> Question[Explanations]:
+    """The question for the causes of these discrepancies; an answer refers to them by their position."""
     return Question(
         role="gap-analyst",
         key=key,

@@ -23,8 +23,9 @@ EMULATED = (
 
 
 def gpu(spec: GpuSpec, *, modelled: bool) -> str:
-    """Limits and instructions of the architecture. For the emulated device, only what all GPUs since compute
-    capability 8.0 have, and what it cannot run."""
+    """The GPU in words: rates, shared memory per block, and instructions of its architecture. With `modelled`
+    (the emulated device), only the instructions up to compute capability 8.0, and what the emulator cannot
+    run."""
     number = capability(spec.architecture)
     has = "; ".join(words for since, words in FEATURES if number >= since and (not modelled or since <= 80))
     shared = SHARED_KB[nearest_earlier(SHARED_KB, spec.architecture)]
@@ -37,5 +38,5 @@ def gpu(spec: GpuSpec, *, modelled: bool) -> str:
 
 
 def only_on_hardware() -> frozenset[str]:
-    """Techniques whose instructions the emulated device lacks."""
+    """Names of techniques that need instructions which the emulated device lacks."""
     return frozenset(load_techniques().keys() - load_techniques(emulated=True).keys())

@@ -16,7 +16,8 @@ LETTERS = 160  # of what was said of a step
 
 @dataclass(frozen=True)
 class Tried:
-    """The steps of a run; the evaluations of candidates, and their authors' summaries, both by `code`."""
+    """What a run has done so far: its steps, and by candidate `code` the evaluations and the authors'
+    summaries."""
 
     steps: Sequence[Step]
     evaluations: Mapping[str, Evaluation]
@@ -24,8 +25,9 @@ class Tried:
 
 
 def history(tried: Tried, code: str, state: str, kernel: str) -> list[Piece]:
-    """One line per step: those from this candidate, those that led to it, then others in its state, latest
-    first. Kernels are named only if they differ from `kernel`."""
+    """Prompt lines on earlier steps, each with its result: those from the candidate `code`, those that led to
+    it, then others in the same `state`; at most SHOWN of each kind, the latest first. `kernel` is the kernel
+    that the prompt is about: a step names its kernel only if it is another."""
     way = _way(tried.steps, code)
     here = [step for step in tried.steps if step.parent == code]
     alike = [s for s in tried.steps if s.state == state and s.parent != code and s not in way]
@@ -41,7 +43,7 @@ def history(tried: Tried, code: str, state: str, kernel: str) -> list[Piece]:
 
 
 def _way(steps: Sequence[Step], code: str) -> list[Step]:
-    """The steps from the first candidate to this one, last first."""
+    """The steps that led from the first candidate to the candidate `code`, the last one first."""
     by_child = {step.child: step for step in reversed(steps) if step.taken and step.child != step.parent}
     way: list[Step] = []
     while (step := by_child.get(code)) is not None and step not in way:
@@ -51,6 +53,7 @@ def _way(steps: Sequence[Step], code: str) -> list[Step]:
 
 
 def _line(tried: Tried, step: Step, where: str, kernel: str) -> str:
+    """The line on one step; `where` says how it relates to the candidate in question."""
     changed = f", {one_line(step.kernel, 60)}" if step.kernel not in ("", kernel) else ""
     said = one_line(tried.summaries.get(step.child, ""), LETTERS)
     ended = _ended(step, tried.evaluations.get(step.child)) + (f". Done: {said}" if said else "")
@@ -58,6 +61,8 @@ def _line(tried: Tried, step: Step, where: str, kernel: str) -> str:
 
 
 def _ended(step: Step, evaluation: Evaluation | None) -> str:
+    """The result of a step: the speedup against the expected one, or why it failed. `evaluation` is that of
+    its child, None if it was not judged."""
     if step.failure is None:
         return f"{step.speedup:.2f}x (expected {step.predicted:.2f}x)"
     if evaluation is None or isinstance(evaluation.outcome, CORRECT):

@@ -18,7 +18,8 @@ ORIGIN = "llm: initial"
 
 
 class NoFirstCandidate(KernelBlasterError):
-    """The model did not produce a correct candidate."""
+    """The model did not write a correct first candidate, corrections included; the message has the last
+    problem."""
 
 
 class FirstDraft(BaseModel):
@@ -29,12 +30,14 @@ class FirstDraft(BaseModel):
 
 
 def draft(scene: Scene, seed: int = 0) -> str | None:
-    """One answer, not yet judged; None if unusable. Another seed is another try."""
+    """The model's source for a first candidate, not yet judged; None if the answer is unusable. Another
+    `seed` asks for another draft."""
     answer = scene.asker.ask(draft_question(scene, seed))
     return answer.source if answer else None
 
 
 def draft_question(scene: Scene, seed: int = 0) -> Question[FirstDraft]:
+    """The question for a whole first candidate, written from the reference."""
     return Question(
         role="initial-writer",
         key=f"draft{seed}",
@@ -51,8 +54,8 @@ def draft_question(scene: Scene, seed: int = 0) -> Question[FirstDraft]:
 
 
 def write_initial(scene: Scene) -> Candidate:
-    """A candidate that the judge found correct: a draft, corrected with the judge's feedback. Raises
-    NoFirstCandidate."""
+    """A candidate that the judge found correct: the model's draft, corrected up to MENDED times with the
+    judge's feedback. Raises `NoFirstCandidate`."""
     source = draft(scene)
     said = "the model gave no usable answer"
     for number in range(MENDED + 1):

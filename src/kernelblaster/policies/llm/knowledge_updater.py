@@ -26,8 +26,9 @@ class Notes(BaseModel):
 
 
 def notes_by_model(scene: Scene, gaps: Sequence[Gap], now: Content, key: str) -> list[Change] | None:
-    """Notes on known techniques; None if there is no usable answer. A model cannot change numbers: those are
-    measured."""
+    """The model's notes on techniques as changes to the knowledge base `now`; those that it already has are
+    left out. None if there are no gaps or no usable answer. The model adds text only: scores come from
+    measurements. `key` identifies the question in the run."""
     answer = scene.asker.ask(updater_question(scene, gaps, now, key)) if gaps else None
     if answer is None:
         return None
@@ -42,6 +43,8 @@ def notes_by_model(scene: Scene, gaps: Sequence[Gap], now: Content, key: str) ->
 
 
 def updater_question(scene: Scene, gaps: Sequence[Gap], now: Content, key: str) -> Question[Notes]:
+    """The question for notes on these gaps, with what the knowledge base already holds of their
+    techniques."""
     findings = [
         Piece(
             f"{number}. {one_line(gap.discrepancy.technique, 80)} in {one_line(gap.discrepancy.state, 80)}: "

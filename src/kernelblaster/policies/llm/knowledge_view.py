@@ -18,7 +18,8 @@ EVIDENCE, MEANING = 50, 35  # importance of a technique's line and of what it is
 
 
 def known_state(content: Content, state: State) -> str | None:
-    """The name of the known state that matches this one; None if there is none."""
+    """The name of the knowledge base's state that matches this one: the state of the same name (or the one
+    that it was merged into), else the nearest within the matching distance. None if there is none."""
     if state.name in content.states:
         return content.resolve(state.name)
     near = nearest(state, [entry.state for entry in content.living])
@@ -26,8 +27,8 @@ def known_state(content: Content, state: State) -> str | None:
 
 
 def state_text(state: State, content: Content, name: str, *, figures: bool = False) -> str:
-    """The state, the known state that it matches, and notes on that. `figures` adds its metrics, for prompts
-    without a profile."""
+    """Lines on a state: its name and description, and the last notes on the known state `name` that it
+    matches. `figures` adds its metrics, for prompts without a profile."""
     known_as = f" (known as {one_line(name)})" if name in content.states and name != state.name else ""
     evidence = _evidence(state) if figures else ""
     described = state.description.partition(ALSO)[0].rstrip(".")  # the name has the rest
@@ -38,7 +39,7 @@ def state_text(state: State, content: Content, name: str, *, figures: bool = Fal
 
 
 def _evidence(state: State) -> str:
-    """The metrics that a state was recognized by, largest first."""
+    """The largest metrics of a state, as a sentence; empty if all are below SHOWN."""
     shown = sorted(
         (-value, key) for key, value in state.metrics.items() if value >= SHOWN and key != HEADROOM
     )
@@ -47,7 +48,9 @@ def _evidence(state: State) -> str:
 
 
 def technique_text(scored: Scored, attempts: float, *, briefly: bool = False) -> str:
-    """The prediction for a technique and its certainty; unless `briefly`, also its description."""
+    """Lines on a technique in a state: expected speedup with its interval, and the last notes; unless
+    `briefly`, also description and preconditions. `attempts` is how often it was tried there; below 1 it
+    counts as untried."""
     optimization, low_high = scored.optimization, scored.prediction.interval
     tried = f"tried {attempts:.0f} times, {scored.prediction.valid_chance:.0%} valid"
     lines = [
@@ -63,14 +66,16 @@ def technique_text(scored: Scored, attempts: float, *, briefly: bool = False) ->
 
 
 def meaning(optimization: Optimization) -> str:
-    """What a technique is and what it needs, on one line; empty if neither is known."""
+    """What a technique does and what it needs, as one indented line; empty if neither is known."""
     needs = "; ".join(optimization.preconditions)
     sentences = [one_line(optimization.description, 220), f"Needs: {one_line(needs, 160)}." if needs else ""]
     return f"  {' '.join(words for words in sentences if words)}".rstrip()
 
 
 def techniques(content: Content, state: str, architecture: str, most: int) -> list[tuple[str, list[Piece]]]:
-    """The known techniques of a state, most promising first: each with its prediction and description."""
+    """The `most` most promising known techniques of a state: each name with two pieces, its prediction and
+    its description. `state` is a name in `content`; an unknown one has no techniques. `architecture` (such as
+    `sm_90a`) selects the scores."""
     if state not in content.states:
         return []
     entries = content.entries.get(content.resolve(state), {})
@@ -89,11 +94,13 @@ def techniques(content: Content, state: str, architecture: str, most: int) -> li
 
 
 def proven(content: Content, state: str, architecture: str) -> int:
-    """How many techniques were tried in a state and are expected to gain something there."""
+    """The number of techniques that were tried in a state at least once and are expected to gain more than 10
+    %."""
     entries = content.entries.get(state, {}).values()
     tried = [e for e in entries if e.retired is None and attempts(e) >= 1]
     return sum(e.prediction(architecture).mean > WORTH_SAYING for e in tried)
 
 
 def attempts(entry: OptimizationEntry) -> float:
+    """How often a technique was tried in its state, on all GPUs; a fraction where evidence was re-weighed."""
     return entry.evidence.total.attempts

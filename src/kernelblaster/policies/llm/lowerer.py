@@ -16,7 +16,8 @@ from kernelblaster.records.target import Target
 
 @dataclass(frozen=True)
 class Lowering:
-    """A technique to apply to a kernel of a candidate, with the candidate's profile and the floor's bytes."""
+    """The job of applying `technique` to the kernel `target` of the candidate `parent`. `profile` is the
+    parent's; `floor_bytes` is the least memory traffic that the task needs."""
 
     parent: Candidate
     technique: str
@@ -26,17 +27,20 @@ class Lowering:
 
     @property
     def key(self) -> str:
+        """Identifies the question about this lowering in the run."""
         return f"{self.parent.code}/{self.target.kernel}/{self.technique}"
 
 
 def lower(scene: Scene, lowering: Lowering, described: str) -> Rewritten:
-    """The parent's source with the technique applied. `described` is the description by the model that
-    proposed it in this run; empty if none did."""
+    """The parent's source with the technique applied by the model; `source` is None if it declined or gave no
+    usable answer. `described` is the technique's description by the model that proposed it in this run; empty
+    if none did."""
     work = _work(scene, lowering, lowering.key, lowering.parent)
     return rewrite(scene, work, "lowerer.md", sections(scene, lowering, described))
 
 
 def sections(scene: Scene, lowering: Lowering, described: str) -> dict[str, str | list[Piece]]:
+    """The sections of the lowerer's prompt, except the source; `described` as for `lower`."""
     target, content = lowering.target, scene.session.memory.now()
     name = known_state(content, target.state) or target.state.name
     technique = technique_words(content, name, lowering.technique, scene.architecture, described)
@@ -56,18 +60,22 @@ def sections(scene: Scene, lowering: Lowering, described: str) -> dict[str, str 
 
 
 def mend_lowering(scene: Scene, lowering: Lowering, failed: Candidate, said: str) -> Rewritten:
-    """Another try at a lowering that failed."""
+    """Ask the model to correct `failed`, a candidate that it wrote for this lowering; `said` is the judge's
+    feedback on it."""
     work = _work(scene, lowering, f"{lowering.key}/{failed.code}", failed)
     what = f"the same computation with {lowering.technique} applied to {lowering.target.kernel}"
     return mend(scene, work, what, said)
 
 
 def _work(scene: Scene, lowering: Lowering, key: str, start: Candidate) -> RewritingTask:
+    """The rewriting task that starts from the source of `start`; `key` identifies its questions in the
+    run."""
     return RewritingTask("lowerer", key, start.source, [lowering.target.kernel], scene.change_contract)
 
 
 def technique_words(content: Content, state: str, technique: str, architecture: str, described: str) -> str:
-    """What is known of a technique in a state; if it has no description there, one from another state."""
+    """What the prompt says about a technique in a state. Its description is the knowledge base's for this
+    state, else `described` (by the model that proposed it; may be empty), else that of another state."""
     entry = content.entries.get(state, {}).get(technique)
     if entry is None:
         return f"{technique}: {described}" if described else technique.replace("_", " ")

@@ -29,8 +29,9 @@ OWN = re.compile(r"cuda\w+|__\w+|launch_gpu_implementation|\w+_t")
 
 
 def neutral(source: str) -> str:
-    """The code as the compiler sees it, with neutral names. Raises `UnreadableSource` for text that can be
-    read in two ways."""
+    """The source without everything that could address a reader who is a model: no comments or strings,
+    renamed functions, types and long names, no prose, new indentation. Only for reading; it need not compile.
+    Raises `UnreadableSource` for text that can be read in two ways."""
     code = _without_strings(read_source(source).kept)
     names: dict[str, str] = {}
     for part in parts_of(code):
@@ -73,20 +74,23 @@ def _indented(code: str) -> str:
 
 
 def _plain(name: str, names: dict[str, str]) -> str:
+    """The name itself if it is short or not the author's (CUDA's, types), else a neutral one such as
+    `name_3`, which `names` then remembers."""
     if OWN.fullmatch(name) or (len(name) <= LETTERS and len(WORD.findall(name)) < SENTENCE):
         return name
     return names.setdefault(name, f"name_{len(names) + 1}")
 
 
 def _silenced(match: re.Match[str]) -> str:
-    """Replaces three names in a row, which are no code, unless most of them are keywords."""
+    """The replacement for a row of three or more words: `words` if more than two of them are neither keywords
+    nor CUDA names (so no code), else the words themselves."""
     words = match[0].split()
     foreign = [word for word in words if not KEYWORD.fullmatch(word) and not OWN.fullmatch(word)]
     return "words" if len(foreign) > 2 else match[0]
 
 
 def _without_strings(text: str) -> str:
-    """The text without the contents of strings; those of inline assembly are code and lose only their
+    """The text with empty string literals. Those of inline assembly are code: they stay, without their
     comments."""
     pieces, end = [], 0
     for match in ASSEMBLY.finditer(text):

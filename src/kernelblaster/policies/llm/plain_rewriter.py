@@ -21,8 +21,9 @@ class NewSource(BaseModel):
 
 @dataclass(frozen=True)
 class Draft:
-    """What to rewrite, at which `step` of the search. Without `profile`, only the time is shown. `feedback`
-    is what was said about a version that failed. Another `seed` is another try."""
+    """A candidate to rewrite. `step` identifies the question in the run. `profile` is shown in full; None:
+    only the time is shown. `feedback` is the judge's on a failed version, empty if none failed. Another
+    `seed` asks for another answer."""
 
     step: str
     candidate: Candidate
@@ -32,12 +33,13 @@ class Draft:
 
 
 def rewrite_plainly(scene: Scene, draft: Draft) -> str | None:
-    """A new source; None if there is no usable answer."""
+    """The model's whole new source for a candidate, not yet judged; None if there is no usable answer."""
     answer = scene.asker.ask(plain_question(scene, draft))
     return answer.source if answer and answer.source.strip() else None
 
 
 def plain_question(scene: Scene, draft: Draft) -> Question[NewSource]:
+    """The question for a whole new source: reference, time, profile and source, without a token limit."""
     profile = data("profile", whole_profile(draft.profile)) if draft.profile else ""
     return Question(
         role="lowerer",

@@ -43,8 +43,9 @@ KNOWN_OFFERED = 6  # techniques of the knowledge base that a kernel without a pl
 
 @dataclass(frozen=True)
 class Written:
-    """The form of a candidate that a model wrote: the families of its kernels as far as they were known
-    before, and the lowering that it came from."""
+    """The `form` of a candidate that a model wrote. `families` are the computation families of its kernels by
+    name, None where unknown; `lowering` is the request that it answers, which a retry repeats, None for a
+    first candidate."""
 
     families: Mapping[str, str | None] = field(default_factory=dict)
     lowering: Lowering | None = None
@@ -52,17 +53,17 @@ class Written:
 
 @dataclass
 class _Seen:
-    """The profile of a candidate, and the floor's bytes."""
+    """The profile of a candidate, and the least memory traffic of the task in bytes."""
 
     profile: Profile
     floor_bytes: int
 
 
 class MixedPolicy:
-    """Implements `Policy`. Where the model has no usable answer, the expert takes the role, if it can.
-
-    An attempt's form is the expert's as long as only the expert has changed it, and `Written` from then on:
-    techniques are then applied by the model alone."""
+    """Implements `Policy` with a language model in the roles that `cast` gives it, and the expert's rules in
+    the others and wherever the model has no usable answer. An attempt's form is the expert's (`Form`) as long
+    as only the expert has changed it, and `Written` from then on: techniques are then applied by the model
+    alone. `whole_profiles`: prompts show all metrics instead of a digest."""
 
     depth: Depth = "usual"  # prompts contain the profiler's advice
 
@@ -88,11 +89,14 @@ class MixedPolicy:
 
     @property
     def scene(self) -> Scene:
+        """The context of the current task for prompts; `begin` or `initial` must have been called."""
         assert self._scene is not None, "begin() or initial() comes first"
         return self._scene
 
     def begin(self, task: Task) -> Scene:
-        """Start with a task."""
+        """Set the task that later questions are about: creates its prompt context with an asker that records
+        into the session's log, and returns it. `initial` calls this; strategies that only use the prompts
+        call it alone."""
         asker = Asker(self._model, self._session.log.once, task.name)
         self._scene = Scene(task, self._session, asker, self._whole_profiles)
         return self._scene
@@ -100,8 +104,9 @@ class MixedPolicy:
     # Writing
 
     def initial(self, task: Task) -> Attempt:
-        """The expert's kernels if it covers the task, the task's own if it is a CUDA file, else the model's.
-        If the model should write them and fails, the expert's if it can."""
+        """The task's own source if it is a CUDA file; else the expert's kernels if it covers the task, else
+        the model's. If the cast has the model write them and it fails, the expert's. Raises
+        `NoFirstCandidate` if nobody has one."""
         self.begin(task)
         if task.kind == "cuda" and ENTRY in task.source:
             return Attempt(Candidate(source=task.source, origin="task"), OwnSource(task.source))
@@ -132,6 +137,8 @@ class MixedPolicy:
     def retry(
         self, parent: Attempt, technique: str, failed: Attempt, evaluation: Evaluation
     ) -> Attempt | None:
+        """For a candidate that the model wrote, its correction given the judge's feedback (None if it has
+        none); for others the expert's."""
         if not isinstance(failed.form, Written) or failed.form.lowering is None:
             return self._expert.retry(parent, technique, failed, evaluation)
         said = feedback(evaluation, failed.candidate.source)
@@ -139,6 +146,9 @@ class MixedPolicy:
         return self._written(lowering, mend_lowering(self.scene, lowering, failed.candidate, said), parent)
 
     def _lowered(self, attempt: Attempt, technique: str, target: Target) -> Attempt | None:
+        """The model's candidate for a technique. None if it declined or had no usable answer, or without
+        asking once it has declined DECLINED techniques on this kernel. A declined technique is remembered as
+        inapplicable in the state."""
         kernel_of = (attempt.candidate.code, target.kernel)
         if self._declined[kernel_of] >= DECLINED:
             return None
@@ -151,6 +161,8 @@ class MixedPolicy:
         return self._written(lowering, rewritten, attempt)
 
     def _written(self, lowering: Lowering, rewritten: Rewritten, parent: Attempt) -> Attempt | None:
+        """The model's source as an attempt, with its summary kept for later prompts; None if there is no
+        source. New kernels get the family of the lowering's target."""
         if rewritten.source is None:
             return None
         origin = f"llm: {lowering.technique}"
@@ -164,6 +176,9 @@ class MixedPolicy:
     # Naming states, proposing
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
+        """As `Policy.targets`, with the states named by the model or the expert as the cast says. Also keeps
+        the profile for later prompts about this candidate, so it must be called before `moves` and
+        `proposals`."""
         self._seen[attempt.candidate.code] = _Seen(profile, floor_bytes)
         if self._cast.llm("state-extractor"):
             states = states_by_model(self.scene, attempt.candidate, profile, floor_bytes)
@@ -180,8 +195,8 @@ class MixedPolicy:
         return found
 
     def proposals(self, attempt: Attempt, target: Target) -> Sequence[str]:
-        """Techniques of the expert, of the knowledge base, and new ones of the model. Without a model to
-        lower them, only the expert's."""
+        """Techniques of the expert, of the knowledge base, and new ones of the model, which are also added to
+        the knowledge base. If the cast has no model to write the code, only the expert's."""
         can = list(self._expert.proposals(attempt, target)) if isinstance(attempt.form, Form) else []
         proposed = self._proposed(attempt, target)
         lowered = self._cast.llm("lowerer")
@@ -197,6 +212,8 @@ class MixedPolicy:
         return [name for name in names if name in can or name not in proposed.inapplicable]
 
     def _proposed(self, attempt: Attempt, target: Target) -> Proposed:
+        """The model's proposals for a kernel; empty, without asking, if the state has PROVEN techniques that
+        pay or the cast has no proposer."""
         content = self._session.memory.now()
         name = known_state(content, target.state)
         enough = name is not None and proven(content, name, self.scene.architecture) >= PROVEN
@@ -212,20 +229,23 @@ class MixedPolicy:
     def evaluate(
         self, fresh: Sequence[Sample], earlier: Sequence[Sample], theta: Content, architecture: str
     ) -> Sequence[Discrepancy]:
+        """The expert's discrepancies; if the model is the evaluator, only those that it finds worth
+        explaining, in its order."""
         found = self._expert.evaluate(fresh, earlier, theta, architecture)
         if not self._cast.llm("policy-evaluator"):
             return found
         return instructive(self.scene, found, f"version {theta.version}")
 
     def explain(self, discrepancies: Sequence[Discrepancy], now: Content) -> Sequence[Gap]:
+        """Causes of the surprising discrepancies, from the model or the expert as the cast says."""
         if not self._cast.llm("gap-analyst"):
             return self._expert.explain(discrepancies, now)
         surprising = [found for found in discrepancies if found.surprising]
         return explain_by_model(self.scene, surprising, now, f"version {now.version}")
 
     def update(self, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
-        """The expert's changes, with its notes replaced by the model's. Techniques that the model found
-        inapplicable are recorded as evidence."""
+        """The expert's changes, with its notes replaced by the model's if there are any. Techniques that the
+        model declined since the last update are recorded as `Inapplicable`."""
         changes = list(self._expert.update(gaps, now))
         if self._cast.llm("knowledge-updater"):
             notes = notes_by_model(self.scene, gaps, now, f"version {now.version}")
@@ -241,14 +261,15 @@ class MixedPolicy:
     # Verifying softly
 
     def review(self, candidate: Candidate) -> Review:
-        """Objections to a candidate that the judge found correct."""
+        """A last check of a candidate that the judge found correct, by the model or by rules: it may flag or
+        reject it."""
         if self._cast.llm("soft-verifier"):
             return review_by_model(self.scene, candidate)
         return review_by_rules(self.scene, candidate)
 
 
 def _families(attempt: Attempt) -> Mapping[str, str | None]:
-    """The kernels of a candidate with their families, None where unknown."""
+    """The kernels of a candidate by name with their computation families; None where unknown."""
     if isinstance(attempt.form, Form):
         return {kernel.name: kernel.family for kernel in attempt.form.kernels}
     return {name: attempt.form.families.get(name) for name in kernel_names(attempt.candidate.source)}

@@ -17,8 +17,9 @@ class Instructive(BaseModel):
 
 
 def instructive(scene: Scene, discrepancies: Sequence[Discrepancy], key: str) -> list[Discrepancy]:
-    """The discrepancies in the order in which the model would investigate them; all of them, in the given
-    order, if there is no usable answer. Their numbers are measured, never the model's."""
+    """The discrepancies that the model finds worth explaining, in its order; all of them, in the given order,
+    if there is no usable answer. The figures in them stay the measured ones. `key` identifies the question in
+    the run."""
     answer = scene.asker.ask(evaluator_question(discrepancies, key)) if discrepancies else None
     if answer is None:
         return list(discrepancies)
@@ -30,6 +31,7 @@ def instructive(scene: Scene, discrepancies: Sequence[Discrepancy], key: str) ->
 
 
 def evaluator_question(discrepancies: Sequence[Discrepancy], key: str) -> Question[Instructive]:
+    """The question which of these discrepancies are worth explaining; an answer has their positions."""
     return Question(
         role="policy-evaluator",
         key=key,

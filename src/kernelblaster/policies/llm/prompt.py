@@ -21,7 +21,8 @@ _templates = Environment(
 
 
 class PromptTooLong(Exception):
-    """The pieces that cannot be left out exceed the role's limit."""
+    """A prompt exceeds its role's limit even without all pieces that may be left out. `tokens` is its
+    length."""
 
     def __init__(self, role: str, tokens: int, budget: int) -> None:
         self.tokens = tokens
@@ -30,7 +31,8 @@ class PromptTooLong(Exception):
 
 @dataclass(frozen=True)
 class Piece:
-    """Text that is shown whole or not at all. `instead` is shown where it was left out."""
+    """Text that a prompt shows whole or not at all. Pieces of lower `importance` are left out first, those
+    with NEEDED never; `instead` is shown in place of one that was left out."""
 
     text: str
     importance: int = NEEDED
@@ -38,6 +40,7 @@ class Piece:
 
     @property
     def saved(self) -> int:
+        """Estimated tokens that leaving it out saves."""
         return tokens_of(self.text) - tokens_of(self.instead)
 
 
@@ -54,8 +57,9 @@ class Room:
 
 
 def render(template: str, role: str, room: Room | int, sections: Sections) -> str:
-    """The template with its sections. The least important pieces are left out first, among equals the
-    longest. Raises `PromptTooLong`."""
+    """The text of `template` (a file beside this one) with its sections filled in. Pieces are left out, the
+    least important first and among equals the longest, until it fits `room` (an int: both limits). `role` is
+    for the error message. Raises `PromptTooLong`."""
     room = Room(room, room) if isinstance(room, int) else room
     pieces = {name: _pieces(section) for name, section in sections.items()}
     droppable = sorted(
@@ -83,9 +87,11 @@ def _pieces(section: str | Sequence[Piece]) -> list[Piece]:
 
 
 def _spare(piece: Piece) -> bool:
+    """Whether leaving the piece out is allowed and saves anything."""
     return piece.importance < NEEDED and piece.saved > 0
 
 
 def _filled(template: str, pieces: Mapping[str, Sequence[Piece]]) -> str:
+    """The template with each section's pieces, one per line."""
     texts = {name: "\n".join(p.text for p in listed if p.text) for name, listed in pieces.items()}
     return _templates.get_template(template).render(**texts).strip() + "\n"

@@ -40,7 +40,8 @@ class Proposals(BaseModel):
 
 @dataclass(frozen=True)
 class Proposed:
-    """New techniques with predicted speedups, and known ones that need not be tried."""
+    """New techniques with the model's predicted speedups, and names of known techniques that it found
+    inapplicable or already done."""
 
     new: list[Optimization]
     inapplicable: frozenset[str] = frozenset()
@@ -49,7 +50,9 @@ class Proposed:
 def propose(
     scene: Scene, candidate: Candidate, target: Target, profile: Profile, floor_bytes: int
 ) -> Proposed:
-    """Nothing if the model has no usable answer. Asked once for a kernel in a state."""
+    """What the model proposes for the kernel `target` of a profiled candidate; empty if it has no usable
+    answer. Asked once for each kernel name and state of a run: later calls return the recorded answer.
+    `floor_bytes` is the least memory traffic of the task."""
     answer = scene.asker.ask(proposer_question(scene, candidate, target, profile, floor_bytes))
     if answer is None:
         return Proposed([])
@@ -59,6 +62,7 @@ def propose(
 def proposer_question(
     scene: Scene, candidate: Candidate, target: Target, profile: Profile, floor_bytes: int
 ) -> Question[Proposals]:
+    """The question for new techniques for a kernel, with those that the knowledge base knows in its state."""
     content = scene.session.memory.now()
     name = known_state(content, target.state) or target.state.name
     known = techniques(content, name, scene.architecture, KNOWN)
@@ -87,7 +91,8 @@ def proposer_question(
 
 
 def usable(proposals: Sequence[Proposal]) -> list[Optimization]:
-    """Proposals with a valid name, each once, with predictions limited to a plausible range."""
+    """The proposals as optimizations: names normalized to lower case with underscores, invalid ones dropped,
+    the last of equal names kept, predicted speedups clamped to PREDICTED."""
     by_name: dict[str, Optimization] = {}
     for proposal in proposals:
         name = re.sub(r"[^a-z0-9]+", "_", proposal.technique.lower()).strip("_")

@@ -17,6 +17,7 @@ MODES = re.compile(r"(batch|instance)_?norm|dropout|training|register_buffer", r
 
 
 def reference(task: Task) -> str:
+    """The task's whole source, marked as data."""
     return data(_title(task), task.source)
 
 
@@ -33,16 +34,18 @@ def computation(task: Task) -> str:
 
 
 def rival(task: Task) -> str:
-    """What a candidate is timed against, in words."""
+    """The baseline that candidates of this task are timed against, in words."""
     return "PyTorch" if task.kind == "module" else f"the {ORIGINAL_KERNEL}"
 
 
 def rival_of(timing: Timing | None) -> str:
+    """The baseline of a measured timing, in words; PyTorch if it was not timed."""
     return f"the {ORIGINAL_KERNEL}" if timing and timing.baseline == ORIGINAL_KERNEL else "PyTorch"
 
 
 def precision(task: Task) -> str:
-    """The rule on TF32, if the task could use it; a CUDA source may compute anything."""
+    """The end of the sentence on forbidden precisions: the rule on TF32 if the task may contain matrix
+    products in float32, else empty."""
     if task.dtype != "float32" or (task.kind == "module" and not PRODUCT.search(task.source)):
         return ""
     if task.kind == "module" and not CONVOLUTION.search(task.source):
@@ -51,7 +54,8 @@ def precision(task: Task) -> str:
 
 
 def module_rules(task: Task) -> str:
-    """How the module's parameters, scalars and modes reach the candidate, if it has any."""
+    """Sentences on how a module's parameters, constructor arguments and training mode reach the candidate;
+    empty if it has none of them."""
     rules = []
     if task.signature.parameters:
         rules.append(
@@ -77,7 +81,8 @@ def _title(task: Task) -> str:
 
 
 def _computing(source: str) -> list[ast.stmt]:
-    """Classes and functions, the constructor's arguments if any, and the names that these use."""
+    """The top-level statements that say what is computed: classes and functions other than `get_inputs`,
+    `get_init_inputs` if it returns something, and assignments of names that these use."""
     kept: list[ast.stmt] = []
     used: set[str] = set()
     for node in reversed(ast.parse(source).body):
@@ -94,6 +99,6 @@ def _computing(source: str) -> list[ast.stmt]:
 
 
 def _first(node: ast.stmt) -> int:
-    """Its first line, that of a decorator if it has one."""
+    """The first line of a statement, from 1; that of its first decorator if it has one."""
     decorators = node.decorator_list if isinstance(node, ast.ClassDef | ast.FunctionDef) else []
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])

@@ -41,7 +41,8 @@ class Rewrite(BaseModel):
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The result: a new source, or None. `declined`: the model said that the change is not applicable."""
+    """The result of a rewriting task: the new source, or None if the model declined or gave nothing usable.
+    `summary` is the model's own; `declined`: it said that the change is not applicable."""
 
     source: str | None
     summary: str = ""
@@ -53,7 +54,9 @@ NOTHING = Rewritten(None)
 
 @dataclass(frozen=True)
 class RewritingTask:
-    """The source to rewrite, the kernels in question, and the rules (`system`)."""
+    """The `source` to rewrite with the `kernels` that the change is about (a long prompt never leaves them
+    out), by which `role`, under which rules (`system`, the system message). `key` identifies its questions in
+    the run."""
 
     role: Role
     key: str
@@ -63,7 +66,9 @@ class RewritingTask:
 
 
 def rewrite(scene: Scene, work: RewritingTask, template: str, sections: Mapping[str, Any]) -> Rewritten:
-    """Ask for changes to a source; those that do not fit are shown to the model once, with the reason."""
+    """Ask the model for changes to a source and apply them. Changes that cannot be applied are refused with
+    the reason, and asked for once more. `template` and `sections` make the prompt; the source is added to
+    them."""
     shown = view("candidate", work.source, work.kernels)
     refusal = ""
     for number in range(TRIES):
@@ -92,7 +97,8 @@ def rewrite(scene: Scene, work: RewritingTask, template: str, sections: Mapping[
 
 
 def mend(scene: Scene, work: RewritingTask, what: str, said: str) -> Rewritten:
-    """Ask for changes to a candidate that failed, given the feedback `said`."""
+    """Ask for corrections of a candidate that failed: `what` says what it should be, `said` is the judge's
+    feedback."""
     sections = {
         "reference": [Piece(reference(scene.task), REFERENCE)],
         "what": what,

@@ -26,8 +26,8 @@ LEARNING: tuple[Role, ...] = ("policy-evaluator", "gap-analyst", "knowledge-upda
 
 @dataclass(frozen=True)
 class Tokens:
-    """Of one question: the prompt's limits, the most tokens of the answer (reasoning included), and the usual
-    tokens of both."""
+    """Token limits of one question of a role: of the prompt (`room`) and of the answer, reasoning included
+    (`answer`); and the usual numbers of both, from which costs are estimated."""
 
     room: Room
     answer: int
@@ -65,11 +65,13 @@ WITH_A_MODEL: Mapping[Role, Player] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Cast:
-    """Who plays which role. An `expert` initial writer leaves tasks that it does not cover to the model."""
+    """Who plays each role: the expert's rules or the language model. An `expert` initial writer leaves tasks
+    that it does not cover to the model."""
 
     players: Mapping[Role, Player]
 
     def llm(self, role: Role) -> bool:
+        """Whether the model plays this role."""
         return self.players[role] == "llm"
 
     def without(self, roles: Sequence[Role]) -> "Cast":
@@ -78,8 +80,9 @@ class Cast:
 
 
 def cast_of(texts: Sequence[str], *, usual: bool = True) -> tuple[Cast, list[str]]:
-    """From `ROLE=expert`, `ROLE=llm` and `ROLE=KIND:NAME`: the cast, and the models named for single roles,
-    which these then play. Other roles are as usual with a model, or all the expert's if not `usual`."""
+    """The cast from texts `ROLE=expert`, `ROLE=llm` or `ROLE=KIND:NAME`; and those of them that name a model
+    for a single role, which the model then plays. Roles not mentioned are as in WITH_A_MODEL, or all the
+    expert's if not `usual`. Raises KernelBlasterError for a malformed text."""
     players: dict[Role, Player] = dict(WITH_A_MODEL) if usual else dict.fromkeys(ROLES, "expert")
     named = []
     for text in texts:

@@ -19,9 +19,9 @@ UNLIMITED = 100_000  # tokens of a prompt that is not kept short
 
 @dataclass(frozen=True)
 class Scene:
-    """One task of one run. With `whole_profiles`, prompts show all metrics instead of a digest, without a
-    token limit: for comparison. `summaries` are the model's own descriptions of its changes, by the `code` of
-    the resulting candidates."""
+    """The context of all prompts about one task of one run. With `whole_profiles`, prompts show all metrics
+    instead of a digest, without a token limit, for comparison. `summaries` are the model's own descriptions
+    of its changes, by the `code` of the resulting candidates; filled during the run."""
 
     task: Task
     session: Session
@@ -31,14 +31,17 @@ class Scene:
 
     @cached_property
     def contract(self) -> str:
+        """The system message of roles that write a candidate from nothing."""
         return contract(self.task)
 
     @cached_property
     def change_contract(self) -> str:
+        """The system message of roles that change a candidate."""
         return change_contract(self.task)
 
     @cached_property
     def gpu(self) -> str:
+        """The GPU in words."""
         return gpu(self.session.gpu, modelled=self.modelled)
 
     @property
@@ -47,7 +50,8 @@ class Scene:
         return UNLIMITED if self.whole_profiles else None
 
     def profile(self, profile: Profile, floor_bytes: int, kernel: str | None = None) -> list[Piece]:
-        """A profile as prompts show it."""
+        """A profile as pieces of a prompt: a digest, or all metrics with `whole_profiles`. `floor_bytes` is
+        the least memory traffic of the task; `kernel` is the one that the prompt is about, None: all."""
         if self.whole_profiles:
             return [Piece(data("profile", whole_profile(profile)), 50, "(left out: too long)")]
         return digest(profile, floor_bytes, kernel)
@@ -62,7 +66,8 @@ class Scene:
         return self.session.gpu.architecture
 
     def times(self, code: str) -> str:
-        """A candidate's time, and the best one if that is another candidate's."""
+        """A sentence on the time of the candidate `code`, and on the run's best if that is another
+        candidate's."""
         evaluations = self.session.judging.evaluations
         timing = evaluations[code].timing if code in evaluations else None
         correct = [e.timing for e in evaluations.values() if e.timing and isinstance(e.outcome, CORRECT)]
@@ -70,6 +75,7 @@ class Scene:
         return times(timing, best_us if timing and best_us != timing.candidate_us else None)
 
     def history(self, code: str, state: str, kernel: str) -> list[Piece]:
-        """What was tried from a candidate, on the path to it, and in the state of its kernel."""
+        """Prompt lines on what was tried from the candidate `code`, on the path to it, and elsewhere in the
+        same `state`; `kernel` is the one that the prompt is about."""
         tried = Tried(self.session.log.steps, self.session.judging.evaluations, self.summaries)
         return history(tried, code, state, kernel)

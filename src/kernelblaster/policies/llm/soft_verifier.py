@@ -32,17 +32,22 @@ class Opinion(BaseModel):
 
 @dataclass(frozen=True)
 class Review:
+    """The result of a review: `rejected` means that the candidate must not be the result, `flagged` that its
+    findings are shown to the user. `findings` are sentences."""
+
     verdict: Verdict
     findings: tuple[str, ...]
 
 
 def review_by_rules(scene: Scene, candidate: Candidate) -> Review:
+    """The review from the structure of the source alone, without a model."""
     return _review(structure(scene.task, candidate.source), None, "")
 
 
 def review_by_model(scene: Scene, candidate: Candidate) -> Review:
-    """The findings of the rules stand, whatever the model says; it can only add to them. It sees no comments,
-    strings or profiles, so none of them can influence it."""
+    """The rules' findings, to which the model can only add. It sees neither comments, strings nor profiles,
+    so that text in the candidate cannot influence it. Not asked if the source is unreadable, which rejects
+    it."""
     findings = structure(scene.task, candidate.source)
     if any(finding.kind == "unreadable" for finding in findings):
         return _review(findings, None, "")
@@ -51,7 +56,8 @@ def review_by_model(scene: Scene, candidate: Candidate) -> Review:
 
 
 def verifier_question(scene: Scene, candidate: Candidate, found: list[StructureFinding]) -> Question[Opinion]:
-    """Raises `UnreadableSource`."""
+    """The question for objections to a candidate; `found` are those of the rules. Raises
+    `UnreadableSource`."""
     code = neutral(candidate.source)
     return Question(
         role="soft-verifier",
@@ -71,6 +77,9 @@ def verifier_question(scene: Scene, candidate: Candidate, found: list[StructureF
 
 
 def _review(found: list[StructureFinding], opinion: Opinion | None, code: str) -> Review:
+    """Combine the rules' findings with the model's opinion (None: not asked, or unusable). The model can
+    reject only with a finding whose quoted line occurs in `code`, the text that it saw; otherwise it
+    flags."""
     texts = [f"{finding.kind}: {finding.text}" for finding in found]
     shown = opinion.findings if opinion and opinion.verdict != "nothing-found" else []
     texts += [f"{s.kind}: {one_line(s.why, 300)} ({one_line(s.line, 120)})" for s in shown]

@@ -14,7 +14,8 @@ ENTRY = "launch_gpu_implementation"
 
 @dataclass(frozen=True)
 class SourcePart:
-    """Whole lines of a source. `name` is the function defined in them; None for other text."""
+    """Consecutive whole lines of a source. `name` is the function defined in them, None if they define none;
+    `kernel`: that function is `__global__`."""
 
     text: str
     name: str | None
@@ -36,7 +37,8 @@ def kernel_names(source: str) -> list[str]:
 
 
 def used_by(parts: Sequence[SourcePart], names: set[str]) -> set[str]:
-    """These functions and all functions that they call, directly or not."""
+    """`names` and all functions among the parts that they call, directly or not. Any mention of a function's
+    name counts as a call."""
     bodies = {part.name: part.text for part in parts if part.name}
     used, waiting = set(names), list(names)
     while waiting:
@@ -68,6 +70,7 @@ def _split(source: str) -> Iterator[str]:
 
 
 def _part(text: str) -> SourcePart:
+    """The part for a text of whole lines, with the name of the function that it defines."""
     kernel = KERNEL.search(text)
     if kernel:
         bounded = [name for name in KERNEL_NAME.findall(text) if name not in NOT_NAMES]

@@ -12,18 +12,19 @@ CALLED, OTHER = 70, 20  # importance of what a kernel calls, and of other functi
 
 @dataclass(frozen=True)
 class SourceView:
-    """The pieces of a source, in its order, between marks."""
+    """A source as pieces for a prompt, in its order, between the marks that declare it as data."""
 
     pieces: list[Piece]
 
     def all_shown(self, prompt: str) -> bool:
-        """Whether nothing was left out of a prompt."""
+        """Whether `prompt` contains every piece, so that the model saw the entire source."""
         return all(piece.text in prompt for piece in self.pieces)
 
 
 def view(title: str, source: str, kernels: Collection[str], *, needed: bool = True) -> SourceView:
-    """The source in pieces. If `needed`, the kernels in question, the launch function and text outside
-    functions cannot be left out."""
+    """The source in pieces, one for each function. `kernels` are those that the question is about. If
+    `needed`, they, the launch function and text outside functions are never left out; otherwise everything
+    may be."""
     clean = INVISIBLE.sub("", source)
     parts = parts_of(clean)
     called = used_by(parts, set(kernels))
@@ -35,6 +36,8 @@ def view(title: str, source: str, kernels: Collection[str], *, needed: bool = Tr
 
 
 def _piece(part: SourcePart, kernels: Collection[str], called: Collection[str]) -> Piece:
+    """The piece for a part; functions in `called` (used by the kernels in question) are left out after
+    others."""
     text, named = part.text.removesuffix("\n"), part.name or "more"
     instead = f"// {named}: {part.lines} lines are not shown; they stay as they are"
     if part.name is None or part.name == ENTRY or part.name in kernels:

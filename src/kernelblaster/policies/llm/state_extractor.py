@@ -30,8 +30,9 @@ class NamedStates(BaseModel):
 def states_by_model(
     scene: Scene, candidate: Candidate, profile: Profile, floor_bytes: int
 ) -> tuple[KernelState, ...]:
-    """A state for each kernel in launch order, with the measured metrics. Kernels that the model does not
-    name are named by the expert, and so are all if there is no usable answer."""
+    """The state of each profiled kernel, in launch order, named by the model; its metrics are the measured
+    ones. Kernels that the model does not name, or all without a usable answer, are named by the expert's
+    rules. `floor_bytes` is the least memory traffic of the task."""
     found = extract_states(profile, floor_bytes)
     answer = scene.asker.ask(extractor_question(scene, candidate, profile, floor_bytes))
     named = {one.kernel: one for one in answer.kernels} if answer else {}
@@ -46,6 +47,7 @@ def states_by_model(
 def extractor_question(
     scene: Scene, candidate: Candidate, profile: Profile, floor_bytes: int
 ) -> Question[NamedStates]:
+    """The question for the bottleneck of each kernel of a profiled candidate."""
     return Question(
         role="state-extractor",
         key=candidate.code,
@@ -63,6 +65,8 @@ def extractor_question(
 
 
 def _state(named: NamedState, measured: State) -> State:
+    """The state as the model named it, with the metrics of `measured`; secondary words that are no plain
+    words are dropped."""
     words = sorted({w for word in named.secondary if WORD.fullmatch(w := word.strip().lower())})
     secondary = tuple(word for word in words if word != named.primary)[:SECONDARY]
     return State(

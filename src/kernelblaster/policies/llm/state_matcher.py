@@ -20,8 +20,9 @@ class Matched(BaseModel):
 
 
 def match_by_model(scene: Scene, state: State) -> State:
-    """The state under the name of the matching known one. Unchanged if none matches, if its own name is
-    known, or if there is no usable answer (the nearest by distance is used later)."""
+    """The state, renamed to the known state that the model finds to be the same. Unchanged if none is, if its
+    own name is known already, or if there is no usable answer (then the nearest by distance is used
+    later)."""
     content = scene.session.memory.now()
     if state.name in content.states or not content.living:
         return state
@@ -32,6 +33,7 @@ def match_by_model(scene: Scene, state: State) -> State:
 
 
 def matcher_question(scene: Scene, state: State, near: list[State]) -> Question[Matched]:
+    """The question which of the known states in `near` this state is."""
     known = [
         Piece(f"- {one_line(s.name)}: {one_line(s.description, 300)}", NEEDED if rank < 3 else 40 - rank)
         for rank, s in enumerate(near)
@@ -47,5 +49,6 @@ def matcher_question(scene: Scene, state: State, near: list[State]) -> Question[
 
 
 def _nearest(state: State, content: Content) -> list[State]:
+    """The NEAREST known states, the closest first."""
     living = [entry.state for entry in content.living]
     return sorted(living, key=lambda other: (distance(state, other), other.name))[:NEAREST]

@@ -16,7 +16,7 @@ EXACTLY = re.compile(r"\b(\w+)\s*==\s*(\d+)|\b(\d+)\s*==\s*(\w+)")
 
 @dataclass(frozen=True)
 class StructureFinding:
-    """One objection. `grave` ones reject the candidate, others are reported."""
+    """One objection. A `grave` one rejects the candidate; others are shown to the user."""
 
     kind: Literal[
         "forbidden-library", "no-work", "unread-argument", "special-case", "kept-state", "unreadable"
@@ -26,8 +26,9 @@ class StructureFinding:
 
 
 def structure(task: Task, source: str) -> list[StructureFinding]:
-    """Libraries that are not allowed, nothing launched, tensors that the launch function does not use, paths
-    for exactly the timed sizes, state kept between calls."""
+    """Objections to a candidate, found without a model: forbidden libraries, no launch, tensors that the
+    launch function never mentions, special cases for the timed sizes, state kept between calls. Empty if
+    there are none; an unreadable source is itself a grave finding."""
     try:
         code = neutral(source)
     except UnreadableSource as problem:
@@ -51,7 +52,8 @@ def structure(task: Task, source: str) -> list[StructureFinding]:
 
 
 def _special(task: Task, code: str) -> list[str]:
-    """Comparisons of a size with its value in the timed workload."""
+    """Sentences on comparisons of a size with exactly its value in the timed workload; values up to 16 are
+    ignored."""
     findings = []
     for one in EXACTLY.finditer(code):
         name, value = (one[1], one[2]) if one[1] else (one[4], one[3])

@@ -31,8 +31,9 @@ ADDED = {"place", "stride", "first", "bound", "each"}  # names that rewrites giv
 
 @dataclass(frozen=True)
 class Elementwise:
-    """`index` is the expression of the thread's global index, `kind` the type of its `variable`, `bound` its
-    upper bound (exclusive), `work` the statements for one element: the text of `nodes`."""
+    """The parts of an elementwise kernel. `variable` of type `kind` holds the thread's global index, computed
+    by the expression `index`; `bound` is its exclusive upper bound; `work` is the text of the statements for
+    one element, whose syntax nodes are `nodes`."""
 
     variable: str
     kind: str
@@ -42,7 +43,7 @@ class Elementwise:
     nodes: tuple[Node, ...]
 
     def written(self, work: str, indent: int) -> str:
-        """The work as the body of a block, indented by `indent`."""
+        """`work` for insertion into a block: every line but the first is indented by `indent` spaces."""
         return textwrap.indent(work, " " * indent).lstrip()
 
 
@@ -69,7 +70,8 @@ def elementwise(source: OwnSource, kernel: Function) -> Elementwise | None:
 
 
 def _guarded(guard: Node, variable: str, rest: list[Node]) -> tuple[str, list[Node]] | None:
-    """The bound, and the statements for indices below it: inside the condition, or after the early return."""
+    """The index bound, and the statements for indices below it: inside `if (i < n)`, or `rest`, those after
+    `if (i >= n) return;`. None if the guard is neither."""
     found, then = _bound(guard, variable), guard.child_by_field_name("consequence")
     if found is None or then is None:
         return None
@@ -92,8 +94,8 @@ def _lines(source: OwnSource, nodes: list[Node]) -> str:
 
 
 def fewer_blocks(source: OwnSource, kernel: Function, times: int) -> list[Edit] | None:
-    """Edits that divide the number of blocks of every launch of a kernel by `times`; None if a grid has more
-    than one dimension."""
+    """Edits that divide the number of blocks by `times`, rounding up, at every launch of a kernel. None if it
+    is never launched or a grid or block has more than one dimension."""
     edits = []
     for launch in source.tree.launches_of(kernel.name):
         grid, block = dimensions(launch, launch.grid), dimensions(launch, launch.block)
@@ -118,7 +120,8 @@ def _is_global_index(node: Node) -> bool:
 
 
 def _bound(guard: Node, variable: str) -> tuple[bool, str] | None:
-    """(whether the guarded statement is for indices below the bound, the bound)."""
+    """(whether the guarded statement is for indices below the bound, the bound's text), from a comparison of
+    `variable` with it; None for other conditions."""
     condition = guard.child_by_field_name("condition")
     inner = next(iter(condition.named_children), None) if condition is not None else None
     pair = sides(inner) if inner is not None else None
@@ -133,11 +136,13 @@ def _bound(guard: Node, variable: str) -> tuple[bool, str] | None:
 
 
 def _sound_bound(bound: str, variable: str) -> bool:
+    """Whether the bound is made of names, numbers and products only, without the index itself, so that it can
+    be evaluated elsewhere in the kernel."""
     return re.fullmatch(r"[\w\s*()]+", bound) is not None and variable not in re.findall(r"\w+", bound)
 
 
 def subscripts(root: Node, pointer: str) -> Iterator[Node]:
-    """The accesses to a pointer below a node."""
+    """The syntax nodes of accesses `pointer[...]` below a node."""
     for access in walk(root, "subscript_expression"):
         if text(access.child_by_field_name("argument")) == pointer:
             yield access

@@ -22,8 +22,8 @@ WHOLE = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class Constant:
-    """An integer in the source: its node, and the name that it is given. `shared`: kernels may use the name
-    too."""
+    """A whole number in the source: the node of the literal, and the name that it is given, None if it is
+    written out. `shared`: it is defined outside functions, so kernels may use the name too."""
 
     value: int
     node: Node
@@ -32,7 +32,7 @@ class Constant:
 
 
 def constants(source: CudaSource) -> list[Constant]:
-    """`#define NAME 16`, `constexpr int NAME = 16` and similar, outside functions."""
+    """The named whole numbers outside functions: `#define NAME 16`, `constexpr int NAME = 16` and similar."""
     found = []
     for node in walk(source.root, "preproc_def"):
         value = node.child_by_field_name("value")
@@ -48,19 +48,21 @@ def constants(source: CudaSource) -> list[Constant]:
 
 
 def block_of(source: CudaSource, launch: LaunchSyntax) -> list[Constant] | None:
-    """The constants of the block's dimensions; None if one is not constant."""
+    """The block dimensions of a launch as constants, x first; None if one of them is not constant."""
     found = [_resolved(source, launch, part) for part in dimensions(launch, launch.block)]
     return None if None in found else [constant for constant in found if constant is not None]
 
 
 def numbers(root: Node, changes: dict[int, int]) -> Iterator[Edit]:
-    """The edits that replace whole numbers below a node by others."""
+    """Edits that replace whole-number literals below a node; `changes` maps old values to new ones."""
     for node in walk(root, "number_literal"):
         if WHOLE.fullmatch(text(node)) and int(text(node)) in changes:
             yield node.start_byte, node.end_byte, str(changes[int(text(node))])
 
 
 def _resolved(source: CudaSource, launch: LaunchSyntax, node: Node) -> Constant | None:
+    """The constant that a launch dimension is: a literal, a local variable of the launching function or a
+    global constant; None if it is none of them."""
     node = bare(node)
     if node.type == "number_literal" and WHOLE.fullmatch(text(node)):
         return Constant(int(text(node)), node)

@@ -9,7 +9,7 @@ from kernelblaster.tasks.cuda_source import CudaSource, Edit
 
 @dataclass(frozen=True)
 class OwnKernel:
-    """A kernel by its name. What it computes is not known, so it has no family."""
+    """A kernel of a user's source by its name. What it computes is not known, so its family is None."""
 
     name: str
     family: None = None
@@ -17,14 +17,15 @@ class OwnKernel:
 
 @dataclass(frozen=True)
 class OwnSource:
-    """Sources with equal text are equal. `rewritten` names the kernels that were rewritten on the way to it,
-    in order."""
+    """A user's CUDA source as the `form` of an attempt. Equality is by text. `rewritten` are the names of the
+    kernels rewritten on the way to it, one for each rewrite, in order."""
 
     text: str
     rewritten: tuple[str, ...] = field(default=(), compare=False)
 
     @cached_property
     def tree(self) -> CudaSource:
+        """The parsed source."""
         return CudaSource(self.text)
 
     @cached_property
@@ -34,6 +35,7 @@ class OwnSource:
         return tuple(OwnKernel(kernel.name) for kernel in self.tree.kernels if kernel.name in launched)
 
     def edited(self, edits: Sequence[Edit]) -> "OwnSource":
+        """The source after these edits (begin byte, end byte, new text), which must not overlap."""
         return replace(self, text=self.tree.edited(edits))
 
     def changed_in(self, later: "OwnSource") -> frozenset[str]:

@@ -9,7 +9,8 @@ from kernelblaster.tasks.cuda_source import Function, operator, text, walk
 
 
 def is_written(kernel: Function, pointer: str) -> bool:
-    """Whether a pointer is used for anything but reading elements."""
+    """Whether the kernel may write through a pointer: it is used for anything but reading elements, such as
+    being passed on."""
     read = {node.id for node in reads(kernel, pointer)}
     for name in walk(kernel.body, "identifier"):
         above = name.parent
@@ -19,7 +20,8 @@ def is_written(kernel: Function, pointer: str) -> bool:
 
 
 def reads(kernel: Function, pointer: str) -> Iterator[Node]:
-    """Accesses `p[...]` whose value only is used."""
+    """The accesses `p[...]` of which only the value is used: not the target of an assignment, nor under `&`,
+    `++` or a member access."""
     for access in subscripts(kernel.body, pointer):
         above = access.parent
         if above is None or above.type in ("pointer_expression", "update_expression", "field_expression"):

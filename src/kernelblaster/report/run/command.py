@@ -21,8 +21,8 @@ OPTIONS = {
 
 
 def repeat_command(about: dict[str, Any]) -> str:
-    """The `optimize` command with the options of this run, from its first event, without those that have
-    default values. Contains no password."""
+    """The shell command `kernelblaster optimize ...` that repeats a run. `about` is the data of the run's
+    first event; options with default values are left out, passwords were never recorded."""
     words = ["kernelblaster", "optimize", _word(str(about.get("task", "TASK")))]
     for name, option in (("device", "--device"), ("gpu", "--gpu"), ("dtype", "--dtype")):
         if about.get(name) and about[name] != "auto":
@@ -35,6 +35,7 @@ def repeat_command(about: dict[str, Any]) -> str:
 
 
 def _search(search: dict[str, Any]) -> list[str]:
+    """The options for recorded search settings that differ from the defaults."""
     usual = Search().model_dump()
     words = []
     for name, option in OPTIONS.items():
@@ -44,6 +45,7 @@ def _search(search: dict[str, Any]) -> list[str]:
 
 
 def _models(models: dict[str, Any]) -> list[str]:
+    """The options for the recorded use of language models; empty if none took part."""
     choice, words = models.get("choice") or {}, []
     for name in ("model", "replay", "record", "prices"):
         if choice.get(name):
@@ -58,7 +60,7 @@ def _models(models: dict[str, Any]) -> list[str]:
 
 
 def _word(text: Any) -> str:
-    """Quoted for a shell; the home folder is written `~`."""
+    """A value quoted for a shell; the user's home folder is written `~`."""
     home = f"{Path.home()}/"
     if isinstance(text, str) and text.startswith(home) and not is_url(text):
         return "~/" + shlex.quote(text.removeprefix(home))

@@ -14,7 +14,7 @@ from kernelblaster.store.events import RunEvent
 
 @dataclass(frozen=True)
 class Block:
-    """A part of an answer, as highlighted lines."""
+    """A titled part of an answer, as highlighted lines; the title is empty for short fields."""
 
     title: str
     lines: list[Markup]
@@ -22,8 +22,8 @@ class Block:
 
 @dataclass(frozen=True)
 class ShownExchange:
-    """A question of one role, with its answer. `prompts` are (speaker, text); `failure` is why there is no
-    usable answer, empty if there is one."""
+    """A question of one role with its answer, for display. `key` identifies it within the role; `prompts` are
+    the messages as (speaker, text); `failure` is why there is no usable answer, empty if there is one."""
 
     role: str
     key: str
@@ -38,13 +38,15 @@ class ShownExchange:
 
 
 def exchanges_of(events: Sequence[RunEvent]) -> list[ShownExchange]:
-    """All exchanges, in the order of asking."""
+    """All exchanges with models that a run recorded, in the order of asking; unanswered ones included."""
     answers = {event.key: event.data for event in events if event.kind == ANSWER}
     asked = {event.key: event.data for event in events if event.kind == QUESTION}
     return [_exchange(key, asked.get(key), answers.get(key)) for key in dict.fromkeys([*asked, *answers])]
 
 
 def _exchange(key: str, question: dict[str, Any] | None, answer: dict[str, Any] | None) -> ShownExchange:
+    """The exchange recorded under `key` (role/key); `question` and `answer` are the data of its events, None
+    if there is none."""
     role, _, rest = key.partition("/")
     messages = (question or {}).get("messages") or []
     said = (answer or {}).get("answer")
@@ -62,7 +64,8 @@ def _exchange(key: str, question: dict[str, Any] | None, answer: dict[str, Any] 
 
 
 def _blocks(said: Any) -> list[Block]:
-    """Texts of several lines as blocks of their own, highlighted if they are source; the rest as JSON."""
+    """An answer as blocks: texts of several lines each on their own, highlighted if they are source, the rest
+    as JSON."""
     if not isinstance(said, dict):
         return [Block("", highlight(json.dumps(said, indent=1, ensure_ascii=False), "text"))]
     long = {name: value for name, value in said.items() if isinstance(value, str) and "\n" in value}

@@ -14,13 +14,14 @@ from kernelblaster.store.run import Run
 
 
 def device_of(run: Run, history: History) -> str:
+    """The device of a run: its recorded name, else that of the first verdict, else the requested kind."""
     begun = next((str(event.data["name"]) for event in run.events if event.kind == "device"), "")
     judged = next((str(one.verdict["device"]) for one in history.judged), "")
     return begun or judged or str(history.about.get("device", "unknown"))
 
 
 def facts_of(run: Run, history: History) -> list[tuple[str, str]]:
-    """(name, text) in the order of display."""
+    """The facts for the top of the page as (name, text), in the order of display."""
     about = history.about
     kept = next((event.data for event in run.events if event.kind == "task"), {})
     dtype = kept.get("dtype") or about.get("dtype") or "of the file"
@@ -40,6 +41,7 @@ def facts_of(run: Run, history: History) -> list[tuple[str, str]]:
 
 
 def _timing(best: JudgedCandidate, modelled: bool) -> list[tuple[str, str]]:
+    """Time and verification of the best candidate as (name, text); those that are not known are left out."""
     timing, checked = best.verdict["timing"], best.verdict.get("verification")
     facts = []
     if timing:
@@ -55,12 +57,14 @@ def _timing(best: JudgedCandidate, modelled: bool) -> list[tuple[str, str]]:
 
 
 def _nothing_applied(history: History) -> str:
+    """The text where no technique led to the best candidate, or none is known yet."""
     if not has_ended(history):
         return "known when the run has ended"
     return "nothing: the first candidate is the best"
 
 
 def _spent(run: Run, history: History) -> str:
+    """Candidates judged and time worked, as text."""
     seconds = worked_seconds(run.events)
     count = len(history.judged)
     limit = (history.about.get("search") or {}).get("evaluations")
@@ -69,7 +73,8 @@ def _spent(run: Run, history: History) -> str:
 
 
 def worked_seconds(events: Sequence[RunEvent]) -> float:
-    """How long processes worked on a run, without the pauses between them."""
+    """Seconds that processes worked on a run, without the pauses between them. `after` of an event counts
+    from the start of its process, so a smaller one than before means a new process."""
     total = last = 0.0
     for event in events:
         after = event.after or 0.0
@@ -80,6 +85,7 @@ def worked_seconds(events: Sequence[RunEvent]) -> float:
 
 
 def _duration(seconds: float) -> str:
+    """Seconds in words: as s, min or h."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

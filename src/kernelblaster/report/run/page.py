@@ -26,7 +26,7 @@ from kernelblaster.store.run import Run
 
 @dataclass(frozen=True)
 class ShownSource:
-    """A file shown with highlighting, to copy or download; `data` is its data URI."""
+    """A source file on the page: highlighted lines, and `data`, its data URI for copying and downloading."""
 
     name: str
     lines: list[Markup]
@@ -34,8 +34,8 @@ class ShownSource:
 
 
 def run_page(folder: Path, beside: Path, made: str = "") -> str:
-    """The page of the run in `folder`. `beside` is the folder where the page will be: it links to the page of
-    the run's knowledge base if that is there too."""
+    """The HTML page of the run in `folder`. `beside` is the folder that the page will be written to: if the
+    page of the run's knowledge base is there, it is linked to. `made` says when or how the page was made."""
     with Run(folder, writing=False) as run:
         history = History(run)
         tree = Tree(run, history, exchanges_of(run.events))
@@ -65,7 +65,8 @@ def run_page(folder: Path, beside: Path, made: str = "") -> str:
 
 
 def progress_chart(history: History) -> Chart | None:
-    """The time of every correct candidate in the order of judging; None for fewer than two."""
+    """The time of every correct candidate in the order of judging, and the best so far; None if there are
+    fewer than two."""
     timed = [(n, one) for n, one in enumerate(history.judged, 1) if one.speedup and one.verdict["timing"]]
     if len(timed) < 2:
         return None
@@ -92,11 +93,13 @@ def progress_chart(history: History) -> Chart | None:
 
 
 def _ticks(count: int) -> tuple[float, ...]:
+    """About eight evenly spaced numbers from 1 to `count`, for an axis."""
     every = max(1, -(-count // 8))
     return tuple(float(n) for n in range(1, max(2, count) + 1, every))
 
 
 def _best(history: History) -> ShownSource | None:
+    """The source of the best candidate; None if there is none or its file is missing."""
     best = history.best
     if best is None:
         return None
@@ -109,12 +112,13 @@ def _best(history: History) -> ShownSource | None:
 
 
 def _number(history: History) -> int | None:
+    """The position of the best candidate in the order of judging, from 1; None if there is none."""
     codes = [judged.code for judged in history.judged]
     return codes.index(history.best.code) + 1 if history.best else None
 
 
 def _reference(run: Run) -> ShownSource | None:
-    """The task's own source."""
+    """The task's own source; None if the run did not keep it."""
     kept = next((event.data for event in run.events if event.kind == "task"), None)
     if kept is None:
         return None
@@ -127,13 +131,15 @@ def _reference(run: Run) -> ShownSource | None:
 
 
 def _source(name: str, text: str, language: Language) -> ShownSource:
+    """A source for the page; `name` is the file name that it is downloaded under."""
     data = base64.b64encode(text.encode()).decode()
     lines = highlight(text.removesuffix("\n"), language)
     return ShownSource(name, lines, f"data:text/plain;charset=utf-8;base64,{data}")
 
 
 def _learned(history: History) -> list[dict[str, Any]]:
-    """What the knowledge base expected of the techniques that this run tried, before and after."""
+    """The expectation before and after the run for each technique that was tried, as texts by the names that
+    the template uses."""
     techniques = (history.learned or {}).get("techniques", ())
     tried = [one for one in techniques if one["after"] and one["after"]["attempts"]]
     return [

@@ -20,7 +20,8 @@ DRAWN = {
 
 
 class Reasons:
-    """The reasons of all steps of a run."""
+    """Explains the steps of a run in sentences: why each was tried, what its technique does, why its result
+    differed. Made from the run's events; what they do not hold is left out."""
 
     def __init__(self, events: Sequence[RunEvent]) -> None:
         about = events[0].data if events else {}
@@ -36,7 +37,8 @@ class Reasons:
         self._proposed = _proposed_by(events)
 
     def why(self, step: Step) -> list[str]:
-        """Sentences on the state, the techniques on offer, how this one was drawn, and what was expected."""
+        """Sentences on the state, the techniques on offer, how this one was drawn, and the gain that was
+        expected."""
         key = f"{step.id.iteration}/{step.id.rollout}/{step.id.number}"
         choice = self._choices.get(key)
         sentences = [self._where(step), *self._offered(key, choice, step), self._expected(step)]
@@ -51,23 +53,27 @@ class Reasons:
         return [sentence for sentence in sentences if sentence]
 
     def what(self, technique: str) -> str:
-        """What a technique, or a recipe, does."""
+        """What a technique, or a recipe of several, does; empty if it has no description."""
         if is_recipe(technique):
             return f"A recipe: {', '.join(parts(technique))} paid together before, and are taken in one step."
         return self._described.get(technique) or _seed()[1].get(technique, "")
 
     def differed(self, step: Step) -> list[str]:
-        """Why the result differed from the prediction, as far as the run recorded that."""
+        """The recorded explanations of why this technique's gain in this state differed from the prediction;
+        empty if there are none."""
         mine = (g for g in self._gaps if (g["state"], g["technique"]) == (step.state, step.technique))
         return list(dict.fromkeys(str(gap["sentence"]) for gap in mine))
 
     def _where(self, step: Step) -> str:
+        """A sentence on the kernel's share of the time and its state."""
         bound = _seed()[0].get(step.state.split("/")[0], "")
         kernel = step.kernel or "The call"
         meaning = f" ({bound[0].lower()}{bound[1:].rstrip('.')})" if bound else ""
         return f"{kernel} took {step.share:.0%} of the time; its state was {step.state}{meaning}."
 
     def _offered(self, key: str, choice: dict[str, Any] | None, step: Step) -> list[str]:
+        """Sentences on the techniques on offer and how this one was drawn; `choice` is the recorded choice of
+        the rollout's step `key`, None if there is none."""
         if choice is None:
             return []
         offered = self._offers.get(f"{key}/{choice.get('target', 0)}", ())
@@ -80,6 +86,7 @@ class Reasons:
         return [listed, f"{step.technique} was {how}."]
 
     def _expected(self, step: Step) -> str:
+        """A sentence on the predicted speedup and the evidence behind it."""
         sentence = f"Expected: {step.predicted:.2f}x"
         key = (step.state, step.technique)
         if key not in self._before:
@@ -94,10 +101,13 @@ class Reasons:
 
 
 def _option(choice: dict[str, Any] | None, step: Step) -> dict[str, Any] | None:
+    """What the choice recorded about this step's technique; None if it was not among the options."""
     return next((o for o in (choice or {}).get("options", ()) if o["technique"] == step.technique), None)
 
 
 def _promised(option: dict[str, Any]) -> str:
+    """A sentence on the gain with failures and uncertainty counted in; empty if that was not recorded. Both
+    are log speedups in `option`."""
     promise, payoff = option.get("promise"), option.get("payoff")
     if promise is None:
         return ""
@@ -106,14 +116,15 @@ def _promised(option: dict[str, Any]) -> str:
 
 
 def _described_by(learned: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """Descriptions of the techniques that this run added to the knowledge base."""
+    """Descriptions by technique, of those that this run added to the knowledge base; `learned` are its
+    events."""
     changes = (event["change"] for event in learned)
     added = (c["optimization"] for c in changes if c["kind"] == "optimization_added")
     return {one["technique"]: one["description"] for one in added if one.get("description")}
 
 
 def _proposed_by(events: Sequence[RunEvent]) -> dict[str, str]:
-    """A model's reasons by proposed technique."""
+    """The model's reasons for the techniques that it proposed, by technique."""
     reasons: dict[str, str] = {}
     for event in events:
         if event.kind == ANSWER and event.key.startswith(PROPOSER) and event.data.get("answer"):
@@ -124,7 +135,7 @@ def _proposed_by(events: Sequence[RunEvent]) -> dict[str, str]:
 
 @cache
 def _seed() -> tuple[dict[str, str], dict[str, str]]:
-    """Descriptions of the shipped states, and of the shipped techniques."""
+    """Descriptions by name of the states, and of the techniques, in the shipped seed."""
     states = json.loads(seed_document())["states"]
     optimizations = [one for state in states.values() for one in state["optimizations"]]
     return (

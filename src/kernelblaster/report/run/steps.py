@@ -22,9 +22,11 @@ TONES = {"Accepted": "good", "Inconclusive": "idle", "Slower": "idle", "Unsuppor
 
 @dataclass(frozen=True)
 class Shown:
-    """A candidate, or a step to one that was judged before. `number` is its position in the order of judging;
-    `depth` its distance from a candidate without parent; `state` and the fields after it are empty if no step
-    led to it."""
+    """One entry of the page's tree: a candidate with the step that led to it. `number` is its position in the
+    order of judging, None if it was not judged; `parent` that of its parent. `depth` is the distance from the
+    root. `state` and the fields after it are empty for a root, to which no step led. `on_way`: it is on the
+    path to the best; `taken`: the search continued from it; `differed`: why the gain was not the predicted
+    one."""
 
     number: int | None
     parent: int | None
@@ -49,7 +51,8 @@ class Shown:
 
 
 class Tree:
-    """Everything that was tried in a run, ready for display; children follow their parents."""
+    """Everything that a run tried, as entries for display in depth-first order. `exchanges` are shown with
+    the candidates that they are about."""
 
     def __init__(self, run: Run, history: History, exchanges: Sequence[ShownExchange]) -> None:
         self._run = run
@@ -68,7 +71,8 @@ class Tree:
             self._below.setdefault(step.parent, []).append(step)
 
     def shown(self) -> list[Shown]:
-        """All entries, depth first, in the order of judging."""
+        """All entries, depth first, siblings in the order of judging. To be called once: it takes the
+        exchanges out of `others`."""
         on_way = set(self._way())
         entries: list[Shown] = []
         drawn: set[str] = set()
@@ -102,6 +106,7 @@ class Tree:
             at = self._came_from[at].parent if at in self._came_from else None
 
     def _root(self, code: str, on_way: bool) -> Shown:
+        """The entry of a candidate that no recorded step led to."""
         judged = self._judged[code]
         number = self._numbers[code]
         return Shown(
@@ -121,6 +126,8 @@ class Tree:
         )
 
     def _step(self, step: Step, depth: int, on_way: bool) -> Shown:
+        """The entry of a step and its candidate. `on_way`: it is on the path to the best, and this is the
+        candidate's first entry."""
         child, parent = self._judged.get(step.child), self._judged.get(step.parent)
         outcome = child.outcome if child else step.failure or ""
         return Shown(
@@ -147,6 +154,7 @@ class Tree:
         )
 
     def _speed(self, judged: JudgedCandidate) -> str:
+        """Time and speedup over the baseline as text; empty if the candidate was not timed."""
         timing = judged.verdict["timing"]
         if judged.speedup is None or not timing:
             return ""
@@ -154,16 +162,20 @@ class Tree:
         return f"{us}, {judged.speedup:.2f}x the baseline's speed{self._modelled}"
 
     def _changes(self, parent: JudgedCandidate | None, child: JudgedCandidate | None) -> Changes | None:
+        """How the profile changed from parent to child; None if one of them has no profile."""
         if parent is None or child is None:
             return None
         before, after = self._profile(parent), self._profile(child)
         return changes(_kernels(before), _kernels(after), str(after["tier"])) if before and after else None
 
     def _profile(self, judged: JudgedCandidate) -> dict[str, Any] | None:
+        """The recorded profile of a candidate, from its verdict or a separate event; None if there is
+        none."""
         profile: dict[str, Any] | None = judged.verdict.get("profile") or self._profiles.get(judged.code)
         return profile
 
     def _difference(self, parent: JudgedCandidate | None, child: JudgedCandidate | None) -> list[DiffLine]:
+        """The diff of the two sources; empty if one of them is missing."""
         if parent is None or child is None:
             return []
         try:
@@ -177,7 +189,8 @@ class Tree:
         return self._taken_out(f"/{step.child}", written, f"lowerer/plain/{step.id}")
 
     def _taken_out(self, end: str, *begin: str | None) -> list[ShownExchange]:
-        """Remove and return the exchanges whose name has this ending or one of these beginnings."""
+        """Remove from `others` and return the exchanges whose name (role/key) ends with `end`, equals one of
+        the beginnings, or starts with one of them and a slash."""
         beginnings = tuple(text for text in begin if text)
         mine = []
         for one in self._exchanges:
@@ -189,8 +202,8 @@ class Tree:
 
 
 def _distinct(steps: Iterator[Step]) -> Iterator[Step]:
-    """Without repetitions: the same technique between the same candidates, tried by several rollouts, counts
-    once."""
+    """The steps without repetitions: the same technique between the same two candidates counts once, even if
+    several rollouts tried it."""
     seen: set[tuple[str, str, str]] = set()
     for step in steps:
         key = (step.parent, step.child, step.technique)
@@ -200,6 +213,7 @@ def _distinct(steps: Iterator[Step]) -> Iterator[Step]:
 
 
 def _kernels(profile: dict[str, Any]) -> list[Figures]:
+    """The figures of each kernel of a recorded profile."""
     return [kernel_figures(kernel) for kernel in profile["kernels"]]
 
 

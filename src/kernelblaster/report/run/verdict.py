@@ -15,7 +15,8 @@ LEAST, MOST = 0.25, 4.0  # the scale on which an interval is drawn goes at least
 
 @dataclass(frozen=True)
 class Scale:
-    """Positions of an interval, its estimate and 1x on a logarithmic scale, in percent of its length."""
+    """Positions of a speedup's interval, its estimate and 1x on a logarithmic scale, in percent of its
+    length."""
 
     low: float
     estimate: float
@@ -25,8 +26,8 @@ class Scale:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`headline` in one phrase; `sentences` with meaning and uncertainty. `figure` is the speedup as text,
-    empty if there is none."""
+    """The verdict on a run: `headline` is one phrase, `sentences` give meaning and uncertainty, `figure` is
+    the speedup as text. Without a correct candidate, `figure` is empty and `scale` None."""
 
     tone: Tone
     headline: str
@@ -58,10 +59,12 @@ def verdict_of(history: History) -> Verdict:
 
 
 def has_ended(history: History) -> bool:
+    """Whether the search is over: complete, or stopped and its results written."""
     return history.finished or history.learned is not None
 
 
 def baseline_name(judged: JudgedCandidate) -> str:
+    """The baseline that a candidate was timed against, in words; eager PyTorch if it was not timed."""
     timing = judged.verdict["timing"] or {}
     name = str(timing.get("baseline", "eager"))
     return BASELINES.get(name, name)
@@ -87,6 +90,7 @@ def _judged(outcome: str, against: str) -> tuple[Tone, str, str]:
 
 
 def _sure(interval: dict[str, Any], modelled: bool, against: str) -> str:
+    """A sentence on a speedup and its interval; `interval` is the recorded data of a `Speedup`."""
     confidence = interval.get("confidence")
     how = "by the model's own error" if confidence is None else f"with {confidence:.0%} confidence"
     return (
@@ -96,7 +100,7 @@ def _sure(interval: dict[str, Any], modelled: bool, against: str) -> str:
 
 
 def _first(history: History, best: JudgedCandidate, modelled: bool) -> list[str]:
-    """A sentence on the gain over the first candidate; empty if that is unknown."""
+    """A sentence on the gain over the first candidate, or that it is the best; empty if not known."""
     first = history.first
     if first is None or first.speedup is None or best.speedup is None or first.code == best.code:
         return ["The first candidate is the best."] if first and first.code == best.code else []
@@ -105,7 +109,7 @@ def _first(history: History, best: JudgedCandidate, modelled: bool) -> list[str]
 
 
 def _without(history: History) -> Verdict:
-    """The verdict without a correct candidate: how far the run came."""
+    """The verdict of a run without a correct candidate."""
     judged = len(history.judged)
     if has_ended(history):
         return Verdict("bad", "Nothing correct was found", "", [f"{_candidates(judged)} judged."])
@@ -121,6 +125,8 @@ def _candidates(count: int) -> str:
 
 
 def _scale(interval: dict[str, Any]) -> Scale:
+    """The positions for drawing an interval (recorded data of a `Speedup`) on a scale from at least LEAST to
+    MOST."""
     low, estimate, high = (max(1e-6, float(interval[name])) for name in ("low", "estimate", "high"))
     least, most = log(min(LEAST, low / 1.2)), log(max(MOST, high * 1.3))
 

@@ -19,7 +19,8 @@ Technique = Callable[[OwnSource], Iterator[OwnSource]]
 
 
 def load_rewrites() -> dict[str, Technique]:
-    """Every technique of this folder by its name, which is the file's name."""
+    """Every technique of this folder by name (the file's name), as a function from a source to the sources
+    that one application of it can give."""
     rewrites: dict[str, Technique] = {}
     for file in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{file.name}")
@@ -41,6 +42,8 @@ def _on_each_kernel(apply: Apply, source: OwnSource) -> Iterator[OwnSource]:
 
 
 def _on(apply: Apply, source: OwnSource, name: str) -> Iterator[OwnSource]:
+    """The sources that `apply` gives for the kernel `name`, those that differ from the given one, with the
+    rewrite recorded."""
     kernel = source.tree.function(name)
     assert kernel is not None, name
     for new in apply(source, kernel):

@@ -7,6 +7,7 @@ from kernelblaster.tasks.cuda_source import Edit, Function, inserted, text, walk
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
+    """One source, with all static two-dimensional shared arrays of the kernel padded; none if it has none."""
     edits: list[Edit] = []
     for node in walk(kernel.body, "declaration"):
         if "__shared__" not in text(node) or "extern" in text(node):

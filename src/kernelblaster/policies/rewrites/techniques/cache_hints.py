@@ -11,6 +11,7 @@ KINDS = {"float", "double", "int", "unsigned", "int32_t", "uint32_t", "__half", 
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
+    """Up to three sources: streaming stores, streaming loads of what the kernel only reads, and both."""
     pointers = [p for p in kernel.pointers if p.kind in KINDS]
     original = source.tree.original
     stored: list[Edit] = []

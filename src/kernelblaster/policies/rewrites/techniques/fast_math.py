@@ -16,6 +16,8 @@ DOUBLE = re.compile(r"\d+\.\d*(?:e[+-]?\d+)?|\d*\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
+    """Sources with single-precision constants and functions, with intrinsics and `rsqrtf`, with `rsqrtf`
+    alone, and with all of them. None if a parameter is double."""
     if any(p.kind == "double" for p in kernel.parameters):
         return
     single = list(_single(kernel))
@@ -28,6 +30,7 @@ def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
 
 
 def _renamed(kernel: Function, names: dict[str, str]) -> Iterator[Edit]:
+    """Edits that rename called functions; `names` maps old to new."""
     for call in walk(kernel.body, "call_expression"):
         function = call.child_by_field_name("function")
         if function is not None and text(function) in names:
@@ -35,6 +38,7 @@ def _renamed(kernel: Function, names: dict[str, str]) -> Iterator[Edit]:
 
 
 def _single(kernel: Function) -> Iterator[Edit]:
+    """Edits that turn double constants and functions into single-precision ones."""
     yield from _renamed(kernel, SINGLE)
     for node in walk(kernel.body, "number_literal"):
         if DOUBLE.fullmatch(text(node)):
@@ -42,7 +46,7 @@ def _single(kernel: Function) -> Iterator[Edit]:
 
 
 def _reciprocal_roots(source: OwnSource, kernel: Function) -> Iterator[Edit]:
-    """`1.0f / sqrtf(x)` as `rsqrtf(x)`."""
+    """Edits that replace `1.0f / sqrtf(x)` by `rsqrtf(x)`."""
     for node in walk(kernel.body, "binary_expression"):
         pair = sides(node)
         if pair is None or operator(node) != "/" or not re.fullmatch(r"1(\.0*)?f?", text(bare(pair[0]))):

@@ -10,6 +10,7 @@ TIMES = (4, 8, 2)
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
+    """One source for each divisor in TIMES of the number of blocks; none unless the kernel is elementwise."""
     found = elementwise(source, kernel)
     if found is None:
         return

@@ -24,6 +24,8 @@ LOADED = {
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
+    """Up to two sources: qualified pointers, then also `__ldg` at every read. None if two pointer arguments
+    may alias."""
     if not _apart(source, kernel):
         return
     edits = [edit for p in kernel.pointers for edit in _qualified(source, kernel, p)]
@@ -40,7 +42,8 @@ def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
 
 
 def _apart(source: OwnSource, kernel: Function) -> bool:
-    """Whether no launch passes the same pointer twice."""
+    """Whether the kernel has pointers and no launch passes the same one twice, judging by the argument's
+    first name."""
     positions = [position for position, p in enumerate(kernel.parameters) if p.pointer]
     for launch in source.tree.launches_of(kernel.name):
         given = [
@@ -55,6 +58,8 @@ def _apart(source: OwnSource, kernel: Function) -> bool:
 
 
 def _qualified(source: OwnSource, kernel: Function, parameter: Parameter) -> Iterator[Edit]:
+    """Edits that add `__restrict__` to a pointer parameter, and `const` if the kernel only reads through
+    it."""
     written = source.tree.original(parameter.node)
     name = next((n for n in walk(parameter.node, "identifier") if text(n) == parameter.name), None)
     if name is None or "[" in written or written.count("*") != 1:

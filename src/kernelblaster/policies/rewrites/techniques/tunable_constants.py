@@ -13,6 +13,7 @@ FACTORS = (2.0, 0.5, 4.0, 0.25)
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
+    """One source for each other value of each named constant or template argument that the kernel uses."""
     tree = source.tree
     blocks = [block_of(tree, launch) or [] for launch in tree.launches_of(kernel.name)]
     alone = {block[0].node.start_byte for block in blocks if len(block) == 1}
@@ -34,6 +35,7 @@ def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
 
 
 def _others(value: int) -> Iterator[int]:
+    """The value times each of FACTORS, as far as that is a whole number from LEAST to MOST."""
     for factor in FACTORS:
         other = int(value * factor)
         if LEAST <= other <= MOST and other == value * factor:

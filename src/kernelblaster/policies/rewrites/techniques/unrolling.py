@@ -11,6 +11,8 @@ TIMES = (4, 8, 2, 16)
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
+    """One source for each factor in TIMES, applied to all innermost loops; with several loops also each alone
+    by TIMES[0]."""
     loops = [node for node in walk(kernel.body, "for_statement") if _is_plain(source, node)]
     for times in TIMES:
         if loops:
@@ -21,7 +23,7 @@ def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
 
 
 def _is_plain(source: OwnSource, loop: Node) -> bool:
-    """Whether a loop is innermost and has no unroll pragma."""
+    """Whether a loop is innermost, has no pragma before it and no barrier inside."""
     inner = [node for node in walk(loop, "for_statement", "while_statement") if node.id != loop.id]
     before = source.tree.bytes[: loop.start_byte].rstrip().rpartition(b"\n")[2]
     return not inner and b"#pragma" not in before and "__syncthreads" not in text(loop)

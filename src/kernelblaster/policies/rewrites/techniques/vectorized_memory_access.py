@@ -18,6 +18,8 @@ ACCESS = 16  # bytes
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
+    """One source; none unless the kernel is elementwise and some pointer is accessed at the thread's index
+    only. Pointers whose element size is not the most common one stay scalar."""
     found = elementwise(source, kernel)
     if found is None:
         return
@@ -38,6 +40,8 @@ def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
 
 
 def _body(kernel: Function, found: Elementwise, streamed: list[Parameter], width: int) -> str:
+    """The kernel's new body, in which each thread processes `width` elements; `streamed` are the pointers to
+    access as vectors."""
     work = found.work
     for p in streamed:
         work = re.sub(rf"\b{p.name}\s*\[\s*{found.variable}\s*\]", f"{p.name}_vector[each]", work)
@@ -79,6 +83,7 @@ def _only_at(kernel: Function, pointer: str, variable: str) -> bool:
 
 
 def _stores(kernel: Function, pointer: str) -> Iterator[Node]:
+    """The assignments to elements of a pointer, compound ones such as `+=` included."""
     for node in walk(kernel.body, "assignment_expression"):
         left = node.child_by_field_name("left")
         if left is not None and re.match(rf"{pointer}\s*\[", text(left)):
@@ -90,13 +95,14 @@ def _is_stored(kernel: Function, pointer: str) -> bool:
 
 
 def _is_read(kernel: Function, pointer: str) -> bool:
+    """Whether an element of the pointer is read anywhere, `+=` included."""
     plain = [node for node in _stores(kernel, pointer) if operator(node) == "="]
     return len(re.findall(rf"\b{pointer}\s*\[", text(kernel.body))) > len(plain)
 
 
 def _is_whole(kernel: Function, pointer: str, found: Elementwise) -> bool:
-    """Whether all elements of a vector are defined when it is stored: all were loaded, or all are stored
-    to."""
+    """Whether all `width` elements of the vector have values when it is stored: the pointer is read (so they
+    were loaded), or every element is assigned unconditionally."""
     own = {node.id for node in found.nodes}
     always = (node for node in _stores(kernel, pointer) if node.parent is not None and node.parent.id in own)
     return _is_read(kernel, pointer) or any(always)
