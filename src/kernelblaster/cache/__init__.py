@@ -21,13 +21,16 @@ _known_files: dict[tuple[object, ...], Path] = {}
 
 
 def entry(kind: str, digest: str) -> Path:
-    """The folder of one result; `digest` is that of everything the result depends on. It may not exist: see
+    """The folder of one cached result. `kind` is a subfolder of the cache ("native", "ptx", ...);
+    `digest` is a hex digest of everything the result depends on. The folder may not exist: see
     `is_stored`."""
     return _elsewhere.get(kind, settings().cache) / kind / digest[:2] / digest
 
 
 def is_stored(target: Path) -> bool:
-    """Whether the result exists and is intact. A damaged one is removed. Marks it as used now."""
+    """Whether the result in the folder `target` (from `entry`) exists and is intact. A damaged one is
+    deleted. Marks the result as used now, for eviction. Raises Shortage if a damaged one cannot be
+    deleted."""
     if not target.is_dir():
         return False
     if not is_whole(target):
@@ -42,8 +45,8 @@ def is_stored(target: Path) -> bool:
 
 @contextlib.contextmanager
 def afresh(kind: str) -> Iterator[None]:
-    """Inside the block, this process sees no earlier results of this kind; new ones are discarded at the
-    end."""
+    """A context in which results of this kind are looked up and stored in a temporary folder instead of
+    the cache, by this process only: none made earlier is found, and new ones are deleted at the end."""
     try:
         settings().cache.mkdir(parents=True, exist_ok=True)
         folder = Scratch(settings().cache, SCRATCH)
@@ -59,7 +62,8 @@ def afresh(kind: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(target: Path) -> Iterator[None]:
-    """Hold an exclusive lock on `target`, for results that are costly to compute twice."""
+    """A context that holds an exclusive lock between processes for the result `target`, so that a costly
+    one is computed once: check `is_stored` inside it. Waits for the lock without a limit."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         file = (target.parent / f".{target.name}.lock").open("a")
@@ -72,9 +76,9 @@ def alone(target: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def filling(target: Path) -> Iterator[Path]:
-    """A scratch folder that becomes `target` if the block ends without an error, and is removed otherwise. If
-    another process stored the result first, that one stays. Raises Shortage if the cache cannot be
-    written."""
+    """A context that yields a temporary folder to write a result's files to. At its end the folder
+    becomes `target`; after an exception it is deleted. If another process stored the result first,
+    that one stays. Raises Shortage if the cache cannot be written."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = Scratch(target.parent.parent, SCRATCH)
@@ -96,8 +100,9 @@ def filling(target: Path) -> Iterator[Path]:
 
 
 def find_once(kind: str, about: tuple[object, ...], find: Callable[[], Path]) -> Path:
-    """The file that `find` returns, remembered for this process: `find`, which checks or makes the result, is
-    called again only if the file is gone."""
+    """The file that `find()` returns, remembered in this process under `kind` and `about` (all that the
+    file depends on): `find`, which checks or makes the result, is called again only if the file is
+    gone."""
     key = (entry(kind, ""), *about)
     path = _known_files.get(key)
     if path is None or not path.is_file():
@@ -106,7 +111,8 @@ def find_once(kind: str, about: tuple[object, ...], find: Callable[[], Path]) ->
 
 
 def text_file(kind: str, text: str, suffix: str) -> Path:
-    """A file in the cache with this text, for callers that need a path."""
+    """A file in the cache with this text, for callers that need a path; its name ends with `suffix`.
+    Written if it is not there yet."""
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
     target = entry(kind, digest)
     if not is_stored(target):
@@ -116,7 +122,7 @@ def text_file(kind: str, text: str, suffix: str) -> Path:
 
 
 def sweep_cache() -> None:
-    """Remove unfinished results of processes that were killed."""
+    """Delete temporary folders that killed processes left in the cache."""
     cache = settings().cache
     sweep(cache, SCRATCH)
     with contextlib.suppress(OSError):
@@ -125,7 +131,8 @@ def sweep_cache() -> None:
 
 
 def _discard(target: Path) -> None:
-    """Remove a result: renamed away at once, so that nobody sees it half deleted, then deleted."""
+    """Delete a result. It is renamed away first, so that no other process sees it half deleted. Raises
+    Shortage."""
     try:
         with Scratch(target.parent.parent, SCRATCH) as folder:
             target.rename(folder / target.name)
@@ -134,6 +141,7 @@ def _discard(target: Path) -> None:
 
 
 def _cannot_write(target: Path, error: OSError) -> Shortage:
+    """The error to raise when the cache cannot be written."""
     return Shortage(
         f"{target.parent}: cannot write to the cache: {error.strerror or error}. Free some space, or "
         "set KERNELBLASTER_CACHE to another folder."

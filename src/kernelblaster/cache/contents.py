@@ -10,7 +10,8 @@ CONTENTS = "contents.json"
 
 
 def seal(folder: Path, target: Path) -> None:
-    """Write the manifest of a folder that is to be renamed to `target`, and fsync everything in it."""
+    """Write the manifest (CONTENTS: a digest of each file) into a folder that is about to be renamed to
+    `target`, and fsync everything in it."""
     (folder / CONTENTS).write_bytes(_listed(folder, target))
     (folder / CONTENTS).chmod(0o644)
     for path in folder.rglob("*"):
@@ -19,8 +20,8 @@ def seal(folder: Path, target: Path) -> None:
 
 
 def is_whole(target: Path) -> bool:
-    """Whether the folder has exactly the files of its manifest, unchanged, and the manifest is that of
-    `target`."""
+    """Whether the folder `target` has exactly the files that its manifest lists, with the same digests,
+    and the manifest was made for a folder of this name. False if it has none."""
     try:
         return (target / CONTENTS).read_bytes() == _listed(target, target)
     except OSError:
@@ -28,6 +29,7 @@ def is_whole(target: Path) -> bool:
 
 
 def _listed(folder: Path, target: Path) -> bytes:
+    """The manifest of the files now in `folder`, as JSON, for a result that is or will be named `target`."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != CONTENTS)
     digests = {str(path.relative_to(folder)): _digest(path) for path in files}
     return json.dumps({"result": target.name, "files": digests}, indent=1).encode()

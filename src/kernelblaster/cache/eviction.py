@@ -17,14 +17,16 @@ MARK = ".looked-at"
 
 @dataclass(frozen=True)
 class _Result:
+    """A cached result: when it was last `used` (seconds since 1970), its size in bytes, its folder."""
+
     used: float
     bytes: int
     path: Path
 
 
 def evict_sometimes(root: Path, limit: int) -> None:
-    """Run `evict` unless that was done in the last EVERY_S seconds or another process is doing it. `limit` is
-    in bytes. I/O errors are ignored."""
+    """Run `evict(root, limit)`, with `limit` in bytes, unless it ran in the last EVERY_S seconds or
+    another process is running it. I/O errors are ignored."""
     with contextlib.suppress(OSError):
         mark = root / MARK
         if mark.exists() and abs(time.time() - mark.stat().st_mtime) < EVERY_S:
@@ -36,9 +38,9 @@ def evict_sometimes(root: Path, limit: int) -> None:
 
 
 def evict(root: Path, limit: int, in_use_s: float = IN_USE_S) -> int:
-    """Remove results, the least recently used first, until the cache is below LEFT times `limit` bytes; how
-    many were removed. Does nothing below the limit. Keeps what was used in the last `in_use_s` seconds, and
-    the kinds in BUILT."""
+    """If the cache in `root` has more than `limit` bytes, delete results, the least recently used first,
+    until it is at LEFT times the limit; returns how many were deleted. Results used in the last
+    `in_use_s` seconds and those of the kinds in BUILT are kept."""
     results = sorted(_results(root), key=lambda result: result.used)
     total, removed = sum(result.bytes for result in results), 0
     if total <= limit:
@@ -58,6 +60,7 @@ def evict(root: Path, limit: int, in_use_s: float = IN_USE_S) -> int:
 
 
 def _results(root: Path) -> list[_Result]:
+    """Every result in the cache, of all kinds; those that vanish meanwhile are skipped."""
     results = []
     for path in root.glob("*/??/*"):
         with contextlib.suppress(OSError):

@@ -13,6 +13,7 @@ IN_QUERY = re.compile(r"\b((?:ssl)?password)=[^&]*", re.IGNORECASE)
 
 
 def is_url(where: str) -> bool:
+    """Whether the address is a database URL; else it is a file's path."""
     return "://" in where
 
 
@@ -25,13 +26,14 @@ def shown(where: str) -> str:
 
 
 def knowledge_at(given: str | Path | None) -> str:
-    """The address of a knowledge base, with a file's path made absolute; the user's own where none is
-    given."""
+    """The address of the knowledge base that the user gave, with a file's path made absolute; of the
+    user's default one (knowledge.db in the data folder) if None."""
     where = str(given or settings().data / "knowledge.db")
     return where if is_url(where) else str(Path(where).absolute())
 
 
 def lacks_password(recorded: str) -> bool:
+    """Whether an address was recorded with a password that is now replaced by ***."""
     return is_url(recorded) and HIDDEN in recorded
 
 

@@ -17,7 +17,8 @@ MOST_LISTED = 20  # problems of one kind
 
 
 def problems(where: str | Path) -> list[str]:
-    """Everything that differs from what was written, one line each; empty if the knowledge base is whole."""
+    """Everything found wrong with the knowledge base at this address, one line each: damaged rows, at
+    most MOST_LISTED of a table, or tables that do not follow from the events. Empty if it is whole."""
     try:
         database = Database(where, create=False, trusting=True)
     except KnowledgeError as error:
@@ -38,8 +39,9 @@ def problems(where: str | Path) -> list[str]:
 
 
 def repair(where: str | Path) -> Path | None:
-    """Rebuild the other tables from the events, if all events are whole. A file is replaced; returns where
-    the damaged one is kept. No other process may use it meanwhile."""
+    """Rebuild all other tables from the events. A SQLite file is replaced, and the path where the damaged
+    one is kept is returned; a PostgreSQL database is changed in place (None). No other process may use
+    it meanwhile. Raises KnowledgeError if events are damaged too."""
     database = Database(where, create=False, trusting=True)
     try:
         with database.reading() as connection:
@@ -54,6 +56,7 @@ def repair(where: str | Path) -> Path | None:
 
 
 def _of(connection: Connection, table: Table) -> list[str]:
+    """A line for each row of a table whose checksum is wrong or that cannot be parsed."""
     damaged = []
     for row in connection.execute(select(table)):
         try:
@@ -64,8 +67,8 @@ def _of(connection: Connection, table: Table) -> list[str]:
 
 
 def _together(where: str | Path) -> list[str]:
-    """Problems between rows that are whole themselves: rows that are missing, or do not follow from the
-    events."""
+    """Problems between rows that are whole themselves: the tables of states and optimizations are not
+    what follows from the events."""
     try:
         with KnowledgeBase(where, create=False) as knowledge:
             made, kept = knowledge.rebuilt(), knowledge.content()
@@ -75,6 +78,7 @@ def _together(where: str | Path) -> list[str]:
 
 
 def _whole_events(connection: Connection) -> list[Values]:
+    """The rows of all events. Raises KnowledgeError if one is damaged."""
     events: list[Values] = []
     try:
         for row in connection.execute(select(tables.events).order_by(tables.events.c.version)):
@@ -89,6 +93,8 @@ def _whole_events(connection: Connection) -> list[Values]:
 
 
 def _made_again(path: Path, events: list[Values]) -> Path:
+    """Replace the file by a new knowledge base with these events; returns the path to which the old file
+    was renamed."""
     scratch, damaged = path.with_name(f".{path.name}.new"), path.with_name(f"{path.name}.damaged")
     try:
         scratch.unlink(missing_ok=True)

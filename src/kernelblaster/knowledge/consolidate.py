@@ -14,10 +14,10 @@ from kernelblaster.knowledge.recipes import is_recipe
 
 @dataclass(frozen=True)
 class KnowledgeLimits:
-    """`same`: states at a smaller distance are merged. A technique is retired after `attempts` if two
-    standard deviations above its mean it is still below a speedup of `worth`, or below a chance of `valid`
-    for a valid candidate. `reweigh` is the share of the much-tried entries whose evidence is multiplied by
-    `factor`."""
+    """When consolidation acts. `same`: states closer than this distance are merged. A technique is
+    retired after `attempts` if two standard deviations above its mean it is still below a speedup of
+    `worth`, or below a chance `valid` of a valid candidate. Of the entries with many attempts, a share
+    `reweigh`, chosen at random, has its evidence multiplied by `factor`."""
 
     same: float = 0.08
     attempts: float = 8.0
@@ -28,8 +28,8 @@ class KnowledgeLimits:
 
 
 def consolidation(content: Content, seed: int, limits: KnowledgeLimits) -> list[Change]:
-    """The proposed changes. Merging and retiring follow from the evidence; the seed chooses what is
-    re-weighed."""
+    """The changes to make, in order: merges, retirements, re-weighing. `content` is not changed. Merging
+    and retiring follow from the evidence; `seed` only chooses what is re-weighed."""
     tidied = content.copy()
     merges = _merges(content, limits)
     for merge in merges:
@@ -41,7 +41,8 @@ def consolidation(content: Content, seed: int, limits: KnowledgeLimits) -> list[
 
 
 def _merges(content: Content, limits: KnowledgeLimits) -> list[StatesMerged]:
-    """Each state is merged into the nearest one with more evidence, if the distance is below `same`."""
+    """The merges to make: each state into the nearest kept one with more evidence, if their distance is
+    below `limits.same`."""
 
     def rank(name: str) -> tuple[float, bool, str]:
         attempts = sum(e.evidence.total.attempts for e in content.entries.get(name, {}).values())
@@ -61,6 +62,7 @@ def _merges(content: Content, limits: KnowledgeLimits) -> list[StatesMerged]:
 
 
 def _retirements(content: Content, limits: KnowledgeLimits) -> list[Retired]:
+    """A change for each technique that should be retired, in states that were not merged."""
     retirements = []
     for living in content.living:
         name = living.state.name
@@ -71,8 +73,8 @@ def _retirements(content: Content, limits: KnowledgeLimits) -> list[Retired]:
 
 
 def _why_retire(entry: OptimizationEntry, limits: KnowledgeLimits) -> str | None:
-    """Why a technique should be retired, in words: it holds on every architecture and after every preparation
-    seen. None if there is no reason."""
+    """Why a technique should be retired, in words; None if it should not. It must be poor on every
+    architecture and after every preparation that was tried. Recipes are retired only for low validity."""
     attempts = entry.evidence.total.attempts
     if attempts < limits.attempts:
         return None
@@ -92,8 +94,9 @@ def _why_retire(entry: OptimizationEntry, limits: KnowledgeLimits) -> str | None
 
 
 def _reweighing(content: Content, random: Random, limits: KnowledgeLimits) -> list[Reweighed]:
-    """Techniques tried early get most attempts and look most certain. Of the entries with more attempts than
-    the median of their state, some lose weight, so that others are tried."""
+    """At most one change, which reduces the weight of evidence. Techniques tried early get most attempts
+    and look most certain; so of the entries with more attempts than the median of their state, some
+    are chosen at random and lose weight, so that others are tried."""
     much_tried = []
     for living in content.living:
         name = living.state.name

@@ -34,8 +34,8 @@ from kernelblaster.records.step import parse_result
 
 
 class StateEntry(Record):
-    """A known state. `discovered`: a search added it. `merged_into` names the state that it was merged
-    into."""
+    """A known state. `discovered`: a search added it (it was not in the seed or an import). `merged_into`
+    names the state that it was merged into; None if it was not."""
 
     state: State
     discovered: bool = False
@@ -44,8 +44,9 @@ class StateEntry(Record):
 
 
 class OptimizationEntry(Record):
-    """A technique in a state. `prior` is the log speedup expected before any attempt, worth `weight`
-    observations; `retired` says why it is no longer offered, None if it is."""
+    """A technique in a state. `prior` is the log speedup expected before any attempt, which counts as
+    `weight` observations; `evidence` are the attempts; `retired` says why the technique is no longer
+    offered, None if it is offered."""
 
     state: str
     technique: str
@@ -61,11 +62,14 @@ class OptimizationEntry(Record):
     def prediction(
         self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
     ) -> Prediction:
+        """The prediction for one more attempt on a GPU architecture, after the techniques `applied`, in a
+        family of tasks; None stands for any."""
         return predict(self.prior, self.weight, self.evidence, architecture, applied, family)
 
     def scored(
         self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
     ) -> "Scored":
+        """The technique with its prediction; arguments as in `prediction`. The payoff is left at 0."""
         prediction = self.prediction(architecture, applied, family)
         optimization = Optimization.model_construct(
             technique=self.technique,
@@ -93,7 +97,7 @@ class Scored:
 
     @property
     def promise(self) -> float:
-        """The log speedup that an attempt is expected to bring, by itself or by what it prepares."""
+        """The log speedup that an attempt is expected to bring: its expected gain plus its payoff."""
         return self.prediction.gain + self.payoff
 
 
@@ -103,15 +107,21 @@ Key = tuple[str, str | None]
 
 @dataclass
 class Content:
+    """All that is known at one `version` (the number of the latest event). `states` are by name;
+    `entries` are by name of the state, then of the technique. States that were merged into others are
+    kept, with `merged_into` set."""
+
     version: int = 0
     states: dict[str, StateEntry] = field(default_factory=dict)
     entries: dict[str, dict[str, OptimizationEntry]] = field(default_factory=dict)
 
     def copy(self) -> "Content":
+        """A copy that can be changed independently; entries are immutable and shared."""
         return Content(self.version, dict(self.states), dict(self.entries))
 
     def resolve(self, state: str) -> str:
-        """The name of the state that a state was merged into; its own name if it was not."""
+        """The name of the state that a state was merged into, or its own name if it was not. Raises
+        KnowledgeError if it is unknown."""
         if state not in self.states:
             raise KnowledgeError(f"{state}: the knowledge base has no such state; add it first.")
         while (into := self.states[state].merged_into) is not None:
@@ -119,6 +129,8 @@ class Content:
         return state
 
     def entry(self, state: str, technique: str) -> OptimizationEntry:
+        """The entry of a technique in a state, which may have been merged. Raises KnowledgeError if it is
+        unknown."""
         name = self.resolve(state)
         if technique not in self.entries.get(name, {}):
             raise KnowledgeError(f"{name}: has no technique {technique}; add it first.")
@@ -131,14 +143,16 @@ class Content:
         applied: tuple[str, ...] = (),
         family: str | None = None,
     ) -> list[Scored]:
-        """The techniques of a state with their predictions, best first, without retired ones."""
+        """The techniques of a state that are not retired, with their predictions for an architecture,
+        after the techniques `applied`, in a family of tasks (None: any); largest expected gain first.
+        Raises KnowledgeError if the state is unknown."""
         entries = self.entries.get(self.resolve(state), {}).values()
         scored = [e.scored(architecture, applied, family) for e in entries if e.retired is None]
         return sorted(scored, key=lambda item: (-item.prediction.gain, item.optimization.technique))
 
     @property
     def living(self) -> list[StateEntry]:
-        """States that were not merged into others, by name."""
+        """States that were not merged into others, sorted by name."""
         return [entry for _, entry in sorted(self.states.items()) if entry.merged_into is None]
 
     @property
@@ -148,7 +162,9 @@ class Content:
             yield from self.entries.get(living.state.name, {}).values()
 
     def apply(self, change: Change, provenance: Provenance) -> set[Key]:
-        """Apply a change; returns the keys of the entries that it changed."""
+        """Apply a change in place; returns the keys of the entries that it changed, none if it adds what
+        is known already. `provenance` gives the architecture and family of observations. Raises
+        KnowledgeError if it refers to an unknown state or technique."""
         match change:
             case StateAdded():
                 return self._add_state(change)
@@ -193,10 +209,12 @@ class Content:
         return self._put(OptimizationEntry(state=name, prior=prior, weight=change.weight, **fields))
 
     def _reweigh(self, state: str, technique: str, factor: float) -> set[Key]:
+        """Multiply a technique's evidence by a factor; returns its key."""
         entry = self.entry(state, technique)
         return self._put(entry.model_copy(update={"evidence": entry.evidence.times(factor)}))
 
     def _put(self, entry: OptimizationEntry) -> set[Key]:
+        """Store an entry in place of an older one; returns its key."""
         self.entries[entry.state] = {**self.entries.get(entry.state, {}), entry.technique: entry}
         return {(entry.state, entry.technique)}
 
@@ -210,8 +228,9 @@ class Content:
         return {(name, None)}
 
     def _merge(self, name: str, into: str) -> set[Key]:
-        """Merge a state's entries into another's. They also stay under the old name, so that it can be looked
-        up."""
+        """Merge the entries of the state `name` into those of `into`: evidence is added, notes are
+        joined. They also stay under the old name, so that it can be looked up. Returns the changed
+        keys."""
         if name == into:
             return set()
         self.states[name] = self.states[name].model_copy(update={"merged_into": into})
@@ -231,11 +250,13 @@ class Content:
 
 
 def _with(notes: tuple[str, ...], *more: str) -> tuple[str, ...]:
+    """Notes followed by those of `more` that are new."""
     return notes + tuple(note for note in more if note not in notes)
 
 
 def content_of(events: Iterable[KnowledgeEvent]) -> Content:
-    """The content after applying these events to an empty one."""
+    """The content after applying these events, in order, to an empty one, without those that were rolled
+    back or reverted."""
     recorded = list(events)
     content = Content()
     for event in effective(recorded):

@@ -19,10 +19,13 @@ from kernelblaster.knowledge.tables import FORMAT, LOCK, about, metadata
 
 
 class Database:
-    """An open database. `name` is its address for messages, without a password."""
+    """An open database of a knowledge base, created or migrated as needed. `name` is its address for
+    messages, without a password; `file` is the path of a SQLite file, else None. Raises KnowledgeError
+    if it cannot be opened or is damaged."""
 
     def __init__(self, where: str | Path, create: bool, trusting: bool = False) -> None:
-        """`trusting`: skip the checks that the file is whole and ends at the last version written."""
+        """`where` is a path or a database URL. `create`: make it if there is none. `trusting`: skip the
+        checks that the file is whole and ends at the last version written."""
         url = str(where) if "://" in str(where) else f"sqlite:///{where}"
         try:
             parsed = make_url(url)
@@ -66,8 +69,8 @@ class Database:
             raise
 
     def _begin(self, create: bool, trusting: bool, reached: int) -> None:
-        """Check what is there; create the tables if there are none, or migrate them to the present format.
-        `reached` is the version that must be there."""
+        """Check what is there; create the tables if there are none, or migrate them to the present
+        format. `reached` is the version known to have been written, which must be there (0: unknown)."""
         with self.reading() as connection:
             self._check_end(connection, reached)
             format = self._format(connection, create)
@@ -82,7 +85,8 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection with one consistent snapshot."""
+        """A context with a connection that sees one consistent snapshot. Database errors become
+        KnowledgeError."""
         engine = self.engine
         if not self.sqlite:
             engine = engine.execution_options(isolation_level="REPEATABLE READ")
@@ -91,7 +95,8 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A connection in one transaction. Writers are serialized, so reads in it see the latest version."""
+        """A context with a connection in one transaction, committed at its end and rolled back on an
+        exception. Writers take turns, also between processes, so reads in it see the latest version."""
         with (
             self._speaking("written"),
             self.engine.execution_options(kb_writing=True).begin() as connection,
@@ -101,7 +106,8 @@ class Database:
             yield connection
 
     def reached(self, version: int) -> None:
-        """Note that this version has been written (see head.py)."""
+        """Note beside the file that this version has been written (see head.py); nothing for other
+        databases."""
         if self._head is not None:
             self._head.reach(version)
 
@@ -111,8 +117,9 @@ class Database:
             self._head.forget()
 
     def _format(self, connection: Connection, create: bool) -> int | None:
-        """The format of the tables; None where they are to be created. Raises KnowledgeError for a newer
-        format."""
+        """The format number of the tables; None if there are none and they may be created. Raises
+        KnowledgeError for a newer format, the database of another program, or a missing knowledge
+        base."""
         present = set(inspect(connection).get_table_names())
         if about.name in present:
             version = connection.execute(text("SELECT format FROM kb_about")).scalar()
@@ -132,7 +139,8 @@ class Database:
         return None
 
     def _check_end(self, connection: Connection, reached: int) -> None:
-        """Raise if the events end before the version that is known to have been written."""
+        """Raise KnowledgeError if the events end before version `reached`, which is known to have been
+        written (0: unknown)."""
         if not reached:
             return
         known = inspect(connection).has_table(about.name)
@@ -144,27 +152,28 @@ class Database:
             )
 
     def _check_whole(self, connection: Connection) -> None:
-        """Run SQLite's own check of the file, without its indices: the rows that they lead to are checked one
-        by one."""
+        """Run SQLite's quick check of the file; raises KnowledgeError if it fails. (Indices are not
+        checked: the rows that they lead to are, by their checksums.)"""
         result = connection.execute(text("PRAGMA quick_check(1)")).scalar()
         if result != "ok":
             raise self.damaged(str(result))
 
     def _create(self, connection: Connection) -> None:
-        """Create the tables, unless another process just has."""
+        """Create the tables of an empty knowledge base, unless another process just has."""
         if not inspect(connection).has_table(about.name):
             metadata.create_all(connection)
             nothing = {"rebuilt": 0, "version": 0, "states": 0, "optimizations": 0}
             connection.execute(about.insert().values(**summed(about, {"format": FORMAT, **nothing})))
 
     def damaged(self, what: str) -> KnowledgeError:
-        """An error that names the damage and says how to recover."""
+        """The KnowledgeError to raise for damage, `what` in words; its message says how to recover."""
         what = " ".join(what.split())
         return KnowledgeError(f"{self.name}: is damaged: {what}. {RESTORE}")
 
     @contextmanager
     def _speaking(self, verb: str) -> Iterator[None]:
-        """Turns errors of the database into a KnowledgeError of one sentence that says what to do."""
+        """A context that turns database errors into a KnowledgeError of one sentence that says what to
+        do. `verb` is what was being done: "read" or "written"."""
         try:
             yield
         except DamagedRow as error:
@@ -176,6 +185,7 @@ class Database:
 
 
 def _check_file(path: Path, create: bool) -> None:
+    """Raise KnowledgeError if `path` cannot be a knowledge base; make its folder if it is to be created."""
     if path.is_dir():
         raise KnowledgeError(f"{path}: is a folder; name a file in it.")
     if not path.exists():

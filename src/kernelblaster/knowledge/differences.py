@@ -7,7 +7,8 @@ from kernelblaster.records.record import Record
 
 
 class Score(Record):
-    """A technique's prediction for any architecture, and the attempts behind it."""
+    """A technique's predicted speedup and chance of a valid candidate on any architecture, and the number
+    of attempts behind them."""
 
     speedup: float
     valid_chance: float
@@ -15,6 +16,9 @@ class Score(Record):
 
 
 class Changed(Record):
+    """A technique in a state whose entry differs. `before` and `after` are its scores, None where it does
+    not exist; `notes` are new ones, `retired` is the reason if it is retired afterwards."""
+
     state: str
     technique: str
     before: Score | None
@@ -24,7 +28,8 @@ class Changed(Record):
 
 
 class Difference(Record):
-    """States by name, techniques with their scores on both sides; None where one side lacks it."""
+    """What differs between two contents: names of states that only one has, and techniques whose entries
+    differ."""
 
     states_added: tuple[str, ...]
     states_removed: tuple[str, ...]
@@ -36,6 +41,7 @@ class Difference(Record):
 
 
 def difference(before: Content, after: Content) -> Difference:
+    """What changed from one content to another. States that were merged into others count as absent."""
     old = {entry.state.name for entry in before.living}
     new = {entry.state.name for entry in after.living}
     changed = []
@@ -56,6 +62,7 @@ def difference(before: Content, after: Content) -> Difference:
 def _changed(
     state: str, technique: str, one: OptimizationEntry | None, other: OptimizationEntry | None
 ) -> Changed:
+    """The difference between two entries of one technique; None where it does not exist."""
     known = one.notes if one else ()
     return Changed(
         state=state,
@@ -68,6 +75,7 @@ def _changed(
 
 
 def score(entry: OptimizationEntry) -> Score:
+    """The score of an entry for any architecture and family."""
     prediction = entry.prediction(None)
     return Score(
         speedup=exp(prediction.mean),

@@ -58,6 +58,7 @@ FOREIGN: dict[str, Bottleneck] = {
 
 
 def _checked_name(name: str) -> str:
+    """The name itself. Raises ValueError if it is empty, has several lines or looks like a path."""
     if name != one_line(name) or not name or ".." in name or name.startswith("/"):
         raise ValueError("is no name: one line of words, and no path")
     return name
@@ -72,16 +73,21 @@ LARGEST_GAIN = 10.0  # a logarithm
 
 
 def _impossible(tally: Tally) -> bool:
+    """Whether a tally has more attempts or larger gains than there can be."""
     most = MOST * LARGEST_GAIN**2
     return tally.attempts > MOST or abs(tally.mean) > LARGEST_GAIN or tally.squares > most
 
 
 class _Part(BaseModel):
+    """Base of the parts of a document: unknown fields, infinity and NaN are rejected."""
+
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class _Item(_Part):
-    """`predicted_speedup` is the present prediction; `prior_speedup` the one before any evidence."""
+    """A technique in a state. `predicted_speedup` is the prediction with all evidence, `prior_speedup`
+    the one before any (default: the former). `attempts` and `valid_chance` are for readers; on import
+    they follow from `evidence`."""
 
     technique: Name
     title: Words = ""
@@ -99,8 +105,8 @@ class _Item(_Part):
     @field_validator("evidence")
     @classmethod
     def _possible(cls, evidence: Evidence) -> Evidence:
-        """Rejects evidence that no attempts can give: impossible sums, or more attempts after a technique
-        than in all."""
+        """The evidence itself. Raises ValueError for evidence that no attempts can give: impossible sums,
+        or more attempts after a technique than in all."""
         tallies = [
             t for cells in (evidence.gains, evidence.after) for row in cells.values() for t in row.values()
         ]
@@ -116,6 +122,8 @@ class _Item(_Part):
 
 
 class _State(_Part):
+    """A state with its techniques, as in the document."""
+
     primary_bottleneck: Bottleneck
     secondary_characteristics: Several = ()
     description: Words = ""
@@ -127,6 +135,7 @@ class _State(_Part):
     @field_validator("primary_bottleneck", mode="before")
     @classmethod
     def _named(cls, value: object) -> object:
+        """A bottleneck's name; free text is mapped to one by the words in FOREIGN, if any occurs."""
         if not isinstance(value, str) or value in get_args(Bottleneck):
             return value
         return next((name for word, name in FOREIGN.items() if word in value.lower()), value)
@@ -134,12 +143,14 @@ class _State(_Part):
     @field_validator("secondary_characteristics", mode="before")
     @classmethod
     def _listed(cls, value: object) -> object:
+        """A comma-separated text as a tuple."""
         parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
         return tuple(parts) if isinstance(parts, list) else parts
 
     @field_validator("optimizations")
     @classmethod
     def _once(cls, items: tuple[_Item, ...]) -> tuple[_Item, ...]:
+        """The items themselves. Raises ValueError if a technique occurs twice."""
         names = Counter(item.technique for item in items)
         twice = next((name for name, count in names.items() if count > 1), None)
         if twice is not None:
@@ -148,18 +159,22 @@ class _State(_Part):
 
 
 class _Document(_Part):
+    """The whole document: states by name."""
+
     states: dict[Name, _State] = Field(max_length=10_000)
 
 
 def export_document(content: Content, limit_bytes: int | None = None) -> str:
-    """The document as text; within `limit_bytes`, without what matters least."""
+    """The knowledge base as a JSON text, techniques of each state best first. If `limit_bytes` is given,
+    what matters least is left out until it fits (trim.py); raises KnowledgeError if it cannot fit."""
     document = {"states": {entry.state.name: _state(content, entry.state.name) for entry in content.living}}
     return dumped(document) if limit_bytes is None else trimmed(document, limit_bytes)
 
 
 def import_changes(text: str | bytes, source: str) -> list[tuple[Change, Provenance, str]]:
-    """The changes that a document stands for, each with its provenance and identity. The same document gives
-    the same identities, so importing it twice has no further effect. `source` names it in messages."""
+    """(change, provenance, identity) of everything that a document says, for `KnowledgeBase.take_over`.
+    The same document gives the same identities, so importing it twice has no further effect. `source`
+    names it in messages. Raises KnowledgeError if it is malformed."""
     changes: list[Change] = []
     for name, state in _parse(text, source).states.items():
         changes += _changes(name, state)
@@ -167,7 +182,8 @@ def import_changes(text: str | bytes, source: str) -> list[tuple[Change, Provena
 
 
 def _parse(text: str | bytes, source: str) -> _Document:
-    """Parse strictly: a number in quotes is an error."""
+    """The validated document; one that is only the table of states is accepted too. Strict: a number in
+    quotes is an error. Raises KnowledgeError with the path of the first problem."""
     try:
         data = parse_json(text)
     except InvalidJson as error:
@@ -183,11 +199,13 @@ def _parse(text: str | bytes, source: str) -> _Document:
 
 
 def _path(keys: tuple[int | str, ...]) -> str:
+    """Where in a document something is, as in $.states.name[0], cut at LONGEST_PATH characters."""
     path = "$" + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in keys)
     return one_line(path) if len(path) <= LONGEST_PATH else f"{one_line(path[:LONGEST_PATH])}..."
 
 
 def _changes(name: str, state: _State) -> list[Change]:
+    """The changes that add this state, its techniques, evidence and notes."""
     record = State(
         name=name,
         primary=state.primary_bottleneck,
@@ -215,10 +233,12 @@ def _changes(name: str, state: _State) -> list[Change]:
 
 
 def _identity(change: Change) -> str:
+    """The identity of an imported change: a digest of its content."""
     return hashlib.sha256(change.model_dump_json().encode()).hexdigest()
 
 
 def _state(content: Content, name: str) -> dict[str, Any]:
+    """A state as JSON data; empty fields are left out."""
     entry = content.states[name]
     best_first = sorted(
         content.entries.get(name, {}).values(), key=lambda e: (-e.prediction(None).gain, e.technique)
@@ -236,6 +256,7 @@ def _state(content: Content, name: str) -> dict[str, Any]:
 
 
 def _item(entry: OptimizationEntry) -> dict[str, Any]:
+    """A technique as JSON data; empty fields are left out."""
     prediction = entry.prediction(None)
     found: dict[str, Any] = {
         "technique": entry.technique,

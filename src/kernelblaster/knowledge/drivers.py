@@ -31,8 +31,8 @@ NO_MEMORY = ("SQLITE_NOMEM", "SQLITE_IOERR_NOMEM", "SQLITE_IOERR_SHMMAP")
 
 
 def sentence(error: DBAPIError | PoolTimeout, verb: str) -> str:
-    """What went wrong while the database was being `verb` (opened, read, written), and what to do, in
-    words."""
+    """What went wrong, and what to do, in words for the user. `verb` is what was being done to the
+    database: "read" or "written"."""
     cause = getattr(error, "orig", None) or error
     reason = " ".join(str(cause).split())
     words, name = reason.lower(), getattr(cause, "sqlite_errorname", "")
@@ -69,14 +69,15 @@ def sentence(error: DBAPIError | PoolTimeout, verb: str) -> str:
 
 
 def connecting(given: Mapping[str, object]) -> dict[str, object]:
-    """Time limits for a PostgreSQL server, unless the URL sets them: seconds to connect, milliseconds for
-    unacknowledged bytes."""
+    """Arguments for connecting to PostgreSQL: time limits, in seconds to connect and in milliseconds for
+    unacknowledged bytes. Those that the URL's query (`given`) sets are left out."""
     limits: dict[str, object] = {"connect_timeout": CONNECT_S, "tcp_user_timeout": 1000 * SILENT_S}
     return {name: limit for name, limit in limits.items() if name not in given}
 
 
 def prepare_postgres(engine: Engine) -> None:
-    """Set limits on waiting for locks and for answers."""
+    """Have every new connection limit how long it waits for locks (BUSY_MS) and runs a statement
+    (STATEMENT_MS)."""
 
     @event.listens_for(engine, "connect")
     def connected(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
@@ -88,6 +89,9 @@ def prepare_postgres(engine: Engine) -> None:
 
 
 def prepare_sqlite(engine: Engine) -> None:
+    """Have every new connection wait up to BUSY_MS for locks and use write-ahead logging, and begin
+    writing transactions with BEGIN IMMEDIATE, so that they never fail halfway for a lock."""
+
     @event.listens_for(engine, "connect")
     def connected(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
         connection.isolation_level = None  # transactions are begun below, not by the driver
@@ -110,8 +114,8 @@ def _is_ours(cursor: object) -> bool:
 
 
 def _use_wal(cursor: object) -> None:
-    """Turn on write-ahead logging, which the file remembers. If another process is doing so, nothing is
-    needed."""
+    """Turn on write-ahead logging, which the file remembers. If the file is locked, another process is
+    doing so: nothing is needed."""
     from sqlite3 import OperationalError
 
     try:

@@ -16,7 +16,8 @@ Result = FiniteFloat | Failure
 
 
 class Provenance(Record):
-    """Where a change comes from; unknown fields are None."""
+    """Where a change comes from: the run and step, the candidate's code, the GPU with its architecture,
+    the task with its family. None where unknown."""
 
     run: str | None = None
     step: int | None = None
@@ -28,6 +29,8 @@ class Provenance(Record):
 
 
 class StateAdded(Record):
+    """A state was added. `discovered`: by a search, because a kernel's state matched no known one."""
+
     kind: Literal["state_added"] = "state_added"
     state: State
     discovered: bool = False
@@ -43,7 +46,8 @@ class OptimizationAdded(Record):
 
 
 class PriorSet(Record):
-    """A new prior for a technique; its evidence is kept."""
+    """A technique got a new prior: `predicted` speedup, which counts as `weight` observations. Its
+    evidence is kept."""
 
     kind: Literal["prior_set"] = "prior_set"
     state: str
@@ -53,7 +57,8 @@ class PriorSet(Record):
 
 
 class Observed(Record):
-    """A technique was applied in a state, after the techniques in `before`."""
+    """A technique was applied in a state, after the techniques in `before` had been applied; `result` is
+    the log speedup or the kind of failure."""
 
     kind: Literal["observed"] = "observed"
     state: str
@@ -63,7 +68,8 @@ class Observed(Record):
 
 
 class EvidenceAdded(Record):
-    """Evidence gathered elsewhere and imported as sums."""
+    """Evidence from elsewhere was added to that of a technique, as sums (imported documents have no
+    single attempts)."""
 
     kind: Literal["evidence_added"] = "evidence_added"
     state: str
@@ -72,7 +78,7 @@ class EvidenceAdded(Record):
 
 
 class Noted(Record):
-    """A note on a state, or on a technique in it."""
+    """A note was added to a state or, if `technique` is given, to that technique in it."""
 
     kind: Literal["noted"] = "noted"
     state: str
@@ -81,7 +87,7 @@ class Noted(Record):
 
 
 class StatesMerged(Record):
-    """`state` becomes another name of `into`."""
+    """The state `state` was merged into `into`: its name now stands for that state."""
 
     kind: Literal["states_merged"] = "states_merged"
     state: str
@@ -89,7 +95,7 @@ class StatesMerged(Record):
 
 
 class Retired(Record):
-    """A technique is no longer offered in a state, and why."""
+    """A technique is no longer offered in a state; `reason` is for people."""
 
     kind: Literal["retired"] = "retired"
     state: str
@@ -106,14 +112,14 @@ class Reweighed(Record):
 
 
 class RolledBack(Record):
-    """All events after `version` are disregarded."""
+    """All events after `version`, up to this one, are disregarded."""
 
     kind: Literal["rolled_back"] = "rolled_back"
     version: int
 
 
 class Reverted(Record):
-    """The event `version` is disregarded; later ones still count."""
+    """The event of this `version` is disregarded; later ones still count."""
 
     kind: Literal["reverted"] = "reverted"
     version: int
@@ -149,7 +155,8 @@ class KnowledgeEvent(Record):
 
 
 def effective(events: Sequence[KnowledgeEvent]) -> list[KnowledgeEvent]:
-    """The events that count: without those rolled back or reverted."""
+    """The events that count, in order: without those that were rolled back or reverted. A reverted revert
+    has no effect."""
     for index in range(len(events) - 1, -1, -1):
         change = events[index].change
         if isinstance(change, RolledBack):
@@ -159,6 +166,7 @@ def effective(events: Sequence[KnowledgeEvent]) -> list[KnowledgeEvent]:
 
 
 def _without_reverted(events: Sequence[KnowledgeEvent]) -> list[KnowledgeEvent]:
+    """The events without those that a later, itself not reverted, event reverts."""
     dropped: set[int] = set()
     kept = []
     for event in reversed(events):

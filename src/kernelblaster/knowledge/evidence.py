@@ -17,8 +17,9 @@ Cells = dict[str, dict[str, Tally]]
 
 
 class Evidence(Record):
-    """`gains`: attempts by architecture and task family. `after`: attempts made when another technique had
-    been applied before, by that technique and architecture. `failures`: counts by kind of outcome."""
+    """The results of all attempts at one technique in one state, as sums. `gains`: by GPU architecture,
+    then task family. `after`: attempts made when another technique had been applied before, by that
+    technique, then architecture; an attempt is also in `gains`. `failures`: counts by kind of failure."""
 
     gains: Cells = Field(default_factory=dict)
     after: Cells = Field(default_factory=dict)
@@ -27,6 +28,8 @@ class Evidence(Record):
     def with_result(
         self, result: StepResult, architecture: str | None, family: str | None, before: tuple[str, ...]
     ) -> "Evidence":
+        """The evidence with one more attempt; `before` are the techniques that had been applied. None
+        counts as unknown."""
         one = Tally(failed=1.0) if isinstance(result, Failed) else Tally(1.0, result.log_speedup)
         architecture = architecture or UNKNOWN
         return self.plus(
@@ -38,6 +41,7 @@ class Evidence(Record):
         )
 
     def plus(self, other: "Evidence") -> "Evidence":
+        """The sum of two bodies of evidence, which must not share attempts."""
         failures = dict(self.failures)
         for kind, count in other.failures.items():
             failures[kind] = failures.get(kind, 0.0) + count
@@ -48,6 +52,7 @@ class Evidence(Record):
         )
 
     def times(self, factor: float) -> "Evidence":
+        """The evidence with all counts multiplied by a factor; means stay."""
         return Evidence(
             gains=_scaled(self.gains, factor),
             after=_scaled(self.after, factor),
@@ -56,6 +61,7 @@ class Evidence(Record):
 
     @cached_property
     def by_architecture(self) -> dict[str, Tally]:
+        """Attempts by architecture, over all task families."""
         return {architecture: total(cells.values()) for architecture, cells in self.gains.items()}
 
     @cached_property
@@ -64,20 +70,21 @@ class Evidence(Record):
 
     @cached_property
     def preparation(self) -> str | None:
-        """The technique whose application beforehand changes the gain or validity of this one; None if there
-        is none."""
+        """The technique whose earlier application changes the gain or the validity of this one most; None
+        if none does significantly."""
         return decisive({name: total(cells.values()) for name, cells in self.after.items()}, self.total)
 
     def of_family(self, architecture: str | None, family: str | None) -> Tally | None:
-        """Attempts on an architecture in one family of tasks; None where families are not distinguished: none
-        is asked for, or results depend on a preparation."""
+        """Attempts on an architecture in one family of tasks. None if families are not to be
+        distinguished: `family` is None, or results depend on a preparation instead."""
         if family is None or self.preparation is not None:
             return None
         return self.gains.get(architecture or "", {}).get(family, Tally())
 
     @cached_property
     def sides(self) -> "tuple[Side, Side]":
-        """Attempts without the preparation, and with it. Where there is none, both are all attempts."""
+        """(attempts without the preparation, attempts after it). If there is no preparation, both are all
+        attempts."""
         if self.preparation is None:
             everything = Side(self.by_architecture, self.total, Tally())
             return everything, everything
@@ -88,7 +95,8 @@ class Evidence(Record):
 
 
 class Side(NamedTuple):
-    """Attempts by architecture, in total, and those on the other side of a preparation."""
+    """Attempts on one side of a preparation (without it, or after it): by architecture, in total, and the
+    total of the other side (`across`)."""
 
     by_architecture: dict[str, Tally]
     total: Tally
@@ -96,6 +104,7 @@ class Side(NamedTuple):
 
 
 def _added(one: Cells, other: Cells) -> Cells:
+    """The cell-by-cell sum of two tables."""
     result = dict(one)
     for outer, cells in other.items():
         mine = dict(result.get(outer, {}))
@@ -106,6 +115,7 @@ def _added(one: Cells, other: Cells) -> Cells:
 
 
 def _scaled(cells: Cells, factor: float) -> Cells:
+    """A table with all tallies multiplied by a factor."""
     return {
         outer: {inner: tally.times(factor) for inner, tally in row.items()} for outer, row in cells.items()
     }

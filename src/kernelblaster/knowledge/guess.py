@@ -23,9 +23,10 @@ def guesses(
     architecture: str | None,
     family: str | None = None,
 ) -> dict[str, float]:
-    """For each technique a log speedup: the mean of its predictions in all states, weighted by nearness and
-    evidence, and of the default for unknown techniques. Recipes, whose values are relative to the floor, are
-    weighted by similarity of the recipes instead of the states."""
+    """A guessed log speedup for each technique in `state`: the mean of its predictions in all states,
+    weighted by nearness and evidence, together with the default for unknown techniques. For recipes it
+    is a reach (log speed relative to the floor's), weighted by similarity of the recipes instead of
+    the states."""
     recipes = [technique for technique in techniques if is_recipe(technique)]
     means = {t: _Mean(UNKNOWN_REACH if t in recipes else UNKNOWN) for t in techniques}
     for living in content.living:
@@ -43,12 +44,14 @@ def guesses(
 
 
 class _Mean:
-    """A mean of predictions, weighted by the observations behind them."""
+    """A weighted mean of predictions. It begins with the value `unknown`, which counts as GUESS_WEIGHT
+    observations."""
 
     def __init__(self, unknown: float) -> None:
         self._total, self._weight = unknown * GUESS_WEIGHT, GUESS_WEIGHT
 
     def add(self, prediction: Prediction, share: float) -> None:
+        """Add a prediction with the observations behind it, multiplied by `share`, from 0 to 1."""
         self._total += share * prediction.weight * prediction.mean
         self._weight += share * prediction.weight
 

@@ -16,6 +16,8 @@ BESIDE = ("-wal", "-shm", "-journal", "-head")
 
 
 class Head:
+    """The note beside the SQLite file `file` of the latest version written."""
+
     def __init__(self, file: Path) -> None:
         self._path, self._log = Path(f"{file}-head"), Path(f"{file}-wal")
 
@@ -27,8 +29,8 @@ class Head:
             return 0
 
     def reach(self, version: int) -> None:
-        """Note that this version has been written. A failure to do so is ignored: it only weakens the
-        check."""
+        """Note that this version has been written, unless a later one is noted. I/O errors are ignored:
+        they only weaken the check."""
         with contextlib.suppress(OSError):
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
@@ -39,21 +41,23 @@ class Head:
                 os.close(handle)
 
     def forget(self) -> None:
-        """Delete the note if there is no log any more: everything is in the file itself."""
+        """Delete the note if SQLite's log is gone: then everything is in the file itself."""
         if not self._log.exists():
             self.drop()
 
     def drop(self) -> None:
+        """Delete the note."""
         with contextlib.suppress(OSError):
             self._path.unlink()
 
 
 def _line(version: int) -> bytes:
+    """The note's content: the version and its checksum."""
     digits = f"{version:020}"
     return f"{digits} {hashlib.blake2b(digits.encode(), digest_size=8).hexdigest()}\n".encode()
 
 
 def _version(line: bytes) -> int:
-    """The version in a line; 0 if the line is not whole."""
+    """The version in a note's content; 0 if it is incomplete or damaged."""
     digits = line[:20]
     return int(digits) if digits.isdigit() and _line(int(digits)) == line else 0

@@ -56,9 +56,10 @@ Fresh = tuple[Change, Provenance, str]
 
 class KnowledgeBase:
     """A knowledge base in a file (SQLite) or at a URL (PostgreSQL), usable by many processes at once.
+    `create`: make it if there is none. Methods raise KnowledgeError if it is damaged or cannot be
+    reached.
 
-    The content is held in memory; before each read, only what other processes have changed is fetched.
-    """
+    The content is held in memory; before each read, only what other processes have changed is fetched."""
 
     def __init__(self, where: str | Path, create: bool = True) -> None:
         self._database = Database(where, create)
@@ -66,6 +67,7 @@ class KnowledgeBase:
 
     @property
     def name(self) -> str:
+        """The address for messages, without a password."""
         return self._database.name
 
     @property
@@ -97,17 +99,19 @@ class KnowledgeBase:
         applied: tuple[str, ...] = (),
         family: str | None = None,
     ) -> list[Scored]:
-        """The techniques of a state with their predictions for an architecture, after the techniques
-        `applied`, in a family of tasks; best first."""
+        """The techniques of a state that are not retired, with their predictions for a GPU architecture,
+        after the techniques `applied`, in a family of tasks (None: any); largest expected gain first."""
         return self.content().optimizations(state, architecture, applied, family)
 
     def log(self, since: int = 0, until: int | None = None) -> list[KnowledgeEvent]:
-        """The events after `since`, up to and including `until`."""
+        """The events after version `since`, up to and including `until` (None: the latest), reverted ones
+        included."""
         with self._database.reading() as connection:
             return self._events(connection, since, until)
 
     def at(self, version: int) -> Content:
-        """The content as it was when `version` was the latest event."""
+        """The content as it was when `version` was the latest event. Raises KnowledgeError if there is no
+        such version."""
         with self._database.reading() as connection:
             if version == self._check_version(connection, version):
                 self._content = self._refreshed(connection)
@@ -125,8 +129,8 @@ class KnowledgeBase:
     def add_optimization(
         self, state: str, optimization: Optimization, weight: float = 1.0, provenance: Provenance = NOBODY
     ) -> None:
-        """Add a technique to a state; a known one is not changed. `weight`: how many observations its
-        predicted speedup is worth."""
+        """Add a technique to a known state; one that is there is not changed. Its predicted speedup
+        counts as `weight` observations."""
         content = self.content()
         if optimization.technique in content.entries.get(content.resolve(state), {}):
             return
@@ -141,6 +145,8 @@ class KnowledgeBase:
         weight: float = 1.0,
         provenance: Provenance = NOBODY,
     ) -> None:
+        """Replace the prior of a technique: `predicted` is a speedup, which counts as `weight`
+        observations. Its evidence is kept."""
         change = PriorSet(state=state, technique=technique, predicted=predicted, weight=weight)
         self.record([change], provenance)
 
@@ -152,8 +158,9 @@ class KnowledgeBase:
         provenance: Provenance = NOBODY,
         before: tuple[str, ...] = (),
     ) -> int:
-        """Record the result of one attempt in `state`, after the techniques `before`. `result` is the log
-        speedup of a correct candidate, or the kind of failure. Returns the new version."""
+        """Record the result of one attempt at `technique` in `state`, after the techniques `before`.
+        `result` is the log speedup of a correct candidate, or the kind of failure. Returns the new
+        version. Raises KnowledgeError if the technique is not known in that state."""
         try:
             change = Observed(state=state, technique=technique, result=result, before=before)
         except ValidationError as error:
@@ -164,11 +171,13 @@ class KnowledgeBase:
     def note(
         self, state: str, note: str, technique: str | None = None, provenance: Provenance = NOBODY
     ) -> None:
+        """Add a note to a state, or to a technique in it."""
         self.record([Noted(state=state, technique=technique, note=note)], provenance)
 
     def match(self, state: State, provenance: Provenance = NOBODY, within: float = MATCH) -> str:
-        """The name of the nearest known state within the distance `within`; if there is none, the state is
-        added as discovered."""
+        """The name of the known state that this one stands for: the one of the same name, else the
+        nearest within the distance `within` (see `distance`). If there is none, this state is added as
+        discovered, and its name returned."""
         content = self.content()
         if state.name in content.states:
             return content.resolve(state.name)
@@ -179,17 +188,18 @@ class KnowledgeBase:
         return state.name
 
     def record(self, changes: Sequence[Change], provenance: Provenance = NOBODY) -> int:
-        """Record all of these changes or, on an error, none. Returns the new version."""
+        """Record all of these changes in one transaction or, on an error, none. Returns the new version."""
         return self._write(lambda *_: [(change, provenance, uuid4().hex) for change in changes])
 
     def merge(self, other: "KnowledgeBase") -> int:
         """Import the events of another knowledge base that this one does not have; returns how many. Its
-        consolidation (merged states, retired techniques, weights) is not imported."""
+        tidying (merged states, retired techniques, weights) is not imported."""
         theirs = [event for event in effective(other.log()) if isinstance(event.change, KNOWLEDGE)]
         return self.take_over([(event.change, event.provenance, event.uid) for event in theirs])
 
     def take_over(self, known: Sequence[Fresh]) -> int:
-        """Record those of these changes whose identity does not count here yet; returns how many."""
+        """Record those changes whose identity is not among the events that count here; returns how many.
+        One that was recorded and reverted is recorded again."""
         taken: list[Fresh] = []
 
         def unknown(connection: Connection, _: Content) -> list[Fresh]:
@@ -202,8 +212,8 @@ class KnowledgeBase:
     # Looking after it
 
     def consolidate(self, seed: int, limits: KnowledgeLimits | None = None) -> list[Change]:
-        """Merge near-equal states, retire techniques that do not pay, re-weigh evidence; returns the changes
-        made."""
+        """Merge near-equal states, retire techniques that do not pay, re-weigh evidence; returns the
+        changes made. `seed` chooses what is re-weighed."""
         done: list[Change] = []
 
         def tidy(_: Connection, content: Content) -> list[Fresh]:
@@ -214,20 +224,21 @@ class KnowledgeBase:
         return done
 
     def rollback(self, version: int) -> int:
-        """Disregard all events after `version`. They stay recorded, so this can be undone. Returns the new
-        version."""
+        """Disregard all events after `version`. They stay recorded: rolling back to a later version
+        brings them back. Returns the new version."""
         return self._select_events(RolledBack(version=version))
 
     def revert(self, version: int) -> int:
-        """Disregard one event and keep later ones. Returns the new version."""
+        """Disregard the one event of this version and keep later ones. Returns the new version. Raises
+        KnowledgeError if later events build on it."""
         return self._select_events(Reverted(version=version))
 
     def rebuild(self) -> None:
-        """Rewrite the other tables from the events."""
+        """Rewrite the tables of states and optimizations from the events."""
         self.refill([])
 
     def refill(self, events: Sequence[Values]) -> None:
-        """As `rebuild`, after adding these rows to the events."""
+        """Add these rows to the table of events, then rewrite the other tables from all events."""
         with self._database.writing() as connection:
             if events:
                 connection.execute(tables.events.insert(), list(events))
@@ -236,13 +247,15 @@ class KnowledgeBase:
         self._keep(content)
 
     def rebuilt(self) -> Content:
-        """The latest content, computed from the events."""
+        """The latest content as it follows from the events; the other tables are not read."""
         with self._database.reading() as connection:
             return content_of(self._events(connection))
 
     # Storage
 
     def _write(self, fresh: Callable[[Connection, Content], list[Fresh]]) -> int:
+        """Record and apply, in one transaction, the changes that `fresh` returns for the connection and
+        the latest content. Returns the new version."""
         with self._database.writing() as connection:
             rebuilt = self._about(connection).rebuilt
             content = self._refreshed(connection).copy()
@@ -258,6 +271,8 @@ class KnowledgeBase:
         return self._keep(content)
 
     def _select_events(self, change: RolledBack | Reverted) -> int:
+        """Record a rollback or revert and recompute everything from the events that then count. Returns
+        the new version."""
         with self._database.writing() as connection:
             latest = self._check_version(connection, change.version)
             if isinstance(change, Reverted):
@@ -275,14 +290,14 @@ class KnowledgeBase:
         return self._keep(content)
 
     def _keep(self, content: Content) -> int:
-        """Hold this content in memory as the latest one written."""
+        """Hold this content, just written, in memory as the latest; returns its version."""
         self._content = content
         self._database.reached(content.version)
         return content.version
 
     def _uncounted(self, connection: Connection, known: Sequence[Fresh]) -> list[Fresh]:
-        """The changes that do not count here yet. All events are read only if one of them was recorded
-        before: it may have been reverted since."""
+        """The changes whose identity is not among the events that count here. All events are read only if
+        one of them was recorded before: it may have been reverted since."""
         uids = [uid for _, _, uid in known]
         recorded: set[str] = set()
         for start in range(0, len(uids), AT_ONCE):
@@ -294,12 +309,14 @@ class KnowledgeBase:
         return [fresh for fresh in known if fresh[2] not in here]
 
     def _check_version(self, connection: Connection, version: int) -> int:
+        """The latest version. Raises KnowledgeError if `version` does not exist."""
         latest: int = self._about(connection).version
         if not 0 <= version <= latest:
             raise KnowledgeError(f"{self.name}: has no version {version}; the latest is {latest}.")
         return latest
 
     def _check_revertible(self, connection: Connection, version: int) -> None:
+        """Raise KnowledgeError if there is no such event or it is a rollback."""
         events = self._events(connection, version - 1, version)
         if not events or isinstance(events[0].change, RolledBack):
             raise KnowledgeError(
@@ -309,6 +326,8 @@ class KnowledgeBase:
     def _events(
         self, connection: Connection, since: int = 0, until: int | None = None
     ) -> list[KnowledgeEvent]:
+        """The events after `since` up to and including `until`. Raises KnowledgeError if some are
+        missing."""
         table = tables.events
         query = select(table).where(table.c.version > since).order_by(table.c.version)
         if until is not None:
@@ -350,6 +369,7 @@ class KnowledgeBase:
         return content
 
     def _rewrite(self, connection: Connection, content: Content) -> None:
+        """Replace all rows of states and optimizations by those of `content`."""
         connection.execute(tables.states.delete())
         connection.execute(tables.optimizations.delete())
         keys: set[Key] = {(name, None) for name in content.states}
@@ -358,11 +378,13 @@ class KnowledgeBase:
 
 
 def _optimizations(content: Content) -> int:
+    """How many techniques there are, over all states."""
     return sum(map(len, content.entries.values()))
 
 
 def _save(connection: Connection, content: Content, keys: set[Key], rebuilt: int) -> None:
-    """Write these rows, replacing older ones, and update the row about all tables."""
+    """Write the rows of these keys, replacing older ones, and update the row about all tables. `rebuilt`
+    is the version at which all rows were last written anew."""
     states, entries = [], []
     for name, technique in sorted(keys, key=lambda key: (key[0], key[1] or "")):
         if technique is None:

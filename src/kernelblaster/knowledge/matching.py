@@ -12,13 +12,16 @@ MATCH = 0.5
 
 @dataclass(frozen=True)
 class NearState:
+    """A known state and its distance from the one in question."""
+
     state: State
     distance: float
 
 
 def distance(one: State, other: State) -> float:
-    """A number from 0 (equal) to below 2. A different primary bottleneck alone is 1: never the same state.
-    Added is the mean difference of tags and of metrics; metrics count only where some are shared."""
+    """How different two states are, from 0 (equal) to below 2. A different primary bottleneck adds 1, so
+    that such states never match. Added to that is the mean of the differences of tags and of shared
+    metrics (tags alone if no metric is shared)."""
     apart = 0.0 if one.primary == other.primary else 1.0
     parts = [_tags(one, other)]
     shared = (one.metrics.keys() & other.metrics.keys()) - {HEADROOM}
@@ -41,5 +44,6 @@ def _tags(one: State, other: State) -> float:
 
 
 def _metrics(pairs: list[tuple[float, float]]) -> float:
-    """The mean difference: absolute for shares from 0 to 1, relative for larger numbers."""
+    """The mean difference of pairs of metric values, from 0: absolute for shares up to 1, relative for
+    larger numbers."""
     return sum(abs(a - b) / max(abs(a), abs(b), 1.0) for a, b in pairs) / len(pairs)

@@ -6,7 +6,8 @@ from kernelblaster.knowledge import rows, tables
 
 
 def migrate(connection: Connection) -> None:
-    """Migrate from format 1, which had no checksums: its present rows are assumed to be whole."""
+    """Migrate from format 1, which had no checksums, in the caller's transaction: present rows are
+    assumed to be whole. Does nothing if another process already has."""
     if connection.execute(text("SELECT format FROM kb_about")).scalar() != 1:
         return  # another process was quicker
     for table in (tables.about, tables.events, tables.states, tables.optimizations):

@@ -14,8 +14,10 @@ def payoffs(
     applied: tuple[str, ...],
     family: str | None = None,
 ) -> dict[str, float]:
-    """For each preparation, LATER times the log speedup that a technique waiting for it is expected to gain
-    more after it. Techniques that wait for nothing, or were applied already, are ignored."""
+    """For each technique that prepares another in `entries` (the techniques of one state): LATER times
+    the log speedup that the other is expected to gain more after it than without it, the largest if
+    there are several. Techniques that no other depends on are not in the result; those already in
+    `applied` are ignored."""
     best: dict[str, float] = {}
     for entry in entries.values():
         preparation = entry.evidence.preparation

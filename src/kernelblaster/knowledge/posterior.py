@@ -23,9 +23,10 @@ VALID_PRIOR = (1.5, 0.5)
 
 @dataclass(frozen=True)
 class Prediction:
-    """Of a log speedup: its `mean`, the standard deviation `spread` of that mean, and the `weight` behind it
-    in observations. `valid` and `invalid` are the parameters of the beta distribution of the chance of a
-    valid candidate. `after` is the technique whose presence or absence the prediction is conditioned on."""
+    """A prediction for one attempt. For its log speedup, if valid: the `mean`, the standard deviation
+    `spread` of that mean, and the `weight` behind it in observations. `valid` and `invalid` are the
+    parameters of the beta distribution of the chance of a valid candidate. `after` is the technique
+    whose presence or absence was taken into account; None if none matters."""
 
     mean: float
     spread: float
@@ -36,10 +37,12 @@ class Prediction:
 
     @property
     def valid_chance(self) -> float:
+        """The expected chance that an attempt gives a valid candidate."""
         return self.valid / (self.valid + self.invalid)
 
     @property
     def valid_spread(self) -> float:
+        """The standard deviation of that chance."""
         chance = self.valid_chance
         return sqrt(chance * (1 - chance) / (self.valid + self.invalid + 1))
 
@@ -50,13 +53,13 @@ class Prediction:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Speedups two standard deviations below and above the mean."""
+        """(low, high): the speedups two standard deviations below and above the mean."""
         return exp(self.mean - 2 * self.spread), exp(self.mean + 2 * self.spread)
 
     @property
     def gain(self) -> float:
-        """Expected log speedup of an attempt that is kept only if valid and faster. Uncertainty raises it, so
-        that little-tried techniques are tried."""
+        """Expected log speedup of an attempt whose result is kept only if valid and faster; at least 0.
+        Uncertainty raises it, so that little-tried techniques are tried."""
         z = self.mean / self.spread
         density = exp(-0.5 * z * z) / sqrt(2 * pi)
         below = 0.5 * (1 + erf(z / sqrt(2)))
@@ -72,7 +75,8 @@ def predict(
     family: str | None = None,
 ) -> Prediction:
     """The prediction for one more attempt on `architecture`, after the techniques `applied`, in a task of
-    `family`; None stands for any."""
+    `family`; None stands for any. `prior_mean` is a log speedup, which counts as `prior_weight`
+    observations."""
     preparation = evidence.preparation
     side = evidence.sides[preparation in applied]
     here = side.by_architecture.get(architecture or "", Tally())

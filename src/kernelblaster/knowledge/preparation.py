@@ -13,14 +13,15 @@ DECISIVE_Z = 2.0
 
 
 def variance(one: Tally, other: Tally) -> float:
-    """The pooled variance of log speedups around the means of the two sides."""
+    """The pooled variance of one log speedup around the means of two tallies, with the prior NOISE."""
     squares = NOISE_WEIGHT * NOISE * NOISE + one.squares + other.squares
     return squares / (NOISE_WEIGHT + one.seen + other.seen)
 
 
 def decisive(after: dict[str, Tally], everything: Tally) -> str | None:
-    """Of the techniques applied before some attempts, the one whose presence changes the gain or the chance
-    of a valid candidate most; None if none does significantly."""
+    """The technique in `after` whose earlier application changes the gain or the chance of a valid
+    candidate most; None if none does by DECISIVE_Z standard errors. `after` are the attempts after
+    each technique, `everything` all attempts."""
     best, best_z = None, DECISIVE_Z
     for technique, tally in after.items():
         if min(tally.attempts, everything.attempts - tally.attempts) < 2:
@@ -33,12 +34,15 @@ def decisive(after: dict[str, Tally], everything: Tally) -> str | None:
 
 
 def _gain_z(one: Tally, other: Tally) -> float:
+    """By how many standard errors the mean log speedups of two tallies differ; 0 with fewer than two on a
+    side."""
     if one.seen < 2 or other.seen < 2:
         return 0.0
     return abs(one.mean - other.mean) / sqrt(variance(one, other) * (1 / one.seen + 1 / other.seen))
 
 
 def _valid_z(one: Tally, other: Tally) -> float:
+    """By how many standard errors the shares of valid candidates of two tallies differ; 0 if none failed."""
     if one.failed == other.failed == 0:
         return 0.0
     attempts = one.attempts + other.attempts

@@ -24,8 +24,8 @@ UNKNOWN_REACH = log(0.5)  # of a recipe that nothing is known of
 
 
 def recipe_of(gains: Sequence[tuple[str, float]]) -> str | None:
-    """The name of the recipe of these techniques, each with its log speedup; None if there is only one. If
-    the name would be too long, techniques that gained least are left out."""
+    """The name of the recipe of these techniques, each with its log speedup; None if fewer than two are
+    left. If the name would exceed LONGEST characters, techniques that gained least are left out."""
     total: dict[str, float] = {}
     for technique, gained in gains:
         total[technique] = total.get(technique, 0.0) + gained
@@ -35,31 +35,33 @@ def recipe_of(gains: Sequence[tuple[str, float]]) -> str | None:
 
 
 def reach(timing: Timing) -> float:
-    """The log of the candidate's speed relative to the floor's."""
+    """The log of the candidate's speed relative to the floor's; 0 at the floor, negative above it."""
     return log(timing.floor_us / timing.candidate_us)
 
 
 def is_recipe(technique: str) -> bool:
+    """Whether the name is that of a recipe, not of a single technique."""
     return WITH in technique
 
 
 def format_prediction(technique: str, value: float) -> str:
-    """A prediction for people: a speedup, or for a recipe its speed relative to the floor's."""
+    """A prediction for people. `value` is a speedup, or for a recipe its speed relative to the floor's."""
     return f"{value:.2f} of the floor's speed" if is_recipe(technique) else f"{value:.2f}x"
 
 
 def parts(technique: str) -> tuple[str, ...]:
-    """The techniques of a recipe; of a plain technique, itself."""
+    """The names of a recipe's techniques; of a plain technique, its own name alone."""
     return tuple(technique.split(WITH))
 
 
 def recipes_for(
     content: Content, state: str, architecture: str, applied: Sequence[str], family: str | None
 ) -> list[str]:
-    """At most OFFERED recipes for a state: those tried in this family of tasks anywhere, and those known in
-    this state and never tried. First the recipe of the family's usual techniques and the one with the best
-    result in this state, then by optimistic prediction; results in this state override those elsewhere.
-    Recipes of which at most one technique is not yet in `applied` are left out."""
+    """At most OFFERED recipe names for a state, best first: those tried in this family of tasks in any
+    state, and those known in this state and never tried. First the recipe of the family's usual
+    techniques and the one with the best result in this state, then by optimistic prediction; results
+    in this state override those elsewhere. Recipes that would add fewer than two techniques to
+    `applied` are left out."""
     hoped: dict[str, float] = {}
     here: dict[str, float] = {}
     seen: dict[str, float] = {}
@@ -92,8 +94,8 @@ def _recipes(content: Content) -> Iterator[OptimizationEntry]:
 
 
 def usual_parts(seen: Mapping[str, float]) -> str | None:
-    """The recipe of all techniques in more than a share USUAL of these recipes, weighted by how often each
-    was seen; None if there are fewer than two."""
+    """The recipe of all techniques that occur in more than a share USUAL of these recipes, weighted by
+    how often each was seen (`seen`, by recipe); None if there are fewer than two."""
     shares: dict[str, float] = {}
     for technique, times in seen.items():
         for part in parts(technique):
@@ -103,6 +105,6 @@ def usual_parts(seen: Mapping[str, float]) -> str | None:
 
 
 def alike(one: str, other: str) -> float:
-    """The Jaccard similarity of two recipes' techniques."""
+    """The Jaccard similarity of two recipes' sets of techniques, from 0 to 1."""
     mine, theirs = set(parts(one)), set(parts(other))
     return len(mine & theirs) / len(mine | theirs)

@@ -19,7 +19,7 @@ Values = dict[str, Any]
 
 
 class DamagedRow(KnowledgeError):
-    """A row whose checksum is wrong."""
+    """A row whose checksum does not fit its values; the message names the table and the row's key."""
 
     def __init__(self, table: Table, row: Row[Any]) -> None:
         key = ", ".join(f"{column.name} {getattr(row, column.name)!r}" for column in table.primary_key)
@@ -27,7 +27,7 @@ class DamagedRow(KnowledgeError):
 
 
 def summed(table: Table, values: Values) -> Values:
-    """These values, which are all of the row's, with their checksum added."""
+    """The values of a row, which must be all but `sum`, with the checksum `sum` added."""
     return values | {"sum": _sum(table, values)}
 
 
@@ -40,6 +40,7 @@ def checked(table: Table, row: Row[Any]) -> Row[Any]:
 
 
 def event_row(version: int, change: Change, provenance: Provenance, uid: str) -> Values:
+    """The values of a row of the table of events, with the present time."""
     values = {
         "version": version,
         "uid": uid,
@@ -52,6 +53,7 @@ def event_row(version: int, change: Change, provenance: Provenance, uid: str) ->
 
 
 def event_of(row: Row[Any]) -> KnowledgeEvent:
+    """The event in a row. Raises DamagedRow."""
     checked(tables.events, row)
     return KnowledgeEvent(
         version=row.version,
@@ -63,19 +65,23 @@ def event_of(row: Row[Any]) -> KnowledgeEvent:
 
 
 def state_row(name: str, version: int, entry: StateEntry) -> Values:
+    """The values of a state's row; `version` is that of the event that changed it last."""
     return summed(tables.states, {"name": name, "version": version, "body": entry.model_dump_json()})
 
 
 def state_of(row: Row[Any]) -> StateEntry:
+    """The state's entry in a row. Raises DamagedRow."""
     return StateEntry.model_validate_json(checked(tables.states, row).body)
 
 
 def optimization_row(state: str, technique: str, version: int, entry: OptimizationEntry) -> Values:
+    """The values of a technique's row; `version` is that of the event that changed it last."""
     values = {"state": state, "technique": technique, "version": version, "body": entry.model_dump_json()}
     return summed(tables.optimizations, values)
 
 
 def optimization_of(row: Row[Any]) -> OptimizationEntry:
+    """The technique's entry in a row. Raises DamagedRow."""
     return OptimizationEntry.model_validate_json(checked(tables.optimizations, row).body)
 
 
@@ -88,8 +94,8 @@ READERS: dict[str, Callable[[Row[Any]], object]] = {
 
 
 def _sum(table: Table, values: Values) -> str:
-    """A checksum over the type, length and text of each value, so that different rows have different
-    input."""
+    """The checksum of a row: over name, type, length and text of each value, so that no two different
+    rows are hashed alike."""
     digest = hashlib.blake2b(table.name.encode(), digest_size=SUM_BYTES)
     for name in sorted(values):
         text = str(values[name])

@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parent / "seed.toml"
 
 @cache
 def seed_document() -> str:
-    """The seed as a document that any knowledge base can import."""
+    """The seed as a JSON document for `import_changes`."""
     data = tomllib.loads(SOURCE.read_text())
     states = {}
     for name, state in data["states"].items():
@@ -27,5 +27,5 @@ def seed_document() -> str:
 
 
 def plant(knowledge_base: KnowledgeBase) -> int:
-    """Add the seed; returns how many events are new, 0 the second time."""
+    """Import the seed into a knowledge base; returns how many events are new, 0 if it was there."""
     return knowledge_base.take_over(import_changes(seed_document(), SOURCE.name))

@@ -13,16 +13,16 @@ LEAST = 1e-3
 def weighted_choice(
     options: Sequence[Scored], count: int, random: Random, power: float = 1.0
 ) -> list[Scored]:
-    """Draw `count` options without replacement, with probabilities proportional to max(promise, LEAST) **
-    power. Techniques of 1.0x weigh little; but many of them together outweigh one that pays, unless the power
-    is above 1. (Taking the largest log(u) / weight is such a draw.)"""
+    """Draw up to `count` options without replacement, in the order drawn, with probabilities proportional
+    to max(promise, LEAST) ** power. With power 1, many techniques that promise little outweigh
+    together one that pays. (Taking the largest log(u) / weight is such a draw.)"""
     keys = [log(1 - random.random()) / max(option.promise, LEAST) ** power for option in options]
     return _top(options, keys, count)
 
 
 def thompson(options: Sequence[Scored], count: int, random: Random) -> list[Scored]:
-    """Thompson sampling: the `count` best options under one draw from each posterior, of the chance of a
-    valid candidate and of the log speedup; the payoff is added."""
+    """Thompson sampling: up to `count` options, best first, under one draw for each from its posteriors:
+    chance of a valid candidate times log speedup, plus its payoff."""
     keys = []
     for option in options:
         prediction = option.prediction
@@ -32,5 +32,6 @@ def thompson(options: Sequence[Scored], count: int, random: Random) -> list[Scor
 
 
 def _top(options: Sequence[Scored], keys: Sequence[float], count: int) -> list[Scored]:
+    """The `count` options with the largest keys, in that order."""
     order = sorted(range(len(options)), key=lambda index: -keys[index])
     return [options[index] for index in order[:count]]

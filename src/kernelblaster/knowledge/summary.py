@@ -10,8 +10,8 @@ from kernelblaster.records.record import Record
 
 
 class Payoff(Record):
-    """The speedup of a technique in a state with another applied before it, and without (None where that was
-    not observed). `count` is the number of attempts behind it."""
+    """The mean speedup of a technique in a state when another (`after`) had been applied before it, and
+    without that (None if never observed). `count` is the number of valid attempts behind the former."""
 
     state: str
     technique: str
@@ -22,8 +22,9 @@ class Payoff(Record):
 
 
 class KnowledgeSummary(Record):
-    """How much is known. `evidence` and `families` count attempts by architecture and by task family;
-    `payoffs` are the preparations with the largest gain, best first."""
+    """How much is known. States that were merged do not count. `retired` and `untried` count techniques;
+    `failures` counts attempts by kind of failure, `evidence` by architecture, `families` by task
+    family; `payoffs` are the preparations with the largest speedups, best first."""
 
     version: int
     states: int
@@ -39,7 +40,8 @@ class KnowledgeSummary(Record):
 
 
 def search(content: Content, words: str) -> list[OptimizationEntry]:
-    """Techniques in whose state, name, description or notes every word occurs."""
+    """Techniques in whose state, name, title, description, preconditions or notes every one of the words
+    occurs, in any case of letters."""
     wanted = words.lower().split()
     matching = []
     for entry in _entries(content):
@@ -52,6 +54,7 @@ def search(content: Content, words: str) -> list[OptimizationEntry]:
 
 
 def summarize(content: Content, payoffs: int = 5) -> KnowledgeSummary:
+    """The statistics of a content, with at most `payoffs` preparations."""
     entries = list(_entries(content))
     failures: defaultdict[str, float] = defaultdict(float)
     architectures: defaultdict[str, float] = defaultdict(float)
@@ -79,11 +82,13 @@ def summarize(content: Content, payoffs: int = 5) -> KnowledgeSummary:
 
 
 def _entries(content: Content) -> Iterable[OptimizationEntry]:
+    """The techniques of all states that were not merged."""
     for state in content.living:
         yield from content.entries.get(state.state.name, {}).values()
 
 
 def _payoffs(entries: list[OptimizationEntry]) -> list[Payoff]:
+    """All preparations with at least two valid attempts, the largest speedup first."""
     payoffs = []
     for entry in entries:
         for technique, cells in entry.evidence.after.items():

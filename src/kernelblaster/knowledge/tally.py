@@ -9,8 +9,8 @@ NonNegative = Annotated[FiniteFloat, Field(ge=0)]
 
 
 class Tally(NamedTuple):
-    """`seen` log speedups with their `mean` and sum of squared deviations (`squares`), and `failed` attempts.
-    Counts are fractions after re-weighing."""
+    """Sums over attempts: `seen` valid ones, the `mean` of their log speedups and the sum of squared
+    deviations from it (`squares`), and `failed` ones. Counts are fractions after re-weighing."""
 
     seen: NonNegative = 0.0
     mean: FiniteFloat = 0.0
@@ -22,6 +22,7 @@ class Tally(NamedTuple):
         return self.seen + self.failed
 
     def plus(self, other: "Tally") -> "Tally":
+        """The tally of both sets of attempts together."""
         count = self.seen + other.seen
         if count == 0:
             return Tally(failed=self.failed + other.failed)
@@ -45,11 +46,13 @@ class Tally(NamedTuple):
         return Tally(count, mean, max(0.0, squares), failed)
 
     def times(self, factor: float) -> "Tally":
+        """The tally with its counts multiplied by a factor; the mean stays."""
         return Tally(self.seen * factor, self.mean, self.squares * factor, self.failed * factor)
 
 
 def total(tallies: Collection[Tally]) -> Tally:
-    """The sum of all tallies in one pass: predictions spend most of their time here."""
+    """The tally of all attempts together, computed in one pass, because predictions spend most of their
+    time here."""
     if len(tallies) == 1:
         return next(iter(tallies))
     count = sums = squares = failures = 0.0

@@ -10,13 +10,14 @@ NEEDLESS = (("evidence", "prior_speedup", "prior_weight"), ("notes", "retired"),
 
 
 def dumped(document: dict[str, Any]) -> str:
+    """The document as indented JSON."""
     return json.dumps(document, indent=1, ensure_ascii=False)
 
 
 def trimmed(document: dict[str, Any], limit_bytes: int) -> str:
-    """The document as text of at most `limit_bytes`: first the evidence goes, then notes, then titles, then
-    the techniques with the lowest predictions; each state keeps its best the longest. Raises KnowledgeError
-    if that is not enough."""
+    """The document as JSON of at most `limit_bytes`; `document` is changed. First the evidence is left
+    out, then notes, then titles, then the techniques with the lowest predictions; each state keeps its
+    best the longest. Raises KnowledgeError if that is not enough."""
     text = dumped(document)
     items = [item for state in document["states"].values() for item in state["optimizations"]]
     for names in NEEDLESS:
@@ -34,7 +35,8 @@ def trimmed(document: dict[str, Any], limit_bytes: int) -> str:
 
 
 def _drop(states: dict[str, Any], excess: int) -> None:
-    """Drop techniques, and states that have none left, until `excess` bytes are gone."""
+    """Remove techniques in place, the lowest predictions first, and states that have none left, until
+    about `excess` bytes are saved."""
     for name in [name for name, state in states.items() if not state["optimizations"]]:
         if excess > 0:
             excess -= _size(states.pop(name), depth=2) + len(name)
@@ -56,6 +58,6 @@ def _drop(states: dict[str, Any], excess: int) -> None:
 
 
 def _size(part: object, depth: int) -> int:
-    """A lower bound on the bytes that a part takes at this depth of indentation."""
+    """A lower bound on the bytes that a JSON value takes when it is written at this depth of indentation."""
     text = json.dumps(part, indent=1, ensure_ascii=False)
     return len(text.encode()) + depth * text.count("\n")

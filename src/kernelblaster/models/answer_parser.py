@@ -18,7 +18,8 @@ SHOWN_ERRORS = 8
 
 
 def read(request: Request[T], answer: ModelAnswer) -> T:
-    """The object in an answer. Raises `Refused`, `TooLong`, `Empty` or `Malformed`."""
+    """The object in an answer, validated by the request's schema. Raises `Refused`, `TooLong`, `Empty` or
+    `Malformed`."""
     if answer.stop == "refusal":
         raise Refused(f"{answer.model} refused ({request.role}): {_start(answer.text)}", answer)
     if answer.stop == "length":
@@ -36,8 +37,9 @@ def read(request: Request[T], answer: ModelAnswer) -> T:
 
 
 def _objects(text: str) -> Iterator[str]:
-    """Candidates for the JSON object, likeliest first: the whole text, fenced blocks, the outermost braces;
-    each as it is, then without trailing commas. Only those that parse."""
+    """JSON texts that may be the answer's object, likeliest first: the whole text, fenced blocks from the
+    last on, the outermost braces; each as it is, else without trailing commas. Only those that parse
+    to an object."""
     text = THINKING.sub("", text).strip()
     first, last = text.find("{"), text.rfind("}")
     candidates = [text, *reversed(FENCED.findall(text)), text[first : last + 1]]
@@ -53,7 +55,8 @@ def _objects(text: str) -> Iterator[str]:
 
 
 def _without_trailing_commas(text: str) -> str:
-    """The text without trailing commas; strings, which may contain code, are not changed."""
+    """The text without commas before a closing bracket; JSON strings, which may contain code, are not
+    changed."""
     pieces, end = [], 0
     for string in STRING.finditer(text):
         pieces.append(TRAILING_COMMA.sub(r"\1", text[end : string.start()]))
@@ -63,7 +66,8 @@ def _without_trailing_commas(text: str) -> str:
 
 
 def _summary(error: ValidationError) -> str:
-    """Where and why the object does not fit the schema, without its values."""
+    """Where and why the object does not fit the schema, in words for the model, at most SHOWN_ERRORS
+    problems."""
     errors = error.errors(include_url=False, include_input=False, include_context=False)
     lines = [
         f"{'.'.join(str(part) for part in item['loc']) or 'the object'}: {item['msg']}" for item in errors
@@ -73,4 +77,5 @@ def _summary(error: ValidationError) -> str:
 
 
 def _start(text: str) -> str:
+    """The first 200 characters, or words that there are none."""
     return text.strip()[:200] or "without a reason"

@@ -16,7 +16,8 @@ from kernelblaster.records.record import Record
 
 
 class Recorded(Record):
-    """A request and its answer as stored in a file. Only the answer is used again; the rest is for people."""
+    """A request and its answer as stored in a file. Only the answer is used again (and role, task and
+    step by `Replay`); the rest is for people."""
 
     role: str
     task: str
@@ -26,12 +27,15 @@ class Recorded(Record):
 
 
 class Answers:
-    """A folder of stored answers, usable by many processes at once."""
+    """A folder of stored answers, one file for each request, named by its digest. Usable by many
+    processes at once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def find(self, request: Request[T]) -> ModelAnswer | None:
+        """The stored answer to a request; None if there is none or its file is damaged. Raises ModelError
+        if the folder cannot be read."""
         try:
             text = self._file(request).read_bytes()
         except FileNotFoundError:
@@ -44,7 +48,7 @@ class Answers:
             return None
 
     def all(self) -> Iterator[Recorded]:
-        """Every answer that can be read."""
+        """Every stored request with its answer; files that cannot be read are skipped."""
         for file in sorted(self.folder.glob("*.json")):
             with suppress(ValidationError, OSError):
                 yield Recorded.model_validate_json(file.read_bytes())
@@ -53,7 +57,8 @@ class Answers:
         return self.find(request) is not None
 
     def keep(self, request: Request[T], answer: ModelAnswer) -> None:
-        """Store an answer; the file is complete and flushed to disk on return."""
+        """Store an answer, in place of an earlier one; the file is complete and flushed to disk on
+        return. Raises ModelError if it cannot be written."""
         record = Recorded(
             role=request.role, task=request.task, step=request.step, messages=request.messages, answer=answer
         )
@@ -75,7 +80,8 @@ class Answers:
 
 
 class RecordingEndpoint:
-    """An endpoint that stores answers before returning them, and returns stored ones without asking again."""
+    """An endpoint that returns the stored answer to a request if there is one; otherwise it asks the
+    inner endpoint and stores the answer before returning it."""
 
     def __init__(self, endpoint: Endpoint, answers: Answers) -> None:
         self._endpoint = endpoint
@@ -91,8 +97,8 @@ class RecordingEndpoint:
 
 
 class Once:
-    """An endpoint that handles each request in one thread at a time: the others then find the answer
-    stored."""
+    """An endpoint that asks the inner one for equal requests one after another: if that stores answers,
+    all but the first are answered from the store."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -107,8 +113,9 @@ class Once:
 
 
 class Replay:
-    """An endpoint with recorded answers only. A request whose text differs from the recorded one is found by
-    its role, task and step, if that step asked only once. Raises NotRecorded."""
+    """An endpoint that gives recorded answers only. A request that is not recorded word for word gets the
+    answer recorded for the same role, task and step, if there is exactly one. Raises NotRecorded for
+    any other."""
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
@@ -117,6 +124,7 @@ class Replay:
             self._by_step[one.role, one.task, one.step].append(one.answer)
 
     def answer(self, request: Request[T]) -> ModelAnswer:
+        """The recorded answer. Raises NotRecorded."""
         answer = self._answers.find(request) or self._at(request)
         if answer is None:
             raise NotRecorded(
@@ -126,5 +134,7 @@ class Replay:
         return answer
 
     def _at(self, request: Request[T]) -> ModelAnswer | None:
+        """The only answer recorded for the request's role, task and step; None if there is none or
+        several."""
         same_step = self._by_step.get((request.role, request.task, request.step), [])
         return same_step[0] if request.step and len(same_step) == 1 else None

@@ -22,7 +22,7 @@ class StopDetails(Shape):
 
 
 class Delta(Shape):
-    """A change to a block (`text`) or to the message (`stop_reason`)."""
+    """A change in a stream: more `text` of a content block, or the `stop_reason` of the message."""
 
     type: str | None = None
     text: str = ""
@@ -35,7 +35,8 @@ class MessageStart(Shape):
 
 
 class StreamEvent(Shape):
-    """One event of a stream. `usage` is validated later, so that a wrong count does not lose the answer."""
+    """One event of a stream. `usage` is not validated here, so that a wrong count does not lose the
+    answer."""
 
     type: str = ""
     message: MessageStart | None = None
@@ -48,6 +49,9 @@ Count = Annotated[int, Field(ge=0)] | None
 
 
 class AnthropicCounts(BaseModel):
+    """Token counts as the server reports them: `input_tokens` does not include those read from or written
+    to its cache."""
+
     model_config = ConfigDict(strict=True)
     input_tokens: Count = None
     output_tokens: Count = None
@@ -60,6 +64,7 @@ class ModelProperties(Shape):
 
 
 def answer_of(exchange: Exchange, key: str | None) -> Said:
+    """Send a request and read the streamed answer. Raises a `ModelError`."""
     return exchanged(exchange, key, lambda response: Said(answer=_streamed(exchange, response, key or "")))
 
 
@@ -76,6 +81,8 @@ def context_of(exchange: Exchange, key: str | None) -> int | None:
 
 
 def _streamed(exchange: Exchange, response: Response, key: str) -> ModelAnswer:
+    """The answer gathered from a stream of events. Stopped as "length" if it becomes far longer than
+    allowed. Raises CutOff if the stream ends early or has an error. `key` is removed from texts."""
     gathering = Gathering(exchange.bound.tokens_out)
     reason, explanation = None, None
     counts: dict[str, Any] = {}
@@ -109,7 +116,7 @@ def _streamed(exchange: Exchange, response: Response, key: str) -> ModelAnswer:
 
 
 def _take(counts: dict[str, Any], reported: Any) -> None:
-    """Update the counts. Every event has totals, though not always all of them."""
+    """Update `counts` with those that an event reports: totals so far, though not always all of them."""
     reported = (
         {} if reported is None else reported if isinstance(reported, dict) else {"input_tokens": reported}
     )
@@ -119,6 +126,8 @@ def _take(counts: dict[str, Any], reported: Any) -> None:
 
 
 def _usage(reported: dict[str, Any]) -> TokenUsage | None:
+    """The reported counts as a usage; None if input or output is missing. Raises ValidationError if they
+    are no counts."""
     counts = AnthropicCounts.model_validate(reported)
     if counts.input_tokens is None or counts.output_tokens is None:
         return None

@@ -15,11 +15,13 @@ OPTIONS = {"output_config": ("output_config", "output_format", "structured", "sc
 
 
 class AnthropicServer:
-    """One model of Anthropic, or of a server with the same API. The system message is put into the server's
-    prompt cache, so that the next request of the same role costs less. Temperature and seed are not sent."""
+    """An endpoint for one model of Anthropic, or of a server with the same API. The system message is
+    marked for the server's prompt cache, so that the next request of the same role costs less.
+    Temperature and seed are not sent."""
 
     def __init__(self, name: str, model: str, *, url: str, key: str, limits: CallLimits) -> None:
-        """`key` names the environment variable with the server's key; it may be unset."""
+        """`name` is the model's name in messages, `model` the server's name for it. `key` names the
+        environment variable with the server's key; it may be unset."""
         self.name = name
         self.key = key
         self._model = model
@@ -34,6 +36,7 @@ class AnthropicServer:
         return context_length(self._server.asking(f"v1/models/{quote(self._model, safe='')}"), self._model)
 
     def _body(self, request: Request[T]) -> dict[str, Any]:
+        """The JSON body of a request, without the options that the server rejected before."""
         spoken = [m for m in request.messages if m.speaker != "system"]
         system = [m.text for m in request.messages if m.speaker == "system"]
         body: dict[str, Any] = {

@@ -24,7 +24,8 @@ DECOMPRESSED_AT_ONCE = 1 << 20
 
 
 class Deadline:
-    """Ends a call when its time is up, whatever it waits for, by shutting down its connection."""
+    """Ends a call `limits.call_s` seconds after this object is made, whatever it waits for, by shutting
+    down its socket. `where` names the server in messages."""
 
     def __init__(self, where: str, limits: CallLimits) -> None:
         self._where = where
@@ -41,15 +42,17 @@ class Deadline:
         return time.monotonic() >= self._end
 
     def check(self) -> None:
+        """Raise CallTimedOut if the time is over."""
         if self.passed:
             raise self.failure
 
     @property
     def failure(self) -> CallTimedOut:
+        """The error for a call that took too long."""
         return CallTimedOut(f"{self._where}: took longer than {self._call_s:g} s", maybe_charged=True)
 
     def watch(self, event: str, about: Mapping[str, Any]) -> None:
-        """Called by the library at each step of the connection."""
+        """A trace callback of the HTTP library: takes note of the socket when it is connected."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             with self._lock:
                 self._socket = about["return_value"].get_extra_info("socket")
@@ -57,6 +60,7 @@ class Deadline:
                 self._shut_down()
 
     def cancel(self) -> None:
+        """End the watch: the socket is not shut down any more."""
         self._timer.cancel()
         with self._lock:
             self._socket = None
@@ -69,8 +73,9 @@ class Deadline:
 
 @dataclass(frozen=True)
 class Response:
-    """A response whose status and headers have arrived; the body is read on demand. `where` names the server
-    in messages."""
+    """A response whose status and headers (names in lower case) have arrived; the body is read once, by
+    one of the methods. `where` names the server in messages. Reading raises CutOff if it is too long,
+    CallTimedOut if it takes too long."""
 
     where: str
     status: int
@@ -81,14 +86,16 @@ class Response:
 
     @property
     def kind(self) -> str:
+        """The content type; empty if the server does not say."""
         return self.headers.get("content-type", "")
 
     def document(self) -> bytes:
-        """The whole body, if it is one JSON document. Limited to `document_bytes`."""
+        """The whole body, which must be one JSON document of at most `document_bytes`."""
         return self._all(self._limits.document_bytes)
 
     def complaint(self) -> bytes:
-        """The first bytes of an error's body."""
+        """The first ERROR_BYTES bytes of the body, for that of an error; what arrived until then, if
+        reading fails."""
         beginning = bytearray()
         with contextlib.suppress(CutOff):
             for piece in self._pieces():
@@ -98,7 +105,7 @@ class Response:
         return bytes(beginning[:ERROR_BYTES])
 
     def events(self) -> Iterator[tuple[str, bytes]]:
-        """(name, data) of each server-sent event of the body; comments are skipped."""
+        """(name, data) of each server-sent event of the body, as it arrives; comments are skipped."""
         name, data = "", bytearray()
         for line in self._lines():
             if not line:
@@ -112,6 +119,7 @@ class Response:
                 name = line[6:].strip()[:80].decode(errors="replace")
 
     def _lines(self) -> Iterator[bytes]:
+        """The lines of the body, without their ends, as they arrive; the last one may be empty."""
         rest = bytearray()
         for piece in self._pieces():
             rest += piece
@@ -122,6 +130,7 @@ class Response:
         yield bytes(rest)
 
     def _all(self, most: int) -> bytes:
+        """The whole body. Raises CutOff above `most` bytes."""
         found = bytearray()
         for piece in self._pieces():
             found += piece
@@ -139,6 +148,7 @@ class Response:
         self._deadline.check()
 
     def _bound(self, size: int, most: int) -> None:
+        """Raise CutOff if `size` bytes are more than `most`."""
         if size > most:
             raise CutOff(f"{self.where}: sent more than {most / 1e6:g} MB", maybe_charged=True)
 
@@ -147,7 +157,8 @@ class Response:
 def calling(
     where: str, url: str, headers: Mapping[str, str], body: bytes | None, limits: CallLimits
 ) -> Iterator[Response]:
-    """A call: POST if there is a body, else GET. Network errors become `ModelError`."""
+    """A context with the response to one HTTP call: POST if there is a body, else GET. `where` names the
+    server in messages. Network errors, also while the body is read, become `ModelError`."""
     deadline = Deadline(where, limits)
     problem: ModelError
     try:
@@ -191,7 +202,8 @@ def _certificates() -> ssl.SSLContext:
 
 
 def _lost(where: str, error: Exception, limits: CallLimits) -> Unavailable:
-    """The error for a network failure. A server that was never reached has charged nothing."""
+    """The error for a network failure; it says whether the server may charge for the call (not if it was
+    never reached)."""
     if isinstance(
         error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout | httpx2.ProxyError
     ):
@@ -204,7 +216,8 @@ def _lost(where: str, error: Exception, limits: CallLimits) -> Unavailable:
 
 
 def _decompressed(where: str, headers: Mapping[str, str], pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The body in pieces. Compression is not requested, but gzip is handled, piece by piece."""
+    """The body in pieces of bounded size. Compression is not requested, but gzip and deflate are handled;
+    raises CutOff for others."""
     coding = headers.get("content-encoding", "identity").strip().lower()
     if coding in ("", "identity"):
         yield from pieces

@@ -36,7 +36,8 @@ TINY = Request(
 
 
 def check_model(text: str, *, limits: CallLimits = LIMITS, prices: Prices | None = None) -> list[Finding]:
-    """Ask one small question and report the result. For a hand-off folder, only check that it can be used."""
+    """Findings on the model of this name, for `doctor`: whether it answers a small question, and what its
+    server supports. For a folder (hand-off, replay) nothing is asked. Failures are findings too."""
     try:
         name = parse_name(text)
         return _server(name, limits, prices or read_prices()) if name.server else [_folder(name)]
@@ -45,6 +46,7 @@ def check_model(text: str, *, limits: CallLimits = LIMITS, prices: Prices | None
 
 
 def _server(name: ModelName, limits: CallLimits, prices: Prices) -> list[Finding]:
+    """Ask the small question; raises ModelError if there is no answer."""
     server = open_server(name, limits)
     start = time.monotonic()
     reply = ValidatingModel(server).ask(TINY)
@@ -61,6 +63,7 @@ def _server(name: ModelName, limits: CallLimits, prices: Prices) -> list[Finding
 
 
 def _about_key(name: ModelName) -> str:
+    """Where a key would be looked for, if the server needs none and there is none."""
     unlocked = name.server and not name.server.needs_key and not has_key(OWN_KEY)
     return f"Without a key; one for it would be in {OWN_KEY}." if unlocked else ""
 
@@ -73,6 +76,7 @@ def _correct(reply: Reply[ServerKind]) -> Finding:
 
 
 def _structured(native: bool, reply: Reply[ServerKind]) -> Finding:
+    """Whether answers keep to the schema; `native`: the server accepted it as an option."""
     if native and reply.calls == 1:
         return Finding("structured output", "ok", "the server keeps answers to the schema")
     how = "the server declines it" if not native else "the server takes it, but the answer did not fit"

@@ -13,8 +13,9 @@ LEDGER = "usage.jsonl"
 
 
 class ModelChoice(Record):
-    """Models by name, for all roles and for single ones (`ROLE=KIND:NAME`); files and folders by absolute
-    paths. With `replay`, all answers come from a recording. Contains no keys."""
+    """The models of a run by name: `model` for all roles, `roles` for single ones (`ROLE=KIND:NAME`).
+    `prices` is a file of prices, `record` a folder to store all answers in; with `replay`, all answers
+    come from that folder. Paths are absolute. Contains no keys."""
 
     model: str | None = None
     roles: tuple[str, ...] = ()
@@ -24,12 +25,13 @@ class ModelChoice(Record):
     replay: str | None = None
 
     def table(self, roles: Collection[str]) -> ModelTable:
-        """The models by role. Raises `BadName`."""
+        """The model of each role. Raises `BadName` if a name or a role is not among `roles` or not
+        understood."""
         named = parse_table([*([self.model] if self.model else []), *self.roles], roles)
         return ModelTable(ModelName("replay", self.replay), {}) if self.replay else named
 
     def ledger(self, folder: Path) -> Ledger:
-        """The ledger of spending in the folder of a run."""
+        """The ledger of spending, in a file in the folder of a run; it continues what the file has."""
         prices = read_prices(Path(self.prices) if self.prices else None)
         return Ledger(prices, self.budget, folder / LEDGER)
 
@@ -40,8 +42,9 @@ class ModelChoice(Record):
         say: Callable[[str], None],
         answers: Path | None = None,
     ) -> ByRole:
-        """Open all models. Raises a `ModelError` if a key is missing or a price unknown, before anything is
-        asked. Paid answers are stored for all runs, unless `answers` is another folder."""
+        """Open all models. Raises a `ModelError` if a key is missing or a price unknown, before anything
+        is asked. `say` announces where a hand-off waits. Paid answers are stored in the folder shared
+        by all runs, or in `answers` if given."""
         record = Path(self.record) if self.record else None
         service = Service(record=record, say=say, answers=answers or answer_folder())
         return open_models(self.table(roles), ledger, service)

@@ -6,14 +6,15 @@ from kernelblaster.models.failures import ModelError
 
 
 def answer_with(exchange: Exchange, key: str | None) -> Said:
-    """The answer to a request. Raises a `ModelError`."""
+    """Send a request with this key (None: without one) and return the answer. Raises a `ModelError`."""
     if exchange.speaks == "anthropic":
         return anthropic_replies.answer_of(exchange, key)
     return openai_replies.answer_of(exchange, key)
 
 
 def context_with(exchange: Exchange, key: str | None, model: str) -> int | None:
-    """The model's context length in tokens; None if the server does not say or fails."""
+    """The model's context length in tokens; None if the server does not say or the call fails. `model` is
+    the server's name for it."""
     try:
         if exchange.speaks == "anthropic":
             return anthropic_replies.context_of(exchange, key)

@@ -20,7 +20,8 @@ class Expected:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The total of a role. `usd` is None if the model's price is unknown."""
+    """The expected total of a role: its model, calls, tokens of all calls, and cost in US dollars (None
+    if the price is unknown)."""
 
     role: str
     model: str
@@ -30,7 +31,8 @@ class Estimate:
 
 
 def estimate(expected: Sequence[Expected], table: ModelTable, prices: Prices) -> list[Estimate]:
-    """By role, for those that have a model. Assumes no hits in the server's prompt cache."""
+    """Expected totals by role, for those that have a model in `table`. Folders (hand-off, replay) cost
+    nothing. Assumes no hits in a server's prompt cache."""
     rows = []
     for item in expected:
         name = table.of(item.role)

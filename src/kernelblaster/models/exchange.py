@@ -19,8 +19,9 @@ SPARE_TOKENS = 20_000  # what a server may add to a prompt of its own, and think
 
 
 class Exchange(Record):
-    """A request to a server: POST of `body`, or GET if that is None. `speaks` is the protocol; `key` names
-    the environment variable with the server's key; `bound` is the most tokens that the answer can take."""
+    """A request to a server, without the key: POST of `body` to `url`/`path`, or GET if the body is None.
+    `name` is the model's, for messages; `speaks` is the protocol; `key` names the environment variable
+    with the server's key; `bound` is the most tokens that the call should take."""
 
     name: str
     speaks: Literal["openai", "anthropic"]
@@ -34,12 +35,13 @@ class Exchange(Record):
     def asking(
         self, path: str, body: dict[str, Any] | None = None, bound: TokenUsage | None = None
     ) -> "Exchange":
-        """Another request to the same server."""
+        """Another request to the same server: the path below its URL, the body (None: GET) and the bound
+        on tokens (None: as here)."""
         return self.model_copy(update={"path": path, "body": body, "bound": bound or self.bound})
 
 
 class Said(Record):
-    """The answer. `whole`: it came in one piece although a stream was requested."""
+    """An answer. `whole`: it came in one piece although a stream was requested."""
 
     answer: ModelAnswer
     whole: bool = False
@@ -52,8 +54,8 @@ class Shape(BaseModel):
 
 
 def exchanged(exchange: Exchange, key: str | None, read: Callable[[Response], Read]) -> Read:
-    """The result of `read` on the reply. Every failure becomes a `ModelError` whose text does not contain the
-    key."""
+    """Send a request and return what `read` makes of the response. Raises a `ModelError`, whose text does
+    not contain the key, if the status is not 200 or anything fails."""
     key = key or NO_KEY
     headers = {"authorization": f"Bearer {key}"}
     if exchange.speaks == "anthropic":
@@ -68,7 +70,8 @@ def exchanged(exchange: Exchange, key: str | None, read: Callable[[Response], Re
 
 
 def shaped(where: str, data: bytes, shape: type[Shaped]) -> Shaped:
-    """Parse a document of a reply. Its errors are rephrased, because pydantic's contain what was sent."""
+    """A JSON document of a reply, validated as `shape`. Raises CutOff if it is malformed, without
+    repeating its content (pydantic's errors would)."""
     try:
         return shape.model_validate(parse_json(data))
     except InvalidJson as error:
@@ -81,8 +84,9 @@ def shaped(where: str, data: bytes, shape: type[Shaped]) -> Shaped:
 def believed(
     counts: Callable[[], TokenUsage | None], exchange: Exchange, text: str
 ) -> tuple[TokenUsage | None, str]:
-    """The server's token count if it is plausible and an empty string; else None and the reason, and the most
-    that the call may take is charged."""
+    """(token counts, ""), if what `counts()` returns is plausible for the request and the answer's
+    `text`. (None, reason) if it is not or raises ValidationError, (None, "") if it is None: the ledger
+    then charges the most that the call may take."""
     try:
         usage = counts()
     except ValidationError as error:

@@ -31,8 +31,9 @@ def answer_folder() -> Path:
 
 @dataclass(frozen=True)
 class Service:
-    """How models are used: limits of a call, retries (`patience`), concurrent calls, the folder of stored
-    answers, the folder to record the run to, and `say`, which announces where a hand-off waits."""
+    """How models are used: `limits` of one call, `patience` with temporary failures, calls in progress at
+    once per model, the folder in which paid `answers` are stored, the folder to `record` all answers
+    to (None: nowhere), and `say`, which announces where a hand-off waits."""
 
     limits: CallLimits = field(default_factory=CallLimits)
     patience: Patience = field(default_factory=Patience)
@@ -43,7 +44,8 @@ class Service:
 
 
 class ByRole:
-    """The models of a run; each request goes to the model of its role."""
+    """The models of a run as one `Model`: each request goes to the model of its role. Raises BadName if
+    it has none."""
 
     def __init__(self, table: ModelTable, models: Mapping[ModelName, Model]) -> None:
         self._table = table
@@ -57,14 +59,15 @@ class ByRole:
 
 
 def open_models(table: ModelTable, ledger: Ledger, service: Service) -> ByRole:
-    """All models of a table. Raises `NotAllowed` if a key is missing, before anything is asked."""
+    """All models of a table. Raises a `ModelError` before anything is asked: `NotAllowed` if a key is
+    missing, and if the ledger's budget is in dollars and a price is unknown."""
     ledger.check(str(name) for name in table.all if name.server)
     return ByRole(table, {name: open_model(name, ledger, service) for name in table.all})
 
 
 def open_model(name: ModelName, ledger: Ledger, service: Service) -> Model:
-    """One model. Around a server, from outermost to innermost: recording, retries, deduplication of equal
-    requests, concurrency limit, accounting, stored answers."""
+    """One model, with validated answers. Around a server there are, from outermost to innermost:
+    recording, retries, deduplication of equal requests, concurrency limit, accounting, stored answers."""
     endpoint = _endpoint(name, ledger, service)
     return ValidatingModel(
         RecordingEndpoint(endpoint, Answers(service.record)) if service.record else endpoint
@@ -72,6 +75,7 @@ def open_model(name: ModelName, ledger: Ledger, service: Service) -> Model:
 
 
 def _endpoint(name: ModelName, ledger: Ledger, service: Service) -> Endpoint:
+    """The endpoint of a name, with everything around it but recording and validation."""
     if name.kind == "handoff":
         return HandOff(Path(name.rest), say=service.say)
     if name.kind == "replay":
@@ -83,7 +87,9 @@ def _endpoint(name: ModelName, ledger: Ledger, service: Service) -> Endpoint:
 
 
 def open_server(name: ModelName, limits: CallLimits) -> "OpenAIServer | AnthropicServer":
-    """The server of a name. Its key is looked up at each call, in the environment or the key keeper."""
+    """The server of a name, without any wrapper. Its key is looked up at each call, in the environment or
+    the key keeper. Raises a `ModelError` if the name is a folder, a key is missing or a library is not
+    installed."""
     kind = name.server
     if kind is None:
         raise BadName(f"{name} is a folder, not a server.")

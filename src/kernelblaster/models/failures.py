@@ -5,7 +5,7 @@ from kernelblaster.models.request import ModelAnswer
 
 
 class ModelError(KernelBlasterError):
-    """No usable answer."""
+    """Asking a model gave no usable answer; the message is for the user."""
 
 
 class BadName(ModelError):
@@ -21,8 +21,8 @@ class Declined(ModelError):
 
 
 class Unavailable(ModelError):
-    """No answer this time; a retry may succeed. `wait_s` is the server's own hint. `maybe_charged`: the
-    server may have worked on it, for an unknown number of tokens."""
+    """No answer this time; a retry may succeed. `wait_s` is the server's hint when, in seconds (None: no
+    hint). `maybe_charged`: the server may charge an unknown number of tokens for it."""
 
     def __init__(self, message: str, *, wait_s: float | None = None, maybe_charged: bool = False) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class CutOff(Unavailable):
 
 
 class BudgetSpent(ModelError):
-    """Another call might exceed the budget."""
+    """Not asked, because the call might exceed the run's budget for models."""
 
 
 class NotRecorded(ModelError):
@@ -47,7 +47,7 @@ class NotRecorded(ModelError):
 
 
 class BadAnswer(ModelError):
-    """There is an answer, but it cannot be used."""
+    """There is an answer (`answer`), but it cannot be used."""
 
     def __init__(self, message: str, answer: ModelAnswer) -> None:
         super().__init__(message)
@@ -67,7 +67,7 @@ class TooLong(BadAnswer):
 
 
 class Malformed(BadAnswer):
-    """The answer is not JSON, or does not fit the schema; `problem` says where."""
+    """The answer is not JSON, or does not fit the schema; `problem` says where, in words for the model."""
 
     def __init__(self, problem: str, answer: ModelAnswer) -> None:
         super().__init__(f"{answer.model} gave an answer that cannot be used: {problem}", answer)

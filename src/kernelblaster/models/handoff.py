@@ -33,8 +33,10 @@ Everything needed is above. If the answer cannot be used, `problem.md` will say 
 
 
 class HandOff:
-    """An endpoint for which every request is a subfolder; `answer` waits until the answer is in it. An answer
-    that is there already is taken at once, so a run that was stopped continues."""
+    """An endpoint for which every request becomes a subfolder of `folder`, with the prompt and the
+    schema; `answer` waits, without a limit, until someone has written a usable answer.json there. One
+    that is there already is taken at once, so a run that was stopped continues. `say` announces the
+    folder; it is looked at every `poll_s` seconds."""
 
     def __init__(self, folder: Path, *, say: Callable[[str], None], poll_s: float = POLL_S) -> None:
         self.folder = folder
@@ -51,11 +53,12 @@ class HandOff:
             raise ModelError(f"{self.folder}: {error.strerror or error}") from error
 
     def _existing(self, request: Request[T]) -> Path | None:
+        """The folder of an equal request, asked earlier; None if there is none."""
         return next(self.folder.glob(f"*-{request.digest}"), None)
 
     def _ask(self, request: Request[T]) -> Path:
-        """Create the request's folder, named by number, role and digest. It appears only once it is
-        complete."""
+        """Make the request's folder, named by number, role and digest, with prompt.md, schema.json and
+        about.json. It appears only once it is complete."""
         self.folder.mkdir(parents=True, exist_ok=True)
         number = 1 + sum(1 for folder in self.folder.iterdir() if re.match(r"\d+-", folder.name))
         folder = self.folder / f"{number:04}-{request.role}-{request.digest}"
@@ -71,8 +74,8 @@ class HandOff:
         return folder
 
     def _await(self, request: Request[T], folder: Path) -> ModelAnswer:
-        """Wait for a usable answer. Files are read once they have stopped changing; after an unusable answer,
-        once they change again."""
+        """Wait for a usable answer. Files are read once they have not changed for one poll. An unusable
+        answer is reported in problem.md; then changed files are waited for."""
         announced, wrong, before = False, None, _files(folder)
         while True:
             now = _files(folder)
@@ -92,6 +95,7 @@ class HandOff:
 
 
 def _prompt(request: Request[T]) -> str:
+    """The request's messages and how to answer, as Markdown."""
     titles = {"system": "Your part", "user": "The question", "assistant": "What you answered"}
     parts = [f"# {titles[message.speaker]}\n\n{message.text.strip()}\n" for message in request.messages]
     return "\n".join(parts) + HOW
@@ -109,7 +113,7 @@ def _about(request: Request[T]) -> dict[str, Any]:
 
 
 def _files(folder: Path) -> dict[str, tuple[int, int]]:
-    """Time of writing and size of each file, except the problem report."""
+    """(time of writing in ns, size in bytes) of each file by name, without the problem report."""
     status_of = {}
     for file in folder.iterdir():
         with contextlib.suppress(FileNotFoundError):
@@ -119,6 +123,8 @@ def _files(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def _usable(request: Request[T], folder: Path) -> ModelAnswer:
+    """The answer in a folder, and the problem report removed. Raises BadAnswer if it does not fit the
+    request."""
     answer = _answer(folder)
     read(request, answer)
     (folder / PROBLEM).unlink(missing_ok=True)
@@ -126,6 +132,8 @@ def _usable(request: Request[T], folder: Path) -> ModelAnswer:
 
 
 def _answer(folder: Path) -> ModelAnswer:
+    """The content of answer.json, with references to files filled in; as it is if it is not JSON. Raises
+    Malformed."""
     plain = ModelAnswer(text="", stop="done", model="handoff", usage=None)
     try:
         data = read_bounded(folder / "answer.json", LARGEST_ANSWER_BYTES)
@@ -140,7 +148,8 @@ def _answer(folder: Path) -> ModelAnswer:
 
 
 def _filled(value: Any, folder: Path, answer: ModelAnswer) -> Any:
-    """The value with references to files replaced by their texts. Raises Malformed."""
+    """The JSON value with every string "@file:NAME" replaced by the text of that file in the folder.
+    Raises Malformed if there is no such file; `answer` is for that error."""
     if isinstance(value, dict):
         return {key: _filled(part, folder, answer) for key, part in value.items()}
     if isinstance(value, list):
@@ -157,6 +166,7 @@ def _filled(value: Any, folder: Path, answer: ModelAnswer) -> Any:
 
 
 def _replace(file: Path, text: str) -> None:
+    """Write a file atomically."""
     scratch = file.with_name(f".{file.name}")
     scratch.write_text(text)
     scratch.replace(file)

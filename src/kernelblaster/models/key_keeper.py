@@ -21,8 +21,9 @@ MESSAGE_S = 60.0  # to get a message across; the call itself has its own limits
 
 
 class KeyKeeper:
-    """Decides which server gets which key: servers of known kinds get their own, and those that were claimed
-    before the seal get `KERNELBLASTER_API_KEY`."""
+    """Calls servers for other processes, which never see the keys; `keys` are by environment variable.
+    Servers of known kinds get their own key. KERNELBLASTER_API_KEY goes only to addresses that were
+    claimed before the keeper was sealed, that is, before code of a task ran."""
 
     def __init__(self, keys: Mapping[str, str]) -> None:
         self._keys = dict(keys)
@@ -31,8 +32,8 @@ class KeyKeeper:
         self._lock = threading.Lock()
 
     def reply(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """The reply to a message of another process: seal, claim, answer or context. Failures are returned as
-        data."""
+        """The reply, as JSON data, to a message {"do": "seal" | "claim" | "answer" | "context", ...} of
+        another process. Failures are returned as data too."""
         try:
             match message.get("do"):
                 case "seal":
@@ -54,11 +55,14 @@ class KeyKeeper:
             return {"failure": failure_as_data(NotAllowed("the key keeper was asked for no proper call."))}
 
     def _claim(self, url: str) -> None:
+        """Allow KERNELBLASTER_API_KEY for this address; ignored once sealed."""
         with self._lock:
             if not self._sealed:
                 self._urls.add((OWN_KEY, url))
 
     def _key(self, exchange: Exchange) -> str | None:
+        """The key for a request; None if there is none. Raises NotAllowed if it was not given for that
+        address."""
         key = self._keys.get(exchange.key)
         if key is not None and (exchange.key, exchange.url) not in self._urls:
             raise NotAllowed(f"{exchange.name}: the key in {exchange.key} was not given for {exchange.url}.")
@@ -66,7 +70,8 @@ class KeyKeeper:
 
 
 def keep(listening: socket.socket, keys: Mapping[str, str]) -> None:
-    """Serve processes of the same user until this process is ended."""
+    """Serve processes of the same user on a listening Unix socket, until this process is ended. `keys`
+    are by environment variable."""
     key_keeper = KeyKeeper(keys)
     while True:
         connection, _ = listening.accept()
@@ -74,6 +79,7 @@ def keep(listening: socket.socket, keys: Mapping[str, str]) -> None:
 
 
 def failure_as_data(error: ModelError) -> dict[str, Any]:
+    """The error as JSON data, from which `keys` raises it again in the other process."""
     data: dict[str, Any] = {"kind": type(error).__name__, "message": str(error)}
     if isinstance(error, Unavailable):
         data |= {"wait_s": error.wait_s, "maybe_charged": error.maybe_charged}
@@ -81,6 +87,7 @@ def failure_as_data(error: ModelError) -> dict[str, Any]:
 
 
 def _serve(connection: socket.socket, key_keeper: KeyKeeper) -> None:
+    """Answer the one message of a connection, if it comes from a process of the same user."""
     with connection, suppress(OSError, ValueError):
         connection.settimeout(MESSAGE_S)
         peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))

@@ -22,18 +22,19 @@ FINAL: dict[str, type[ModelError]] = {kind.__name__: kind for kind in (Declined,
 
 
 def has_key(name: str) -> bool:
-    """Whether there is a key in the environment variable of that name, here or with the keeper."""
+    """Whether there is a key under the name of this environment variable, here or in the key keeper."""
     return name in keeper.key_names() or secret(name) is not None
 
 
 def claim(url: str) -> None:
-    """Name a server that a person has given the address of: it may get KERNELBLASTER_API_KEY."""
+    """Tell the key keeper that a person gave this server's address, so that it may get
+    KERNELBLASTER_API_KEY. Without a key keeper nothing is needed."""
     if keeper.is_running():
         keeper.ask({"do": "claim", "url": url}, keeper.SHORT_S)
 
 
 def answer(exchange: "Exchange") -> "Said":
-    """The answer to a request. Raises a `ModelError`."""
+    """The answer to a request, sent with its key. Raises a `ModelError`."""
     from kernelblaster.models.dispatch import answer_with
     from kernelblaster.models.exchange import Said
 
@@ -43,7 +44,8 @@ def answer(exchange: "Exchange") -> "Said":
 
 
 def context_length(exchange: "Exchange", model: str) -> int | None:
-    """The model's context length in tokens; None if the server does not say."""
+    """The model's context length in tokens; None if the server does not say. `exchange` asks for the
+    model's properties, `model` is the server's name for it."""
     from kernelblaster.models.dispatch import context_with
 
     if exchange.key not in keeper.key_names():
@@ -53,6 +55,8 @@ def context_length(exchange: "Exchange", model: str) -> int | None:
 
 
 def _asked(what: str, exchange: "Exchange", **more: str) -> dict[str, Any]:
+    """The key keeper's reply to a message about a request. Raises the `ModelError` that it reports, or
+    one if it is gone."""
     limit_s = exchange.limits.call_s + exchange.limits.connect_s + MARGIN_S
     message = {"do": what, "exchange": exchange.model_dump(mode="json"), **more}
     try:
@@ -65,6 +69,7 @@ def _asked(what: str, exchange: "Exchange", **more: str) -> dict[str, Any]:
 
 
 def _failure(data: dict[str, Any]) -> ModelError:
+    """The error that `failure_as_data` described."""
     if data["kind"] in PASSING:
         kind = PASSING[data["kind"]]
         return kind(data["message"], wait_s=data["wait_s"], maybe_charged=data["maybe_charged"])

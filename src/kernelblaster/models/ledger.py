@@ -22,7 +22,9 @@ NOTHING = TokenUsage(tokens_in=0, tokens_out=0)
 
 
 class Reservation(Record):
-    """A call that is about to be made, and the most that it may cost."""
+    """A call that is about to be made (`number`, counted from 0), who asks it for what, and the most that
+    it may cost, in tokens and in US dollars (None if the model's price is unknown). `request` is its
+    digest."""
 
     kind: Literal["reserved"] = "reserved"
     number: int
@@ -36,8 +38,9 @@ class Reservation(Record):
 
 
 class Settlement(Record):
-    """The cost of a call. `told`: the server reported it; otherwise it is unknown and the most is charged.
-    `doubt`: why the server's report is implausible. `usd` is None if the model's price is unknown."""
+    """What the call with this `number` cost, in tokens and US dollars (None if the model's price is
+    unknown). `told`: the server reported the tokens; otherwise they are unknown and the most is
+    charged, and `doubt` says why if its report was implausible."""
 
     kind: Literal["used"] = "used"
     number: int
@@ -48,7 +51,7 @@ class Settlement(Record):
 
 
 class ModelBudget(Record):
-    """The most that a run may spend; None: no limit."""
+    """The most that a run may spend, in tokens (in and out together) and in US dollars; None: no limit."""
 
     tokens: int | None = Field(default=None, ge=0)
     usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
@@ -56,8 +59,8 @@ class ModelBudget(Record):
 
 @dataclass(frozen=True)
 class Total:
-    """Sums over some calls: tokens, money, `untold` calls whose cost the server did not report, and
-    `unpriced` calls, which are not in `usd`."""
+    """Sums over some calls: tokens, US dollars, `untold` calls whose tokens the server did not report,
+    and `unpriced` calls, which are not in `usd`."""
 
     calls: int
     usage: TokenUsage
@@ -67,8 +70,10 @@ class Total:
 
 
 class Ledger:
-    """The calls of one run, stored in a file if a path is given. A call that was begun and never settled,
-    because the process was killed, counts with its bound. Thread-safe."""
+    """What the calls of one run cost, and whether another one fits the budget. Stored in a file if a path
+    is given, and continued from what that has. A call that was begun and never settled, because the
+    process was killed, counts with its bound. Thread-safe. Raises ModelError if the file is damaged or
+    cannot be written."""
 
     def __init__(self, prices: Prices, budget: ModelBudget, path: Path | None = None) -> None:
         self._prices = prices
@@ -82,7 +87,7 @@ class Ledger:
             self._read(path)
 
     def check(self, models: Iterable[str]) -> None:
-        """Raise if the budget is in money and the price of a model is unknown."""
+        """Raise ModelError if the budget is in dollars and the price of one of these models is unknown."""
         unknown = sorted({model for model in models if self._prices.of(model) is None})
         if self._budget.usd is not None and unknown:
             raise ModelError(
@@ -91,8 +96,9 @@ class Ledger:
             )
 
     def reserve(self, model: str, request: Request[T]) -> Reservation:
-        """Set aside the most that a call may cost. If that is too much only because of calls in progress,
-        wait for them. Raises `BudgetSpent`."""
+        """Set aside the most that a call may cost, before it is made; it must be settled afterwards. If
+        the budget is too small only because of calls in progress, waits for them to be settled. Raises
+        `BudgetSpent`."""
         self.check([model])
         rates = self._prices.of(model)
         most_usd = rates.most_usd(request.bound) if rates else None
@@ -119,8 +125,9 @@ class Ledger:
     def settle(
         self, reservation: Reservation, usage: TokenUsage | None, read_bytes: int = 0, doubt: str = ""
     ) -> None:
-        """Record what a call cost. `usage` is None if unknown; the answer then had `read_bytes` bytes, which
-        may exceed the output limit. A token has at least one byte."""
+        """Record what a reserved call cost. `usage` is None if unknown: the most is then charged, or more
+        if the answer's `read_bytes` bytes exceed the output limit (a token has at least one byte).
+        `doubt` is why the server's count was not believed."""
         told, model, bound = usage is not None, reservation.model, reservation.bound
         if usage is None and read_bytes > bound.tokens_out:
             usage = bound.model_copy(update={"tokens_out": read_bytes})
@@ -135,8 +142,8 @@ class Ledger:
             self._change.notify_all()
 
     def settle_late(self, model: str, request: Request[T], usage: TokenUsage | None) -> None:
-        """Record the cost of a call that an earlier process began and whose answer it stored, but did not
-        settle."""
+        """Settle the call, if there is any, that an earlier process began for an equal request and whose
+        answer it stored, before it was killed."""
         with self._change:
             ended = self._settled.keys() | self._open
             unsettled = [r for r in self._reserved if r.number not in ended]
@@ -145,10 +152,12 @@ class Ledger:
             self.settle(reservation, usage)
 
     def total(self) -> Total:
+        """The sums over all calls of the run, those in progress included with their bounds."""
         with self._change:
             return _total(self._calls())
 
     def totals(self, by: Literal["role", "task", "step", "model"]) -> dict[str, Total]:
+        """As `total`, for the calls of each role, task, step or model."""
         with self._change:
             groups = defaultdict(list)
             for reservation, settlement in self._calls():
@@ -161,10 +170,11 @@ class Ledger:
             self._file = None
 
     def _calls(self) -> list[tuple[Reservation, Settlement]]:
-        """All calls with what is charged for each; for unsettled ones that is their bound."""
+        """All calls with what is charged for each: for those not settled, their bounds."""
         return [(r, self._settled.get(r.number) or _unknown(r)) for r in self._reserved]
 
     def _exceeds(self, bound: TokenUsage, most_usd: float | None) -> bool:
+        """Whether a call with this bound might exceed the budget, beside all calls so far."""
         spent = _total(self._calls())
         tokens, usd = self._budget.tokens, self._budget.usd
         if tokens is not None and spent.usage.tokens + bound.tokens > tokens:
@@ -172,6 +182,7 @@ class Ledger:
         return usd is not None and spent.usd + (most_usd or 0.0) > usd
 
     def _refusal(self, request: Request[T], most_usd: float | None) -> str:
+        """The message for a call that the budget does not allow."""
         spent = _total(self._calls())
         parts = []
         if self._budget.tokens is not None:
@@ -186,6 +197,8 @@ class Ledger:
         )
 
     def _read(self, path: Path) -> None:
+        """Take over the calls in a file, drop a last line that was cut off, and keep the file open for
+        appending."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("ab", buffering=0)
@@ -210,7 +223,7 @@ class Ledger:
 
 
 def recount(path: Path, prices: Prices) -> Total:
-    """The total of a ledger's file, computed from the recorded tokens and these prices."""
+    """The total of a ledger's file at these prices, computed from the recorded tokens."""
     reserved, settled, _ = _parse(path.read_bytes(), path)
     calls = []
     for reservation in reserved:
@@ -223,6 +236,7 @@ def recount(path: Path, prices: Prices) -> Total:
 
 
 def _unknown(reservation: Reservation) -> Settlement:
+    """The settlement of a call of unknown cost: its bound."""
     return Settlement(
         number=reservation.number, usage=reservation.bound, usd=reservation.most_usd, told=False
     )
@@ -240,7 +254,8 @@ def _total(calls: Iterable[tuple[Reservation, Settlement]]) -> Total:
 
 
 def _parse(data: bytes, path: Path) -> tuple[list[Reservation], dict[int, Settlement], int]:
-    """(reservations, settlements by number, bytes read). Only the last line may be incomplete."""
+    """(reservations, settlements by number, length in bytes of the complete lines) of a ledger's file.
+    Only the last line may be incomplete; raises ModelError if another is damaged."""
     reserved: list[Reservation] = []
     settled: dict[int, Settlement] = {}
     lines = data.split(b"\n")[:-1]

@@ -9,8 +9,9 @@ from kernelblaster.models.request import Endpoint, ModelAnswer, Request, T
 
 
 class Metered:
-    """An endpoint whose calls cost money. `free` tells which requests cost nothing because their answer is on
-    disk."""
+    """An endpoint whose calls are reserved in the ledger before and settled after, under the name
+    `model`. `free(request)` tells that it costs nothing because its answer is stored. Raises
+    BudgetSpent."""
 
     def __init__(
         self, endpoint: Endpoint, model: str, ledger: Ledger, *, free: Callable[[Request[Any]], bool]
@@ -36,7 +37,8 @@ class Metered:
 
 
 def _costs_nothing(error: BaseException) -> bool:
-    """Whether a failed request was certainly not charged: the server rejected it. Interrupted ones may be."""
+    """Whether a request that failed so is certainly not charged: the server was not reached or rejected
+    it."""
     if isinstance(error, Unavailable):
         return not error.maybe_charged
     return isinstance(error, Declined | NotAllowed)

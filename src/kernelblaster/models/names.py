@@ -14,8 +14,8 @@ FOLDERS = ("handoff", "replay")
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of server: its protocol, its address, the environment variable with its key, and whether it
-    needs one."""
+    """A kind of server: the protocol that it `speaks`, its address, the environment variable with its
+    key, and whether it needs one."""
 
     speaks: Literal["openai", "anthropic"]
     url: str
@@ -38,8 +38,9 @@ KINDS = {
 
 @dataclass(frozen=True)
 class ModelName:
-    """`rest` is the server's name for the model, or a folder. `url` overrides the server's address; its key
-    is then KERNELBLASTER_API_KEY, so that no server gets another one's key."""
+    """The name of a model, KIND:REST or KIND:REST@URL. `rest` is the server's name for it, or a folder
+    (hand-off, replay). `url` overrides the address of the kind; the key is then KERNELBLASTER_API_KEY,
+    so that no server gets another one's key."""
 
     kind: str
     rest: str
@@ -50,27 +51,31 @@ class ModelName:
 
     @property
     def server(self) -> Kind | None:
-        """The kind of server; None for a hand-off folder."""
+        """The kind of server, with the name's own address if it has one; None for a folder."""
         kind = KINDS.get(self.kind)
         return Kind(kind.speaks, self.url, OWN_KEY, False) if kind and self.url else kind
 
 
 @dataclass(frozen=True)
 class ModelTable:
-    """The model of each role: its own, or the default."""
+    """The model of each role: its own in `roles`, else the `default` (None: no model)."""
 
     default: ModelName | None
     roles: Mapping[str, ModelName]
 
     def of(self, role: str) -> ModelName | None:
+        """The model of a role; None if it has none."""
         return self.roles.get(role, self.default)
 
     @property
     def all(self) -> set[ModelName]:
+        """Every model that some role uses."""
         return {*self.roles.values(), *([self.default] if self.default else [])}
 
 
 def parse_name(text: str) -> ModelName:
+    """The model named by a text like `openai:gpt-x`, `vllm:NAME@URL` or `handoff:FOLDER`. Raises BadName
+    if the kind is unknown or the URL is not plain http(s)."""
     kind, colon, rest = text.partition(":")
     if not colon or not rest or kind not in (*KINDS, *FOLDERS):
         kinds = ", ".join((*KINDS, *FOLDERS))
@@ -88,7 +93,8 @@ def parse_name(text: str) -> ModelName:
 
 
 def parse_table(texts: Sequence[str], roles: Collection[str]) -> ModelTable:
-    """The table from command-line texts: `NAME` for all roles, `ROLE=NAME` for one."""
+    """The table from command-line texts: `NAME` for all roles, `ROLE=NAME` for one, which must be among
+    `roles`. Raises BadName."""
     default = None
     named = {}
     for text in texts:

@@ -16,12 +16,14 @@ DONE = b"[DONE]"
 
 
 class Words(Shape):
+    """The text of a message or of a piece of one; `refusal` instead of `content` if the model refuses."""
+
     content: str | None = None
     refusal: str | None = None
 
 
 class ReplyChoice(Shape):
-    """A piece of a stream has a `delta`, a whole answer a `message`."""
+    """One choice of a completion. A piece of a stream has a `delta`, a whole answer a `message`."""
 
     delta: Words | None = None
     message: Words | None = None
@@ -33,8 +35,8 @@ class ReplyChoice(Shape):
 
 
 class Completion(Shape):
-    """A whole answer or a piece of one. `usage` is validated later, so that a wrong count does not lose the
-    answer."""
+    """A whole answer or a piece of a stream. `usage` is not validated here, so that a wrong count does
+    not lose the answer."""
 
     choices: list[ReplyChoice] | None = None
     usage: Any = None
@@ -48,6 +50,8 @@ class Details(BaseModel):
 
 
 class OpenAiCounts(BaseModel):
+    """Token counts as the server reports them: `prompt_tokens` includes cached ones."""
+
     model_config = ConfigDict(strict=True)
     prompt_tokens: int = Field(ge=0)
     completion_tokens: int = Field(ge=0)
@@ -55,12 +59,14 @@ class OpenAiCounts(BaseModel):
 
 
 class Listed(Shape):
-    """The models of a server with their properties, which are searched for the context length."""
+    """The server's list of models, each with properties that may have its context length."""
 
     data: list[dict[str, Any]] = Field(default_factory=list)
 
 
 def answer_of(exchange: Exchange, key: str | None) -> Said:
+    """Send a request and read the answer, streamed or whole. Raises a `ModelError`."""
+
     def read(response: Response) -> Said:
         if "json" in response.kind:
             whole = shaped(exchange.name, response.document(), Completion)
@@ -82,6 +88,8 @@ def context_of(exchange: Exchange, key: str | None, model: str) -> int | None:
 
 
 def _streamed(exchange: Exchange, response: Response, key: str) -> ModelAnswer:
+    """The answer gathered from a stream of events. Stopped as "length" if it becomes far longer than
+    allowed. Raises CutOff if the stream ends early or has an error. `key` is removed from texts."""
     gathering = Gathering(exchange.bound.tokens_out)
     reason, refused, usage = None, False, None
     for _, data in response.events():
@@ -103,6 +111,7 @@ def _streamed(exchange: Exchange, response: Response, key: str) -> ModelAnswer:
 
 
 def _whole(exchange: Exchange, completion: Completion, key: str) -> ModelAnswer:
+    """The answer that came in one piece. Raises CutOff if there is none."""
     _raise_error(exchange, completion, key)
     if not completion.choices:
         raise CutOff(f"{exchange.name}: sent no answer", maybe_charged=True)
@@ -115,18 +124,23 @@ def _whole(exchange: Exchange, completion: Completion, key: str) -> ModelAnswer:
 
 
 def _raise_error(exchange: Exchange, completion: Completion, key: str) -> None:
+    """Raise CutOff if the server sent an error in place of an answer."""
     if completion.error:
         text = scrubbed(said({"error": completion.error}, "an error without a reason"), key)
         raise CutOff(f"{exchange.name}: {text[:500]}", maybe_charged=True)
 
 
 def _answer(exchange: Exchange, text: str, reason: str, reported: Any, key: str) -> ModelAnswer:
+    """The answer with this text. `reason` is the server's reason for stopping, `reported` its token
+    counts."""
     usage, doubt = believed(lambda: _usage(reported), exchange, text)
     stop = STOPS.get(reason, "done")
     return ModelAnswer(text=scrubbed(text, key), stop=stop, model=exchange.name, usage=usage, doubt=doubt)
 
 
 def _usage(reported: Any) -> TokenUsage | None:
+    """The reported counts as a usage; None if there are none. Raises ValidationError if they are no
+    counts."""
     if reported is None:
         return None
     counts = OpenAiCounts.model_validate(reported)

@@ -22,11 +22,12 @@ OPTIONS = {
 
 
 class OpenAIServer:
-    """One model of one server. Structured outputs, streaming and the other `OPTIONS` are requested; those
-    that the server rejects are left out afterwards."""
+    """An endpoint for one model of a server with OpenAI's API. Structured outputs, streaming and the
+    other `OPTIONS` are requested; those that the server rejects are left out from then on."""
 
     def __init__(self, name: str, model: str, *, url: str, key: str, limits: CallLimits) -> None:
-        """`key` names the environment variable with the server's key; it may be unset."""
+        """`name` is the model's name in messages, `model` the server's name for it. `key` names the
+        environment variable with the server's key; it may be unset."""
         self.name = name
         self.key = key
         self._model = model
@@ -44,6 +45,7 @@ class OpenAIServer:
         return context_length(self._server.asking("models"), self._model)
 
     def _body(self, request: Request[T]) -> dict[str, Any]:
+        """The JSON body of a request, without the options that the server rejected before."""
         takes = self.options.takes
         body: dict[str, Any] = {"model": self._model, "messages": self._messages(request)}
         if takes("stream"):
@@ -63,8 +65,8 @@ class OpenAIServer:
         return body
 
     def _messages(self, request: Request[T]) -> list[dict[str, str]]:
-        """The messages. The schema is part of the prompt unless the server shows it to the model: constrained
-        decoding alone leaves the model guessing."""
+        """The messages for the body. The schema is added to the system message, except for OpenAI's own
+        server, which shows it to the model: constrained decoding alone leaves a model guessing."""
         messages = [{"role": message.speaker, "content": message.text} for message in request.messages]
         native = self.options.takes("response_format") and closed(request.json_schema)
         if self._url == OPENAI and native:
@@ -75,6 +77,8 @@ class OpenAIServer:
         return [{"role": "system", "content": in_words(request)}, *messages]
 
     def _send(self, body: dict[str, Any], request: Request[T]) -> ModelAnswer:
+        """Send a body and return the answer. A server that does not stream although asked to is not asked
+        again."""
         said = answer(self._server.asking("chat/completions", body, request.bound))
         if said.whole and "stream" in body:
             self.options.drop("stream")

@@ -13,8 +13,8 @@ NOT_ABOUT_OPTIONS = ("context length", "context window", "context_length", "too 
 
 
 class ServerOptions:
-    """Each option is requested until the server objects to it, and not afterwards. `words` are those that
-    identify an option in an error message."""
+    """Which optional fields of a request a server accepts: each is sent until the server objects to it,
+    and never again. `words` maps each option to the words that identify it in an error message."""
 
     def __init__(self, words: Mapping[str, tuple[str, ...]]) -> None:
         self._words = dict(words)
@@ -22,14 +22,17 @@ class ServerOptions:
         self._dropped: set[str] = set()
 
     def takes(self, option: str) -> bool:
+        """Whether to send an option: it is known and the server has not rejected it."""
         return option in self._words and option not in self._dropped
 
     def drop(self, option: str) -> None:
+        """Stop sending an option."""
         with self._lock:
             self._dropped.add(option)
 
     def asked(self, body: Callable[[], Body], send: Callable[[Body], ModelAnswer]) -> ModelAnswer:
-        """The result of `send` for a body without the options that the server rejects."""
+        """The result of `send(body())`. If the server declines a request because of an option, it is sent
+        again without it. Raises Declined if that is not the reason."""
         while True:
             sent = body()
             try:
@@ -39,8 +42,8 @@ class ServerOptions:
                     raise
 
     def heed(self, complaint: str, sent: Mapping[str, object]) -> bool:
-        """Stop requesting the options that an error message names; returns whether any of them had been
-        sent."""
+        """Stop sending the first option that is in the body `sent` and that an error message names;
+        returns whether there was one."""
         text = complaint.lower()
         if any(words in text for words in NOT_ABOUT_OPTIONS):
             return False

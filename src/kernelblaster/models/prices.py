@@ -19,8 +19,10 @@ Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class TokenPrices(Record):
-    """US dollars per million tokens. Without a price of their own, `cached` and `stored` tokens cost as much
-    as others. From `long_from` prompt tokens on, prices are multiplied by `long_input` and `long_output`."""
+    """Prices of one model in US dollars per million tokens. `cached` tokens are read from the server's
+    prompt cache, `stored` ones written to it; without a price of their own they cost as much as other
+    input. For prompts above `long_from` tokens, prices of input and output are multiplied by
+    `long_input` and `long_output`."""
 
     input: Price
     output: Price
@@ -31,6 +33,7 @@ class TokenPrices(Record):
     long_output: Price = 1.0
 
     def usd(self, usage: TokenUsage) -> float:
+        """The cost of these tokens in US dollars."""
         fresh = usage.tokens_in - usage.tokens_cached - usage.tokens_stored
         cached = self.input if self.cached is None else self.cached
         stored = self.input if self.stored is None else self.stored
@@ -40,19 +43,22 @@ class TokenPrices(Record):
         return (read * factors[0] + usage.tokens_out * self.output * factors[1]) / 1e6
 
     def most_usd(self, bound: TokenUsage) -> float:
-        """The most that these tokens may cost, however the server's cache is used."""
+        """The most that these tokens may cost in US dollars, however the server's cache is used."""
         dearest = max(self.input, self.stored or self.input)
         return self.model_copy(update={"input": dearest}).usd(bound)
 
 
 class _Provider(Record):
+    """A section of a prices file: prices by model, and where and when they were found."""
+
     date: str
     source: str
     models: Mapping[str, TokenPrices]
 
 
 class Prices:
-    """Prices by model name, as in `openai:gpt-x`."""
+    """Prices by full name of the model, KIND:NAME as in `openai:gpt-x`; `origins` are their sources and
+    dates."""
 
     def __init__(self, rates: Mapping[str, TokenPrices], origins: Mapping[str, str]) -> None:
         self._rates = rates
@@ -63,6 +69,7 @@ class Prices:
         return sorted(self._rates)
 
     def of(self, model: str) -> TokenPrices | None:
+        """A model's prices; None if unknown."""
         return self._rates.get(model)
 
     def origin(self, model: str) -> str | None:
@@ -76,7 +83,8 @@ class Prices:
 
 
 def read_prices(own: Path | None = None) -> Prices:
-    """The shipped table, overridden by the user's file if one is given."""
+    """The shipped table of prices, overridden model by model by the user's file `own`. Raises ModelError
+    if that is no such table."""
     shipped = _read(SHIPPED)
     mine = _read(own) if own else {}
     merged = {**shipped, **mine}
@@ -87,6 +95,7 @@ def read_prices(own: Path | None = None) -> Prices:
 
 
 def _read(path: Path) -> dict[str, tuple[TokenPrices, str]]:
+    """(prices, source and date) by full name of the model. Raises ModelError."""
     try:
         data = tomllib.loads(read_bounded(path).decode())
         providers = {kind: _Provider.model_validate(part) for kind, part in data.items()}

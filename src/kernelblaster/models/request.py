@@ -17,6 +17,8 @@ TOKENS_A_MESSAGE = 16  # what chat templates add around each, at most
 
 
 class ChatMessage(Record):
+    """One message of a conversation with a model."""
+
     speaker: Literal["system", "user", "assistant"]
     text: str
 
@@ -45,9 +47,10 @@ class TokenUsage(Record):
 
 @dataclass(frozen=True)
 class Request(Generic[T]):
-    """One request. `role`, `task` and `step` are for routing and accounting and not part of its identity.
-    `temperature` and `seed` are passed on if the server accepts them; another `seed` is another request in
-    any case."""
+    """One request to a model, whose answer must be a JSON object of `schema`. `output_limit` is in
+    tokens. `temperature` and `seed` are passed on if the server accepts them; another seed is another
+    request in any case. `role`, `task` and `step` are for routing and accounting and not part of the
+    request's `digest`."""
 
     role: str
     messages: tuple[ChatMessage, ...]
@@ -64,7 +67,8 @@ class Request(Generic[T]):
 
     @cached_property
     def digest(self) -> str:
-        """16 hexadecimal digits that identify the request."""
+        """16 hexadecimal digits that identify what is asked: messages, schema, limit, temperature and
+        seed."""
         question = {
             "messages": [message.model_dump() for message in self.messages],
             "schema": self.json_schema,
@@ -76,16 +80,17 @@ class Request(Generic[T]):
 
     @cached_property
     def bound(self) -> TokenUsage:
-        """An upper bound on the tokens of a call, if the server keeps the output limit: a token has at least
-        one byte."""
+        """An upper bound on the tokens of a call, if the server keeps the output limit. (A token has at
+        least one byte.)"""
         texts = [json.dumps(self.json_schema), *(message.text for message in self.messages)]
         size = sum(len(text.encode()) + TOKENS_A_MESSAGE for text in texts)
         return TokenUsage(tokens_in=size, tokens_out=self.output_limit)
 
 
 class ModelAnswer(Record):
-    """The raw result of one call. `usage` is None if the server reported no token count, or an implausible
-    one: `doubt` then says why."""
+    """The raw result of one call. `stop`: the answer is complete, was cut at the output limit, or is a
+    refusal. `usage` is None if the server reported no token count, or an implausible one: `doubt` then
+    says why."""
 
     text: str
     stop: Literal["done", "length", "refusal"]
@@ -96,7 +101,8 @@ class ModelAnswer(Record):
 
 @dataclass(frozen=True)
 class Reply(Generic[T]):
-    """A validated answer. `usage` is the sum over all `calls`; None if one was not reported."""
+    """A validated answer: `value` is the parsed object, `text` the raw answer. `usage` sums all `calls`
+    that it took; None if the server did not report one of them."""
 
     value: T
     text: str
@@ -106,16 +112,16 @@ class Reply(Generic[T]):
 
 
 class Endpoint(Protocol):
-    """A source of answers: a server, a folder, or a wrapper around another endpoint."""
+    """A source of raw answers: a server, a folder, or a wrapper around another endpoint."""
 
     def answer(self, request: Request[T]) -> ModelAnswer:
-        """One call. Raises a `ModelError` if there is no answer."""
+        """The answer of one call, not validated. Raises a `ModelError` if there is none."""
         ...
 
 
 class Model(Protocol):
-    """The interface that the roles use."""
+    """The interface that the roles of a policy use to ask a language model."""
 
     def ask(self, request: Request[T]) -> Reply[T]:
-        """A validated reply. Raises a `ModelError`."""
+        """A reply that was validated by the request's schema. Raises a `ModelError` if there is none."""
         ...

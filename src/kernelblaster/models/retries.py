@@ -12,9 +12,10 @@ from kernelblaster.models.request import Endpoint, ModelAnswer, Request, T
 
 @dataclass(frozen=True)
 class Patience:
-    """How often a call is tried, and the waits between tries in seconds. A wait is drawn from the upper half
-    of 0 to `first_s`, doubled each time up to `longest_s`, and never shorter than the server's hint.
-    `total_s` bounds all waits of a call."""
+    """How often a call is tried, and the waits between tries in seconds. The n-th wait is random between
+    half of and the whole of `first_s` * 2**(n-1), at most `longest_s`, or a little more than the
+    server's hint. No more tries are made once the waits exceed `total_s`. `sleep` and `draw` (a random
+    number below 1) can be replaced in tests."""
 
     tries: int = 6
     first_s: float = 1.0
@@ -24,14 +25,16 @@ class Patience:
     draw: Callable[[], float] = field(default=random.random)
 
     def wait_s(self, failures: int, hint_s: float | None) -> float:
-        """Seconds to wait before the next try, after so many failures in a row."""
+        """Seconds to wait before the next try, after so many failures (1 or more) in a row. `hint_s` is
+        the server's wish, None if it gave none."""
         doubled: float = min(self.first_s * 2 ** (failures - 1), self.longest_s)
         spread = 0.5 + self.draw() / 2
         return doubled * spread if hint_s is None else hint_s + self.first_s * spread
 
 
 class Retrying:
-    """An endpoint that retries after temporary failures. The last failure is raised."""
+    """An endpoint that tries again, after a wait, while the inner one raises `Unavailable`. The last
+    failure is raised."""
 
     def __init__(self, endpoint: Endpoint, patience: Patience) -> None:
         self._endpoint = endpoint
@@ -52,7 +55,7 @@ class Retrying:
 
 
 class Limited:
-    """An endpoint with at most so many calls in progress."""
+    """An endpoint with at most `calls` calls in progress; others wait."""
 
     def __init__(self, endpoint: Endpoint, calls: int) -> None:
         self._endpoint = endpoint

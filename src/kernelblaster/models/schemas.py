@@ -9,8 +9,8 @@ KEPT = {"type", "properties", "items", "enum", "const", "anyOf", "$ref", "$defs"
 
 
 def strict(schema: dict[str, Any]) -> dict[str, Any]:
-    """The part of a schema that all servers know: every property required, no others allowed, no bounds. The
-    rest is checked when the answer is parsed."""
+    """A schema reduced to what all servers know: every property required, no others allowed, no bounds on
+    values. What is left out is checked when the answer is parsed."""
     kept = {key: value for key, value in schema.items() if key in KEPT}
     if "oneOf" in schema:
         kept["anyOf"] = schema["oneOf"]
@@ -29,7 +29,8 @@ def strict(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def closed(schema: dict[str, Any]) -> bool:
-    """Whether all objects have named properties only; servers do not enforce schemas for others."""
+    """Whether all objects in a schema have named properties: servers cannot enforce schemas with
+    free-form ones."""
     parts = [schema, *schema.get("$defs", {}).values()]
     while parts:
         part = parts.pop()
@@ -41,7 +42,7 @@ def closed(schema: dict[str, Any]) -> bool:
 
 
 def in_words(request: Request[T]) -> str:
-    """The schema as part of the prompt, for servers without structured outputs."""
+    """The instruction to answer in this request's JSON schema, to be added to the prompt."""
     return (
         "Answer with one JSON object that fits this JSON schema, and nothing else:\n"
         f"{json.dumps(request.json_schema, separators=(',', ':'))}"

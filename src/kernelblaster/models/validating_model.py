@@ -10,14 +10,14 @@ SHOWN_ANSWER = 20_000  # characters of a malformed answer that are shown to the 
 
 
 class ValidatingModel:
-    """A `Model` on top of any endpoint: parses and validates its answers."""
+    """A `Model` on top of any endpoint: parses its answers and validates them by the request's schema."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
 
     def ask(self, request: Request[T]) -> Reply[T]:
-        """A `Malformed` answer is shown to the model once, with the problem; if the second one is malformed
-        too, that is raised."""
+        """The validated reply. A `Malformed` answer is shown to the model once, with the problem; if the
+        second answer is malformed too, that error is raised. Other failures are raised at once."""
         answer = self._endpoint.answer(request)
         try:
             return _reply(read(request, answer), answer)
@@ -29,7 +29,7 @@ class ValidatingModel:
 
 
 def repair(request: Request[T], answer: ModelAnswer, problem: str) -> Request[T]:
-    """The same request, followed by the unusable answer and the reason."""
+    """The same request, followed by the malformed answer and what is wrong with it."""
     text = (
         f"That answer cannot be used: {problem}.\n"
         "Answer again with the whole corrected JSON object, and nothing else."
@@ -43,4 +43,5 @@ def _reply(value: T, answer: ModelAnswer) -> Reply[T]:
 
 
 def _sum(first: TokenUsage | None, second: TokenUsage | None) -> TokenUsage | None:
+    """The tokens of both calls; None if those of one are unknown."""
     return first + second if first and second else None

@@ -19,8 +19,8 @@ LONGEST_HINT_S = 86_400.0
 
 @dataclass(frozen=True)
 class CallLimits:
-    """Limits of a call in seconds (to connect, without a byte received, in total) and in bytes after
-    decompression (of the body, and of one JSON document in it)."""
+    """Limits of one call. In seconds: to connect, without a byte received (`silence_s`), in total. In
+    bytes after decompression: of the body, and of one JSON document in it."""
 
     connect_s: float = 10
     silence_s: float = 180
@@ -30,8 +30,8 @@ class CallLimits:
 
 
 class Gathering:
-    """Collects the text of one answer as it arrives. Stops far above the output limit, in case a server
-    ignores it."""
+    """Collects the text of one answer as it arrives. `too_long` tells when it is far above `output_limit`
+    tokens, in case a server ignores the limit."""
 
     def __init__(self, output_limit: int) -> None:
         self._most = output_limit * CHARACTERS_A_TOKEN + SPARE_CHARACTERS
@@ -52,7 +52,8 @@ class Gathering:
 
 
 def failure(where: str, status: int, text: str, headers: Mapping[str, str]) -> ModelError:
-    """The error for a status and text that the server returned."""
+    """The error for an HTTP status other than 200: `Unavailable` if a retry may help, `NotAllowed` for
+    keys and credit, else `Declined`. `text` is what the server says, `where` names the server."""
     message = f"{where}: HTTP {status}: {text.strip()[:500] or 'no reason given'}"
     if 300 <= status < 400:
         return Declined(
@@ -72,6 +73,7 @@ def failure(where: str, status: int, text: str, headers: Mapping[str, str]) -> M
 
 
 def _host(headers: Mapping[str, str]) -> str:
+    """The host that a redirect leads to, for a message."""
     try:
         return urlsplit(headers.get("location", "")).hostname or "another page"
     except ValueError:
@@ -79,7 +81,7 @@ def _host(headers: Mapping[str, str]) -> str:
 
 
 def complaint(body: bytes) -> str:
-    """The message in the body of an error, for people."""
+    """The message in the body of an error, JSON or not, for people."""
     try:
         return said(parse_json(body), "")
     except InvalidJson:
@@ -87,7 +89,7 @@ def complaint(body: bytes) -> str:
 
 
 def said(body: object, otherwise: str) -> str:
-    """As `complaint`, for a parsed body; `otherwise` if it has no message."""
+    """The message in the parsed body of an error, for people; `otherwise` if it has none."""
     error = body.get("error", body) if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return str(body or otherwise)

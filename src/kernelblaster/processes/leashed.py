@@ -18,8 +18,10 @@ def run_leashed(
     environment: Mapping[str, str] | None = None,
     memory_bytes: int = 0,
 ) -> tuple[int | None, str]:
-    """Exit code (None: the limit was exceeded) and output of a command. It is killed when this process ends,
-    however that happens. `memory_bytes` is the address space of each process; 0: no limit."""
+    """Run a command to its end: (exit code, stdout and stderr together); (None, "") if it took longer
+    than `limit_s` seconds and was killed with all processes that it started. It is also killed when
+    this process ends, however that happens. `folder` is its working directory, `memory_bytes` the most
+    address space of each process (0: no limit)."""
     watched, held = os.pipe()
     try:
         leash = [sys.executable, "-I", "-S", str(LEASH), str(watched), str(memory_bytes)]
@@ -30,8 +32,8 @@ def run_leashed(
 
 
 def run_quick(command: Sequence[str], limit_s: float) -> tuple[int | None, str]:
-    """`run_leashed` for commands that take a moment: without the process in between, which would take longer;
-    so it may outlive this process."""
+    """As `run_leashed`, for commands that take a moment: without the supervising process, whose start
+    would take longer, so the command may outlive this process."""
     return _run(command, limit_s)
 
 
@@ -42,6 +44,8 @@ def _run(
     environment: Mapping[str, str] | None = None,
     inherited: tuple[int, ...] = (),
 ) -> tuple[int | None, str]:
+    """(exit code, output) of a command in a session of its own; (None, "") after `limit_s` seconds, when
+    its whole process group is killed. `inherited` are file descriptors that it gets."""
     process = subprocess.Popen(
         command,
         cwd=folder,

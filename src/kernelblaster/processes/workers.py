@@ -27,20 +27,22 @@ ENDING_S = 5.0  # seconds that a process may live on after its pipe is closed
 
 @dataclass(frozen=True)
 class LostJob:
-    """A job whose worker process ended before finishing it, and the exit code (negative: a signal)."""
+    """A job whose worker process ended before finishing it, and that process's exit code (negative: the
+    signal)."""
 
     job: Any
     code: int
 
 
 class JobPipe:
-    """A worker's end of its pipe."""
+    """A worker's end of its pipe to the parent process, by which it gets jobs and sends messages."""
 
     def __init__(self, connection: "Connection[Any, Any]") -> None:
         self._connection = connection
 
     def jobs(self) -> Iterator[Any]:
-        """Ask for jobs one after another, until there are no more or the first process has ended."""
+        """Yields jobs from the parent process, one after another; asking for the next one reports the
+        last one finished. Ends when there are no more, or the parent has ended."""
         while True:
             try:
                 self._connection.send(_WANTS)
@@ -52,17 +54,19 @@ class JobPipe:
             yield job
 
     def tell(self, news: object) -> None:
-        """Send a message to the first process."""
+        """Send a message to the parent process: any object that can be pickled."""
         self._connection.send((news,))
 
     def disown_job(self) -> None:
-        """Finish the current job early: if this process ends now, the job does not count as lost."""
+        """Report the current job as finished although the worker works on: if this process ends now, the
+        job does not count as lost."""
         self._connection.send(_DISOWNS)
 
 
 class Workers:
-    """One process for each tuple of `arguments`, which calls `work(pipe, *arguments)`. They are killed when
-    this process ends. `lost_jobs` are those whose process ended before finishing them."""
+    """Worker processes, one for each tuple of `arguments`; each calls `work(pipe, *arguments)` with its
+    `JobPipe`. They start at once and are killed when this process ends. `lost_jobs` are the jobs whose
+    process ended before finishing them."""
 
     def __init__(self, work: Callable[..., None], arguments: Sequence[tuple[Any, ...]]) -> None:
         self.lost_jobs: list[LostJob] = []
@@ -79,7 +83,8 @@ class Workers:
         self._of = dict(zip(self._lines, self._processes, strict=True))
 
     def replies(self, jobs: Iterable[Any]) -> Iterator[Any]:
-        """Hand out the jobs; yields the messages of the workers, until the last one has ended."""
+        """Hand out the jobs as workers ask for them; yields the messages of the workers until all workers
+        have ended. What the jobs themselves return is not passed on: workers `tell` it."""
         waiting = iter(jobs)
         held: dict[Connection[Any, Any], Any] = {}
         while self._lines:
@@ -104,7 +109,8 @@ class Workers:
                     yield news[0]
 
     def _ended(self, line: "Connection[Any, Any]") -> int:
-        """The exit code of the process whose pipe is closed; it is killed if it lives on for ENDING_S."""
+        """The exit code of the process whose pipe `line` is closed; it is killed if it still runs
+        ENDING_S seconds later."""
         process = self._of[line]
         process.join(ENDING_S)
         if process.exitcode is None:
@@ -114,6 +120,7 @@ class Workers:
         return process.exitcode
 
     def kill(self) -> None:
+        """Kill all processes and wait until they have ended."""
         for process in self._processes:
             process.kill()
         for process in self._processes:
@@ -121,15 +128,16 @@ class Workers:
 
     @property
     def failures(self) -> list[int]:
-        """The nonzero exit codes of ended processes; negative: a signal."""
+        """The nonzero exit codes of processes that have ended; negative: the signal."""
         return [process.exitcode for process in self._processes if process.exitcode]
 
 
 def run_jobs(
     work: Callable[..., None], arguments: tuple[Any, ...], jobs: Sequence[Any], workers: int
 ) -> Iterator[Any]:
-    """Run the jobs in up to `workers` processes; yields their messages as they come. Raises ChildProcessError
-    at the end if a process failed."""
+    """Run the jobs in up to `workers` processes, each of which calls `work(pipe, *arguments)`; yields
+    their messages as they come. Raises ChildProcessError at the end if a process failed or a job was
+    lost."""
     crew = Workers(work, [arguments] * min(workers, len(jobs)))
     yield from _replies(crew, jobs)
     codes = crew.failures + [one.code for one in crew.lost_jobs]
@@ -140,9 +148,9 @@ def run_jobs(
 def run_with_retry(
     work: Callable[..., None], arguments: tuple[Any, ...], jobs: Iterable[Any], workers: int
 ) -> Iterator[Any]:
-    """Run the jobs in `workers` processes; yields their messages as they come. A job whose process ends is
-    tried once more in a process by itself, because another job may have used up the memory. If that ends too,
-    a `LostJob` is yielded."""
+    """As `run_jobs`, but a job whose process ends is tried once more, in a process of its own, because
+    another job may have used up the memory. If that process ends too, a `LostJob` is yielded among the
+    messages."""
     waiting = iter(jobs)
     doubtful: list[LostJob] = []
     while (first := next(waiting, None)) is not None:
@@ -156,6 +164,7 @@ def run_with_retry(
 
 
 def _replies(crew: Workers, jobs: Iterable[Any]) -> Iterator[Any]:
+    """The messages of the workers; they are killed if the caller stops early or something fails."""
     try:
         yield from crew.replies(jobs)
     except BaseException:
@@ -164,8 +173,8 @@ def _replies(crew: Workers, jobs: Iterable[Any]) -> Iterator[Any]:
 
 
 class _Packed:
-    """Arguments of a new process, unpickled only when it asks for them: it must first tie its life to its
-    parent's, and imports may take long."""
+    """The arguments of a new process, unpickled only by `opened`: unpickling may import modules for long,
+    and the process must first arrange to be killed with its parent."""
 
     def __init__(self, contents: tuple[Any, ...]) -> None:
         self._contents = contents
@@ -181,8 +190,8 @@ class _Packed:
 
 
 def _enter(packed: _Packed) -> None:
-    """Start of a worker process. It ignores Ctrl-C: only the first process handles that, and ends the
-    others."""
+    """The main function of a worker process. Ctrl-C is ignored there: only the parent handles it, and
+    then ends the workers."""
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     work, connection, *arguments = packed.opened()

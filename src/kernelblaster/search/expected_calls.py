@@ -12,8 +12,8 @@ ITERATIONS_USED = 0.5  # of those allowed: searches mostly end before
 
 
 def expected_calls(search: Search, strategy: StrategyName, cast: Cast) -> list[Expected]:
-    """For each role that a model plays. A search that ends early asks less; one whose candidates mostly fail
-    asks more."""
+    """The calls to expect, with their tokens, for each role that a model plays. A search that ends early
+    asks less; one whose candidates mostly fail asks more."""
     counts = _counts(search, strategy)
     if strategy not in REMEMBERS:
         cast = cast.without(LEARNING)
@@ -27,6 +27,7 @@ def expected_calls(search: Search, strategy: StrategyName, cast: Cast) -> list[E
 
 
 def _counts(search: Search, strategy: StrategyName) -> dict[Role, float]:
+    """Expected number of calls by role, whoever plays it."""
     iterations = max(1.0, search.iterations * ITERATIONS_USED)
     steps = iterations * search.steps * search.rollouts
     if strategy == "zero-shot":

@@ -8,17 +8,20 @@ from kernelblaster.knowledge.recipes import is_recipe
 
 
 class FrozenKnowledge(KnowledgeBase):
-    """Keeps the names of states and techniques, so that a search can refer to them, but neither evidence nor
-    notes."""
+    """A knowledge base that accepts new states and techniques, so that a search can refer to them, but
+    drops evidence, notes and recipes: predictions never change."""
 
     def record(self, changes: Sequence[Change], provenance: Provenance = NOBODY) -> int:
+        """Record only those changes that add states or techniques; returns the new version."""
         return super().record([change for change in changes if _is_name(change)], provenance)
 
     def take_over(self, known: Sequence[Fresh]) -> int:
+        """Records nothing."""
         return 0
 
 
 def _is_name(change: Change) -> bool:
+    """Whether a change only adds a state or a technique that is no recipe."""
     if isinstance(change, OptimizationAdded):
         return not is_recipe(change.optimization.technique)
     return isinstance(change, StateAdded)

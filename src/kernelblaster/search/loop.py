@@ -60,8 +60,8 @@ RETRIED = (CompileFailed, Incorrect, RuntimeFailed, Rejected)
 
 @dataclass(frozen=True)
 class SearchNode:
-    """A correct candidate in the search tree, with the branches that led to it from the first. `payoff` is
-    the log speedup that the last technique is worth for what it prepares."""
+    """A correct candidate in the search tree. `path` are the branches that led to it from the first
+    candidate; `payoff` is the log speedup that its last technique is worth because it prepares others."""
 
     attempt: Attempt
     evaluation: Evaluation
@@ -74,24 +74,25 @@ class SearchNode:
 
     @property
     def speedup(self) -> float:
-        """Over the baseline."""
+        """The estimated speedup over the baseline."""
         assert isinstance(self.evaluation.outcome, CORRECT)
         return self.evaluation.outcome.speedup.estimate
 
     @property
     def applied(self) -> tuple[str, ...]:
-        """The techniques on the path."""
+        """The techniques applied on the path, in order; those of a recipe one by one."""
         return tuple(technique for branch in self.path for technique in branch.applied)
 
     @property
     def worth(self) -> float:
-        """The speedup, including the payoff of the last technique."""
+        """The speedup over the baseline times that of the payoff."""
         return self.speedup * exp(self.payoff)
 
 
 @dataclass
 class Rollout:
-    """One walk through the tree, now at `node`. `fruitless` counts steps since the last gain."""
+    """One walk through the tree, now at `node`. `fruitless` counts its steps since the last gain;
+    `ended`: it makes no more steps in this iteration."""
 
     number: int
     node: SearchNode
@@ -101,9 +102,10 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Branch:
-    """A technique tried at a rollout's node. `promise` is its expected log speedup, failures and uncertainty
-    included; `payoff` the part of it that comes only from what it prepares; `by_chance`: it was chosen
-    regardless of its promise. `evaluation` is None until it is judged."""
+    """A technique tried at a rollout's node. `target` is the kernel it is applied to; `attempt` the
+    candidate as the policy made it; `promise` its expected log speedup, failures and uncertainty
+    included; `payoff` the part of that which comes only from what it prepares; `by_chance`: it was
+    chosen regardless of its promise. `evaluation` is None until it is judged."""
 
     rollout: Rollout
     target: Target
@@ -116,11 +118,14 @@ class Branch:
 
     @property
     def applied(self) -> tuple[str, ...]:
+        """The techniques that the attempt applied: the parts of a recipe, or the technique itself."""
         return self.attempt.applied or (self.trial.technique,)
 
 
 class MaicRl:
-    """One search for one task. `steps` are those made so far."""
+    """One MAIC-RL search for one task, in one session. `steps` are those made so far. `_tried` are the
+    codes of candidates that need not be tried again, `_exhausted` those of nodes with nothing left to
+    try, `_unsupported` techniques that the device cannot judge; `_spent`: the budget is used up."""
 
     def __init__(self, policy: Policy, session: Session) -> None:
         self._policy = policy
@@ -137,7 +142,9 @@ class MaicRl:
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
-        """The fastest candidate that was found."""
+        """Search until the iterations or the budget are spent, the floor is near, or nothing is left to
+        try; returns the fastest correct candidate. Raises KernelBlasterError if the first candidate is
+        not correct."""
         self._seed = f"{self._search.seed}/{task.name}"
         self._evaluate_first(task)
         for iteration in range(self._search.iterations):
@@ -162,11 +169,15 @@ class MaicRl:
 
     @property
     def _done(self) -> bool:
+        """Whether the whole search should end: the budget is spent, or the best candidate is near the
+        floor."""
         return self._spent or self._session.judging.near_floor(self._best.evaluation)
 
     # Evaluate
 
     def _evaluate_first(self, task: Task) -> None:
+        """Have the policy's initial candidate judged; it becomes the root of the tree. Raises
+        KernelBlasterError if it is not correct."""
         attempt = self._policy.initial(task)
         evaluation = self._session.judging.judge(attempt.candidate)
         if not isinstance(evaluation.outcome, CORRECT):
@@ -181,7 +192,7 @@ class MaicRl:
     # Walk
 
     def _walk(self, iteration: int) -> None:
-        """All rollouts make one step together, then the next, until all have ended."""
+        """One iteration of rollouts: all make one step together, then the next, until all have ended."""
         rollouts = [Rollout(n, self._origin(iteration, n)) for n in range(self._search.rollouts)]
         for number in range(self._search.steps):
             walking = [rollout for rollout in rollouts if not rollout.ended]
@@ -190,14 +201,16 @@ class MaicRl:
             self._step(walking, iteration, number)
 
     def _origin(self, iteration: int, rollout: int) -> SearchNode:
-        """The node at which a rollout begins: the first rollout at the best open node, the others at random
-        open ones, faster ones more likely."""
+        """The node at which a rollout begins: for rollout 0 the fastest open node, for others an open one
+        drawn in proportion to its speedup."""
         if rollout == 0:
             return max(self._open, key=lambda node: node.speedup)
         random = Random(f"{self._seed}/{iteration}/{rollout}")
         return random.choices(self._open, [node.speedup for node in self._open])[0]
 
     def _step(self, rollouts: Sequence[Rollout], iteration: int, number: int) -> None:
+        """One step of these rollouts: choose, judge in one batch, retry failures, move each rollout,
+        learn. `number` is the step's within the iteration."""
         self._profile([rollout.node.attempt.candidate for rollout in rollouts])
         branches = [b for r in rollouts for b in self._branches(r, StepId(iteration, r.number, number))]
         key = f"{iteration}/{number}"
@@ -214,6 +227,8 @@ class MaicRl:
     # Profile
 
     def _profile(self, candidates: Sequence[Candidate]) -> None:
+        """Profile those candidates that have no profile yet; `_profiles` has them afterwards (None where
+        it failed)."""
         new = {c.code: c for c in candidates if c.code not in self._profiles}
         profiles = self._session.judging.profile(list(new.values()), self._policy.depth) if new else []
         self._profiles |= dict(zip(new, profiles, strict=True))
@@ -221,8 +236,8 @@ class MaicRl:
     # Extract
 
     def _targets(self, rollout: Rollout) -> list[Target]:
-        """The node's kernels with their states, most worthwhile first; rotated by one after each step without
-        a gain."""
+        """The kernels of the rollout's node with their states, those worth most first; rotated by one for
+        each step without a gain, so that others get their turn. Empty without a profile."""
         profile = self._profiles[rollout.node.code]
         if profile is None:
             return []
@@ -234,8 +249,8 @@ class MaicRl:
     # Match, retrieve, choose
 
     def _branches(self, rollout: Rollout, at: StepId) -> Iterator[Branch]:
-        """The techniques to try at a rollout's node. The choice is recorded first, and always lowered from
-        the record."""
+        """The techniques to try at a rollout's node in step `at`, each lowered to a candidate. The choice
+        is recorded first and always lowered from the record. If there is none, the rollout ends."""
         node, key = rollout.node, f"{at.iteration}/{at.rollout}/{at.number}"
         targets = self._targets(rollout)
         chosen = self._session.log.once("choice", key, lambda: self._choose(node, targets, key))
@@ -257,8 +272,10 @@ class MaicRl:
             self._exhausted.add(node.code)
 
     def _choose(self, node: SearchNode, targets: Sequence[Target], key: str) -> dict[str, object]:
-        """At the first target with something left to try: its state, and techniques with their moves.
-        Techniques that lead to the same candidate are one choice, and all of them learn from it."""
+        """What to try at a node, as JSON data to record: the number and state of the first target with
+        something left to try, and up to `choices` techniques there, each with the number of its move.
+        Techniques that lead to the same candidate count as one, and all of them learn from it. `key`
+        seeds the random choice."""
         random = Random(f"{self._seed}/{key}")
         by_chance = random.random() < BY_CHANCE
         for number, target in enumerate(targets):
@@ -289,14 +306,15 @@ class MaicRl:
         return {"state": "", "options": []}
 
     def _proposals(self, node: SearchNode, target: Target, key: str) -> list[str]:
-        """Techniques that the policy offers. They are recorded before they are used: new ones are added to
-        the knowledge base, and a policy that reads it would offer others after a crash."""
+        """Techniques that the policy offers for a kernel. They are recorded under `key` before they are
+        used: new ones are added to the knowledge base, and a policy that reads it would offer others
+        after a crash."""
         proposals = list(self._policy.proposals(node.attempt, target))
         return list(self._session.log.once("proposals", key, lambda: {"techniques": proposals})["techniques"])
 
     def _ordered(self, advice: Advice, random: Random, by_chance: bool) -> list[Scored]:
-        """All options in the order in which they are to be tried; sometimes purely at random, so that
-        underestimated techniques are tried too."""
+        """All options that the device supports, in the order in which they are to be tried: drawn by
+        promise, or purely at random if `by_chance`, so that underestimated techniques are tried too."""
         known = [o for o in advice.options if self._unsupported.isdisjoint(parts(o.optimization.technique))]
         if by_chance:
             return random.sample(known, len(known))
@@ -305,8 +323,8 @@ class MaicRl:
         return weighted_choice(known, len(known), random, self._search.sharpness)
 
     def _worthwhile(self, branches: Sequence[Branch]) -> list[Branch]:
-        """Branches that are worth an evaluation compared with the most promising one of all rollouts, that
-        one first. The others may be chosen again later."""
+        """The branches that promise at least WORTH_TRYING of the most promising one in the batch, or were
+        chosen by chance; most promising first. The others are dropped and may be chosen again later."""
         least = WORTH_TRYING * max((one.promise for one in branches), default=0.0)
         kept = [one for one in branches if one.by_chance or one.promise >= least]
         self._tried -= {one.attempt.candidate.code for one in branches}
@@ -318,7 +336,8 @@ class MaicRl:
     def _new_move(
         self, node: SearchNode, technique: str, target: Target, random: Random
     ) -> tuple[int, Attempt] | None:
-        """A move to a candidate that was not tried yet, with its number; None where all were."""
+        """(number, attempt) of one of the policy's moves for this technique (ways to apply it, best
+        first) to a candidate that was not tried yet: usually the first such; None if all were tried."""
         first = None
         for number, attempt in enumerate(self._policy.moves(node.attempt, technique, target)):
             if attempt.candidate.code not in self._tried:
@@ -328,6 +347,8 @@ class MaicRl:
         return first
 
     def _lowered(self, node: SearchNode, technique: str, target: Target, move: int, key: str) -> Attempt:
+        """The attempt of the policy's move with this number. Raises KernelBlasterError if there is none:
+        the policy has changed since the choice was recorded under `key`."""
         moves = self._policy.moves(node.attempt, technique, target)
         attempt = next((attempt for number, attempt in enumerate(moves) if number == move), None)
         if attempt is None:
@@ -338,7 +359,8 @@ class MaicRl:
         return attempt
 
     def _retried(self, failed: Branch, retry: int) -> Iterator[Branch]:
-        """The same technique again, if it failed in a way that a retry may fix."""
+        """The same technique with a corrected candidate, if its outcome is one of RETRIED and the policy
+        has another; else nothing. `retry` counts from 1."""
         assert failed.evaluation is not None
         if not isinstance(failed.evaluation.outcome, RETRIED):
             return
@@ -353,8 +375,8 @@ class MaicRl:
     # Judge
 
     def _judge(self, key: str, branches: Sequence[Branch]) -> list[Branch]:
-        """The branches that the budget allows, with their evaluations. A technique that the device cannot
-        judge is not tried again."""
+        """The branches that the budget allows, with their evaluations; the rest is dropped. A technique
+        that the device cannot judge is not tried again. `key` names the batch in the record."""
         evaluations = self._session.tell(key, [one.trial for one in branches]) if branches else []
         self._spent = self._spent or None in evaluations or self._session.judging.budget.evaluations_left == 0
         self._candidates |= {one.trial.candidate.code: one.trial.candidate for one in branches}
@@ -365,8 +387,9 @@ class MaicRl:
         return [replace(one, evaluation=e) for one, e in pairs if e is not None]
 
     def _advance(self, rollout: Rollout, judged: Sequence[Branch]) -> list[Step]:
-        """Move a rollout to its best branch if that gains, prepares a gain, or loses little. Returns the
-        steps made."""
+        """Move a rollout to its best judged branch, if that gains, prepares a gain, or loses less than
+        SIDEWAYS; else it stays. Adds nodes to the tree, and ends the rollout if it is near the floor
+        or out of patience. Returns a step for each of its branches."""
         mine = sorted((one for one in judged if one.rollout is rollout), key=lambda one: one.trial.id)
         if not mine:
             return []
@@ -387,8 +410,8 @@ class MaicRl:
     # Learn
 
     def _learn(self, iteration: int, before: int) -> None:
-        """Learn from the steps since `before`. The most surprising results are profiled first, as evidence
-        for their explanation."""
+        """Update the knowledge base from an iteration's steps: those from index `before` of `steps` on.
+        The most surprising results are profiled first, as evidence for their explanation."""
         self._profile(self._surprising(self.steps[before:]))
         memory, log = self._session.memory, self._session.log
         fresh = memory.replay(self.steps[before:])
@@ -400,8 +423,9 @@ class MaicRl:
         log.learned()
 
     def _lessons(self, fresh: Sequence[Sample], earlier: Sequence[Sample]) -> dict[str, object]:
-        """Policy evaluation, gap analysis and parameter update, as data to record: why results differ from
-        predictions, and how the knowledge base should change."""
+        """Policy evaluation, gap analysis and parameter update, as JSON data to record: why results
+        differ from predictions (`gaps`), and how the knowledge base should change (`changes`). `fresh`
+        are this iteration's steps, `earlier` those of the replay buffer."""
         memory = self._session.memory
         now = memory.now()
         discrepancies = self._policy.evaluate(fresh, earlier, memory.theta, memory.architecture)
@@ -413,8 +437,9 @@ class MaicRl:
         }
 
     def _remember_recipe(self, iteration: int) -> None:
-        """Store the path to the best node as a recipe, without steps that neither gained nor prepared
-        anything."""
+        """Teach the knowledge base the techniques on the path to the best node as one recipe, without
+        those that neither gained nor prepared anything; nothing if fewer than two remain, or the last
+        step was that recipe."""
         best, gains = self._best, []
         speedup = first = self._first.speedup
         for branch in best.path:
@@ -432,14 +457,15 @@ class MaicRl:
         self._session.memory.remember_recipe(str(iteration), step.model_copy(update=about))
 
     def _surprising(self, steps: Sequence[Step]) -> list[Candidate]:
-        """Correct candidates whose results differ most from the predictions."""
+        """The correct candidates whose log speedups differ most from the predictions: at most
+        `explained`, and only by more than WORTH_SAYING."""
         off = {s.child: abs(s.log_speedup - log(s.predicted)) for s in steps if s.log_speedup is not None}
         most = sorted((child for child in off if off[child] > WORTH_SAYING), key=lambda child: -off[child])
         return [self._candidates[child] for child in most[: self._search.explained]]
 
 
 def _node_behind(branch: Branch, parent: SearchNode) -> SearchNode | None:
-    """The node of a branch's candidate; None if it failed."""
+    """The node of a judged branch's candidate, below `parent`; None if the candidate is not correct."""
     assert branch.evaluation is not None
     if not isinstance(branch.evaluation.outcome, CORRECT):
         return None
@@ -447,6 +473,8 @@ def _node_behind(branch: Branch, parent: SearchNode) -> SearchNode | None:
 
 
 def _step_of(branch: Branch, parent: SearchNode, next_node: SearchNode) -> Step:
+    """The record of a judged branch at `parent`. It is `taken` if its candidate is that of `next_node`,
+    where the rollout is now."""
     trial, target = branch.trial, branch.target
     assert branch.evaluation is not None
     return Step(

@@ -24,7 +24,8 @@ RETRIES_OF_A_MODEL = 2  # of a candidate that fails; a model can use what is sai
 
 
 class ModelUse(Record):
-    """How a model takes part in a run. `roles` are as the user gave them."""
+    """How language models take part in a run: which ones (`choice`), with which strategy, and who plays
+    which role (`roles`, as the user gave them: ROLE=expert, ROLE=llm or ROLE=KIND:NAME)."""
 
     choice: ModelChoice
     roles: tuple[str, ...]
@@ -32,31 +33,36 @@ class ModelUse(Record):
 
     @property
     def cast(self) -> Cast:
+        """Which roles a model plays, and which the built-in expert."""
         return self._cast[0]
 
     @property
     def _cast(self) -> tuple[Cast, list[str]]:
+        """(the cast, the texts ROLE=KIND:NAME of roles with a model of their own)."""
         usual = self.choice.model is not None or self.choice.replay is not None
         return cast_of(self.roles, usual=usual)
 
     @property
     def remembers(self) -> bool:
+        """Whether the strategy learns in the knowledge base."""
         return self.strategy in REMEMBERS
 
     @property
     def writes_first(self) -> bool:
-        """Whether a model writes the first candidate where the expert has no kernels for a task."""
+        """Whether a model is named for the role that writes the first candidate, which it does where the
+        expert has no kernels for a task."""
         return self.choice.table(ROLES).of("initial-writer") is not None
 
     def allowing(self, usd: float | None, tokens: int | None) -> "ModelUse":
-        """A copy with another budget, where one is given."""
+        """A copy with another budget, in US dollars and in tokens; None leaves that limit as it is."""
         given = {name: value for name, value in (("usd", usd), ("tokens", tokens)) if value is not None}
         budget = self.choice.budget.model_copy(update=given)
         return self.model_copy(update={"choice": self.choice.model_copy(update={"budget": budget})})
 
 
 def model_use_of(choice: ModelChoice, roles: Sequence[str], strategy: StrategyName) -> ModelUse | None:
-    """None if no model takes part. Raises if the options contradict each other."""
+    """The model use that the user's options ask for; None if they name no model. Raises
+    KernelBlasterError if they contradict each other or a role that needs a model has none."""
     if choice.model is None and choice.replay is None and not any("=" in role for role in roles):
         given = strategy != "maic-rl" or choice != ModelChoice() or roles
         if given:
@@ -75,24 +81,25 @@ def model_use_of(choice: ModelChoice, roles: Sequence[str], strategy: StrategyNa
 
 
 def retries_with(model_use: ModelUse | None) -> int:
-    """How often a failed candidate is tried again, with or without a model."""
+    """How often a failed candidate is corrected: more often with a model, which can use the feedback."""
     return Search().retries if model_use is None else RETRIES_OF_A_MODEL
 
 
 def recorded_model_use(about: dict[str, Any]) -> ModelUse | None:
-    """The model use in a run's first event; None if no model takes part."""
+    """The model use in `about`, the data of a run's first event; None if no model takes part."""
     kept = about.get("models")
     return ModelUse.model_validate_json(json.dumps(kept)) if kept else None
 
 
 def absolute_name(model: str) -> str:
-    """A model's name with a folder's path made absolute."""
+    """A model's name, KIND:NAME, with the path made absolute if the kind is a folder (hand-off, replay)."""
     kind, _, rest = model.partition(":")
     return f"{kind}:{Path(rest).absolute()}" if kind in FOLDERS and rest else model
 
 
 def check_models(model_use: ModelUse) -> None:
-    """Raise a `ModelError` if a key is missing or a price unknown; no model is asked."""
+    """Raise a `ModelError` if the key of a model is missing, or its price is unknown and the budget is in
+    dollars; no model is asked."""
     choice = model_use.choice
     prices = read_prices(Path(choice.prices) if choice.prices else None)
     choice.open(ROLES, Ledger(prices, choice.budget), lambda text: None)
@@ -106,8 +113,9 @@ def open_strategy(
     say: Callable[[str], None],
     answers: Path | None = None,
 ) -> Iterator[StrategyMaker]:
-    """The strategy of a run in this folder, with its models opened. `say` announces where a hand-off waits;
-    answers are stored for all runs unless `answers` is another folder."""
+    """A context with the maker of a run's strategy, its models opened; `folder` is the run's, where
+    spending is recorded. `say` announces where a hand-off waits for an answer. Answers are stored in
+    the folder shared by all runs, or in `answers` if given."""
     from kernelblaster.search.with_model import Players, strategy_named
 
     ledger = model_use.choice.ledger(folder)

@@ -19,7 +19,7 @@ TECHNIQUE = "plain_rewrite"
 
 @dataclass
 class _Rollout:
-    """The best candidate so far, and the number of steps since the last gain."""
+    """A rollout: its fastest candidate so far, and the number of steps since the last gain."""
 
     number: int
     best: Best
@@ -27,8 +27,9 @@ class _Rollout:
 
 
 class PlainRewrites:
-    """Each step of a rollout is one rewrite of its candidate, corrected a few times if it fails; the rollout
-    continues from the faster one. Each iteration begins at the fastest of all."""
+    """A search in which each step of a rollout is one rewrite of its candidate by the model, corrected a
+    few times if it fails; the rollout continues from the faster one. Each iteration begins at the
+    fastest of all. `profiled`: the model is shown the profile, not only the time."""
 
     def __init__(self, policy: MixedPolicy, session: Session, *, profiled: bool) -> None:
         self._policy = policy
@@ -39,6 +40,8 @@ class PlainRewrites:
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
+        """Search until the iterations or the budget are spent or the floor is near; returns the fastest
+        correct candidate. Raises KernelBlasterError if the first candidate is not correct."""
         candidate = self._policy.initial(task).candidate
         best = Best(candidate, self._session.judging.judge(candidate))
         if not isinstance(best.evaluation.outcome, CORRECT):
@@ -59,7 +62,8 @@ class PlainRewrites:
         return self._spent or self._session.judging.near_floor(best.evaluation)
 
     def _step(self, rollout: _Rollout, at: StepId) -> None:
-        """One rewrite, and up to `retries` corrections of it."""
+        """One rewrite of the rollout's best candidate, and up to `retries` corrections of it until it is
+        correct."""
         parent, said, tried = rollout.best, "", rollout.best.candidate
         rollout.fruitless += 1
         for retry in range(self._search.retries + 1):
@@ -80,6 +84,7 @@ class PlainRewrites:
             said = feedback(judged, source)
 
     def _learn(self, rollout: _Rollout, at: StepId, tried: Candidate, judged: Evaluation) -> None:
+        """Record the step to the judged candidate `tried`; the rollout continues from it if it is faster."""
         parent = rollout.best
         result = compare(judged, parent.evaluation)
         taken = isinstance(result, Gained) and result.log_speedup > 0
@@ -101,6 +106,7 @@ class PlainRewrites:
         self.steps.append(step)
 
     def _profile(self, best: Best) -> Profile | None:
+        """The candidate's profile; None if profiling failed or the strategy shows none."""
         return self._session.judging.profile([best.candidate])[0] if self._profiled else None
 
 

@@ -11,8 +11,9 @@ REVIEWED = 3  # candidates of a model that are looked at; those that it did not 
 
 
 class Reviewed:
-    """Runs another strategy. If the soft verifier rejects the result, the next fastest candidate is used
-    instead. A flagged result is returned, with a message."""
+    """Runs another strategy and has its result reviewed by the soft verifier, if a model wrote it. If it
+    is rejected, the next fastest candidate is taken instead, after at most REVIEWED reviews. A flagged
+    result is returned all the same; the findings are in the run's `review` events."""
 
     def __init__(self, strategy: Strategy, policy: MixedPolicy, session: Session) -> None:
         self._strategy = strategy
@@ -24,6 +25,8 @@ class Reviewed:
         return self._strategy.steps
 
     def run(self, task: Task) -> Best:
+        """The strategy's result, or the fastest candidate that passes review. Raises KernelBlasterError
+        if none does."""
         best = self._strategy.run(task)
         if self._passes(best.candidate):
             return best
@@ -40,6 +43,7 @@ class Reviewed:
         )
 
     def _passes(self, candidate: Candidate) -> bool:
+        """Whether a candidate is not by a model, or was not rejected in review. Reviews are recorded."""
         if not _by_model(candidate):
             return True
         kept = self._session.log.once(
@@ -49,6 +53,7 @@ class Reviewed:
 
 
 def _by_model(candidate: Candidate) -> bool:
+    """Whether a language model wrote the candidate."""
     return candidate.origin.startswith("llm")
 
 

@@ -10,7 +10,8 @@ from kernelblaster.sessions.session import Session
 
 @dataclass(frozen=True)
 class Best:
-    """The correct candidate that a search ends with, and the techniques that led to it."""
+    """The correct candidate that a search ends with, its evaluation, and the techniques that led to it,
+    in order."""
 
     candidate: Candidate
     evaluation: Evaluation
@@ -18,7 +19,8 @@ class Best:
 
 
 class Strategy(Protocol):
-    """One search. `steps` are those made so far, also while it runs and after it was stopped."""
+    """One search. `steps` are those made so far; they can be read while it runs and after it was
+    interrupted."""
 
     @property
     def steps(self) -> list[Step]: ...
@@ -34,6 +36,6 @@ StrategyMaker = Callable[[Session], Strategy]
 
 
 def path_to(code: str, steps: Sequence[Step]) -> tuple[str, ...]:
-    """The techniques that led to a candidate; empty if no step led to it."""
+    """The techniques that led to the candidate with this code, in order; empty if no step led to it."""
     step = next((step for step in steps if step.child == code and step.failure is None), None)
     return (*step.before, step.technique) if step else ()

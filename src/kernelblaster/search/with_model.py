@@ -28,8 +28,8 @@ _MAKERS: dict[StrategyName, Make] = {
 
 @dataclass(frozen=True)
 class Players:
-    """Who takes part: the expert (with the instructions of an architecture), a model, and who plays which
-    role."""
+    """Who takes part in a search: the built-in expert, a language model, and which roles the model plays
+    (`cast`)."""
 
     expert: ExpertPolicy
     model: Model
@@ -37,8 +37,8 @@ class Players:
 
 
 def strategy_named(name: StrategyName, players: Players) -> StrategyMaker:
-    """A strategy by name, with its result softly verified. Without a memory, questions about learned
-    knowledge are skipped and profiles are shown in full."""
+    """A maker of the strategy of this name, with its result reviewed (`Reviewed`). In strategies without
+    a memory, the expert plays the roles that learn, and the model is shown whole profiles."""
 
     memory = name in REMEMBERS
     cast = players.cast if memory else players.cast.without(LEARNING)

@@ -10,8 +10,9 @@ from kernelblaster.sessions.session import Session
 
 
 class ZeroShot:
-    """As many independent answers as there are rollouts; the fastest correct one is the result. The model
-    gets no feedback from the judge."""
+    """A search that asks the model for as many independent answers as there are rollouts and has each
+    judged once; the fastest correct one is the result. The model gets no feedback. `steps` stays
+    empty."""
 
     def __init__(self, policy: MixedPolicy, session: Session) -> None:
         self._policy = policy
@@ -19,6 +20,7 @@ class ZeroShot:
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
+        """The fastest correct answer. Raises KernelBlasterError if no answer is correct."""
         scene = self._policy.begin(task)
         sources = [draft(scene, seed) for seed in range(self._session.search.rollouts)]
         drafts = [Candidate(source=source, origin=ORIGIN) for source in dict.fromkeys(sources) if source]

@@ -5,7 +5,8 @@ from kernelblaster.sessions.settings import Search
 
 
 class SearchBudget:
-    """Counts what was spent. Times are in seconds; the owner reads the wall clock."""
+    """Counts the `evaluations` and `gpu_seconds` of device time spent so far, against the limits in
+    `Search`. Wall-clock seconds are passed in by the caller."""
 
     def __init__(self, search: Search) -> None:
         self._search = search
@@ -13,12 +14,13 @@ class SearchBudget:
         self.gpu_seconds = 0.0
 
     def spend(self, evaluation: Evaluation) -> None:
+        """Charge one evaluation and the seconds that it held the device."""
         self.evaluations += 1
         self.gpu_seconds += evaluation.device_seconds
 
     def afford(self, wanted: int, wall_seconds: float) -> int:
-        """How many of `wanted` evaluations fit into what is left, if each takes as long as those so far on
-        average; the very first is always allowed."""
+        """How many of `wanted` evaluations fit into all limits, if each takes as long as those so far on
+        average; 1 if there was none yet. `wall_seconds` is the time since the search began."""
         if not self.evaluations:
             return min(wanted, 1)
         fits = [wanted, self.evaluations_left]
@@ -32,11 +34,13 @@ class SearchBudget:
         return max(0, self._search.evaluations - self.evaluations)
 
     def seconds_left(self, wall_seconds: float) -> tuple[float | None, float | None]:
-        """Seconds left of wall time and of device time; None without a limit."""
+        """(wall time, device time) left, in seconds; None without a limit. `wall_seconds` is the time
+        since the search began."""
         wall, gpu = (
             None if limit is None else max(0.0, limit - spent) for spent, limit in self._times(wall_seconds)
         )
         return wall, gpu
 
     def _times(self, wall_seconds: float) -> tuple[tuple[float, float | None], tuple[float, float | None]]:
+        """(spent, limit) in seconds, of wall time and of device time; the limit is None if there is none."""
         return (wall_seconds, self._search.wall_seconds), (self.gpu_seconds, self._search.gpu_seconds)

@@ -15,8 +15,9 @@ from kernelblaster.store.run import Run
 
 
 class Judging:
-    """`evaluations` are those so far by the `code` of candidates, in the order of judging. When a run is
-    continued, recorded ones are not made again."""
+    """Has candidates of one run judged and profiled, each once. `evaluations` are those so far, by the
+    candidates' `code` and in the order of judging; `budget` counts them. When a run is continued,
+    recorded results are used instead of judging again."""
 
     def __init__(self, task: Task, judge: Judge, run: Run, search: Search) -> None:
         self._task = task
@@ -33,7 +34,7 @@ class Judging:
 
     @cached_property
     def floor_bytes(self) -> int:
-        """The least bytes that a call of the task must move."""
+        """The least bytes of memory traffic that any implementation of the task needs."""
         return self._judge.prepare(self._task)[1].bytes
 
     @property
@@ -43,18 +44,20 @@ class Judging:
 
     @property
     def timings(self) -> list[Timing]:
-        """Timings of the candidates that were timed, in that order."""
+        """Timings of the candidates that were timed, in the order of judging."""
         return [e.timing for e in self.evaluations.values() if e.timing is not None]
 
     def judge(self, candidate: Candidate) -> Evaluation:
-        """The evaluation of one candidate, regardless of the budget."""
+        """The evaluation of one candidate, made now if there is none, even if the budget is spent (it is
+        charged)."""
         if candidate.code not in self.evaluations:
             self._judge_all([candidate])
         return self.evaluations[candidate.code]
 
     def judge_within_budget(self, key: str, candidates: Sequence[Candidate]) -> list[Evaluation | None]:
-        """Evaluations in the order of the candidates; None for those that the budget does not allow. `key`
-        names the batch in the run's record."""
+        """Evaluations in the order of the candidates, judged together; None for those that the budget
+        does not allow. Equal code is judged once. `key` names the batch in the run's record and must
+        be unique in the run."""
         wanted = {c.code: c for c in candidates if c.code not in self.evaluations}
         if wanted:
             seconds = self.seconds
@@ -68,8 +71,9 @@ class Judging:
         return [self._named(candidate) for candidate in candidates]
 
     def profile(self, candidates: Sequence[Candidate], depth: Depth = "usual") -> list[Profile | None]:
-        """Profiles of correct candidates, made together; None where profiling failed. A candidate is profiled
-        once, whatever depth is asked for later."""
+        """Profiles of candidates that were judged and are correct, in their order, made together; None
+        where profiling failed. A candidate is profiled once: a later call with another `depth` returns
+        the first profile."""
         wanted = [c for c in candidates if self.evaluations[c.code].profile is None]
         new = [c for c in wanted if c.code not in self._profiled]
         profiles = self._judge.profile(self._task, new, depth=depth) if new else []
@@ -83,17 +87,18 @@ class Judging:
         return [self.evaluations[c.code].profile for c in candidates]
 
     def near_floor(self, evaluation: Evaluation) -> bool:
-        """Whether a candidate is within the factor `near_floor` of its floor, so that nothing is left to
-        gain."""
+        """Whether a candidate takes at most the factor `Search.near_floor` of the task's least possible
+        time, so that nothing is left to gain; False if it was not timed."""
         timing = evaluation.timing
         return timing is not None and timing.candidate_us <= self._near_floor * timing.floor_us
 
     @property
     def first_correct(self) -> Evaluation:
+        """The evaluation of the first correct candidate. Raises StopIteration if there is none."""
         return next(e for e in self.evaluations.values() if isinstance(e.outcome, CORRECT))
 
     def ranked(self) -> list[tuple[Candidate, Evaluation]]:
-        """Every correct candidate so far, the fastest first."""
+        """Every correct candidate so far with its evaluation, the fastest first."""
         correct = [
             (self._candidates[code], evaluation, evaluation.outcome.speedup.estimate)
             for code, evaluation in self.evaluations.items()
@@ -102,7 +107,9 @@ class Judging:
         return [(c, e) for c, e, _ in sorted(correct, key=lambda one: -one[2])]
 
     def _judge_all(self, candidates: Sequence[Candidate]) -> None:
-        """Evaluations are recorded as they arrive, and charged in the order of the candidates."""
+        """Judge candidates and fill in `evaluations`. Results are recorded as they arrive, and charged to
+        the budget in the order of the candidates; recorded ones are charged too, so that a continued
+        run spends the same."""
         new = {c.digest: c for c in candidates if c.code not in self._recorded}
         for judged in self._judge.evaluate_many([(self._task, candidate) for candidate in new.values()]):
             candidate = new[judged.candidate]
@@ -117,7 +124,9 @@ class Judging:
             self.budget.spend(evaluation)
 
     def _confirm_best(self, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """A new best of the run is checked for races on the PTX machine too: a GPU may hide one for long."""
+        """The evaluation to record. A measured candidate that is faster than all before is also checked
+        for races on the PTX machine (a GPU may hide one for long), which may turn its outcome into a
+        failure."""
         timing = evaluation.timing
         if timing is None or timing.modelled or timing.candidate_us >= self._best_us:
             return evaluation
@@ -128,7 +137,8 @@ class Judging:
 
     @cached_property
     def _best_us(self) -> float:
-        """The time of the fastest correct candidate that was recorded before; then of those since."""
+        """The time in microseconds of the fastest correct candidate recorded when this is first read
+        (infinity if none); `_confirm_best` keeps it up to date."""
         recorded = (Evaluation.model_validate(data["evaluation"]) for data in self._recorded.values())
         return min(
             (e.timing.candidate_us for e in recorded if e.timing and isinstance(e.outcome, CORRECT)),
@@ -136,6 +146,7 @@ class Judging:
         )
 
     def _named(self, candidate: Candidate) -> Evaluation | None:
-        """The evaluation of this code, whichever candidate had it first; None if there is none."""
+        """The evaluation of a candidate's code, labelled with this candidate's digest, whichever
+        candidate had that code first; None if it was not judged."""
         known = self.evaluations.get(candidate.code)
         return known and known.model_copy(update={"candidate": candidate.digest})

@@ -13,7 +13,8 @@ Phase = Literal["judging", "stepped", "learned"]
 
 @dataclass(frozen=True)
 class Trial:
-    """A step that is about to be judged; its fields are those of `Step`."""
+    """A candidate about to be judged as a step of the search: `technique` applied in the known state
+    `state`, with the `predicted` speedup over its parent."""
 
     id: StepId
     state: str
@@ -56,11 +57,12 @@ Watcher = Callable[[Progress], None]
 
 
 def unwatched(progress: Progress) -> None:
-    """Ignores progress."""
+    """A watcher that ignores progress."""
 
 
 class Log:
-    """`steps` are those of this run so far."""
+    """What a search records in its run (`once`), and what it tells the watcher, as `Progress`.
+    `iteration` is the present one, set by the session; `steps` are those of the run so far."""
 
     def __init__(self, run: Run, judging: Judging, watcher: Watcher, *, modelled: bool) -> None:
         self._run = run
@@ -78,16 +80,20 @@ class Log:
         return self._run.once(kind, key, compute, lasting=lasting)
 
     def judging(self, trial: Trial) -> None:
+        """Tell the watcher that a candidate goes to the judge."""
         self._watcher(self._progress("judging", trial))
 
     def stepped(self, step: Step) -> None:
+        """Add a step to `steps` and tell the watcher its result."""
         self.steps.append(step)
         self._watcher(self._progress("stepped", step))
 
     def learned(self) -> None:
+        """Tell the watcher that the iteration has ended and the knowledge base was updated."""
         self._watcher(self._progress("learned", None))
 
     def _progress(self, phase: Phase, about: Trial | Step | None) -> Progress:
+        """The present progress; `about` is the trial or step that it is about, if any."""
         timings, budget, seconds = self._judging.timings, self._judging.budget, self._judging.seconds
         seconds_left, gpu_seconds_left = budget.seconds_left(seconds)
         step = about if isinstance(about, Step) else None

@@ -28,8 +28,9 @@ _changes: TypeAdapter[list[Change]] = TypeAdapter(list[Change])
 
 
 class Memory:
-    """`theta` is the knowledge base as it was when the iteration began. All rollouts choose by it, so that
-    their choices do not depend on each other's order."""
+    """The knowledge base as one run uses it. `theta` is its content as it was when the iteration began
+    (empty before `freeze`): all rollouts choose by it, so that their choices do not depend on each
+    other's order. What the run teaches is recorded in it, so that nothing is taught twice."""
 
     def __init__(
         self, task: Task, gpu: GpuSpec, knowledge: KnowledgeBase, run: Run, judging: Judging, seed: int
@@ -49,7 +50,8 @@ class Memory:
     # Reading
 
     def freeze(self, iteration: int) -> Content:
-        """Begin an iteration: the present knowledge base becomes `theta`."""
+        """Begin an iteration: the present content of the knowledge base becomes `theta` and is returned.
+        Its version is recorded, so that a continued run begins the iteration with the same one."""
         version = self._run.once("theta", str(iteration), self._about)["version"]
         self.theta = self._knowledge.at(version)
         return self.theta
@@ -59,15 +61,17 @@ class Memory:
         return self._knowledge.content()
 
     def match(self, state: State) -> str:
-        """The name of the known state that this one matches; it is added if there is none."""
+        """The name of the known state that this one matches; if none is near enough, this one is added
+        and its name returned."""
         return self._knowledge.match(state, self._provenance())
 
     def retrieve(
         self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Evaluation
     ) -> tuple[str, list[Scored]]:
-        """The name of a target's state, and theta's predictions there for these techniques and for known
-        recipes: log speedups over the parent, after the techniques in `applied`. Unknown techniques are added
-        with a weak prior."""
+        """(name of the target's state, theta's predictions there). Predictions are for these techniques
+        and for known recipes that are not retired: log speedups over the candidate whose evaluation is
+        `parent`, to which the techniques in `applied` have led. Techniques unknown in that state are
+        added to the knowledge base with a weak prior."""
         state = self.match(target.state)
         techniques = [
             *techniques,
@@ -87,29 +91,31 @@ class Memory:
 
     @cached_property
     def earlier(self) -> list[Sample]:
-        """The replay buffer: steps of earlier runs with the same knowledge base."""
+        """The replay buffer: steps of earlier runs with the same knowledge base and GPU architecture."""
         return earlier_samples(self._run, self._knowledge.name, self.architecture)
 
     def replay(self, steps: Sequence[Step]) -> list[Sample]:
-        """Steps of this run with the evaluations of parent and child."""
+        """Steps of this run, each with the evaluations of its parent and its child."""
         return samples(steps, self._judging.evaluations, self._judging.floor_bytes)
 
     # Teaching
 
     def offer(self, state: State, optimizations: Sequence[Optimization]) -> str:
-        """Add techniques that may help in a state; known ones are not changed. Their predicted speedups weigh
-        as much as a guess. Returns the name of the state."""
+        """Add techniques to a state, which is matched as in `match`; known ones are not changed. Their
+        predicted speedups count as GUESS_WEIGHT observations. Returns the name of the state."""
         name = self.match(state)
         for optimization in optimizations:
             self._knowledge.add_optimization(name, optimization, GUESS_WEIGHT, self._provenance())
         return name
 
     def observe(self, key: str, steps: Sequence[Step]) -> None:
-        """Credit results to the states before the steps; failures are evidence too."""
+        """Record the results of steps as evidence for their techniques in the states before them,
+        failures included. Has no effect if `key` was recorded before in this run."""
         self._run.once("steps", key, lambda: self._observe(steps))
 
     def remember_recipe(self, key: str, step: Step) -> None:
-        """Teach the recipe that led from the first candidate to the best so far, as one step."""
+        """Record as one step the recipe that led from the first candidate to the best so far; a recipe
+        unknown in its state is added. Has no effect if `key` was recorded before in this run."""
 
         def record() -> dict[str, Any]:
             now = self.now()
@@ -121,7 +127,8 @@ class Memory:
         self._run.once("recipe", key, record)
 
     def apply(self, iteration: int, changes: Sequence[dict[str, Any]]) -> None:
-        """Apply the changes that were recorded after an iteration."""
+        """Apply changes (as JSON data) that were decided after an iteration to the knowledge base; those
+        applied before are skipped."""
         self._knowledge.take_over(
             [
                 (change, self._provenance(), f"{self._run.id}/update/{iteration}/{number}")
@@ -130,23 +137,29 @@ class Memory:
         )
 
     def tidying(self, now: Content) -> list[Change]:
-        """Changes that keep the knowledge base small; none if little was added since the iteration began."""
+        """Changes that keep the knowledge base small (merged states, retired techniques). Empty unless
+        its version passed a multiple of CONSOLIDATED since the iteration began; `now` is the present
+        content."""
         if self.theta.version // CONSOLIDATED == now.version // CONSOLIDATED:
             return []
         return consolidation(now, self._seed, KnowledgeLimits())
 
     def _about(self) -> dict[str, Any]:
+        """What is recorded at the begin of an iteration: the knowledge base with its version, the GPU
+        architecture, the floor."""
         about = {"version": self._knowledge.version, "knowledge": self._knowledge.name}
         return about | {"architecture": self.architecture, "floor_bytes": self._judging.floor_bytes}
 
     def _add(self, state: str, target: Target, techniques: Sequence[str]) -> dict[str, OptimizationEntry]:
+        """Add techniques to a state with guessed priors; returns all entries of that state."""
         expected = guesses(self.theta, target.state, techniques, self.architecture, target.family)
         added = [_guessed(state, technique, mean) for technique, mean in expected.items()]
         self._knowledge.record(added, self._provenance())
         return self.now().entries[state]
 
     def _observe(self, steps: Sequence[Step]) -> dict[str, Any]:
-        """Record evidence. The same step of the same run counts once, however often it is recorded."""
+        """Record steps as evidence; returns them as JSON data. The same step of the same run counts once,
+        however often it is recorded; steps that the device cannot judge are left out."""
         seen = []
         for step in steps:
             if step.failure != "Unsupported":
@@ -157,7 +170,8 @@ class Memory:
         return {"steps": [step.model_dump(mode="json") for step in steps]}
 
     def _observed(self, step: Step) -> Observed:
-        """The event for a step: for a technique its gain, for a recipe its reach."""
+        """The event for a step: for a technique with its log speedup over the parent, for a recipe with
+        its reach, the log of its speed relative to the floor's."""
         timing = self._judging.evaluations[step.child].timing
         result, before = step.result, step.before
         if is_recipe(step.technique) and timing is not None:
@@ -166,6 +180,7 @@ class Memory:
         return Observed.model_validate({**about, "result": stored_result(result)})
 
     def _provenance(self, step: Step | None = None) -> Provenance:
+        """Where a change comes from: this run, GPU and task, and the step if given."""
         return Provenance(
             run=self._run.name,
             step=step.id.number if step else None,
@@ -188,6 +203,7 @@ def _from(timing: Timing | None, scored: Scored) -> Scored:
 
 
 def _guessed(state: str, technique: str, mean: float) -> OptimizationAdded:
+    """The change that adds a technique to a state with a guessed log speedup (`mean`)."""
     title = technique.replace("_", " ")
     guess = Optimization(technique=technique, title=title, description="", predicted=exp(mean))
     return OptimizationAdded(state=state, optimization=guess, weight=GUESS_WEIGHT)

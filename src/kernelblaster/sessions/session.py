@@ -43,8 +43,9 @@ class Advice:
 
 
 class Session:
-    """One search. `judging` has the evaluations, `memory` the knowledge base, `log` the record and the
-    watcher."""
+    """One search of a task in one run. `judging` makes and has the evaluations, `memory` is the knowledge
+    base, `log` records choices and tells the `watcher`. `modelled`: times come from a GPU model, not
+    from measurements."""
 
     def __init__(
         self,
@@ -64,28 +65,31 @@ class Session:
         self.log = Log(run, self.judging, watcher, modelled=self.modelled)
 
     def begin_iteration(self, iteration: int) -> None:
-        """From now on, `ask` answers by the present content of the knowledge base."""
+        """Begin iteration number `iteration`, from 0: until the next one, `ask` answers by the content
+        that the knowledge base has now."""
         self.log.iteration = iteration
         self.memory.freeze(iteration)
 
     def ask(
         self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Candidate
     ) -> Advice:
-        """Predictions for these techniques, and for known recipes, on a kernel of a judged candidate to which
-        `applied` led."""
+        """Predictions for these techniques, and for known recipes, on `target`, a kernel of the candidate
+        `parent`, which must have been judged. `applied` are the techniques that led to it."""
         evaluation = self.judging.evaluations[parent.code]
         state, options = self.memory.retrieve(target, techniques, applied, evaluation)
         return Advice(target, state, tuple(options))
 
     def tell(self, key: str, trials: Sequence[Trial]) -> list[Evaluation | None]:
-        """Have candidates judged together. Returns evaluations in the order of the trials; None for those
-        that the budget does not allow. `key` names the batch in the record."""
+        """Have the candidates of these trials judged together. Returns evaluations in the order of the
+        trials; None for those that the budget does not allow. `key` names the batch in the record and
+        must be unique in the run."""
         for trial in trials:
             self.log.judging(trial)
         return self.judging.judge_within_budget(key, [trial.candidate for trial in trials])
 
     def learn(self, key: str, steps: Sequence[Step]) -> None:
-        """Credit the results of steps to the states before them. `key` names them in the record."""
+        """Record the results of steps as evidence for their techniques in the states before them. `key`
+        names them in the record and must be unique in the run."""
         self.memory.observe(key, steps)
         for step in steps:
             self.log.stepped(step)

@@ -8,16 +8,16 @@ from kernelblaster.records.record import Record
 
 
 class Search(Record):
-    """How far a search goes. All its choices follow from `seed`.
+    """How far a search goes. All its random choices follow from `seed`.
 
-    Of `rollouts` side by side, each makes up to `steps` steps in each of the `iterations`, and tries
-    `choices` techniques at each; a failed one `retries` times more. A rollout ends after `patience` steps
-    without a gain; everything ends within `near_floor` of the floor. `evaluations` candidates may be
-    judged, in `wall_seconds` of which they may hold the device for `gpu_seconds`. After an iteration the
-    `explained` most surprising results are profiled, so that there is something to explain them by.
-    Techniques are drawn with a chance in proportion to predicted gain to the power `sharpness` (1 is the
-    paper's), or by Thompson sampling.
-    """
+    In each of up to `iterations`, `rollouts` walk side by side, each of up to `steps` steps; at each step
+    `choices` techniques are tried, and a failed one up to `retries` times more. A rollout ends after
+    `patience` steps without a gain; the search ends when its best candidate takes at most `near_floor`
+    times the least possible time. It is also limited to `evaluations` judged candidates, `wall_seconds`
+    in all and `gpu_seconds` of holding the device (None: no limit). After an iteration the `explained`
+    most surprising results are profiled, as evidence for their explanation. Techniques are drawn with a
+    chance in proportion to predicted gain to the power `sharpness` (1 in the paper), or by Thompson
+    sampling (`selection`)."""
 
     iterations: int = Field(default=10, ge=1)
     rollouts: int = Field(default=2, ge=1)

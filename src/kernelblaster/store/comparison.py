@@ -9,8 +9,9 @@ from kernelblaster.store.history import History
 
 
 def compare(one: History, other: History) -> dict[str, Any]:
-    """The comparison as JSON data: settings that differ, the best of each, the steps of both in pairs, what
-    each taught, and a unified diff of the two best sources."""
+    """Two runs side by side, as JSON data: settings that differ, the best candidate of each, the steps of
+    both in pairs (None where one run has fewer), the expected speedups that each learned, and a
+    unified diff of the two best sources."""
     return {
         "runs": [one.name, other.name],
         "settings": _settings(one.about, other.about),
@@ -22,11 +23,13 @@ def compare(one: History, other: History) -> dict[str, Any]:
 
 
 def _step_rows(steps: list[Step]) -> list[dict[str, Any]]:
+    """Steps as JSON data, each with its speedup over its parent (None if it failed)."""
     return [step.model_dump(mode="json") | {"speedup": step.speedup} for step in steps]
 
 
 def _settings(one: dict[str, Any], other: dict[str, Any]) -> dict[str, list[Any]]:
-    """The settings that differ, each with both values; those of the search by their own names."""
+    """The settings that differ, as name: [in one, in the other]; None where a run has no such setting.
+    Those of `search` are listed by their own names."""
     flat = [{**about, **about.get("search", {})} for about in (one, other)]
     names = [name for name in {**flat[0], **flat[1]} if name != "search"]
     pairs = {name: [values.get(name) for values in flat] for name in names}
@@ -34,6 +37,9 @@ def _settings(one: dict[str, Any], other: dict[str, Any]) -> dict[str, list[Any]
 
 
 def _best(history: History) -> dict[str, Any]:
+    """A run's result as JSON data: its state, how many candidates were judged, and the best candidate's
+    speedup over the baseline and over the first candidate, with times in microseconds. Without the
+    latter if none is correct."""
     best, first = history.best, history.first
     summary: dict[str, Any] = {
         "task": history.task,
@@ -52,7 +58,8 @@ def _best(history: History) -> dict[str, Any]:
 
 
 def _learned(one: History, other: History) -> list[dict[str, Any]]:
-    """For each technique that either run tried, its expected speedup before and after, for both runs."""
+    """For each technique in a state that either run learned about: its [before, after] expected speedups
+    in both runs; None for a run that learned nothing about it."""
     sides = [_expectations(history) for history in (one, other)]
     keys = sorted(sides[0].keys() | sides[1].keys())
     return [
@@ -62,7 +69,8 @@ def _learned(one: History, other: History) -> list[dict[str, Any]]:
 
 
 def _expectations(history: History) -> dict[tuple[str, str], list[float | None]]:
-    """The expected speedup of each technique before and after the run."""
+    """(state, technique): [expected speedup before the run, after it]; None where there was none. Empty
+    until the run has ended."""
     techniques = history.learned["techniques"] if history.learned else []
     return {
         (t["state"], t["technique"]): [
@@ -73,6 +81,7 @@ def _expectations(history: History) -> dict[tuple[str, str], list[float | None]]
 
 
 def _source_difference(one: History, other: History) -> str:
+    """A unified diff of the best sources; empty if a run has no correct candidate."""
     mine, theirs = one.best, other.best
     if mine is None or theirs is None:
         return ""

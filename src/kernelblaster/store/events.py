@@ -20,8 +20,9 @@ _log = logging.getLogger(__name__)
 
 
 class EventLog:
-    """The log in one file. One process at a time may write; others may read. Raises StoreError if the file is
-    damaged, or cannot be opened or locked."""
+    """The log of a run in one file; `events` are all complete ones, read when it is opened. One process
+    at a time may open it for `writing`, others may read. Raises StoreError if the file is damaged, or
+    cannot be opened or locked."""
 
     def __init__(self, path: Path, *, writing: bool) -> None:
         self._path = path
@@ -38,8 +39,9 @@ class EventLog:
         self.events, self._sum = content.events, content.sum
 
     def append(self, kind: str, key: str = "", *, lasting: bool = True, **data: Any) -> RunEvent:
-        """Append an event. By default it is on the disk (fsync) when this returns. If not `lasting`, it
-        survives the end of this process, but a crash of the machine only once a later `lasting` event was
+        """Append an event with this `data`, which must be JSON. By default it is on the disk (fsync) when
+        this returns; if not `lasting`, it survives the end of this process, but not a crash of the
+        machine before the next lasting event. Raises StoreError if the log is read-only or cannot be
         written."""
         if self._file is None:
             raise StoreError(f"{self._path}: was opened for reading only.")
@@ -72,6 +74,7 @@ class EventLog:
         return event
 
     def of(self, kind: str) -> Iterator[RunEvent]:
+        """The events of one kind, in order."""
         return (event for event in self.events if event.kind == kind)
 
     def close(self) -> None:
@@ -81,7 +84,7 @@ class EventLog:
 
 
 def first_event(path: Path) -> RunEvent | None:
-    """The first event of a log; None if it cannot be read or is incomplete."""
+    """The first event of a log, read without the rest; None if it cannot be read or is incomplete."""
     try:
         with path.open("rb") as file:
             event_and_sum = lines.decode(file.readline().removesuffix(b"\n"), 0, "")
@@ -91,7 +94,8 @@ def first_event(path: Path) -> RunEvent | None:
 
 
 def _open_locked(path: Path) -> BinaryIO:
-    """The file opened for appending, unbuffered, and locked until it is closed."""
+    """The file opened for appending, unbuffered, and locked until it is closed. Raises StoreError if
+    another process has it open for writing."""
     try:
         file = path.open("ab", buffering=0)
     except OSError as error:
@@ -115,7 +119,9 @@ class _LogContent(NamedTuple):
 
 
 def _read(path: Path) -> _LogContent:
-    """Read a log. Only the last line may be incomplete: it is being written, or its writer was killed."""
+    """Read a whole log and verify its checksums. Only the last line may be incomplete: it is being
+    written, or its writer was killed. Raises StoreError if any other is damaged, or the format is too
+    new."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -141,6 +147,7 @@ def _read(path: Path) -> _LogContent:
 
 
 def _damaged(path: Path, number: int) -> StoreError:
+    """The error for a log whose line `number`, counted from 0, is damaged."""
     return StoreError(
         f"{path}: line {number + 1} is damaged; the {number} before it are whole. Restore a copy, or keep "
         f"only those (head -n {number}) and let `kernelblaster resume` do the rest again."

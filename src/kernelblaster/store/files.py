@@ -12,13 +12,15 @@ WRITING = ".writing-"
 
 
 class Files:
-    """A folder of texts, each in a file named by the digest of its content."""
+    """A folder of texts, each in a file named by the digest of its content; a text that is stored twice
+    takes one file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def put(self, text: str) -> str:
-        """Store a text; returns its name. It is on the disk when this returns."""
+        """Store a text; returns its name, to be given to `get`. It is on the disk (fsync) when this
+        returns. Raises StoreError if it cannot be written."""
         data = text.encode()
         name = hashlib.sha256(data).hexdigest()[:32]
         target = self._path(name)
@@ -27,7 +29,8 @@ class Files:
         return name
 
     def get(self, name: str) -> str:
-        """The text of that name. Raises StoreError if it is missing or was changed."""
+        """The text stored under a name that `put` returned. Raises StoreError if it is missing or was
+        changed."""
         try:
             data = self._path(name).read_bytes()
         except OSError as error:
@@ -41,8 +44,8 @@ class Files:
 
 
 def write_whole(target: Path, text: str, *, mode: int = 0o600) -> None:
-    """Write a file atomically; it is on the disk when this returns. By default only its owner can read it;
-    `mode` is subject to the umask. Raises StoreError."""
+    """Write a file atomically: it has the old content or the new, and is on the disk (fsync) when this
+    returns. By default only its owner can read it; `mode` is subject to the umask. Raises StoreError."""
     scratch = target.with_name(f"{WRITING}{secrets.token_hex(8)}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -65,6 +68,7 @@ def write_whole(target: Path, text: str, *, mode: int = 0o600) -> None:
 
 
 def sweep_writing(folder: Path) -> None:
-    """Remove unfinished files of killed processes from a folder that nobody else is writing to."""
+    """Delete temporary files that killed processes left below a folder, which no other process may be
+    writing to."""
     for left in folder.rglob(f"{WRITING}*"):
         left.unlink(missing_ok=True)

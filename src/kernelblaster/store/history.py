@@ -10,8 +10,8 @@ from kernelblaster.store.run import Run
 
 @dataclass(frozen=True)
 class JudgedCandidate:
-    """One candidate with its verdict (an Evaluation as JSON). `code` is its digest; `source` the name of its
-    text in the run's files."""
+    """One candidate of a run with its verdict (an Evaluation as JSON). `code` is the digest of what is
+    compiled: its source and macro definitions; `source` is the name of its text in the run's files."""
 
     code: str
     source: str
@@ -23,17 +23,19 @@ class JudgedCandidate:
 
     @property
     def outcome(self) -> str:
+        """The kind of outcome: "Accepted", "Slower", "Incorrect", ..."""
         return str(self.verdict["outcome"]["kind"])
 
     @property
     def speedup(self) -> float | None:
-        """Over the baseline; None if the candidate is not correct."""
+        """The estimated speedup over the baseline; None if the candidate is not correct."""
         interval = self.verdict["outcome"].get("speedup")
         return None if interval is None else float(interval["estimate"])
 
 
 class History:
-    """A run's events so far, finished or not."""
+    """A run as its events tell it, finished or not, as of when it was opened. `about` is the data of its
+    first event: task and settings. `judged` are the candidates in the order of judging."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -87,13 +89,17 @@ class History:
 
     @property
     def learned(self) -> dict[str, Any] | None:
+        """What the run changed in the knowledge base, as in learned.json (store/results.py); None until
+        it has ended."""
         return self._results["learned"] if self._results else None
 
     def source_of(self, judged: JudgedCandidate) -> str:
+        """The text of a candidate. Raises StoreError if its file is missing or was changed."""
         return self._run.files.get(judged.source)
 
     def best_candidate(self) -> tuple[Candidate, Evaluation]:
-        """The best candidate with its verdict. Raises StoreError if there is none."""
+        """The best candidate, ready to be judged again, and its evaluation. Raises StoreError if there is
+        none."""
         best = self.best
         if best is None:
             raise StoreError(f"{self.name}: has no correct candidate yet.")

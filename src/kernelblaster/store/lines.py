@@ -22,9 +22,11 @@ _EARLIER = re.compile(rb"^([0-9a-f]{8}) ({.*})$")
 
 
 class RunEvent(Record):
-    """Something that happened in a run. `key` is unique among events of one `kind`. `at` is in seconds since
-    1970, for display only; `after` is in seconds since the process opened the log, by a monotonic clock. Only
-    the first event has `format` and `id`; the id identifies the run, whatever its folder is called."""
+    """Something that happened in a run. `number` counts from 0; `kind` names the sort of event
+    ("evaluation", "steps"), and `key`, if not empty, is unique among those of one kind. `at` is in
+    seconds since 1970, for display only; `after` is in seconds since the process opened the log, by a
+    monotonic clock. Only the first event has `format` and `id`; the id identifies the run, whatever
+    its folder is called."""
 
     number: int
     at: float
@@ -44,7 +46,8 @@ def encode(event: RunEvent, before: str) -> tuple[bytes, str]:
 
 
 def decode(line: bytes, number: int, before: str) -> tuple[RunEvent, str] | None:
-    """The event of a line and its checksum; None if the line is damaged, or is not event `number`."""
+    """(event, checksum) of a line; None if the line is damaged or is not event `number`, counted from 0.
+    `before` is the checksum of the line before it."""
     ending, earlier = _ENDING.search(line), _EARLIER.match(line)
     if ending:
         own, text = ending[1].decode(), line[: ending.start()] + b"}"
@@ -64,7 +67,7 @@ def decode(line: bytes, number: int, before: str) -> tuple[RunEvent, str] | None
 
 
 def later_format(line: bytes) -> int | None:
-    """The format of a log by its first line, if this version is too old to read it; else None."""
+    """The format number in a log's first line, if it is newer than this version can read; else None."""
     try:
         version = json.loads(line)["format"]
     except (ValueError, KeyError, TypeError):
@@ -73,4 +76,5 @@ def later_format(line: bytes) -> int | None:
 
 
 def _chained(text: bytes, before: str) -> str:
+    """The checksum of a line's JSON together with the checksum of the line before it."""
     return hashlib.blake2b(text + before.encode(), digest_size=SUM_BYTES).hexdigest()

@@ -12,8 +12,8 @@ REPLAYED = 5  # latest runs that are used
 
 @dataclass(frozen=True)
 class Sample:
-    """A step with the evaluations before (`parent`) and after it (`child`). `floor_bytes` is the least memory
-    traffic that the task needs."""
+    """A step with the evaluations of its parent candidate and of the candidate that it led to.
+    `floor_bytes` is the least memory traffic that the task needs."""
 
     step: Step
     parent: Evaluation
@@ -22,14 +22,14 @@ class Sample:
 
 
 def samples(steps: Sequence[Step], evaluations: Mapping[str, Evaluation], floor_bytes: int) -> list[Sample]:
-    """One sample for each step; `evaluations` are by candidate code."""
+    """One sample for each step. `evaluations` has those of all parents and children, by candidate code."""
     return [Sample(s, evaluations[s.parent], evaluations[s.child], floor_bytes) for s in steps]
 
 
 def earlier_samples(run: Run, knowledge: str, architecture: str) -> list[Sample]:
-    """The steps of the REPLAYED latest runs in the same folder, of those that taught the same knowledge base
-    on the same architecture. The choice of runs is recorded, so that a continued run sees the same. Runs that
-    cannot be read are skipped."""
+    """The steps of earlier runs beside this one, of the REPLAYED latest, that used the knowledge base
+    named `knowledge` on the same GPU architecture. Which runs these are is recorded at the first call,
+    so that a continued run sees the same ones. Runs that cannot be read are skipped."""
     root = run.folder.parent
     names = [folder.name for folder in run_folders(root) if folder.name < run.name][-REPLAYED:]
     names = run.once("replay", "earlier", lambda: {"runs": names})["runs"]
@@ -44,7 +44,7 @@ def earlier_samples(run: Run, knowledge: str, architecture: str) -> list[Sample]
 
 
 def _taught(run: Run, knowledge: str, architecture: str) -> list[Sample]:
-    """The samples of a run, if it taught this knowledge base on this architecture."""
+    """The samples of a run; empty if it used another knowledge base or architecture."""
     about = next((e.data for e in run.events if e.kind == "theta"), {})
     if (about.get("knowledge"), about.get("architecture")) != (knowledge, architecture):
         return []

@@ -17,8 +17,9 @@ from kernelblaster.store.run import Run
 
 
 def leave_results(run: Run, best: Candidate, applied: Sequence[str], knowledge: KnowledgeBase) -> None:
-    """Write best.cu, trajectory.json, trajectory.md, learned.json and learned.md, and record an event
-    `results` with what the other events do not say."""
+    """Write best.cu, trajectory.json, trajectory.md, learned.json and learned.md into the run's folder,
+    and record an event `results` with the best candidate, the techniques `applied` to reach it, and
+    what was learned."""
     data = run.once(
         "results",
         "end",
@@ -40,12 +41,13 @@ def leave_results(run: Run, best: Candidate, applied: Sequence[str], knowledge: 
 
 
 def _step(step: Step) -> dict[str, Any]:
-    """A step as JSON data, with a speedup in place of its logarithm."""
+    """A step as JSON data, with its speedup or the kind of its failure instead of its result."""
     data = step.model_dump(mode="json", exclude={"result"})
     return data | ({"speedup": step.speedup} if step.failure is None else {"failure": step.failure})
 
 
 def _trajectory_table(record: dict[str, Any]) -> str:
+    """The steps as a Markdown table."""
     lines = [
         f"applied: {markdown(', '.join(record['applied'])) or 'nothing, the first candidate is the best'}",
         "",
@@ -62,7 +64,9 @@ def _trajectory_table(record: dict[str, Any]) -> str:
 
 
 def _learned(run: Run, knowledge: KnowledgeBase) -> dict[str, Any]:
-    """What this run changed in the knowledge base; others may have changed it at the same time."""
+    """What this run changed in the knowledge base, as JSON data: the versions before and after, new
+    states, changed techniques, reasons, and the events themselves. Changes by other runs at the same
+    time are left out, except that expectations include them."""
     begun = min((e.data["version"] for e in run.events if e.kind == "theta"), default=knowledge.version)
     mine = [event for event in knowledge.log(since=begun) if event.provenance.run == run.name]
     changes = difference(knowledge.at(begun), knowledge.content())
@@ -80,6 +84,7 @@ def _learned(run: Run, knowledge: KnowledgeBase) -> dict[str, Any]:
 
 
 def _touched(event: KnowledgeEvent) -> tuple[str, str]:
+    """(state, technique) that an event is about; empty strings where it names none."""
     change = event.change
     if change.kind == "optimization_added":
         return change.state, change.optimization.technique
@@ -110,4 +115,5 @@ def _learned_table(learned: dict[str, Any]) -> str:
 
 
 def _expected(technique: str, score: Score | None) -> str:
+    """An expected speedup for people; "unknown" for None."""
     return format_prediction(technique, score.speedup) if score else "unknown"

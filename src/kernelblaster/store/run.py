@@ -19,8 +19,10 @@ LAST = "last"  # names the latest run
 
 
 class Run:
-    """An open run. Everything that is needed to continue it is in its events: a recorded step is not done
-    again, so that a run that was killed and continued ends like one that was not."""
+    """An open run in a folder: its `events`, and its `files` for large texts. Everything needed to
+    continue it is in its events: what is recorded (`once`) is not done again, so that a run that was
+    killed and continued ends like one that was not. One process at a time may open it for `writing`.
+    Raises StoreError."""
 
     def __init__(self, folder: Path, *, writing: bool) -> None:
         self.folder = folder
@@ -36,7 +38,8 @@ class Run:
 
     @property
     def id(self) -> str:
-        """The identity of the run, whatever its folder is called; a copy of the folder is the same run."""
+        """The identity of the run, whatever its folder is called; a copy of the folder has the same. For
+        old runs, their name."""
         return (self.events[0].id if self.events else None) or self.name
 
     @property
@@ -44,15 +47,15 @@ class Run:
         return self._log.events
 
     def append(self, kind: str, **data: Any) -> RunEvent:
-        """Record an event."""
+        """Record an event without a key, so that it may occur several times."""
         return self._log.append(kind, **data)
 
     def once(
         self, kind: str, key: str, compute: Callable[[], dict[str, Any]], *, lasting: bool = True
     ) -> dict[str, Any]:
-        """The recorded data of this event; if there is none, call `compute` and record what it returns. The
-        result has passed through JSON either way. If not `lasting`, a crash of the machine may lose it, and
-        it is computed again."""
+        """The data recorded for (kind, key); if there is none, call `compute` and record what it returns,
+        which must be JSON data. Either way the result has passed through JSON (tuples become lists).
+        If not `lasting`, a crash of the machine may lose the record, and it is computed again."""
         event = self._known.get((kind, key))
         if event is None:
             data = json.loads(json.dumps(compute()))
@@ -75,9 +78,9 @@ def create_run(root: Path, **about: Any) -> Run:
 
 
 def begin_run(folder: Path, **about: Any) -> Run:
-    """A new run in `folder`, readable by its owner only, since it holds what people ask of models. A folder
-    whose first event was cut off counts as empty. Raises StoreError if it holds a run, or cannot be
-    written."""
+    """A new run in `folder`, which is created if needed, readable by its owner only since runs hold
+    prompts. `about` is the data of its first event. A folder whose first event was cut off counts as
+    empty. Raises StoreError if it holds a run already, or cannot be written."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -99,7 +102,8 @@ def begin_run(folder: Path, **about: Any) -> Run:
 
 
 def discard_unbegun(run: Run) -> bool:
-    """Delete a run in which nothing was asked, judged or learned; whether it was deleted."""
+    """Close and delete a run in which no model was asked, nothing judged and nothing learned; returns
+    whether it was deleted. The folder must have no files but the run's own."""
     own = {LOG, "files", "task.py", "task.cu"}
     begun = {event.kind for event in run.events} - {"created", "task", "device"}
     if begun or {path.name for path in run.folder.iterdir()} - own:
@@ -110,12 +114,13 @@ def discard_unbegun(run: Run) -> bool:
 
 
 def open_run(root: Path, name: str | Path, *, writing: bool = False) -> Run:
-    """Open a run by its name, a unique prefix of it, its folder, or `last` for the latest. Raises StoreError
-    if there is none."""
+    """Open a run under `root` by its name, a unique prefix of it, or `last` for the latest; or anywhere
+    by its folder. Raises StoreError if there is none, several match, or it is damaged."""
     return Run(_folder_of(root, str(name)), writing=writing)
 
 
 def _folder_of(root: Path, name: str) -> Path:
+    """The folder that `name` means, as in `open_run`. Raises StoreError if there is none or several."""
     folders = run_folders(root)
     matches = [folder for folder in folders if folder.name.startswith(name)]
     exact = [folder for folder in matches if folder.name == name]

@@ -16,7 +16,8 @@ def keep_task(run: Run, task: Task) -> None:
 
 
 def task_of(run: Run) -> Task:
-    """The task as it was when the run began. Raises StoreError if the run has none."""
+    """The task as it was when the run began, loaded again from the source stored in the run; for runs
+    without one, by the name that they recorded. Raises StoreError if the run records none."""
     kept = next((event.data for event in run.events if event.kind == "task"), None)
     if kept is not None:
         copy = run.folder / f"task{kept['suffix']}"

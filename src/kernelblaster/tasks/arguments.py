@@ -10,8 +10,9 @@ from kernelblaster.errors import BadTask
 
 
 def input_values(text: str, path: str) -> str:
-    """The inputs as a Python expression: a list, or a dict if some are named (those without a name get
-    numbers)."""
+    """The text of `--inputs` as the source of a Python list; if some inputs are named (`x=randn(8)`), of
+    a dict, in which the others have their positions 0, 1, … as keys. Names such as randn become
+    torch.randn. `path` is for messages. Raises BadTask if the text does not parse."""
     call = _parsed(text, path, "--inputs", "randn(8192, 4096)")
     if not call.keywords:
         return _list(call.args)
@@ -21,8 +22,9 @@ def input_values(text: str, path: str) -> str:
 
 
 def init_arguments(model: type, path: str, text: str | None) -> str:
-    """The constructor's arguments as the expression of a list or dict. Raises BadTask if `text` is None and
-    the constructor needs arguments."""
+    """The text of `--init` as the source of a Python list of constructor arguments, or of a dict by
+    parameter name if some are named. "[]" if `text` is None and the constructor of `model` needs no
+    arguments; raises BadTask if it needs some, or if the text does not parse."""
     own = inspect.signature(model.__init__).parameters.values()  # type: ignore[misc]
     parameters = [p for p in list(own)[1:] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if text is None:
@@ -43,10 +45,13 @@ def init_arguments(model: type, path: str, text: str | None) -> str:
 
 
 def _list(values: list[ast.expr]) -> str:
+    """The source of a Python list of these expressions."""
     return "[" + ", ".join(map(ast.unparse, values)) + "]"
 
 
 def _parsed(text: str, path: str, option: str, example: str) -> ast.Call:
+    """The text parsed as the arguments of a call, with names completed by `torch.`. `option` and
+    `example` are only for the message of the BadTask that is raised if it does not parse."""
     try:
         call = ast.parse(f"_({text}\n)", mode="eval").body
     except SyntaxError:
@@ -57,7 +62,8 @@ def _parsed(text: str, path: str, option: str, example: str) -> ast.Call:
 
 
 class _OfTorch(ast.NodeTransformer):
-    """A namespace in which unknown names are looked up in torch: randn, bfloat16."""
+    """Rewrites names that torch defines to attributes of it: `randn` becomes `torch.randn`, `bfloat16`
+    becomes `torch.bfloat16`."""
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if node.id in ("_", "torch") or not hasattr(torch, node.id):

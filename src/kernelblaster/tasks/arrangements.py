@@ -96,8 +96,9 @@ HALF_SCALES: dict[Distribution, tuple[int, int]] = {
 
 @dataclass(frozen=True)
 class RowValues:
-    """The coordinates of one piece of a tensor: `along` its row, and in which row. The piece has `size`
-    elements from the flat index `start` on. `rng` is seeded equally for every piece of a tensor."""
+    """The coordinates of the elements of one contiguous piece of a tensor of this `shape`: `size`
+    elements from the flat index `start` on. A row is a line of elements along `axis`. What depends on
+    `seed` is equal for all pieces of a tensor."""
 
     start: int
     size: int
@@ -107,55 +108,66 @@ class RowValues:
 
     @cached_property
     def position(self) -> torch.Tensor:
+        """The flat index in the whole tensor of each element of the piece (int64, `size` elements)."""
         return torch.arange(self.start, self.start + self.size, device=self.device)
 
     @cached_property
     def axis(self) -> int:
-        """The axis of rows, drawn among those with more than one element; half of the time the last one."""
+        """The axis along which rows run, drawn by the seed among those with more than one element; at
+        least half of the time the last of them."""
         wide = [axis for axis, extent in enumerate(self.shape) if extent > 1] or [max(0, len(self.shape) - 1)]
         rng = self.rng("axis")
         return wide[-1] if rng.random() < 0.5 else rng.choice(wide)
 
     @property
     def extent(self) -> int:
+        """The number of elements in a row; 1 for a scalar."""
         return self.shape[self.axis] if self.shape else 1
 
     @property
     def count(self) -> int:
+        """The number of rows in the whole tensor."""
         return prod(self.shape) // max(self.extent, 1)
 
     @cached_property
     def along(self) -> torch.Tensor:
+        """Each element's index within its row."""
         return self.coordinate(self.axis)
 
     def coordinate(self, axis: int) -> torch.Tensor:
+        """Each element's index along an axis of the tensor; zeros for a scalar."""
         if not self.shape:
             return torch.zeros_like(self.position)
         return self.position // prod(self.shape[axis + 1 :]) % self.shape[axis]
 
     @cached_property
     def row(self) -> torch.Tensor:
+        """The number of each element's row, from 0 to `count` - 1."""
         return self.position // (self._stride * self.extent) * self._stride + self.position % self._stride
 
     def rng(self, purpose: str) -> Random:
+        """A new generator that depends on the seed and on `purpose` only: equal for all pieces of the
+        tensor, and independent of those for other purposes."""
         return Random(f"{self.seed} {purpose}")
 
     def hashed(self) -> torch.Tensor:
-        """For each element a number below 2^30 that depends on its row and the seed only."""
+        """For each element a pseudo-random number below 2^30 that depends on its row and the seed only."""
         return _hashed(self.row, self.rng("hash"))
 
     def scattered(self, purpose: str, *, pairs: bool = False) -> torch.Tensor:
-        """For each element (for each two neighbours if `pairs`) a number below 2^30 that depends on its
-        index."""
+        """For each element a pseudo-random number below 2^30 that depends on its flat index, the seed and
+        `purpose`. With `pairs`, elements 2i and 2i+1 get the same number."""
         return _hashed(self.position // 2 if pairs else self.position, self.rng(purpose))
 
     @property
     def _stride(self) -> int:
+        """The distance in the flat tensor between neighbours in a row."""
         return prod(self.shape[self.axis + 1 :])
 
 
 def _hashed(numbers: torch.Tensor, rng: Random) -> torch.Tensor:
-    """For each number a pseudo-random one below 2^30, determined by the generator's state."""
+    """For each integer a pseudo-random one below 2^30. Draws one salt from `rng`; equal integers in one
+    call get equal results."""
     bits = (numbers + rng.getrandbits(40)) * 0x9E3779B97F4A7C1 % (1 << 62)
     return (bits ^ (bits >> 29)) * 0x5851F42D4C957F2D >> 33 & 0x3FFFFFFF
 
@@ -163,7 +175,9 @@ def _hashed(numbers: torch.Tensor, rng: Random) -> torch.Tensor:
 def arranged(
     pool: torch.Tensor, distribution: Distribution, rows: RowValues, generator: torch.Generator
 ) -> torch.Tensor:
-    """Floating values for one piece. Consumes the same random numbers for any storage type."""
+    """The values of one piece of a floating tensor: drawn from its sorted `pool`, then arranged or
+    changed as `distribution` says. `rows` locates the piece in the tensor. Returns `rows.size` values
+    of the pool's type. The same random numbers are consumed whatever that type is."""
     drawn = torch.randint(len(pool), (rows.size,), generator=generator, device=pool.device)
     if distribution in SAFE:
         return pool[_CHOICES[distribution](len(pool), rows, drawn, generator)]
@@ -184,8 +198,9 @@ def whole(
     generator: torch.Generator,
     bound: int | None,
 ) -> torch.Tensor:
-    """Integers or booleans for one piece, below `bound` if given: drawn from the pool, or its extremes, all
-    equal, or in order."""
+    """The values of one piece of an integer or boolean tensor, all below `bound` if it is given: drawn
+    from the sorted `pool`, or for some distributions only its lowest and highest value, all equal, or
+    counting up. `rows` locates the piece in the tensor."""
     drawn = torch.randint(len(pool), (rows.size,), generator=generator, device=pool.device)
     values, low, high = pool[drawn], pool[0], pool[-1]
     if bound is not None:
@@ -206,16 +221,22 @@ _Choice = Callable[[int, RowValues, torch.Tensor, torch.Generator], torch.Tensor
 
 
 def _written(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Uniform draws from the pool: the values as the task's file draws them. (As for all functions of
+    _CHOICES: `size` is the length of the sorted pool, `drawn` are uniform indices into it, and an
+    index into the pool is returned for each element.)"""
     return drawn
 
 
 def _ramp(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Values that rise over the whole tensor from the pool's lowest to its highest, with noise of an
+    eighth of the pool."""
     trend = (rows.position.double() * (size / prod(rows.shape))).to(torch.int64)
     return (trend + drawn // 8) % size
 
 
 def _spiky(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Most values near the median, some extremes, some of those equal."""
+    """About one value in 64 is among the TIES lowest or highest of the pool, so that some of these are
+    equal; all others are near the median."""
     rare = torch.randint(64, drawn.shape, generator=generator, device=drawn.device) == 0
     few = drawn // 2 % min(TIES, size)
     extreme = torch.where(drawn % 2 == 0, few, size - 1 - few)
@@ -224,23 +245,27 @@ def _spiky(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Gen
 
 
 def _beginning(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Rows begin with the pool's lowest or highest values and continue at its other end."""
+    """The first elements of rows (`_first`) come from one end of the pool, drawn by the seed, all others
+    from the other half."""
     if rows.rng("high").random() < 0.5:
         return torch.where(_first(rows), size - 1 - drawn // 4, drawn // 2)
     return torch.where(_first(rows), drawn // 4, drawn // 2 + size // 2)
 
 
 def _end(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """The last element of a row is its largest."""
+    """The last element of each row is the pool's largest value; the others are from its lower three
+    quarters."""
     return torch.where(rows.along == rows.extent - 1, torch.full_like(drawn, size - 1), drawn * 3 // 4)
 
 
 def _sorted(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Every row in order, rising or, by the seed, falling, from one end of the pool to the other."""
     rising = rows.along * size // rows.extent
     return rising if rows.rng("down").random() < 0.5 else size - 1 - rising
 
 
 def _alternating(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Along a row, values from the lower and the upper half of the pool alternate."""
     return drawn // 2 + rows.along % 2 * (size // 2)
 
 
@@ -258,8 +283,9 @@ SAFE = frozenset(_CHOICES)
 
 
 def _first(rows: RowValues) -> torch.Tensor:
-    """The first elements of rows along every axis (along some axes, if there are more than two): one to four
-    elements, or up to an eighth of the row (log-uniform), or up to half."""
+    """True for the first elements along each axis (if more than two axes have several elements, along
+    some of them). How many they are is drawn for each axis: 1, 2 or 4, up to an eighth of the extent,
+    or 10 to 50 % of it."""
     rng = rows.rng("first")
     wide = [axis for axis, extent in enumerate(rows.shape) if extent > 1]
     if len(wide) > 2:
@@ -274,24 +300,30 @@ def _first(rows: RowValues) -> torch.Tensor:
 
 
 def _padding(rows: RowValues) -> torch.Tensor:
-    """The end of each row, from a different index in each."""
+    """True for the elements at the end of each row, from a pseudo-random index on that is at least 1."""
     return rows.along >= rows.hashed() % rows.extent + 1
 
 
 def _scale(distribution: Distribution, dtype: torch.dtype, rows: RowValues) -> float:
+    """A power of two in the distribution's range for this type (HALF_SCALES or WIDE_SCALES), drawn by the
+    seed."""
     low, high = (HALF_SCALES if dtype == torch.float16 else WIDE_SCALES)[distribution]
     return 2.0 ** rows.rng("scale").randint(low, high)
 
 
 def _spread(pool: torch.Tensor) -> float:
+    """The standard deviation of a pool; 1 if it has a single value."""
     return float(pool.float().std()) if len(pool) > 1 else 1.0
 
 
 def _shifted(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
+    """The values plus SHIFT standard deviations of the pool. (As for all functions of _CHANGES: `values`
+    are those drawn for one piece, `pool` is the sorted pool, and the changed values are returned.)"""
     return values + SHIFT * _spread(pool)
 
 
 def _far(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
+    """As `_shifted`, by FAR standard deviations."""
     return values + FAR * _spread(pool)
 
 
@@ -304,7 +336,8 @@ def _zeros(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.T
 
 
 def _equal(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """All equal to a power of two, so that sums are exact in any order."""
+    """All elements are the same power of two, with the sign and the magnitude of a value from the pool,
+    so that sums are exact in any order."""
     value = float(pool[rows.rng("equal").randrange(len(pool))])
     mantissa, exponent = torch.frexp(torch.tensor(value or 1.0, dtype=torch.float64))
     power = float(torch.ldexp(torch.tensor(1.0, dtype=torch.float64), exponent - 1))
@@ -312,36 +345,41 @@ def _equal(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.T
 
 
 def _zero_rows(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """A quarter of the rows are zero, at least one."""
+    """About a quarter of the rows, at least one, are zero."""
     chosen = rows.rng("row").randrange(max(rows.count, 1))
     return torch.where((rows.hashed() % 4 == 0) | (rows.row == chosen), torch.zeros_like(values), values)
 
 
 def _one_row(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
+    """One row, drawn by the seed, is CONTRAST times as large as the others."""
     return torch.where(rows.row == rows.rng("row").randrange(max(rows.count, 1)), values * CONTRAST, values)
 
 
 def _padded(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
+    """Each row ends in zeros, from an index of its own on."""
     return torch.where(_padding(rows), torch.zeros_like(values), values)
 
 
 def _one_hot(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
+    """Zero except one element of each row, at an index of its own."""
     return torch.where(rows.along == rows.hashed() % rows.extent, values, torch.zeros_like(values))
 
 
 def _rising(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """Values after the beginning of a row are far larger."""
+    """All but the first elements of rows (`_first`) are multiplied by CONTRAST."""
     return torch.where(_first(rows), values, values * CONTRAST)
 
 
 def _level(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """Values after the beginning of a row are shifted to another level, up or down."""
+    """All but the first elements of rows (`_first`) are shifted by -1, 1 or 4 times FAR standard
+    deviations of the pool."""
     side = rows.rng("side").choice((-1.0, 1.0, 4.0))
     return torch.where(_first(rows), values, values + side * FAR * _spread(pool))
 
 
 def _peak(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """About two elements of the longest rows, at random indices, are far larger than all others."""
+    """About two elements in as many as the longest axis has, at random indices, are CONTRAST times the
+    pool's largest magnitude."""
     rarity = max(4, max(rows.shape, default=1) // 2)
     at = rows.scattered("peaks")
     top = CONTRAST * max(float(pool[-1].abs()), float(pool[0].abs()))
@@ -349,24 +387,28 @@ def _peak(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Te
 
 
 def _subnormals(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
+    """One element in eight is scaled until it is subnormal."""
     rare = rows.position * 0x9E3779B1 % 8 == rows.rng("rare").randrange(8)
     return torch.where(rare, values * _scale("subnormal-scale", pool.dtype, rows), values)
 
 
 def _octaves(values: torch.Tensor, pool: torch.Tensor, low: int, high: int, rows: RowValues) -> torch.Tensor:
-    """Every magnitude, each in its own elements."""
+    """Each value is multiplied by 2**k, where k is drawn for each element from `low` to `high`, both
+    included, so that one tensor has values of all these magnitudes. `pool` is unused."""
     exponents = low + rows.scattered("octaves") % (high - low + 1)
     return (values.double() * 2.0 ** exponents.double()).to(values.dtype)
 
 
 def _landmarks(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
+    """Half of the elements, at random indices, are numbers of LANDMARKS."""
     at = rows.scattered("landmarks")
     marks = torch.tensor(LANDMARKS, dtype=values.dtype, device=values.device)
     return torch.where(at % 2 == 0, marks[at // 2 % len(marks)], values)
 
 
 def _kept(rows: RowValues) -> torch.Tensor:
-    """A few elements of every long line along any axis, at least one: those that stay nonzero."""
+    """True for the elements that a sparse arrangement keeps: on average SPARSE along the longest axis,
+    and at least one in each line along every axis that is nearly as long."""
     longest = max(rows.shape, default=1)
     kept = rows.scattered("kept") % max(1, longest // SPARSE) == 0
     for axis, extent in enumerate(rows.shape):
@@ -378,19 +420,22 @@ def _kept(rows: RowValues) -> torch.Tensor:
 
 
 def _sparse(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """Long sums with few nonzero terms, which are exact to a few roundings in any order."""
+    """All elements but a few (`_kept`) are zero: long sums then have few nonzero terms, and are exact to
+    a few roundings in any order."""
     return torch.where(_kept(rows), values, torch.zeros_like(values))
 
 
 def _sparse_low(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """As `_sparse`, for sums of exponentials."""
+    """As `_sparse`, but the other elements are far below the pool instead of zero, so that their
+    exponentials vanish: for softmax and other sums of exponentials."""
     below = float(pool[0]) - 128.0 - 8.0 * _spread(pool)
     return torch.where(_kept(rows), values, torch.full_like(values, below))
 
 
 def _grid(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """Integer multiples of a power of two, with both signs in neighbouring pairs if the pool has both: sums
-    of them and of their squares are exact in any order, and dense sums have mean zero."""
+    """Integer multiples (at most GRID) of a power of two near an eighth of the pool's deviation, with
+    opposite signs in neighbouring pairs if the pool has both signs: sums of them and of their squares
+    are exact in any order, and dense sums are near zero."""
     step = 2.0 ** (int(math.frexp(_spread(pool) or 1.0)[1]) - 3)
     size = rows.scattered("grid", pairs=True)
     steps = size % (GRID + 1)
@@ -402,7 +447,9 @@ def _grid(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Te
 def _planted(
     values: torch.Tensor, pool: torch.Tensor, distribution: Distribution, rows: RowValues
 ) -> torch.Tensor:
-    """A few elements and a whole row that are NaN, infinite, or far larger than all others."""
+    """PLANTS elements, one row along the last axis and sometimes one along `rows.axis` are set to NaN
+    ("nan"), infinity ("infinite"), or plus or minus 1024 times the pool's largest magnitude
+    ("planted-high", "planted-low"). For one seed, all four distributions plant at the same indices."""
     total = prod(rows.shape)
     rng = rows.rng("plants")
     large = 2.0**10 * max(float(pool[-1].abs()), float(pool[0].abs()), 1.0)

@@ -29,7 +29,8 @@ def suites_folder() -> Path:
 
 
 def find(name: str) -> list[tuple[str, Path]]:
-    """(task name, file) of every task that `name` stands for. Raises BadTask if there is none."""
+    """(task name, file) of every task that `name` stands for: a file, a folder, a shipped suite or a task
+    of one, or `kernelbench:PATH`. The files are not loaded. Raises BadTask if there is none."""
     if name.startswith(KERNELBENCH):
         return _kernelbench(name)
     path = Path(name)
@@ -52,7 +53,8 @@ def find(name: str) -> list[tuple[str, Path]]:
 
 
 def names_one(name: str) -> bool:
-    """Whether `name` stands for a single task, existing or not."""
+    """Whether `name` stands for a single task: FILE:CLASS always does. Raises BadTask if nothing has that
+    name."""
     return bool(_class_in(name)[1]) or len(find(name)) == 1
 
 
@@ -75,7 +77,8 @@ def load_task(
 
 
 def _class_in(name: str) -> tuple[str, str]:
-    """(file or package, class) of a name like FILE:CLASS; the class is empty if none is named."""
+    """(file or package, class) of a name like FILE:CLASS or package.module:CLASS; (name, "") if no class
+    is named."""
     if name.startswith(KERNELBENCH) or not CLASS.search(name):
         return name, ""
     where, _, module = name.rpartition(":")
@@ -83,7 +86,8 @@ def _class_in(name: str) -> tuple[str, str]:
 
 
 def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str | None) -> Task:
-    """The task in a file. `wanted` are the fields of `complete.CompletionRequest`."""
+    """The task in a .py, .cu or .pt2 file; `name` becomes the task's name. `dtype` as in `load_task`
+    (ignored for .cu). `wanted` are the fields of `complete.CompletionRequest`. Raises BadTask."""
     if path.suffix == ".pt2":
         from kernelblaster.tasks.torch_programs import exported_source
 
@@ -118,7 +122,8 @@ def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str |
 
 
 def load_source(name: str, source: str, path: str, dtype: Dtype | None = None, **wanted: str | None) -> Task:
-    """The task in a Python text; `path` names it in messages. `wanted` as in `load_file`."""
+    """The task in a Python text; `path` names it in messages and `name` becomes the task's name. `dtype`
+    as in `load_task`, `wanted` as in `load_file`. The text is executed. Raises BadTask."""
     import torch  # slow to import, so only where a module is really loaded
 
     from kernelblaster.tasks.complete import CompletionRequest, completed
@@ -167,7 +172,8 @@ def _looks_like_a_task(file: Path) -> bool:
 
 
 def _kernelbench(name: str) -> list[tuple[str, Path]]:
-    """`kernelbench:PATH`, `…/level1`, `…/level1/23`; PATH may be the checkout or its data folder."""
+    """(task name, file) of the problems that a name selects: `kernelbench:PATH`, `…/level1`,
+    `…/level1/23`; PATH is a KernelBench checkout or its data folder. Raises BadTask if there are none."""
     text = name.removeprefix(KERNELBENCH)
     match = re.match(r"(.*?)(?:/(level\d))?(?:/(\d+))?/?$", text)
     assert match
@@ -185,12 +191,14 @@ def _kernelbench(name: str) -> list[tuple[str, Path]]:
 
 
 def _problem_number(file: Path) -> int:
+    """The number N of a KernelBench file N_name.py; a huge one for other files, so that they are sorted
+    last."""
     match = re.match(r"(\d+)_", file.name)
     return int(match[1]) if match else 1 << 30
 
 
 def _similar(name: str) -> str:
-    """' Did you mean …?' from the shipped suites, or nothing."""
+    """The sentence ' Did you mean …?' with shipped tasks of similar names; "" if there are none."""
     import difflib
 
     known = [str(f.relative_to(suites_folder()).with_suffix("")) for f in _task_files(suites_folder())]

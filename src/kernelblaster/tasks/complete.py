@@ -22,8 +22,9 @@ ADDED = "\n\n# Added to make a task of the file.\n"
 
 @dataclass(frozen=True)
 class CompletionRequest:
-    """What the user gives besides the file: the class, and example inputs and constructor arguments as Python
-    expressions ("randn(8192, 4096)", "64, bias=False")."""
+    """What the user gives besides the file. `module` is the name of the class; `inputs` and `init` are
+    example inputs and constructor arguments as text ("randn(8192, 4096)", "64, bias=False"). None:
+    take what the file defines, or infer it."""
 
     module: str | None = None
     inputs: str | None = None
@@ -31,7 +32,8 @@ class CompletionRequest:
 
 
 def completed(source: str, path: str, wanted: CompletionRequest) -> tuple[ModuleFile, tuple[str, ...]]:
-    """The completed file, executed, and notes on what was decided for it."""
+    """The file with what was missing appended and its inputs flattened, executed, and sentences for the
+    user on what was chosen for it. Raises BadTask if something can neither be found nor inferred."""
     check_names(source, path)
     names = execute(source, path).names
     notes: list[str] = []
@@ -56,7 +58,8 @@ def completed(source: str, path: str, wanted: CompletionRequest) -> tuple[Module
 
 
 def check_names(source: str, path: str) -> None:
-    """Raise BadTask if the file defines one of a task's names twice: the last one would silently win."""
+    """Raise BadTask if the file defines Model, get_inputs or get_init_inputs twice (the last one would
+    silently win), or has a syntax error."""
     try:
         tree = ast.parse(source, path)
     except SyntaxError as error:
@@ -71,8 +74,9 @@ def check_names(source: str, path: str) -> None:
 
 
 def _chosen(names: Mapping[str, Any], path: str, wanted: str | None) -> str:
-    """The name of the class to use: the one wanted, the only one, or the one that uses all others. Raises
-    BadTask."""
+    """The name of the module class to use: `wanted` if given, else the only class of the file that no
+    other class of it uses. `names` are the globals of the executed file. Raises BadTask if there is
+    none or several."""
     if wanted is not None:
         if not is_module_class(names.get(wanted)):
             found = ", ".join(n for n, v in names.items() if is_module_class(v)) or "none"
@@ -101,7 +105,7 @@ def _chosen(names: Mapping[str, Any], path: str, wanted: str | None) -> str:
 
 
 def _mentioned(kind: type) -> set[str]:
-    """Names that a class uses: those of its bases, and those in its functions."""
+    """Names of a class's bases, and all global names that its methods refer to."""
     names = {base.__name__ for base in kind.__mro__[1:]}
     for value in vars(kind).values():
         if hasattr(value, "__code__"):
@@ -110,6 +114,7 @@ def _mentioned(kind: type) -> set[str]:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
+    """A code object and all nested in it (comprehensions, inner functions)."""
     yield code
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
@@ -117,4 +122,5 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _function(name: str, result: str) -> str:
+    """Source of a function without parameters that returns the expression `result`."""
     return f"\n\ndef {name}():\n    import torch\n\n    return {result}\n"

@@ -31,9 +31,11 @@ Sizes = tuple[str, ...]
 
 @dataclass
 class Extents:
-    """By the names of the launch function's parameters. `dims[p]` are the sizes whose product is the number
-    of elements of p, with `?` where unknown; `indexing[p]` names the tensor that p's values index into;
-    `read` are those read before they are `written`; `changed` are those written to at all."""
+    """What the kernels show about the launch function's parameters, all by parameter name. `dims[p]` are
+    the names of sizes whose product is p's number of elements, with `?` where unknown; `indexing[p]`
+    is the tensor that p's integer values index into; `written`: elements are assigned by `=`, a memset
+    or a copy; `read`: they are read before that, in launch order; `changed`: written in any way,
+    atomics included."""
 
     dims: dict[str, Sizes] = field(default_factory=dict)
     indexing: dict[str, str] = field(default_factory=dict)
@@ -43,7 +45,8 @@ class Extents:
 
 
 def extents(source: CudaSource, entry: Function) -> Extents:
-    """The extents of the pointers that the launch function passes to kernels."""
+    """What the kernels that `entry`, the launch function, launches show about its pointers. Pointers that
+    no kernel indexes have no entry in `dims`."""
     cleared = set(_cleared(entry))
     inferred = Extents(written=cleared, changed=set(cleared))
     sizes = {p.name for p in entry.parameters if not p.pointer}
@@ -55,9 +58,13 @@ def extents(source: CudaSource, entry: Function) -> Extents:
 
 
 class _Kernel:
-    """One launch of a kernel, with its parameters bound to the launch function's names."""
+    """The analysis of one launch of a kernel. `_outer` maps its parameters to the text of their
+    arguments, `_sizes` and `_pointers` those that are a plain parameter of the launch function;
+    `_defined` maps local variables to initializers; `_bounds` maps expressions to the sizes whose
+    product they are below."""
 
     def __init__(self, kernel: Function, launch: LaunchSyntax, sizes: set[str]) -> None:
+        """`sizes` are the names of the launch function's parameters that are not pointers."""
         self._kernel = kernel
         names = [parameter.name for parameter in kernel.parameters]
         given = [text(bare(argument)) for argument in launch.arguments]
@@ -73,6 +80,8 @@ class _Kernel:
         }
 
     def into(self, inferred: Extents) -> None:
+        """Add to `inferred` what this kernel's accesses show; launches are added in order, so that `read`
+        means before any write."""
         reads: dict[str, int] = {}
         writes: dict[str, int] = {}
         for access in walk(self._kernel.body, "subscript_expression"):
@@ -102,6 +111,9 @@ class _Kernel:
         inferred.written |= writes.keys()
 
     def _note(self, inferred: Extents, pointer: str, index: list[Node]) -> None:
+        """Record the extent that one access shows: `pointer` (a kernel parameter) is indexed by the sum
+        of the expressions in `index`. The most complete extent found is kept; indices that are
+        themselves loaded from an integer tensor are noted in `indexing`."""
         terms = [term for node in index for term in self._terms(node, DEEPEST)]
         dims = self._largest(terms)
         name = self._pointers[pointer]
@@ -114,7 +126,8 @@ class _Kernel:
                     inferred.indexing[self._pointers[indexed]] = name
 
     def _largest(self, terms: list[tuple[str, ...]]) -> Sizes:
-        """The dimensions of a sum of terms: those of the term with the most sizes."""
+        """The sizes whose product bounds a sum of products (as `_terms` gives it): those of the product
+        with the most sizes; `?` stands for a factor without a known bound, and constants are left out."""
         products: list[Sizes] = []
         for term in terms:
             dims: list[str] = []
@@ -129,8 +142,9 @@ class _Kernel:
         return max(products, key=len, default=())
 
     def _terms(self, node: Node, depth: int) -> list[tuple[str, ...]]:
-        """An expression as a sum of products of names, multiplied out; other subexpressions stand for
-        themselves."""
+        """An index expression as a sum of products: a list of products, each a tuple of the texts of its
+        factors. Local variables without a known bound are replaced by their initializers, `depth`
+        levels deep; what is neither sum nor product is one factor."""
         node = bare(node)
         name, pair = text(node), sides(node)
         if node.type == "binary_expression" and pair is not None:
@@ -142,6 +156,8 @@ class _Kernel:
         return [(name,)]
 
     def _combined(self, kind: str, pair: tuple[Node, Node], depth: int) -> list[tuple[str, ...]]:
+        """`_terms` of a binary expression with the operator `kind` and the operands `pair`. Of `a % b`
+        and `a & b` it is b, which bounds it."""
         if kind in ("%", "&"):
             return [(text(bare(pair[1])),)]  # below it
         left, right = (self._terms(side, depth) for side in pair)
@@ -150,7 +166,8 @@ class _Kernel:
         return [self._divided(left, right)] if kind == "/" else left + right
 
     def _divided(self, left: list[tuple[str, ...]], right: list[tuple[str, ...]]) -> tuple[str, ...]:
-        """`i / cols` for an i below rows * cols is below rows."""
+        """`_terms` of a quotient. `i / cols` for an i below rows * cols is a new factor that is below
+        rows; of any other quotient, the longest product of the dividend."""
         if len(left) == len(right) == 1 and len(left[0]) == len(right[0]) == 1:
             bound, by = self._bounds.get(left[0][0], ()), self._sizes.get(right[0][0])
             if by in bound:
@@ -161,7 +178,8 @@ class _Kernel:
         return max(left, key=len)
 
     def _product(self, node: Node, depth: int = DEEPEST) -> Sizes:
-        """The sizes whose product an expression is, up to a small correction; empty if it is no product of
+        """The sizes whose product a bound such as `rows * cols` is, following local variables `depth`
+        levels deep; a constant that is added or subtracted is ignored. Empty if it is no product of
         sizes."""
         node = bare(node)
         pair, kind, name = sides(node), operator(node), text(node)
@@ -181,7 +199,8 @@ class _Kernel:
         return ()
 
     def _pointer(self, node: Node | None) -> tuple[str | None, Node | None]:
-        """(parameter, offset expression) of what an expression points into; None where unknown."""
+        """(kernel parameter, offset) of an expression that is a pointer parameter (offset None), or a
+        local variable that was initialized as parameter + offset. (None, None) for any other."""
         if node is None:
             return None, None
         name = text(bare(node))
@@ -197,11 +216,14 @@ class _Kernel:
 
 
 def _better(new: Sizes, old: Sizes) -> bool:
+    """Whether a new extent should replace an old one: known ones win over those with `?`, then longer
+    ones."""
     return (UNKNOWN not in new, len(new)) > (UNKNOWN not in old, len(old))
 
 
 def _definitions(body: Node) -> Iterator[tuple[str, Node]]:
-    """(variable, initializer) in a body; of several variables with one name, the last."""
+    """(variable, initializer) of each initialized declaration in a body, in source order; a name may
+    occur twice."""
     for node in walk(body, "init_declarator"):
         value = node.child_by_field_name("value")
         if value is not None:
@@ -209,7 +231,8 @@ def _definitions(body: Node) -> Iterator[tuple[str, Node]]:
 
 
 def _comparisons(body: Node) -> Iterator[tuple[str, Node]]:
-    """(name, bound) of `name < bound`, `name >= bound` and their mirror images."""
+    """(name, bound) of each comparison of a variable in a body: `name < bound`, `name >= bound` (as in an
+    early return), and the same with sides exchanged."""
     for node in walk(body, "binary_expression"):
         pair, kind = sides(node), operator(node)
         if pair is None or kind not in ("<", ">=", ">", "<="):
@@ -220,14 +243,16 @@ def _comparisons(body: Node) -> Iterator[tuple[str, Node]]:
 
 
 def _grid(launch: LaunchSyntax) -> Mapping[str, Sizes]:
-    """The bounds of `blockIdx.x` and so on, for grid dimensions that are exactly a size."""
+    """`blockIdx.x` and so on with the size that bounds it, for those grid dimensions that are exactly a
+    parameter of the launch function."""
     names = [text(bare(part)) for part in dimensions(launch, launch.grid)]
     sizes = {p.name for p in launch.caller.parameters if not p.pointer}
     return {f"blockIdx.{axis}": (n,) for axis, n in zip("xyz", names, strict=False) if n in sizes}
 
 
 def _stored(access: Node) -> int | None:
-    """Byte offset of the plain assignment to an accessed element; None where the element is read."""
+    """Where an access such as `x[i]` is the left side of a plain `=`: the byte offset of the assignment's
+    end, to order reads and writes. None for all other accesses, `+=` included: they read the element."""
     above = access.parent
     if above is None or above.type != "assignment_expression" or operator(above) != "=":
         return None
@@ -236,7 +261,8 @@ def _stored(access: Node) -> int | None:
 
 
 def _changes(access: Node) -> bool:
-    """Whether an accessed element may be written there: anything but a use of its value."""
+    """Whether an access such as `x[i]` may write the element: it is assigned, incremented, its address is
+    taken, or it is in an atomic operation."""
     above = access.parent
     if access.type == "call_expression" or above is None:
         return True  # an atomic operation
@@ -246,7 +272,8 @@ def _changes(access: Node) -> bool:
 
 
 def _whole(node: Node) -> Node | None:
-    """The pointer's name node in `*p` and `atomicAdd(p, v)`, which refer to it without an index."""
+    """The pointer's node in `*p` and `atomicAdd(p, v)`, which access it without an index; None for other
+    expressions."""
     if node.type == "pointer_expression":
         return node.child_by_field_name("argument") if operator(node) == "*" else None
     given = node.child_by_field_name("arguments")
@@ -255,7 +282,7 @@ def _whole(node: Node) -> Node | None:
 
 
 def _cleared(entry: Function) -> Iterator[str]:
-    """Pointers that the launch function sets or copies to before its launches."""
+    """Names of pointers that the launch function gives to cudaMemset or cudaMemcpy as destination."""
     for call in walk(entry.body, "call_expression"):
         if re.match(r"cudaMem(set|cpy)", text(call.child_by_field_name("function"))):
             given = call.child_by_field_name("arguments")

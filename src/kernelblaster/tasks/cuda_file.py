@@ -18,14 +18,16 @@ DISTRIBUTIONS = re.compile(r"(normal|uniform|positive|bool|below \w+)?$")
 
 
 def is_declared(source: str) -> bool:
-    """Whether a source declares any tensor itself."""
+    """Whether a source declares any input or output in a comment."""
     found = (LINE.match(line) for line in source.splitlines())
     return any(match is not None and match[1] in ("output", "input") for match in found)
 
 
 class CudaFile:
-    """The parsed declarations. `distributions` maps a tensor to how its values are drawn, `values` scalar
-    arguments of the launch function to their fixed values. Raises BadTask."""
+    """The declarations in a source's comments. `distributions` maps each input and parameter to how its
+    values are drawn ("normal", "below N"); `values` maps scalar arguments of the launch function to
+    their fixed values, as text. Raises BadTask, with the line, if a declaration is malformed or
+    outputs or inputs are missing."""
 
     def __init__(self, source: str, path: str) -> None:
         self.path = path
@@ -55,6 +57,8 @@ class CudaFile:
         )
 
     def workloads(self) -> tuple[Workload, ...]:
+        """The primary, odd, near, tiny and small workloads; in those other than the primary one only
+        sizes not declared `fixed` vary."""
         free = {
             name: FreeSize(dimensions=(), value=value, other=value + 1)
             for name, (value, _, fixed) in self._sizes.items()
@@ -76,6 +80,7 @@ class CudaFile:
         return tuple(Workload(name=name, sizes=base | choice) for name, choice in choices)
 
     def _declare(self, kind: str, text: str, line: int) -> None:
+        """Take over one comment line `kind: text`; `line` is its number, for messages."""
         where = f"{self.path}:{line}"
         if kind == "size":
             match = SIZE.match(text)
@@ -111,6 +116,7 @@ class CudaFile:
             self.distributions[name] = distribution or default
 
     def _check(self) -> None:
+        """Raise BadTask if no output or no input is declared."""
         roles = {t.role for t in self._tensors}
         for role in ("output", "input"):
             if role not in roles:

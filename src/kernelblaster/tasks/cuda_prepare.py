@@ -41,8 +41,9 @@ BINS = (256, 256)
 
 
 def prepared(source: str, path: str) -> str:
-    """The source as a task; unchanged if it declares everything and has the judge's launch function. Raises
-    BadTask, with a template, where a declaration is needed."""
+    """The source of a user's `.cu` file as that of a task: with declarations and the judge's launch
+    function added where they are missing. Raises BadTask, with a template of the lines to add, if a
+    declaration is needed and cannot be inferred."""
     tree = CudaSource(source)
     declared = is_declared(source)
     if declared:
@@ -59,8 +60,9 @@ def prepared(source: str, path: str) -> str:
 
 
 def fitted(candidate: Candidate, task: Task) -> Candidate:
-    """A candidate with the judge's launch function added, if it has that of the task's own file instead; any
-    other unchanged."""
+    """A candidate for a CUDA-source task that has a launch function like the task's own file, with one in
+    the judge's form added. Returned unchanged if it has the judge's form already, if the task is not
+    of kind `cuda`, or if not exactly one function launches kernels."""
     tree = CudaSource(candidate.source)
     callers = {launch.caller.name for launch in tree.launches}
     if task.kind != "cuda" or len(callers) != 1:
@@ -73,7 +75,8 @@ def fitted(candidate: Candidate, task: Task) -> Candidate:
 
 
 def inferred_lines(source: str) -> list[str]:
-    """The declarations of a prepared source that were not the user's own."""
+    """The declaration comments that `prepared` added to this source; empty if the user declared
+    everything."""
     lines = source.splitlines()
     if not lines or lines[0] != INFERRED:
         return []
@@ -81,7 +84,8 @@ def inferred_lines(source: str) -> list[str]:
 
 
 def launch_function(tree: CudaSource, path: str) -> Function:
-    """The host function that launches kernels. Raises BadTask if there is none or more than one."""
+    """The host function that launches kernels: the one with the judge's name, else the only one. Raises
+    BadTask if there is none or more than one, or it does more than launch."""
     if tree.function("main") is not None:
         raise BadTask(f"{path}: has a main(); keep the kernels and the function that launches them alone.")
     declared = tree.function(ENTRY)
@@ -102,8 +106,8 @@ def launch_function(tree: CudaSource, path: str) -> Function:
 
 
 def _on_device(tree: CudaSource, entry: Function, path: str) -> Function:
-    """The launch function, which must take device memory. Raises BadTask for one that allocates or copies
-    host memory."""
+    """`entry` itself if it takes device memory. Raises BadTask, with an example, if it allocates memory
+    or copies between host and device."""
     for call in walk(entry.body, "call_expression"):
         name = text(call.child_by_field_name("function"))
         if name in ("cudaMalloc", "cudaMallocManaged") or re.search("HostToDevice|DeviceToHost", text(call)):
@@ -121,6 +125,9 @@ def _on_device(tree: CudaSource, entry: Function, path: str) -> Function:
 
 
 def _inferred(tree: CudaSource, entry: Function, path: str) -> list[str]:
+    """Declaration comments for the sizes, outputs and inputs of the launch function `entry`. Sizes get
+    assumed values. Raises BadTask, with these lines as a template, if an extent or a scalar's value
+    cannot be inferred."""
     inferred = extents(tree, entry)
     sizes = [p for p in entry.parameters if not p.pointer and p.kind in WHOLE]
     _assign_last_size(inferred, [p.name for p in sizes])
@@ -158,7 +165,8 @@ def _inferred(tree: CudaSource, entry: Function, path: str) -> list[str]:
 
 
 def _assign_last_size(inferred: Extents, sizes: Sequence[str]) -> None:
-    """If exactly one size is unused and one extent unknown, assign that size to it."""
+    """If exactly one size is in no tensor's extent and exactly one extent is unknown, take that size for
+    it (in place)."""
     used = {name for dims in inferred.dims.values() for name in dims}
     idle = [name for name in sizes if name not in used]
     unknown = [name for name, dims in inferred.dims.items() if UNKNOWN in dims]
@@ -168,8 +176,9 @@ def _assign_last_size(inferred: Extents, sizes: Sequence[str]) -> None:
 
 
 def _size_line(name: str, sizes: Sequence[str], rank: int) -> str:
-    """The declaration of a size with an assumed value, chosen by its name and the largest rank of the
-    tensors."""
+    """The declaration of the size `name` with assumed primary and small values. `sizes` are the names of
+    all sizes, `rank` is the largest number of dimensions of a tensor. Filter widths and numbers of
+    bins, known by their names, are small and fixed."""
     product = {size.lower() for size in sizes} >= PRODUCT
     window = len(sizes) > 1 and not product and WINDOW.match(name) is not None
     bins = "bin" in name.lower()
@@ -182,6 +191,8 @@ def _size_line(name: str, sizes: Sequence[str], rank: int) -> str:
 
 
 def _values(parameter: Parameter, inferred: Extents, dtype: str) -> str:
+    """The declared distribution of a tensor's values; for integers that index into another tensor,
+    `below` its first size, and `below 100` for other integers."""
     if not dtype.startswith(("int", "uint")):
         return "bool" if dtype == "bool" else "normal"
     target = inferred.indexing.get(parameter.name)
@@ -191,7 +202,8 @@ def _values(parameter: Parameter, inferred: Extents, dtype: str) -> str:
 
 
 def _launcher(kernel: Function) -> str:
-    """A launch function for a kernel that has none, with one thread per element of the first size."""
+    """Source of an example launch function for a kernel that has none, with one thread per element of its
+    first size."""
     taken = [
         f"{'const ' if p.const else ''}{p.kind}{'*' if p.pointer else ''} {p.name}" for p in kernel.parameters
     ]
@@ -208,6 +220,8 @@ def _launcher(kernel: Function) -> str:
 
 
 def _conforms(entry: Function, signature: Signature) -> bool:
+    """Whether a launch function is exactly what the judge calls: its name, `extern "C"`, and the types of
+    its parameters in the order of the signature. Names of parameters do not matter."""
     wanted = [*c_arguments(signature), (STREAM, "")]
     own = [
         (f"{'const ' if p.const else ''}{p.kind}{'*' if p.pointer else ''}", p.name) for p in entry.parameters
@@ -220,7 +234,9 @@ def _conforms(entry: Function, signature: Signature) -> bool:
 
 
 def _adapted(tree: CudaSource, entry: Function, file: CudaFile, path: str) -> str:
-    """The source followed by a launch function in the judge's form that calls the user's."""
+    """The source followed by a launch function in the judge's form that calls the user's (`entry`), which
+    is given a stream parameter if it has none, and is renamed if it has the judge's name. `path` is
+    for messages."""
     edits: list[Edit] = []
     name = entry.name
     if name == ENTRY:
@@ -234,7 +250,8 @@ def _adapted(tree: CudaSource, entry: Function, file: CudaFile, path: str) -> st
 
 
 def _with_stream(tree: CudaSource, entry: Function) -> list[Edit]:
-    """Edits that add an optional last parameter `stream` and put every launch on it."""
+    """Edits that give the launch function a last parameter `stream`, put all its launches, copies and
+    memsets on it, and remove device synchronization."""
     last = entry.parameters[-1].node.end_byte
     edits = [inserted(last, f", {STREAM} stream = 0")]
     for launch in tree.launches:
@@ -251,6 +268,9 @@ def _with_stream(tree: CudaSource, entry: Function) -> list[Edit]:
 
 
 def _call(entry: Function, name: str, file: CudaFile, path: str) -> str:
+    """Source of the judge's launch function, which passes its arguments on to the user's, now called
+    `name`, with casts and declared constants. Raises BadTask if the user's takes a parameter that is
+    not declared."""
     signature = file.signature
     known = {n for _, n in c_arguments(signature)}
     outputs = {tensor.name for tensor in signature.outputs}
@@ -279,7 +299,8 @@ def _call(entry: Function, name: str, file: CudaFile, path: str) -> str:
 
 
 def _copy(output: str, signature: Signature) -> str:
-    """Code that copies the input's values to a tensor that is changed in place; empty if it is not."""
+    """For an output that the kernel also reads (declared with an input named OUTPUT_before): code that
+    first copies that input to it. Empty for other outputs."""
     before = next((t for t in signature.inputs if t.name == output + BEFORE), None)
     if before is None:
         return ""

@@ -21,7 +21,8 @@ Edit = tuple[int, int, str]  # begin, end, new text
 
 @dataclass(frozen=True)
 class Parameter:
-    """A function's parameter. `kind` is its type without `const` and `*`: `float`, `int64_t`."""
+    """A function's parameter. `kind` is its type without `const` and without the outermost `*`: `float`,
+    `int64_t`, `float*` for float**. `const` is whether the type has that qualifier."""
 
     name: str
     kind: str
@@ -32,7 +33,8 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Function:
-    """A function with a body. `kernel` is `__global__`, `device` is that or `__device__`."""
+    """A function definition. `kernel`: it is `__global__`; `device`: it is `__global__` or `__device__`.
+    `node` is the whole definition in the parse tree."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -48,7 +50,9 @@ class Function:
 
 @dataclass(frozen=True)
 class LaunchSyntax:
-    """`kernel<<<configuration>>>(arguments)` within a host function."""
+    """`kernel<<<configuration>>>(arguments)` in the source of the function `caller`. `kernel` is the name
+    without template arguments and namespace; `configuration` are grid, block and, if given, shared
+    memory and stream."""
 
     kernel: str
     configuration: tuple[Node, ...]
@@ -66,7 +70,8 @@ class LaunchSyntax:
 
 
 class CudaSource:
-    """The functions and launches of one source."""
+    """A parsed source: `text`, the same as UTF-8 `bytes`, the `root` of its parse tree, and its function
+    definitions and launches in source order. Code that cannot be parsed is skipped."""
 
     def __init__(self, source: str) -> None:
         self.text = source
@@ -76,6 +81,7 @@ class CudaSource:
         self.launches = [found for function in self.functions for found in _launches(function)]
 
     def function(self, name: str) -> Function | None:
+        """The first function of this name; None if there is none."""
         return next((function for function in self.functions if function.name == name), None)
 
     @property
@@ -86,7 +92,8 @@ class CudaSource:
         return [launch for launch in self.launches if launch.kernel == kernel]
 
     def original(self, node: Node) -> str:
-        """A node's text, including attributes that the grammar does not know."""
+        """A node's text as written. Unlike `text`, it includes attributes such as `__restrict__` that are
+        blanked out for the parser."""
         return self.bytes[node.start_byte : node.end_byte].decode()
 
     def edited(self, edits: Sequence[Edit]) -> str:
@@ -99,13 +106,14 @@ class CudaSource:
 
 
 def parse(source: bytes) -> Node:
-    """The root of the parse tree; offsets are those of the source."""
+    """The root of the parse tree. Attributes unknown to the grammar are replaced by spaces first, so that
+    offsets remain those of the source."""
     blank = _ATTRIBUTES.sub(lambda found: b" " * len(found[0]), source)
     return Parser(_LANGUAGE).parse(blank).root_node
 
 
 def text(node: Node | None) -> str:
-    """The node's own text; empty for no node."""
+    """The node's text, in which attributes such as `__restrict__` are blank; "" for None."""
     return (node.text or b"").decode() if node is not None else ""
 
 
@@ -120,19 +128,22 @@ def walk(root: Node, *types: str) -> Iterator[Node]:
 
 
 def replaced(node: Node, new: str) -> Edit:
+    """The edit that replaces a node's text."""
     return node.start_byte, node.end_byte, new
 
 
 def inserted(at: int, new: str) -> Edit:
+    """The edit that inserts a text at a byte offset."""
     return at, at, new
 
 
 def operator(node: Node) -> str:
+    """The operator of an expression, as text; "" if it has none."""
     return text(node.child_by_field_name("operator"))
 
 
 def sides(node: Node) -> tuple[Node, Node] | None:
-    """Left and right of a binary expression or an assignment."""
+    """Left and right of a binary expression or an assignment; None for any other node."""
     left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
     return (left, right) if left is not None and right is not None else None
 
@@ -154,11 +165,13 @@ def bare(node: Node) -> Node:
 
 
 def _is_cast(name: str) -> bool:
+    """Whether a called name converts to an integer type, as `int(x)` and `static_cast<...>(x)` do."""
     return bool(re.fullmatch(r"(unsigned|int|long|size_t|u?int\d+_t)|static_cast<.*>", name))
 
 
 def dimensions(launch: LaunchSyntax, node: Node) -> list[Node]:
-    """The expressions of a grid's or a block's dimensions: one, unless it is a `dim3` of several."""
+    """The expressions of the x, y and z extents of `node`, a launch's grid or block: one if it is a
+    number, as many as are written if it is a `dim3` or a local variable of that type."""
     shape = bare(node)
     if shape.type == "identifier":
         declared = _declared_shape(launch.caller.body, text(shape))
@@ -174,8 +187,8 @@ def dimensions(launch: LaunchSyntax, node: Node) -> list[Node]:
 
 
 def _declared_shape(body: Node, name: str) -> Node | None:
-    """The initializer of a `dim3` variable: a list of its dimensions, or a call. To the grammar, `dim3
-    block(A, B)` declares a function."""
+    """The initializer of the `dim3` variable `name`: a list of its dimensions, or a call; None if no such
+    variable is declared. (To the grammar, `dim3 block(A, B)` declares a function with parameters.)"""
     for node in walk(body, "declaration"):
         if text(node.child_by_field_name("type")) != "dim3":
             continue
@@ -195,6 +208,7 @@ def declared_name(node: Node | None) -> str:
 
 
 def _function(node: Node) -> Function | None:
+    """The function of a definition node; None if it has no declarator or body that is understood."""
     declarator, body = node.child_by_field_name("declarator"), node.child_by_field_name("body")
     while declarator is not None and declarator.type != "function_declarator":
         declarator = declarator.child_by_field_name("declarator")
@@ -220,6 +234,7 @@ def _parameter(node: Node) -> Parameter:
 
 
 def _launches(function: Function) -> Iterator[LaunchSyntax]:
+    """The `<<<...>>>` launches in a function's body, in source order."""
     for call in walk(function.body, "call_expression"):
         shape = next((child for child in call.children if child.type == "kernel_call_syntax"), None)
         given = next((child for child in call.children if child.type == "argument_list"), None)

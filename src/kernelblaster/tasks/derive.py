@@ -25,8 +25,10 @@ SMALL_BYTES = 4 << 20  # of a small workload that keeps the module's own constru
 
 @dataclass(frozen=True)
 class Facts:
-    """Shapes and types of one construction of the module, found on fake tensors. `parameters` are (name,
-    shape, type), `outputs` (shape, type)."""
+    """Shapes and types of one construction of the module (the file's own, or with smaller constants).
+    `inputs` are the values of get_inputs(), fake tensors unless it was really run, scalars as they
+    are; `parameters` are (name, shape, type), buffers included; `outputs` are (shape, type); `probe`
+    tries other input shapes; `small`: it is the small construction."""
 
     inputs: tuple[Any, ...]
     parameters: tuple[tuple[str, tuple[int, ...], Dtype], ...]
@@ -36,13 +38,14 @@ class Facts:
 
     @property
     def elements(self) -> int:
+        """The number of elements of all inputs, parameters and outputs together."""
         shapes = list(self.probe.base) + [p[1] for p in self.parameters] + [o[0] for o in self.outputs]
         return sum(int(torch.Size(shape).numel()) for shape in shapes)
 
 
 def state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Parameters and buffers that a candidate receives, in the order of `state_dict`: including buffers that
-    are not saved, without scalar integer counters."""
+    """Parameters and buffers that a candidate receives, by dotted name, in the order of `state_dict`:
+    non-persistent buffers are included, scalar integers (such as num_batches_tracked) are not."""
     state = {}
     for prefix, owner in module.named_modules(remove_duplicate=False):
         for name, tensor in (*owner._parameters.items(), *owner._buffers.items()):
@@ -56,6 +59,7 @@ def parameter_names(module: torch.nn.Module) -> list[str]:
 
 
 def dtype_name(dtype: torch.dtype) -> Dtype:
+    """The name of a type without "torch.". Raises BadTask for types that tasks do not support."""
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPE_BYTES:
         known = ", ".join(DTYPE_BYTES)
@@ -93,9 +97,10 @@ def convert(module: torch.nn.Module, dtype: torch.dtype | None) -> torch.nn.Modu
 
 
 def learn(file: ModuleFile, dtype: torch.dtype | None, *, real: bool = False, small: bool = False) -> Facts:
-    """Build and run the module once: on fake tensors, which is cheap at any size, or if `real` on the CPU,
-    which finds errors that fake tensors miss. `small`: the file's constants are replaced by those of the
-    small construction."""
+    """Build and run the module once, cast to `dtype` (None: as it is). It runs on fake tensors, which is
+    cheap at any size, or if `real` on the CPU, which finds errors that fake tensors miss. `small` only
+    marks the result: the caller has replaced the file's constants. Raises BadTask if the module cannot
+    be built or run."""
     mode = nullcontext() if real else FakeTensorMode(allow_non_fake_inputs=True)
     with mode, _unlogged(), plain_attention():
         module = convert(file.build(), dtype)
@@ -146,10 +151,13 @@ def _unlogged() -> Iterator[None]:
 
 
 class Derivation:
-    """Names the sizes of a module's tensors and fills in their values for each workload."""
+    """Derives the `signature` of a module from its facts: which dimensions are free to vary (`free`),
+    which are fixed by construction, which follow from others, and which share one size. `workloads()`
+    gives the sizes' values."""
 
     def __init__(self, file: ModuleFile, primary: Facts, small: Facts | None) -> None:
-        """`small` are the facts of the small construction, None if there is none."""
+        """`primary` are the facts of the file as it is, `small` those of the small construction; None if
+        there is none."""
         self.file = file
         self.primary = primary
         self.small = small
@@ -159,8 +167,8 @@ class Derivation:
         self.signature = self._signature()
 
     def _free_sizes(self) -> list[FreeSize]:
-        """Found by really running the small construction if there is one, then confirmed for the primary
-        one."""
+        """The sizes that can be changed without changing the file. Found by really running the small
+        construction if there is one, then confirmed on the primary one with fake tensors."""
         probe = self.primary.probe
         if self.small is None:
             return probe.free_sizes()
@@ -175,6 +183,8 @@ class Derivation:
         return confirmed
 
     def workloads(self) -> tuple[Workload, ...]:
+        """The primary workload; odd, near and tiny ones, where the module accepts such sizes; and a small
+        one for the emulator, if there is any."""
         probe = self.primary.probe
         workloads = [self._workload("primary", probe.base, self.primary)]
         wishes = (("odd", sizes.odd_sizes), ("near", sizes.near_sizes), ("tiny", sizes.tiny_sizes))
@@ -189,8 +199,8 @@ class Derivation:
         return tuple(workloads)
 
     def _small_inputs(self) -> list[Workload]:
-        """Without a small construction: a workload of the primary one with small inputs, if that is small
-        enough."""
+        """The small workload of a module without a small construction: its own parameters with small
+        inputs. Empty if all tensors together exceed SMALL_BYTES."""
         probe = self.primary.probe
         shapes = probe.choose(self.free, sizes.small_sizes)
         workload = self._workload("small", shapes, self.primary)
@@ -203,6 +213,8 @@ class Derivation:
         return next((tensor.dtype for tensor in tensors if tensor.floating), "float32")
 
     def _signature(self) -> Signature:
+        """The signature: names and sizes of all tensors. Registers each size in `_kinds` when it is first
+        used."""
         names = self.file.input_names(len(self.primary.inputs))
         tensor_names = [
             name
@@ -251,6 +263,9 @@ class Derivation:
         )
 
     def _outputs(self, free_names: dict[tuple[int, int], str]) -> list[Tensor]:
+        """The output tensors. Each of their dimensions is a free size if it changes exactly as that does,
+        a fixed size if it responds to none, and otherwise a new derived size. `free_names` maps
+        (input, axis) to the names of free sizes."""
         probe = self.primary.probe
         moved = {
             free_names[size.dimensions[0]]: (
@@ -287,6 +302,7 @@ class Derivation:
         return outputs
 
     def _new(self, name: str, kind: Literal["free", "fixed", "derived"]) -> str:
+        """Register a size in the signature, in order of first use; returns its name."""
         self._kinds.setdefault(name, kind)
         return name
 
@@ -294,13 +310,17 @@ class Derivation:
         return self._new(name, "free")
 
     def _shared(self, tensor: str, axis: int, extent: int, small: int | None) -> str:
-        """The size of a fixed dimension: shared with all dimensions that are equal in both constructions."""
+        """The name of a fixed dimension's size: one for all dimensions with the same extent in the
+        primary and in the small construction (`small`; None if there is none). Named after the first
+        `tensor` and `axis` with it."""
         key = (extent, small)
         if key not in self._fixed:
             self._fixed[key] = self._new(f"{tensor}_{axis}", "fixed")
         return self._fixed[key]
 
     def _workload(self, name: WorkloadName, shapes: Shapes, facts: Facts) -> Workload:
+        """The workload with these input shapes. Raises BadTask if dimensions that share a size differ in
+        it."""
         try:
             return workload_of(name, self.signature, facts, shapes)
         except UnequalSizes as error:
@@ -311,12 +331,12 @@ class Derivation:
 
 
 class UnequalSizes(ValueError):
-    """Two dimensions that share a size in the signature differ."""
+    """Raised if two dimensions that share a size in the signature have different extents in a workload."""
 
 
 def workload_of(name: WorkloadName, signature: Signature, facts: Facts, shapes: Shapes) -> Workload:
-    """The workload with these input shapes, which the module must accept (`facts.probe`). Raises UnequalSizes
-    if an output or parameter does not fit the signature's sizes."""
+    """The workload `name` with these input shapes, which the module must accept; outputs are found by
+    `facts.probe`. Raises UnequalSizes if a tensor does not fit the signature's sizes."""
     outputs = facts.probe.outputs(shapes)
     assert outputs is not None
     parameters = [shape for _, shape, _ in facts.parameters]
@@ -337,6 +357,9 @@ def _tensor(name: str, role: Any, dtype: Dtype, dims: list[str]) -> Tensor:
 
 
 def same_structure(one: Facts, other: Facts) -> bool:
+    """Whether two constructions have equally many inputs, parameters and outputs, with equal numbers of
+    dimensions."""
+
     def ranks(facts: Facts) -> list[list[int]]:
         return [
             [len(shape) for shape in facts.probe.base],

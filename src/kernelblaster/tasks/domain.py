@@ -37,10 +37,11 @@ DECLARED: dict[str, frozenset[Distribution]] = {
 
 @dataclass(frozen=True)
 class Domain:
-    """`taken[i]` are the arrangements that input tensor i accepts, besides those in SAFE; `scalars` are lists
-    of values that may replace the file's scalars, `landmarks` such lists whose values inputs may equal;
-    `shuffled` names integer parameters whose elements may be permuted; `twins`: inputs of equal shape may
-    hold equal values."""
+    """What may be varied in a module's inputs while its outputs stay finite. `taken[i]`: arrangements,
+    besides SAFE, that input tensor i accepts. `scalars`: lists of values for all scalar inputs that
+    may replace the file's; `landmarks`: such lists with values of LANDMARKS, for use with the
+    arrangement of that name. `shuffled`: integer parameters whose elements may be permuted. `twins`:
+    floating inputs of equal shape may have equal values."""
 
     taken: tuple[frozenset[Distribution], ...]
     scalars: tuple[tuple[Any, ...], ...] = ()
@@ -49,11 +50,13 @@ class Domain:
     twins: bool = False
 
     def takes(self, position: int, distribution: Distribution) -> bool:
+        """Whether the input tensor at this position accepts an arrangement."""
         return distribution in SAFE or distribution in self.taken[position]
 
 
 def declared_domain(source: str, path: str, inputs: Sequence[Tensor]) -> Domain:
-    """The domain of a CUDA-source task, from its declarations."""
+    """The domain of a CUDA-source task: what DECLARED lists for each input's declared distribution;
+    integer inputs accept everything."""
     distributions = CudaFile(source, path).distributions
     everything = frozenset(DISTRIBUTIONS) - PLANTED
     return Domain(
@@ -72,8 +75,9 @@ def domain_of(reference: ModuleReference, workload: Workload, rng: Random) -> Do
 
 @dataclass(frozen=True)
 class _Change:
-    """How a trial differs from the file: `values` are the inputs' arrangements (empty: as in the file); the
-    rest as in `Domain`."""
+    """How one trial differs from the file's own inputs. `values`: one arrangement for each input tensor
+    (empty: "written" for all); `scalars`: other scalar inputs (None: the file's); `shuffled`: the
+    integer parameter to permute; `twins`: equal values in inputs of equal shape."""
 
     values: tuple[Distribution, ...] = ()
     scalars: tuple[Any, ...] | None = None
@@ -82,6 +86,9 @@ class _Change:
 
 
 class _Trial:
+    """Runs a reference on the host with changed inputs to see whether its outputs stay finite. `end` is a
+    time.monotonic() after which every trial counts as failed."""
+
     def __init__(self, reference: ModuleReference, workload: Workload, end: float) -> None:
         self._reference = reference
         self._workload = workload
@@ -89,9 +96,10 @@ class _Trial:
         self._signature = reference.task.signature
 
     def taken(self) -> tuple[frozenset[Distribution], ...]:
-        """The arrangements that each input accepts. Infinity, and all magnitudes in one tensor, only for
-        elementwise modules: elsewhere correct arithmetic may turn infinity into NaN (split operands, running
-        means)."""
+        """For each input the arrangements that it accepts besides SAFE, tried on all inputs at once, and
+        if that fails on each alone. Infinity, and values of all magnitudes in one tensor (OCTAVES),
+        only for elementwise modules: elsewhere correct arithmetic may turn infinity into NaN (split
+        operands, running means)."""
         inputs = self._signature.input_tensors
         alone = self._pointwise()
         planted: set[Distribution] = {"nan", "infinite"} if alone else {"nan"}
@@ -111,8 +119,9 @@ class _Trial:
         return tuple(frozenset(found) for found in taken)
 
     def scalars(self, rng: Random) -> tuple[tuple[Any, ...], ...]:
-        """Lists of other values: all scalars changed together, until each has taken all its values; if the
-        module refuses that, one at a time."""
+        """Lists of other values for all scalars, each accepted by the module. All are changed together,
+        in as many turns as the scalar with the most other values has; where that is refused, one at a
+        time."""
         own = list(self._reference.scalars)
         if not own:
             return ()
@@ -130,7 +139,8 @@ class _Trial:
         return tuple(taken)
 
     def landmarks(self, rng: Random) -> tuple[tuple[Any, ...], ...]:
-        """Lists in which each floating scalar is one of LANDMARKS."""
+        """Up to four lists in which each floating scalar is a positive one of LANDMARKS, accepted
+        together with inputs of that arrangement. Empty without floating scalars."""
         own = list(self._reference.scalars)
         if not any(isinstance(value, float) for value in own):
             return ()
@@ -142,10 +152,13 @@ class _Trial:
         return tuple(moved for moved in drawn if self._finite(_Change(tuple(chosen), scalars=moved)))
 
     def twins(self) -> bool:
+        """Whether some floating inputs have equal shapes and the module accepts equal values in them."""
         shapes = [self._workload.shape(t) for t in self._signature.input_tensors if t.floating]
         return len(set(shapes)) < len(shapes) and self._finite(_Change(twins=True))
 
     def _pointwise(self) -> bool:
+        """Whether the module runs elementwise operators only; False if its own inputs give no finite
+        result."""
         if not self._finite(_Change()):
             return False
         inputs, seen = self._bind(_Change(), wide=False), Operators()
@@ -154,11 +167,13 @@ class _Trial:
         return seen.pointwise
 
     def shuffled(self) -> frozenset[str]:
+        """The integer parameters whose elements may be permuted."""
         whole = [t.name for t in self._signature.parameters if not t.floating]
         return frozenset(name for name in whole if self._finite(_Change(shuffled=name)))
 
     def _finite(self, change: _Change) -> bool:
-        """Whether the outputs are finite in both precisions and have the workload's shapes."""
+        """Whether the changed inputs are accepted: the module runs in its own precision and in float64,
+        and both outputs are finite and have the workload's shapes. False once the time is over."""
         if time.monotonic() > self._end:
             return False
         shapes = [self._workload.shape(tensor) for tensor in self._signature.outputs]
@@ -180,7 +195,8 @@ class _Trial:
             return reference.run(inputs)
 
     def _bind(self, change: _Change, wide: bool) -> list[torch.Tensor]:
-        """Draw the inputs and bind the parameters to the reference."""
+        """Draw the inputs with this change and bind the parameters to the reference; returns the inputs.
+        `wide`: floating tensors in float64."""
         reference, workload = self._reference, self._workload
         values: Sequence[Distribution] = change.values or ["written"] * len(self._signature.input_tensors)
         inputs = []
@@ -202,7 +218,8 @@ class _Trial:
 
 
 def _others(value: Any, rng: Random) -> list[Any]:
-    """Values that may replace a scalar."""
+    """Other values to try in place of a scalar input: for a number, close and distant ones, negative ones
+    and zero; for an integer also some beyond 8, 16 and 32 bits."""
     if isinstance(value, bool):
         return [not value, value]  # in turn, so that others move on either side
     if isinstance(value, int):

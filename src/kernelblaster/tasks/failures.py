@@ -17,6 +17,8 @@ SHAPES = "makes a tensor whose size depends on values"
 def why_forward_failed(
     error: Exception, file: ModuleFile, module: torch.nn.Module, inputs: Sequence[Any]
 ) -> str:
+    """A sentence for the user on why forward() raised `error` for these inputs: the file with the line,
+    what happened, and where possible what to do about it."""
     location = f"{file.path}{_line(error, file)}"
     kind = type(error).__name__
     unbacked = "UserError" in kind or "GuardOnDataDependent" in kind
@@ -34,6 +36,7 @@ def _advice() -> str:
 
 
 def _line(error: Exception, file: ModuleFile) -> str:
+    """ ":LINE" of the innermost traceback frame that is in the task's file; "" if there is none."""
     lines = [
         n for frame, n in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file.path
     ]
@@ -43,13 +46,14 @@ def _line(error: Exception, file: ModuleFile) -> str:
 def floating_types(
     module: torch.nn.Module, inputs: Sequence[Any]
 ) -> tuple[set[torch.dtype], set[torch.dtype]]:
-    """The floating types of the inputs, and those of the parameters and buffers."""
+    """(floating types of the input tensors, floating types of the module's parameters and buffers)."""
     given = {v.dtype for v in inputs if isinstance(v, torch.Tensor) and v.is_floating_point()}
     held = {t.dtype for t in (*module.parameters(), *module.buffers()) if t.is_floating_point()}
     return given, held
 
 
 def _types(module: torch.nn.Module, inputs: Sequence[Any]) -> str:
+    """Advice if the floating types of inputs and parameters differ; else ""."""
     given, held = floating_types(module, inputs)
     if not given or not held or given == held:
         return ""
@@ -60,6 +64,7 @@ def _types(module: torch.nn.Module, inputs: Sequence[Any]) -> str:
 
 
 def _named(text: str) -> str:
+    """Advice for an error message that is known; else ""."""
     if "missing" in text and "argument" in text:
         return "get_inputs() must return a value for each of forward()'s arguments."
     return ""

@@ -12,9 +12,10 @@ ROWS = 4096
 
 
 def inferred_inputs(file: ModuleFile, model: type) -> tuple[str, str]:
-    """The inputs as the expression of a list, and a note for the user. Raises BadTask, asking for inputs, if
-    they are ambiguous: forward() takes several tensors, or the first layer does not fix all dimensions but
-    the rows."""
+    """The inputs of `model`, the module class of `file`, as the source of a Python list, and a note for
+    the user. They are ROWS rows as wide as the first Linear or normalization layer takes them. Raises
+    BadTask, which asks for inputs, if forward() takes several arguments, there is no such layer, or
+    the module refuses them."""
     forward = list(inspect.signature(model.forward).parameters.values())[1:]  # type: ignore[attr-defined]
     needed = [p.name for p in forward if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
     ask = BadTask(
@@ -38,6 +39,7 @@ def inferred_inputs(file: ModuleFile, model: type) -> tuple[str, str]:
 
 
 def _columns(layer: torch.nn.Module) -> tuple[int, torch.dtype] | None:
+    """(number of features, type) of the input of a layer that fixes them; None for other layers."""
     if isinstance(layer, torch.nn.Linear):
         return layer.in_features, layer.weight.dtype
     if isinstance(layer, torch.nn.LayerNorm | torch.nn.RMSNorm) and len(layer.normalized_shape) == 1:

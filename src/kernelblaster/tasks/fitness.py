@@ -9,8 +9,10 @@ from kernelblaster.tasks.values import fill, perturb
 
 
 def fitness_of(task: Task, device: torch.device | None = None) -> Fitness:
-    """Runs the reference several times at its smallest workload. CUDA-source tasks always pass here: the
-    judge checks them when it runs their kernel."""
+    """Whether a task can be scored: the problems that were found (none: it is fit), and the parameters
+    that its output does not depend on. Runs the reference several times at its smallest workload, on
+    the CPU unless `device` is given. CUDA-source tasks always pass here: the judge checks them when it
+    runs their kernel."""
     if task.kind == "cuda":
         return Fitness()
     workload = task.small or min(task.workloads, key=lambda w: w.total_bytes(task.signature))
@@ -18,6 +20,9 @@ def fitness_of(task: Task, device: torch.device | None = None) -> Fitness:
 
 
 class _Check:
+    """The reference at one workload with the tensors of its inputs and parameters, which the checks
+    change and restore."""
+
     def __init__(self, task: Task, workload: Workload, device: torch.device) -> None:
         self.task = task
         self.workload = workload
@@ -30,6 +35,7 @@ class _Check:
         self.parameters = [p.to(device).clone() for p in self.reference.parameters]
 
     def result(self) -> Fitness:
+        """Run all checks. Sensitivity is checked only if nothing else is wrong."""
         self._fill(seed=1)
         first, again = self._outputs(), self._outputs()
         problems = []
@@ -48,14 +54,19 @@ class _Check:
         return Fitness(problems=tuple(problems), insensitive=insensitive)
 
     def _fill(self, seed: int) -> None:
+        """Draw all inputs from their pools."""
         for position, (target, pool) in enumerate(zip(self.inputs, self.reference.pools, strict=True)):
             fill(target, pool, "written", self.workload, seed + 1000 * position)
 
     def _outputs(self) -> list[torch.Tensor]:
+        """The outputs for the present inputs and parameters, all copied, since a module may write into
+        them."""
         self.reference.bind([p.clone() for p in self.parameters])
         return [o.clone() for o in self.reference.run([i.clone() for i in self.inputs])]
 
     def _unresponsive_inputs(self, first: list[torch.Tensor]) -> list[str]:
+        """A problem for each input that can be drawn anew without changing the outputs `first`, or a
+        single one if that holds for all."""
         silent = []
         for position, tensor in enumerate(self.task.signature.input_tensors):
             saved = self.inputs[position].clone()
@@ -68,6 +79,7 @@ class _Check:
         return [f"insensitive: the output does not depend on input {name}" for name in silent]
 
     def _unresponsive_parameters(self, first: list[torch.Tensor]) -> tuple[str, ...]:
+        """The parameters that can be changed without changing the outputs `first` beyond rounding."""
         silent = []
         for position, tensor in enumerate(self.task.signature.parameters):
             saved = self.parameters[position].clone()
@@ -83,7 +95,8 @@ def _equal(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
 
 
 def _close(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
-    """Equal up to rounding: a bias that a normalization removes leaves only noise."""
+    """Whether outputs are equal up to rounding: floating ones within 64 units of rounding of their
+    largest value, others exactly. (A bias that a normalization removes leaves such noise.)"""
     for a, b in zip(one, other, strict=True):
         if not a.is_floating_point():
             if not torch.equal(a, b):

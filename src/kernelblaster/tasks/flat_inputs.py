@@ -15,7 +15,9 @@ Path = tuple[Any, ...]
 
 
 def flattened(file: ModuleFile) -> str | None:
-    """The code to append to the file; None if its inputs are flat already."""
+    """Code to append to a task's file: a Model that takes its tensors and numbers as positional arguments
+    and passes them on as the file's Model takes them (by name, in lists, in dicts), with a matching
+    get_inputs(). None if the inputs are flat already. Raises BadTask for inputs of other types."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         values = file.given_inputs()
     keyed = dict(values) if isinstance(values, Mapping) else dict(enumerate(values))
@@ -56,7 +58,9 @@ def _is_plain(value: Any) -> bool:
 
 
 def _written(value: Any, path: Path, name: str, leaves: dict[str, Path], file: str) -> str:
-    """The expression that rebuilds a nested input from the flat ones."""
+    """The expression that rebuilds one input `value` from flat arguments. Each tensor or number in it
+    becomes an argument called `name` or `name_KEY…`, which is added to `leaves` with its path of keys
+    in what get_inputs() returns. Raises BadTask (naming `file`) for values of other types."""
     if _is_plain(value):
         leaves[name] = path
         return name

@@ -27,7 +27,8 @@ ALIASES = {"_unsafe_view", "_reshape_alias", "detach", "alias", "lift_fresh"}
 def _attention_operations(  # type: ignore[no-untyped-def]
     query, key, value, dropout_p=0.0, is_causal=False, *_, **__
 ) -> int:
-    """Operations of attention from its shapes; a causal query only sees earlier keys."""
+    """Floating-point operations of attention; `query`, `key` and `value` are shapes (..., length, width).
+    A causal query sees keys up to its own position only."""
     *batch, queries, width = query
     keys = key[-2]
     pairs = sum(min(at + 1, keys) for at in range(queries)) if is_causal else queries * keys
@@ -39,8 +40,8 @@ COUNTED = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attentio
 
 
 class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Records which elements of the task's tensors are read, through views; elements read twice count
-    once."""
+    """A context that records the operators run (`names`) and how many elements of the given tensors they
+    read, through views; elements of one view that are read twice count once."""
 
     def __init__(self, tensors: list[torch.Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -65,6 +66,7 @@ class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return min(self._sizes[position], round(sum(self._views[position].values())))
 
     def _read(self, tensor: torch.Tensor, elements: float) -> None:
+        """Count a read of `elements` elements of a tensor, if it shares storage with a recorded one."""
         position = self._positions.get(_storage(tensor))
         if position is not None:
             view = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
@@ -73,17 +75,22 @@ class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _storage(tensor: torch.Tensor) -> int:
+    """An identity of the tensor's storage, equal for all views of it."""
     return int(tensor.untyped_storage()._cdata)
 
 
 def _gathered(table: torch.Tensor, result: torch.Tensor) -> float:
-    """The expected number of table elements that a gather touches: indices may repeat."""
+    """The expected number of distinct elements of `table` that a gather with this `result` reads, if its
+    indices are uniformly random and may repeat."""
     size = table.numel()
     return -size * expm1(-result.numel() / size) if size else 0.0
 
 
 def floor_of(task: Task, fitness: Fitness | None = None) -> Floor:
-    """The floor at the primary workload, counted on fake tensors; nothing is computed."""
+    """The least bytes and floating-point operations that any implementation needs at the primary
+    workload, counted on fake tensors. `certain_bytes` leaves out what might not be read: inputs of
+    operators that may read a part only, and parameters that `fitness` found to be without influence.
+    For a CUDA source there is no operation count (0)."""
     workload = task.primary
     signature = task.signature
     outputs = sum(workload.bytes(tensor) for tensor in signature.outputs)
@@ -105,8 +112,8 @@ def floor_of(task: Task, fitness: Fitness | None = None) -> Floor:
 
 
 def _looked_up(task: Task, outputs: int) -> int:
-    """Bytes of a CUDA source's lookup tables that need not be read: of a tensor that another one indexes
-    into, only as many bytes as the outputs have count."""
+    """Bytes of a CUDA source's lookup tables that need not be read. A table is a floating tensor into
+    whose first dimension another tensor indexes; no more than `outputs` bytes of it are needed."""
     drawn = CudaFile(task.source, task.path).distributions.values()
     indexed = {values.removeprefix("below ") for values in drawn if values.startswith("below ")}
     tables = [t for t in task.signature.read_tensors if t.floating and t.dims and t.dims[0] in indexed]
@@ -114,6 +121,8 @@ def _looked_up(task: Task, outputs: int) -> int:
 
 
 def _count(task: Task) -> tuple[_Reads, int]:
+    """(elements read of inputs and parameters, floating-point operations) of one run of the module on
+    fake tensors."""
     dtype = cast_of(task)
     file = ModuleFile(task.source, task.path)
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():

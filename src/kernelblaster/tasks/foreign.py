@@ -22,8 +22,10 @@ class TookTooLong(Exception):
 
 @contextmanager
 def foreign(path: str, what: str = "", limit_s: float | None = None) -> Iterator[None]:
-    """A context for a task's code. Whatever it raises, including SystemExit, becomes a `BadTask` with file
-    and line; a real Ctrl-C passes through. `limit_s` works in the main thread only, for Python code."""
+    """A context for running a task's code. Whatever that raises, including SystemExit, becomes a
+    `BadTask` with file (`path`), line and `what`, the words for what was being done; a real Ctrl-C
+    passes through. After `limit_s` seconds the code is interrupted: in the main thread only, and only
+    while it runs Python code."""
     with _interrupts() as pressed, _alarm(limit_s):
         try:
             yield
@@ -40,8 +42,9 @@ def foreign(path: str, what: str = "", limit_s: float | None = None) -> Iterator
 
 @contextmanager
 def kept_going(where: str) -> Iterator[None]:
-    """As `foreign`, for code whose exceptions the caller handles: only what would end the command becomes a
-    `BadTask`."""
+    """A context for running a task's code where the caller handles its exceptions: these pass through,
+    and only what would end the command (SystemExit and the like) becomes a `BadTask`. `where` names
+    the code in that message."""
     with _interrupts() as pressed:
         try:
             yield
@@ -57,11 +60,12 @@ def kept_going(where: str) -> Iterator[None]:
 
 
 def one_line_of(error: BaseException) -> str:
+    """ "Type: message" of an exception in one line, the message cut at 300 characters."""
     return f"{type(error).__name__}: {one_line(_words(error))[:300]}".removesuffix(": ")
 
 
 def _words(error: BaseException) -> str:
-    """An exception's text; even converting it to text may fail."""
+    """An exception's message; a substitute if its own __str__ fails."""
     try:
         return str(error)
     except BaseException as other:
@@ -69,6 +73,8 @@ def _words(error: BaseException) -> str:
 
 
 def _problem(error: BaseException, path: str, what: str) -> BadTask:
+    """The BadTask for an exception from the code of the file `path`: with the innermost line in that
+    file, if there is any."""
     if isinstance(error, SyntaxError):
         return BadTask(f"{path}:{error.lineno}: syntax error: {error.msg}")
     frames = traceback.walk_tb(error.__traceback__)
@@ -78,11 +84,13 @@ def _problem(error: BaseException, path: str, what: str) -> BadTask:
 
 
 def _ending(error: BaseException) -> str:
+    """The exception in one line; for one that is not an Exception, that it would have ended the process."""
     words = one_line_of(error)
     return words if isinstance(error, Exception) else f"it would end the process ({words})"
 
 
 def _place(trace: TracebackType | None) -> str:
+    """FILE:LINE of the innermost frame of a traceback."""
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(trace)]
     return f"{frames[-1][0]}:{frames[-1][1]}" if frames else "the task"
 
@@ -110,6 +118,8 @@ def _interrupts() -> Iterator[threading.Event]:
 
 @contextmanager
 def _alarm(limit_s: float | None) -> Iterator[None]:
+    """A context that raises TookTooLong in its code after `limit_s` seconds, by SIGALRM. Without effect
+    if that is None or outside the main thread."""
     if limit_s is None or threading.current_thread() is not threading.main_thread():
         yield
         return

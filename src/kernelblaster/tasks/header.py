@@ -25,7 +25,8 @@ HALF = re.compile(r"half|bf16|bfloat|##", re.IGNORECASE)  # names that need them
 
 
 def c_arguments(signature: Signature) -> list[tuple[str, str]]:
-    """(C type, name) of every argument before the stream, in calling order."""
+    """(C type, name) of every argument of the launch function before the stream, in calling order:
+    outputs, inputs, parameters, sizes. Pointers to inputs and parameters are const."""
     arguments = [(C_TYPES[t.dtype] + "*", t.name) for t in signature.outputs]
     for item in signature.inputs:
         if isinstance(item, Scalar):
@@ -38,13 +39,14 @@ def c_arguments(signature: Signature) -> list[tuple[str, str]]:
 
 
 def includes(code: str) -> str:
-    """Includes for what a candidate may use without including it. The half-precision headers, which take half
-    of the compile time, are included only if the code mentions their types."""
+    """Lines that include the CUDA headers a candidate may rely on. Those for half precision, which take
+    half of the compile time, are included only if `code` mentions their types."""
     return INCLUDES + (HALF_INCLUDES if HALF.search(code) else "")
 
 
 def declaration(signature: Signature, title: str) -> str:
-    """The declaration of the launch function that a candidate must define, with a comment on each tensor."""
+    """The declaration of the launch function that a candidate must define, with a comment on each tensor;
+    `title` is the first line of that comment."""
     rows = [(t.name, t.dtype, f"[{', '.join(t.dims)}]", t.role) for t in signature.tensors]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [f"// {comment(title)}"]
@@ -63,8 +65,9 @@ def declaration(signature: Signature, title: str) -> str:
 
 
 def judge_header(signature: Signature, title: str, source: str) -> str:
-    """The text included before a candidate: the declaration, and a trampoline that unpacks an array of
-    argument addresses, so that one recorder can call any signature."""
+    """The text included before a candidate's `source`: the declaration, and `kernelblaster_call`, which
+    takes an array of the arguments' addresses and calls the launch function, so that one recorder can
+    call any signature."""
     arguments = c_arguments(signature)
     declared = declaration(signature, title)
     unpacked = [f"*({kind}*)arguments[{i}]" for i, (kind, _) in enumerate(arguments)]
@@ -77,6 +80,7 @@ def judge_header(signature: Signature, title: str, source: str) -> str:
 
 
 def _typed(item: Tensor | Scalar, qualifier: str) -> str:
+    """The C declaration of one argument; `qualifier` precedes the type of a tensor."""
     if isinstance(item, Scalar):
         return f"{SCALAR_TYPES[item.kind]} {item.name}"
     return f"{qualifier}{C_TYPES[item.dtype]}* {item.name}"

@@ -19,8 +19,9 @@ def literals_of(source: str) -> list[int]:
 
 
 def compiled(source: str, path: str, replaced: Mapping[int, int]) -> CodeType:
-    """The code of a source with literals replaced. After BESIDE_MARK, lines are numbered as in the user's
-    file."""
+    """The code object of a source in which every integer literal that is a key of `replaced` has its
+    value instead. `path` is the file name in tracebacks; lines after BESIDE_MARK are numbered as in
+    the user's file."""
     tree = ast.parse(source, path)
     if replaced:
         tree = ast.fix_missing_locations(_Replaced(replaced).visit(tree))
@@ -32,11 +33,14 @@ def compiled(source: str, path: str, replaced: Mapping[int, int]) -> CodeType:
 
 
 def lines_before(source: str) -> int:
-    """How many lines were inserted before the user's file."""
+    """How many lines were inserted before the user's file, BESIDE_MARK included; 0 if there is no such
+    mark."""
     return next((n for n, line in enumerate(source.split("\n"), 1) if line == BESIDE_MARK), 0)
 
 
 class _Replaced(ast.NodeTransformer):
+    """Replaces integer literals in a syntax tree by the values given for them."""
+
     def __init__(self, replaced: Mapping[int, int]) -> None:
         self._replaced = replaced
 
@@ -47,4 +51,5 @@ class _Replaced(ast.NodeTransformer):
 
 
 def _is_size(node: ast.AST) -> bool:
+    """Whether a node is an integer literal of at least LEAST."""
     return isinstance(node, ast.Constant) and type(node.value) is int and node.value >= LEAST

@@ -33,8 +33,8 @@ sys.meta_path.insert(0, _Beside())
 
 
 def with_local_modules(source: str, path: Path) -> str:
-    """The source, preceded by the local modules that it imports, directly or not. A file that imports none is
-    returned unchanged."""
+    """The source of the file at `path`, preceded by the sources of the local modules that it imports,
+    directly or through others, and by code that makes them importable. Unchanged if it imports none."""
     folder = path.resolve().parent
     package = _package_of(folder)
     modules = _LocalModules(folder, package)
@@ -45,13 +45,15 @@ def with_local_modules(source: str, path: Path) -> str:
 
 
 def with_package(source: str, folder: Path) -> str:
-    """As `with_local_modules`, for a source without a file: modules are searched from `folder` on."""
+    """As `with_local_modules`, for a source without a file: modules are looked for in `folder`."""
     modules = _LocalModules(folder.resolve(), "")
     modules.follow(ast.parse(source), "")
     return _embedded(modules.texts, source, "") if modules.texts else source
 
 
 def _embedded(texts: dict[str, tuple[bool, str]], source: str, package: str) -> str:
+    """The source preceded by embedded modules (`texts` as in `_LocalModules`) and their loader. `package`
+    is what its relative imports refer to; "" if it has none."""
     future, own = _without_future(source)
     shown = "".join(f"    {name!r}: ({whole}, {_text(text)}),\n" for name, (whole, text) in texts.items())
     setting = f"__package__ = {package!r}\n" if package else ""
@@ -59,7 +61,9 @@ def _embedded(texts: dict[str, tuple[bool, str]], source: str, package: str) -> 
 
 
 class _LocalModules:
-    """Collects local modules. `texts` maps each module's full name to (is a package, source)."""
+    """Collects the sources of local modules, at most MOST_FILES. `texts` maps each module's full name to
+    (is a package, source). Modules are looked for in `folder` and in the folder above the package that
+    it belongs to (`package`, "" if none)."""
 
     def __init__(self, folder: Path, package: str) -> None:
         self.texts: dict[str, tuple[bool, str]] = {}
@@ -68,7 +72,8 @@ class _LocalModules:
         self._folders = [self._top] if self._top == folder else [folder, self._top]
 
     def follow(self, tree: ast.Module, package: str) -> bool:
-        """Collect what a module imports; returns whether some imports are relative."""
+        """Collect what a module of this `package` imports, and what those modules import; returns whether
+        some of its own imports are relative."""
         relative = False
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
@@ -82,6 +87,8 @@ class _LocalModules:
         return relative
 
     def _take(self, name: str) -> None:
+        """Collect a module by its dotted name, and the packages that contain it; nothing for the standard
+        library, torch and numpy."""
         parts = name.split(".")
         if not parts[0] or parts[0] in sys.stdlib_module_names or parts[0] in ("torch", "numpy"):
             return
@@ -89,6 +96,8 @@ class _LocalModules:
             self._take_one(".".join(parts[:count]))
 
     def _take_one(self, name: str) -> None:
+        """Collect one module if there is a local file or folder for it and it is not yet collected. A
+        folder without __init__.py counts as an empty package."""
         if name in self.texts or len(self.texts) >= MOST_FILES:
             return
         path = Path(*name.split("."))
@@ -105,6 +114,7 @@ class _LocalModules:
             return
 
     def _add(self, name: str, text: str, *, is_package: bool) -> None:
+        """Add a module with its source, and follow its imports."""
         self.texts[name] = (is_package, text)
         with suppress(SyntaxError):  # reported when it is imported
             self.follow(ast.parse(text), name if is_package else name.rpartition(".")[0])
@@ -120,6 +130,7 @@ def _package_of(folder: Path) -> str:
 
 
 def _absolute(node: ast.ImportFrom, package: str) -> str:
+    """The absolute name of the module in a `from ... import`, which may be relative to `package`."""
     if not node.level:
         return node.module or ""
     parts = package.split(".")
@@ -128,7 +139,8 @@ def _absolute(node: ast.ImportFrom, package: str) -> str:
 
 
 def _without_future(source: str) -> tuple[str, str]:
-    """The `from __future__` lines, which must come first in a file, and the source without them."""
+    """(the `from __future__` imports, which must come first in a file; the source with them commented
+    out, so that line numbers stay)."""
     lines = source.split("\n")
     future = []
     for node in ast.parse(source).body:
@@ -140,5 +152,6 @@ def _without_future(source: str) -> tuple[str, str]:
 
 
 def _text(source: str) -> str:
+    """The source as a Python string literal, readable where possible."""
     plain = "'''" not in source and "\\" not in source and "\r" not in source
     return f"'''{source}'''" if plain and not source.endswith("'") else repr(source)

@@ -31,14 +31,17 @@ RESERVED |= {"auto", "register", "template", "operator", "new", "delete", "const
 
 @dataclass(frozen=True)
 class Executed:
-    """The result of running a file: its names, and torch's default dtype after it."""
+    """The result of running a file: its global names with their values, and torch's default dtype
+    afterwards."""
 
     names: dict[str, Any]
     default_dtype: torch.dtype
 
 
 class ModuleFile:
-    """The executed file. Its constants and literals can be replaced to obtain other sizes (`replaced`)."""
+    """A task's Python file, executed: builds its module and its inputs. Inside `replaced`, some of its
+    constants and literals have other values, which gives other sizes. Raises BadTask if it fails, or
+    lacks Model, get_inputs or get_init_inputs."""
 
     def __init__(self, source: str, path: str) -> None:
         self.source = source
@@ -60,7 +63,7 @@ class ModuleFile:
 
     @property
     def model(self) -> Any:
-        """The module class."""
+        """The module class that the file calls Model."""
         return self._namespace["Model"]
 
     @property
@@ -70,7 +73,8 @@ class ModuleFile:
 
     @property
     def constants(self) -> dict[str, int]:
-        """Module-level integers: the file's sizes and hyper-parameters."""
+        """Module-level integers by name, without those that begin with an underscore: the file's sizes
+        and hyper-parameters."""
         return {
             name: value
             for name, value in self._namespace.items()
@@ -79,6 +83,8 @@ class ModuleFile:
 
     @property
     def declared_small(self) -> dict[str, int] | None:
+        """The file's own dict SMALL, the constants of its small construction; None if it has none. Raises
+        BadTask if it is malformed or has names that the file lacks."""
         small = self._namespace.get("SMALL")
         if small is None:
             return None
@@ -91,7 +97,8 @@ class ModuleFile:
 
     @contextmanager
     def replaced(self, constants: Mapping[str, int]) -> Iterator[None]:
-        """A context in which names of the file have other values; a key of digits replaces that literal."""
+        """A context in which the file's constants have the given values. A key of digits stands for that
+        integer literal: the file is then executed again with it replaced."""
         literals = {int(key): value for key, value in constants.items() if key.isdigit()}
         before = self._executed
         if literals:
@@ -107,7 +114,8 @@ class ModuleFile:
             self._executed = before
 
     def _with_literals(self, literals: dict[int, int]) -> Executed:
-        """Run the file again with literals replaced; its printed output is suppressed."""
+        """The file executed with literals replaced; the latest such execution is reused. Its printed
+        output is suppressed."""
         key = frozenset(literals.items())
         if key not in self._others:
             with redirect_stdout(StringIO()):
@@ -115,8 +123,9 @@ class ModuleFile:
         return self._others[key]
 
     def build(self) -> torch.nn.Module:
-        """The module as KernelBench builds it: training mode as written, default seed. If a constructor needs
-        values of fake tensors, it is built with real ones, which are then dropped."""
+        """A new module, as KernelBench builds it: in the training mode that the file sets, with the
+        present random seed. Inside FakeTensorMode its tensors are fake; a constructor that fails on
+        those is run with real ones, which are then replaced by fake ones. Raises BadTask."""
 
         def make() -> torch.nn.Module:
             arguments = self._namespace["get_init_inputs"]()
@@ -127,7 +136,8 @@ class ModuleFile:
         return self._with_or_without_values("Model could not be built", make, _without_values)
 
     def given_inputs(self) -> Any:
-        """What get_inputs() returns: a list, a tuple or a dict."""
+        """What get_inputs() returns: a list, a tuple or a dict. Inside FakeTensorMode its tensors are
+        fake. Raises BadTask if it fails or returns anything else."""
 
         def leave_out(values: Any, mode: FakeTensorMode) -> Any:
             return pytree.tree_map_only(torch.Tensor, mode.from_tensor, values)
@@ -140,6 +150,8 @@ class ModuleFile:
         return values
 
     def inputs(self) -> list[Any]:
+        """The inputs as a list of tensors and numbers. Raises BadTask if there is anything else among
+        them."""
         values = self.given_inputs()
         for position, value in enumerate(values):
             if not isinstance(value, torch.Tensor | int | float | bool):
@@ -148,7 +160,8 @@ class ModuleFile:
         return list(values)
 
     def input_names(self, count: int) -> list[str]:
-        """Names of forward's parameters, made safe as C identifiers."""
+        """`count` names for the inputs, safe as C identifiers: those of forward's positional parameters,
+        then input0 and so on by position."""
         parameters = inspect.signature(self._namespace["Model"].forward).parameters.values()
         named = [
             p.name for p in list(parameters)[1:] if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
@@ -159,6 +172,9 @@ class ModuleFile:
     def _with_or_without_values(
         self, what: str, call: Callable[[], T], leave_out: Callable[[T, FakeTensorMode], T]
     ) -> T:
+        """The result of `call`, which runs the task's code. If that fails inside FakeTensorMode, it is
+        called again with real tensors, which `leave_out` then replaces by fake ones. `what` is for
+        messages."""
         mode = detect_fake_mode()
         if mode is None:
             return self._guarded(what, call)
@@ -170,6 +186,8 @@ class ModuleFile:
             return leave_out(made, mode)
 
     def _guarded(self, what: str, call: Callable[[], T]) -> T:
+        """The result of `call`, run under the file's default dtype, with CUDA devices ignored and with
+        the time limit. Raises BadTask."""
         with (
             foreign(self.path, what, IMPORT_LIMIT_S),
             default_dtype(self._executed.default_dtype),
@@ -179,22 +197,23 @@ class ModuleFile:
 
 
 def c_name(name: str) -> str:
-    """A Python name, dotted or not, as a C identifier."""
+    """A Python name, dotted or not, as a C identifier: other characters become underscores."""
     return re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
 def is_task(module: types.ModuleType | None) -> bool:
-    """Whether a Python module is the file of a task."""
+    """Whether a Python module was made by `execute`, from a task's file."""
     return module is not None and module.__name__.startswith(TASK)
 
 
 def is_module_class(value: Any) -> bool:
+    """Whether a value is a subclass of torch.nn.Module."""
     return isinstance(value, type) and issubclass(value, torch.nn.Module)
 
 
 @contextmanager
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """A context in which new floating tensors have this type."""
+    """A context with another torch default dtype."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -204,7 +223,9 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 
 def call_module(module: torch.nn.Module, inputs: list[Any]) -> list[torch.Tensor]:
-    """The outputs as a flat list of contiguous tensors; nested tuples are flattened in order."""
+    """Run the module without gradients; its outputs as a flat list of contiguous tensors, nested tuples
+    and dicts flattened in order. Raises BadTask if it returns anything but tensors, or nothing; its
+    own exceptions pass through."""
     on_gpu = any(isinstance(value, torch.Tensor) and value.is_cuda for value in inputs)
     with kept_going("forward()"), torch.no_grad(), nullcontext() if on_gpu else DeviceRedirect():
         result = module(*inputs)
@@ -218,6 +239,7 @@ def call_module(module: torch.nn.Module, inputs: list[Any]) -> list[torch.Tensor
 
 
 def _without_values(module: torch.nn.Module, mode: FakeTensorMode) -> torch.nn.Module:
+    """The module with its parameters and buffers replaced by fake tensors of `mode`."""
     for owner in module.modules():
         for name, parameter in owner._parameters.items():
             if parameter is not None:
@@ -230,8 +252,9 @@ def _without_values(module: torch.nn.Module, mode: FakeTensorMode) -> torch.nn.M
 
 
 def execute(source: str, path: str, literals: Mapping[int, int] | None = None) -> Executed:
-    """Run a file. Local modules that were embedded in it (tasks/local_modules.py) are used only by it:
-    modules of the same name in this process are restored afterwards."""
+    """Run a file as a new Python module, with integer literals replaced as in `literals`. Local modules
+    that were embedded in it (tasks/local_modules.py) exist for it alone: those of the same name in
+    this process are restored afterwards, and so is torch's default dtype. Raises BadTask."""
     text = path + source + str(sorted((literals or {}).items()))
     name = TASK + sha256(text.encode()).hexdigest()[:12]
     module = types.ModuleType(name)

@@ -33,9 +33,9 @@ PLAIN = frozenset(
 
 
 class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A context that observes operators. Afterwards `pointwise` tells whether every output element depended
-    on the same elements of the inputs only, `converts` whether integers were computed from floating values by
-    more than comparisons."""
+    """A context that observes operators. Afterwards `pointwise` tells whether every output element
+    depended only on the elements at the same index of the inputs; `converts`, whether integers were
+    computed from floating values other than by comparisons (rounding, argmax)."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -48,6 +48,7 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def see(self, func, args, kwargs, result) -> None:  # type: ignore[no-untyped-def]
+        """Take note of one operator: its overload, its arguments and its result."""
         name = func.overloadpacket.__name__
         self.converts |= name in PLACES
         if name == "_to_copy" and isinstance(result, torch.Tensor):

@@ -9,6 +9,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 
 class _Switch:
+    """Counts the threads that want plain attention: the first switches it on, the last restores PyTorch's
+    setting."""
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._held = ExitStack()
@@ -16,6 +19,8 @@ class _Switch:
 
     @contextmanager
     def plain(self) -> Iterator[None]:
+        """A context in which scaled_dot_product_attention uses the MATH backend, in all threads of the
+        process."""
         with self._lock:
             if self._users == 0:
                 self._held.enter_context(sdpa_kernel(SDPBackend.MATH))

@@ -14,7 +14,8 @@ Dimension = tuple[int, int]
 
 @dataclass(frozen=True)
 class FreeSize:
-    """Input dimensions that vary together, their `value`, and another value (`other`) that was accepted."""
+    """Input dimensions, as (input tensor, axis), that can be changed together; their `value` in the
+    file's inputs, and an `other` value that the module accepted."""
 
     dimensions: tuple[Dimension, ...]
     value: int
@@ -22,11 +23,14 @@ class FreeSize:
 
     @property
     def step(self) -> int:
+        """The distance between the two accepted values: others are looked for at multiples of it."""
         return abs(self.other - self.value)
 
 
 class Probe:
-    """`run` returns the output shapes for given input shapes, None if the module refuses them."""
+    """Tries which input shapes a module accepts. `base` are the shapes of its own input tensors; `run`
+    returns the output shapes for given input shapes, None if the module refuses them. Results are
+    remembered."""
 
     def __init__(self, base: Shapes, run: Callable[[Shapes], Shapes | None]) -> None:
         self.base = base
@@ -34,7 +38,8 @@ class Probe:
         self._seen: dict[Shapes, Shapes | None] = {}
 
     def outputs(self, shapes: Shapes) -> Shapes | None:
-        """Output shapes; None if the module refuses these inputs or an output would be empty."""
+        """Output shapes for these input shapes; None if the module refuses them or an output would be
+        empty. Remembered."""
         if shapes not in self._seen:
             result = self._run(shapes)
             empty = result is not None and any(0 in shape for shape in result)
@@ -42,6 +47,8 @@ class Probe:
         return self._seen[shapes]
 
     def with_sizes(self, sizes: list[tuple[FreeSize, int]], start: Shapes | None = None) -> Shapes:
+        """The shapes `start` (default: the base) with each free size set to the value beside it. Nothing
+        is tried."""
         changed = [list(shape) for shape in (start or self.base)]
         for size, value in sizes:
             for tensor, axis in size.dimensions:
@@ -49,14 +56,16 @@ class Probe:
         return tuple(tuple(shape) for shape in changed)
 
     def accepts(self, dimensions: list[Dimension], value: int) -> bool:
+        """Whether the module accepts its base shapes with all these dimensions set to `value`."""
         changed = [list(shape) for shape in self.base]
         for tensor, axis in dimensions:
             changed[tensor][axis] = value
         return self.outputs(tuple(tuple(shape) for shape in changed)) is not None
 
     def free_sizes(self, equal_elsewhere: Shapes | None = None) -> list[FreeSize]:
-        """Every free size. `equal_elsewhere` are the same tensors' shapes in another construction: only
-        dimensions that are equal in both are tried together."""
+        """Every free size, in the order of the inputs' dimensions. `equal_elsewhere` are the base shapes
+        of another construction of the module: only dimensions that are equal in both are tried
+        together."""
         pending = [(t, a) for t, shape in enumerate(self.base) for a in range(len(shape))]
         sizes: list[FreeSize] = []
         while pending:
@@ -69,10 +78,13 @@ class Probe:
         return sizes
 
     def _alike(self, one: Dimension, other: Dimension, elsewhere: Shapes | None) -> bool:
+        """Whether two dimensions have equal extents in the base, and in `elsewhere` if given."""
         bases = (self.base, elsewhere) if elsewhere else (self.base,)
         return all(shapes[one[0]][one[1]] == shapes[other[0]][other[1]] for shapes in bases)
 
     def _free_size(self, dimension: Dimension, equal: list[Dimension]) -> FreeSize | None:
+        """The free size that begins with a dimension, alone or with some of `equal`, dimensions of the
+        same extent; None if the module accepts no other extent."""
         value = self.base[dimension[0]][dimension[1]]
         if value == 1:
             return None  # a broadcast dimension: another extent would mean something else
@@ -83,7 +95,8 @@ class Probe:
         return None
 
     def choose(self, sizes: list[FreeSize], wishes: Callable[[int, FreeSize], list[int]]) -> Shapes:
-        """Shapes in which each free size in turn takes the first of its `wishes` that is accepted."""
+        """Shapes in which each free size, one after another, has the first of its `wishes(position,
+        size)` that the module accepts along with those before it; its base value if it accepts none."""
         shapes = self.base
         for position, size in enumerate(sizes):
             for value in wishes(position, size):
@@ -95,7 +108,8 @@ class Probe:
 
 
 def _groups(equal: list[Dimension]) -> list[tuple[Dimension, ...]]:
-    """Sets of other dimensions that may vary together with one: none first, then few, at last all."""
+    """Subsets of `equal` to change together with a dimension: the empty one, then of one to three (unless
+    there are more than ten), at last all."""
     groups: list[tuple[Dimension, ...]] = [()]
     for count in range(1, 4):
         if len(equal) <= 10:
@@ -104,13 +118,14 @@ def _groups(equal: list[Dimension]) -> list[tuple[Dimension, ...]]:
 
 
 def alternatives(value: int) -> list[int]:
-    """Other extents to try for one of `value`: close ones first, then multiples."""
+    """Other extents to try in place of `value`: close ones first, then its double and its half."""
     wishes = [value + d for d in (1, 2, -1, 4, 8, 16)] + [value * 2, value // 2]
     return [w for w in dict.fromkeys(wishes) if w > 0 and w != value]
 
 
 def odd_sizes(position: int, size: FreeSize) -> list[int]:
-    """Values to try: about a third, odd and different for each size; then the same in the size's own step."""
+    """Values to try for the odd workload, best first: odd ones of about a third of the size's value,
+    different for each `position` among the free sizes; then some a whole number of steps away."""
     target = max(1, int(size.value * (0.37 - 0.03 * (position % 4)))) | 1
     odd = [target + 2 * k for k in range(8)]
     stepped = [size.value - size.step * k for k in range(1, 1 + size.value // size.step)]
@@ -119,13 +134,15 @@ def odd_sizes(position: int, size: FreeSize) -> list[int]:
 
 
 def near_sizes(position: int, size: FreeSize) -> list[int]:
-    """Values to try: one less (three or five less for later sizes, so that they differ), or one step away."""
+    """Values to try for the near workload, best first: one less (three or five less for later positions,
+    so that sizes differ), other close ones, one step away."""
     deltas = (-1 - 2 * (position % 3), -1, 1, -2, 2, -4, 4, -size.step, size.step)
     return [size.value + d for d in deltas if size.value + d > 0]
 
 
 def tiny_sizes(position: int, size: FreeSize) -> list[int]:
-    """Values to try from the smallest on, starting differently for each size so that they differ."""
+    """Values to try for the tiny workload, smallest first, in an order that begins differently for each
+    `position`, so that sizes differ."""
     small = [3, 5, 2, 7, 4]
     start = position % len(small)
     wishes = small[start:] + small[:start] + [6, 8, 9, 11, 12, 16, 17, 24, 32, 48, 64, 128]
@@ -133,5 +150,6 @@ def tiny_sizes(position: int, size: FreeSize) -> list[int]:
 
 
 def small_sizes(position: int, size: FreeSize) -> list[int]:
-    """Values that an emulator can handle, not powers of two where possible."""
+    """Values to try for the small workload, which the emulator runs: up to 128, not powers of two where
+    possible. `position` is unused."""
     return [v for v in (17, 9, 24, 16, 12, 8, 5, 4, 3, 2, 32, 48, 64, 128) if v < size.value]

@@ -31,8 +31,10 @@ IGNORED = ("_assert", "sym_constrain", "_guards")
 
 
 def program_source(program: ExportedProgram, inputs: Sequence[Any], title: str) -> str:
-    """The text. `inputs` are example values of the program's tensor inputs, in order. Parameters and inputs
-    are drawn to resemble the program's; constants are kept exactly."""
+    """A Python text with Model, get_inputs() and get_init_inputs() that computes the same as the program.
+    `inputs` are example values of its tensor inputs, in order. Parameters and inputs are drawn at
+    random to resemble the given ones; constants and integer tensors keep their values. Raises BadTask
+    for programs that cannot be written so."""
     held = _held(program)
     extents = sorted({extent for _, value, _ in held for extent in value.shape if extent > 1})
     lines = [f"        _hold(self, {name!r}, {_kept(value, kind)})" for name, value, kind in held]
@@ -50,12 +52,15 @@ def program_source(program: ExportedProgram, inputs: Sequence[Any], title: str) 
 
 
 def _kept(value: torch.Tensor, kind: str) -> str:
+    """The last arguments of the call of `_hold` that stores this tensor: an expression for its value, and
+    its kind unless that is the default, "parameter"."""
     made = drawn(value, exact=kind == "constant" or not value.is_floating_point())
     return made if kind == "parameter" else f"{made}, {kind!r}"
 
 
 def _held(program: ExportedProgram) -> list[tuple[str, torch.Tensor, str]]:
-    """(name, value, kind) of every parameter, buffer and constant of the module."""
+    """(dotted name, value, kind) of every tensor that the module has; kind is "parameter", "buffer" or
+    "constant"."""
     signature = program.graph_signature
     buffers = set(signature.buffers)
     held = {
@@ -72,7 +77,8 @@ def _held(program: ExportedProgram) -> list[tuple[str, torch.Tensor, str]]:
 
 
 class _Forward:
-    """Writes the statements of forward()."""
+    """Writes an exported graph as the statements of forward(). `_names` maps graph nodes to variable
+    names, `_device` is the expression for the device of new tensors."""
 
     def __init__(self, program: ExportedProgram) -> None:
         self._program = program
@@ -80,7 +86,8 @@ class _Forward:
         self._device = "None"
 
     def written(self) -> tuple[list[str], str]:
-        """The names of the inputs, and the body."""
+        """(names of the inputs, source of the body). Raises BadTask for graphs with control flow, or with
+        state that is not a tensor."""
         lines, inputs = [], []
         placeholders = [node for node in self._program.graph.nodes if node.op == "placeholder"]
         for spec, node in zip(self._program.graph_signature.input_specs, placeholders, strict=True):
@@ -111,6 +118,7 @@ class _Forward:
         return inputs, "".join(f"        {line}\n" for line in lines)
 
     def _call(self, node: torch.fx.Node) -> str:
+        """The expression for a call of an operator."""
         arguments = [self._value(value) for value in node.args]
         if node.target is operator.getitem:
             return f"{arguments[0]}[{arguments[1]}]"
@@ -121,6 +129,7 @@ class _Forward:
         return f"{_function(node.target)}({', '.join(arguments)})"
 
     def _value(self, value: Any) -> str:
+        """The expression for an argument: a variable, a list, the device, or a literal."""
         if isinstance(value, torch.fx.Node):
             return self._names.get(value.name, value.name)
         if isinstance(value, list | tuple):
@@ -133,6 +142,8 @@ class _Forward:
         return repr(value)
 
     def _result(self) -> str:
+        """The expression for what forward() returns, in the structure of the original; updated buffers
+        are left out."""
         results: Any = self._program.graph.output_node().args[0]
         specs = self._program.graph_signature.output_specs
         kept = [r for r, spec in zip(results, specs, strict=True) if spec.kind == OutputKind.USER_OUTPUT]
@@ -142,11 +153,13 @@ class _Forward:
 
 
 def _is_ignored(node: torch.fx.Node) -> bool:
+    """Whether a node only asserts something."""
     name = getattr(node.target, "__name__", str(node.target))
     return name.startswith(IGNORED)
 
 
 def _function(target: Any) -> str:
+    """The name under which generated code reaches an operator. Raises BadTask if it has none."""
     if isinstance(target, torch._ops.OpOverload):
         return f"torch.ops.{target}"
     name = getattr(target, "__name__", "")
@@ -157,6 +170,7 @@ def _function(target: Any) -> str:
 
 
 def _structured(tree: Any) -> str:
+    """The expression for nested lists, tuples and dicts whose leaves are expressions."""
     if isinstance(tree, str):
         return tree
     if isinstance(tree, dict):

@@ -17,16 +17,17 @@ from kernelblaster.tasks.values import ValuePool, pool_of
 
 
 class ModuleReference:
-    """The module of one construction (primary or small) with its pools of input values.
+    """A task's module, built as in its file or, for `construction` "small", with the constants of its
+    small workload. `pools` are the values from which each input tensor is drawn; `parameters` are the
+    module's own, on the host.
 
-    Parameters are kept on the host; `run` works on the tensors it is given, so the judge decides on which
-    device and in which precision.
-    """
+    `run` works on the tensors it is given, so the caller decides on which device and in which precision."""
 
     def __init__(
         self, task: Task, construction: str, device: torch.device, donor: "ModuleReference | None" = None
     ) -> None:
-        """`donor` is the same reference on another device, whose pools and scalars are taken over."""
+        """`construction` is "primary" or "small". `donor` is the same reference on another device, whose
+        pools and scalars are taken over instead of drawing new ones."""
         self.task = task
         self.device = device
         self._construction = construction
@@ -62,7 +63,7 @@ class ModuleReference:
 
     @property
     def scalars(self) -> list[Any]:
-        """The scalar inputs, in order."""
+        """The scalar inputs, in order; tensors are left out."""
         return [value for value in self._scalars if value is not None]
 
     @contextmanager
@@ -78,8 +79,8 @@ class ModuleReference:
             self._scalars = before
 
     def bind(self, parameters: list[torch.Tensor]) -> None:
-        """Make the module use these tensors as its parameters (no copy). Buffers are copied, since a
-        module in training mode writes into them."""
+        """Make the module use these tensors, in the order of `state_of`, as its parameters, without a
+        copy. Buffers are copied, since a module in training mode writes into them."""
         self._own_memory = False
         for (owner, name), value in zip(self._slots, parameters, strict=True):
             if name in owner._parameters:
@@ -90,7 +91,8 @@ class ModuleReference:
                 owner._buffers[name] = value.clone()
 
     def copy_in(self, parameters: list[torch.Tensor]) -> None:
-        """Copy these values into the module's own parameters."""
+        """Copy these values, in the order of `state_of`, into memory that the module owns: allocated at
+        the first call after `bind`, and reused, at the same addresses, by later ones."""
         if not self._own_memory:
             self.bind([value.clone() for value in parameters])
             for module in self._module.modules():
@@ -105,7 +107,8 @@ class ModuleReference:
                 own.copy_(value)
 
     def run(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The outputs for these input tensors, with the parameters bound last."""
+        """The outputs for these input tensors, in the order of the signature, with the scalars of the
+        file (or of `with_scalars`) and the parameters that were bound last."""
         given = iter(inputs)
         arguments = [next(given) if value is None else value for value in self._scalars]
         return call_module(self._module, arguments)
@@ -121,7 +124,8 @@ class ModuleReference:
             torch.set_default_dtype(before)
 
     def compiled(self, mode: str) -> Callable[[list[torch.Tensor]], list[torch.Tensor]]:
-        """The module through torch.compile, as a second baseline."""
+        """A function like `run` that calls the module through torch.compile in this mode ("default",
+        "max-autotune" and so on), as a second baseline. It is compiled at the first call."""
         module = torch.compile(self._module, mode=None if mode == "default" else mode)
 
         def run(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -132,10 +136,12 @@ class ModuleReference:
         return run
 
     def _inputs(self, file: ModuleFile) -> list[Any]:
+        """The file's inputs, made on this reference's device and cast to the task's type."""
         with torch.device(self.device):
             return [cast(value, cast_of(self.task)) for value in file.inputs()]
 
     def _find_slots(self) -> list[tuple[torch.nn.Module, str]]:
+        """(owner, attribute) of each parameter and buffer, in the order of `state_of`."""
         slots = []
         for full_name in parameter_names(self._module):
             path, _, name = full_name.rpartition(".")
@@ -144,7 +150,8 @@ class ModuleReference:
 
 
 def open_reference(task: Task, workload: Workload, device: torch.device) -> ModuleReference:
-    """The live module for a workload. Only for tasks of kind `module`."""
+    """The module to run a workload with: of the small construction if the workload belongs to it. Raises
+    BadTask for CUDA-source tasks, which have no module."""
     if task.kind != "module":
         raise BadTask(f"{task.name}: a CUDA-source task has no PyTorch module.")
     return ModuleReference(task, workload.module, device)

@@ -55,17 +55,17 @@ STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128)
 
 @dataclass(frozen=True)
 class SizeDraw:
-    """One accepted set of sizes and the kind of draw that it came from."""
+    """One set of sizes that the task accepts, as a workload, and the kind of draw that it came from."""
 
     kind: Kind
     workload: Workload
 
 
 class SizeDraws:
-    """The pool of one task: around its primary workload, or with `small` around its small one, which must
-    then exist. `most_bytes` limits all tensors of a draw together, `most_stretched` those of draws that are
-    stretched beyond a primary extent; `limit_s` is the time for trying. `rng` makes the draws repeatable, for
-    tests."""
+    """The pool of one task, around its primary workload, or with `small` around its small one, which must
+    then exist. `most_bytes` limits all tensors of a draw together; `most_stretched` is the largest
+    primary extent for which `stretched` draws are made; `limit_s` is the time, in seconds, for trying.
+    `rng` makes the draws repeatable, for tests."""
 
     def __init__(
         self,
@@ -93,7 +93,9 @@ class SizeDraws:
 
     @cached_property
     def draws(self) -> tuple[SizeDraw, ...]:
-        """At most POOL distinct draws of every kind that the task allows; empty if no size is free."""
+        """The pool, made at the first use: distinct draws of the kinds that the task allows, at most
+        POOL, and up to MOST_OCTAVES more that cover all magnitudes of each size. Fewer if the time
+        runs out; empty if no size is free."""
         free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
         if not free:
             return ()
@@ -118,22 +120,24 @@ class SizeDraws:
         return tuple(draws.values())
 
     def _octaves(self, names: list[str]) -> list[tuple[str, int]]:
-        """Every octave (power of two) of every size, in random order, so that all ranges of extents are
-        covered."""
+        """(size, k) for every octave, extents from 2**k to 2**(k+1), of every size in `names` up to its
+        extent in the base: at most MOST_OCTAVES, in random order."""
         octaves = [(n, k) for n in names for k in range(2, self.base.sizes[n].bit_length())]
         self._rng.shuffle(octaves)
         return octaves[:MOST_OCTAVES]
 
     @cached_property
     def _accepting(self) -> "tuple[Accept, dict[str, int]]":
-        """The test whether the task accepts some extents, and the steps of its free sizes."""
+        """(function that returns the workload for given extents, or None if the task refuses them; the
+        step of each free size, as in `_step`)."""
         free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
         accept = self._accept()
         return accept, {name: self._step(name, accept) for name in free}
 
     def near(self, low: int, high: int, unit: int = 1) -> list[Workload]:
-        """For each free size a workload like the base in which it is a multiple of `unit` in this range, or
-        the primary extent if that is smaller; only those that the task accepts and whose bytes fit."""
+        """New draws, for each free size one: the base with that size a random multiple of `unit` from
+        `low` to `high`, but no larger than in the primary workload. Those that the task refuses, or
+        whose tensors are too large, are left out."""
         accept, steps = self._accepting
         workloads = []
         for name, step in steps.items():
@@ -145,14 +149,17 @@ class SizeDraws:
         return workloads
 
     def of(self, *kinds: Kind) -> list[Workload]:
+        """The workloads of the pool's draws of these kinds."""
         return [draw.workload for draw in self.draws if draw.kind in kinds]
 
     def above(self, size: str) -> list[Workload]:
-        """Draws of the kinds `above` and `long` in which this size is larger than in the base."""
+        """The pool's draws of the kinds `above` and `long` in which the size of this name is larger than
+        in the base."""
         return [w for w in self.of("above", "long") if w.sizes[size] > self.base.sizes[size]]
 
     def stretched(self, size: str) -> list[Workload]:
-        """Draws around a small workload in which this size is larger than in the primary one."""
+        """The pool's draws of the kind `stretched` in which the size of this name is larger than in the
+        primary workload."""
         return [w for w in self.of("stretched") if w.sizes[size] > self._task.primary.sizes[size]]
 
     def largest_bytes(self, tensor: Tensor) -> int:
@@ -164,8 +171,9 @@ class SizeDraws:
     def _draw(
         self, kind: Kind, steps: dict[str, int], accept: "Accept", octaves: dict[str, int] | None = None
     ) -> SizeDraw | None:
-        """One draw, shrunk until it fits; None if the task has no such sizes. `octaves` fixes the power of
-        two below some extents."""
+        """One draw of a kind, its sizes reduced until its tensors fit the limit; None if none was
+        accepted in ATTEMPTS. `steps` are the steps of the free sizes, `accept` tells which extents the
+        task accepts. `octaves` maps some sizes to a k: these are drawn from 2**k to 2**(k+1)."""
         limit = self._few_bytes if kind in ("few", "edge") else self._most_bytes
         if kind == "stretched":
             limit = max(limit, STRETCHED_BYTES)
@@ -197,8 +205,9 @@ class SizeDraws:
         return None
 
     def _smaller(self, wanted: dict[str, int], fixed: Collection[str]) -> dict[str, int]:
-        """The extents with the largest one that is not fixed reduced by a third. One above the base's stays
-        above it, and is reduced only if there is no other."""
+        """Wanted extents, with the largest that is neither in `fixed` nor above the base reduced by a
+        third. If there is none, those above the base are moved halfway towards it, yet stay above.
+        Equal to `wanted` if nothing can be reduced."""
         base = self.base.sizes
         plain = [name for name, extent in wanted.items() if 1 < extent <= base[name] and name not in fixed]
         if plain:
@@ -207,7 +216,8 @@ class SizeDraws:
         return {n: base[n] + (v - base[n] + 1) // 2 if v > base[n] else v for n, v in wanted.items()}
 
     def _stretch(self, names: list[str], stretchable: list[str]) -> dict[str, int]:
-        """Extents with one size, in turn, above the primary extent and the others as small as possible."""
+        """Wanted extents: one of `stretchable`, in turn, up to STRETCHED times its primary extent, all
+        others from 1 to 3."""
         self._picked += 1
         picked = stretchable[self._picked % len(stretchable)]
         most = self._task.primary.sizes[picked]
@@ -215,7 +225,8 @@ class SizeDraws:
         return {name: self._rng.randint(1, 3) for name in names} | {picked: _ragged(self._rng, extent)}
 
     def _wish(self, kind: Kind, names: list[str]) -> dict[str, int]:
-        """Extents for the free sizes, not yet checked against the module."""
+        """Wanted extents for the free sizes of these names, by the kind of draw; whether the task accepts
+        them is not yet known."""
         rng = self._rng
         base = {name: self.base.sizes[name] for name in names}
         each: dict[Kind, Callable[[int], int]] = {
@@ -243,7 +254,8 @@ class SizeDraws:
         return wish
 
     def _step(self, name: str, accept: "Accept") -> int:
-        """The smallest distance from the base at which the module accepts another extent of this size."""
+        """The smallest distance above the base, of those in STEPS, at which the task accepts another
+        extent of this size; 1 if it accepts none. Wanted extents are rounded to multiples of it."""
         base = self.base.sizes[name]
         for step in (*STEPS, base):
             if accept("beside", {name: base + step}) is not None:
@@ -251,8 +263,9 @@ class SizeDraws:
         return 1
 
     def _accept(self) -> "Accept":
-        """A function that returns the workload for given extents of the free sizes, None if the task refuses
-        them."""
+        """The function that tells which sizes the task accepts: given a workload name and extents of some
+        free sizes, it returns the workload in which the others are as in the base, None if the task
+        refuses it."""
         task, base = self._task, self.base
         if task.kind == "cuda":
             return lambda name, extents: Workload(name=name, sizes=base.sizes | extents)
@@ -273,6 +286,8 @@ class SizeDraws:
         return accept
 
     def _facts(self) -> Facts:
+        """The facts of the construction that the base belongs to. Raises BadTask if that is the small one
+        and there is none."""
         file = ModuleFile(self._task.source, self._task.path)
         dtype = cast_of(self._task)
         if self.base.module == "primary":
@@ -285,8 +300,8 @@ class SizeDraws:
 
 
 def most_read_bytes(task: Task) -> int:
-    """The most bytes that a candidate's inputs and parameters take together when it is judged; drawn sizes
-    may exceed the primary ones."""
+    """The most bytes that a candidate's inputs and parameters take together in any workload it is judged
+    at; drawn sizes may exceed the primary ones."""
     read = sum(task.primary.bytes(tensor) for tensor in task.signature.read_tensors)
     return int(read * LARGEST_SHARE) + LARGEST_EXTRA_BYTES
 
@@ -295,6 +310,7 @@ Accept = Callable[[WorkloadName, dict[str, int]], Workload | None]
 
 
 def _log_uniform(rng: Random, low: int, high: int) -> int:
+    """A number from `low` (at least 1) to `high`, uniform in its logarithm; `low` if `high` is smaller."""
     return int(low * (max(high, low) / low) ** rng.random())
 
 
@@ -311,19 +327,21 @@ def _ragged(rng: Random, extent: int) -> int:
 
 
 def _round(rng: Random, extent: int) -> int:
-    """A power of two or a multiple of 128, as people choose sizes."""
+    """The extent rounded down to a power of two or to a multiple of 128, as people choose sizes."""
     if extent < 128 or rng.random() < 0.5:
         return 1 << (extent.bit_length() - 1)
     return extent // 128 * 128
 
 
 def _beside(rng: Random, extent: int) -> int:
+    """An extent within 5 of the given one, or within a tenth of it; it may be 0 or negative."""
     if rng.random() < 0.6:
         return extent + rng.choice((-5, -4, -3, -2, -1, 1, 2, 3, 4, 5))
     return _ragged(rng, int(extent * rng.uniform(0.9, 1.1)))
 
 
 def _stepped(extent: int, base: int, step: int) -> int:
-    """The nearest extent that is a whole number of steps away from the base."""
+    """The extent nearest to the given one that is a whole number of steps away from the base, and
+    positive."""
     stepped = base + round((extent - base) / step) * step
     return stepped if stepped > 0 else stepped + step

@@ -18,8 +18,10 @@ _FOUND: dict[tuple[str, str, torch.dtype | None], dict[str, int] | None] = {}
 
 
 def find_small(file: ModuleFile, dtype: torch.dtype | None) -> dict[str, int] | None:
-    """Replacements that give a small workload, for `ModuleFile.replaced`: declared by the file, or found by
-    shrinking its named constants, then its literals. None if there are none."""
+    """Constants and literals, with smaller values, that give a small workload: to be given to
+    `ModuleFile.replaced`. Declared by the file (SMALL), or found by shrinking its named constants,
+    then its literals; the result of a search is remembered. The file's own values if it is small as it
+    is; None if nothing was found."""
     declared = file.declared_small
     if declared is not None:
         return declared
@@ -30,7 +32,8 @@ def find_small(file: ModuleFile, dtype: torch.dtype | None) -> dict[str, int] | 
 
 
 def learn_small(file: ModuleFile, dtype: torch.dtype | None, primary: Facts) -> Facts | None:
-    """The facts of the small construction, which is really run; None if there is none."""
+    """The facts of the small construction, which is really run on the CPU; None if there is none. Raises
+    BadTask if its tensors differ from those of `primary` in number or rank."""
     constants = find_small(file, dtype)
     if constants is None:
         return None
@@ -42,6 +45,10 @@ def learn_small(file: ModuleFile, dtype: torch.dtype | None, primary: Facts) -> 
 
 
 class _Search:
+    """Looks for a small construction of one file: its tensors have at most SMALL_ELEMENTS elements
+    together, and it runs. Gives up after MOST_TRIALS constructions. Replacements are by name, or by
+    literal as digits."""
+
     def __init__(self, file: ModuleFile, dtype: torch.dtype | None) -> None:
         self._file = file
         self._dtype = dtype
@@ -49,6 +56,7 @@ class _Search:
         self._trials = 0
 
     def result(self) -> dict[str, int] | None:
+        """Replacements that give a small construction; None if none was found."""
         own = {name: value for name, value in self._file.constants.items() if value >= LARGE}
         if self._primary.elements <= SMALL_ELEMENTS:
             return own
@@ -60,11 +68,13 @@ class _Search:
         return self._by_literals()
 
     def _first(self, proposals: Iterator[dict[str, int]]) -> dict[str, int] | None:
+        """The first proposed replacements that give a small construction which really runs; None if none
+        does."""
         return next((one for one in proposals if self._is_small(one) and self._runs(one)), None)
 
     def _by_literals(self) -> dict[str, int] | None:
-        """All literals divided by one factor, which keeps products and quotients consistent; else one by one,
-        each only if that makes the module smaller."""
+        """Replacements of literals. First all large ones are divided by one factor, which keeps products
+        and quotients consistent; else each is replaced alone, if that makes the module smaller."""
         literals = self._file.literals
         large = [value for value in literals if value >= LARGE]
         together = ({str(v): max(FEWEST, v // shrink) for v in large} for shrink in SHRINKS[1:])
@@ -72,6 +82,9 @@ class _Search:
         return self._needed(found) if found is not None else self._one_by_one(literals)
 
     def _one_by_one(self, literals: list[int]) -> dict[str, int] | None:
+        """Replacements of literals, each chosen alone as the smallest number with which the module is
+        still valid and has fewer elements; large literals first. None if the result is not small or
+        does not run."""
         current: dict[str, int] = {}
         least = self._primary.elements
         for band in BANDS:
@@ -87,6 +100,8 @@ class _Search:
         return None
 
     def _no_smaller_than_needed(self, replacements: dict[str, int]) -> dict[str, int]:
+        """The replacements with each number as large as a small construction allows, since tiny sizes
+        test little."""
         grown = dict(replacements)
         for key, value in replacements.items():
             for larger in reversed([w for w in _smaller(int(key)) if w > value]):
@@ -96,7 +111,8 @@ class _Search:
         return grown if self._runs(grown) else replacements
 
     def _needed(self, replacements: dict[str, int]) -> dict[str, int]:
-        """The replacements without literals that are no sizes: those without which the module is as small."""
+        """The replacements without those that change no size: the module has as many elements without
+        them."""
         for key in list(replacements):
             fewer = {other: value for other, value in replacements.items() if other != key}
             if self._elements(fewer) == self._elements(replacements) and self._runs(fewer):
@@ -104,19 +120,23 @@ class _Search:
         return replacements
 
     def _is_small(self, replacements: dict[str, int]) -> bool:
+        """Whether the construction is valid and has at most SMALL_ELEMENTS elements, by fake tensors."""
         elements = self._elements(replacements)
         return elements is not None and elements <= SMALL_ELEMENTS
 
     def _elements(self, replacements: dict[str, int]) -> int | None:
-        """Elements of all tensors of this construction; None if it is invalid or has another structure."""
+        """Elements of all tensors of this construction, by fake tensors; None if it is invalid, or its
+        tensors differ in number or rank from the primary ones."""
         facts = self._facts(replacements)
         return None if facts is None or not same_structure(self._primary, facts) else facts.elements
 
     def _runs(self, replacements: dict[str, int]) -> bool:
+        """Whether the construction really runs on the CPU, with tensors of the same number and rank."""
         facts = self._facts(replacements, real=True)
         return facts is not None and same_structure(self._primary, facts)
 
     def _facts(self, replacements: dict[str, int], real: bool = False) -> Facts | None:
+        """The facts of a construction; None if it is invalid or MOST_TRIALS are used up."""
         self._trials += 1
         if self._trials > MOST_TRIALS:
             return None
@@ -128,7 +148,7 @@ class _Search:
 
 
 def _smaller(value: int) -> list[int]:
-    """Smaller numbers to try instead of `value`, smallest first."""
+    """Smaller numbers to try in place of the literal `value`, smallest first."""
     wishes = [value // by for by in (256, 64, 16, 8, 4, 2)]
     least = 16 if value >= LARGE else 2
     return list(dict.fromkeys(max(least, w) for w in wishes if max(least, w) < value))

@@ -22,8 +22,9 @@ def _decoded(text, dtype, shape):
 
 
 def drawn(tensor: torch.Tensor, extents: Iterable[int] = (), *, exact: bool = False) -> str:
-    """An expression for a tensor like this one. `extents` are sizes of other tensors, one of which may bound
-    integer values; `exact` asks for the same values."""
+    """A Python expression that makes a tensor like this one: random numbers of a similar distribution, or
+    with `exact` the same values. `extents` are sizes of other tensors: integers just below one of them
+    are taken for indices, which it bounds. The expression may call the functions in LIKE and DECODED."""
     value = tensor.detach().cpu()
     shape, dtype = tuple(value.shape), str(value.dtype)
     if value.numel() == 0 or bool((value == value.reshape(-1)[0]).all()):
@@ -45,8 +46,8 @@ def drawn(tensor: torch.Tensor, extents: Iterable[int] = (), *, exact: bool = Fa
 
 
 def _pattern(value: torch.Tensor) -> str | None:
-    """An expression for triangular masks and counting sequences, which can be made at any size; None for
-    others."""
+    """An expression for triangular masks of ones and for 0, 1, 2, …; None for other values. Unlike a list
+    of values it works at any size."""
     shape, dtype = tuple(value.shape), str(value.dtype)
     if value.dim() >= 2:
         ones = torch.ones(shape)
@@ -61,6 +62,8 @@ def _pattern(value: torch.Tensor) -> str | None:
 
 
 def _indices(value: torch.Tensor, extents: Iterable[int]) -> str:
+    """An expression that draws integers in the range of these values, or booleans with the same share of
+    True. `extents` as in `drawn`."""
     shape, dtype = tuple(value.shape), str(value.dtype)
     if value.dtype == torch.bool:
         return f"torch.rand({shape}) < {float(value.double().mean()):.3g}"
@@ -70,6 +73,7 @@ def _indices(value: torch.Tensor, extents: Iterable[int]) -> str:
 
 
 def _exact(value: torch.Tensor) -> str:
+    """An expression with the same values: written out, or for more than FEW of them compressed as text."""
     shape, dtype = tuple(value.shape), str(value.dtype)
     if value.numel() <= FEW:
         return f"torch.tensor({value.tolist()!r}, dtype={dtype})"

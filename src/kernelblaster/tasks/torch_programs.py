@@ -36,7 +36,8 @@ def task_from_module(
 
 
 def exported_source(path: Path) -> str:
-    """The text of the task in a file written by torch.export.save. Raises BadTask if it is none."""
+    """The text of a task for a program that torch.export.save wrote. Raises BadTask if the file is none,
+    lacks its example inputs, or cannot be written as a task."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -57,6 +58,7 @@ def exported_source(path: Path) -> str:
 
 
 def _built(module: torch.nn.Module | type, name: str) -> torch.nn.Module:
+    """The module, built first if a class is given. Raises BadTask if it is no module or needs arguments."""
     if isinstance(module, torch.nn.Module):
         return module
     if not (isinstance(module, type) and issubclass(module, torch.nn.Module)):
@@ -70,7 +72,8 @@ def _built(module: torch.nn.Module | type, name: str) -> torch.nn.Module:
 def _exported(
     module: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any], name: str
 ) -> ExportedProgram:
-    """Export the module, with dynamic sizes where it allows them."""
+    """The module exported on these arguments, with dynamic sizes if that works, else with those of the
+    arguments. Raises BadTask (naming `name`) if torch.export fails."""
     free = pytree.tree_map(_free, (arguments, keywords))
     try:
         return _attempt(lambda: export(module, arguments, keywords, dynamic_shapes=_shapes(module, *free)))
@@ -86,16 +89,21 @@ def _exported(
 
 
 def _attempt(call: Callable[[], ExportedProgram]) -> ExportedProgram:
+    """The result of an export, without gradients and warnings."""
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         return call()
 
 
 def _free(value: Any) -> Any:
+    """The dynamic-shape specification of one argument: every dimension automatic; None if it is no
+    tensor."""
     return dict.fromkeys(range(value.dim()), Dim.AUTO) if isinstance(value, torch.Tensor) else None
 
 
 def _shapes(module: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Specifications in the form that torch.export wants: a tuple, or a dict by parameter if some
+    arguments are named."""
     if not keywords:
         return arguments
     import inspect

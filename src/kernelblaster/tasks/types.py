@@ -12,8 +12,9 @@ from kernelblaster.tasks.small import learn_small
 
 
 def learn_types(file: ModuleFile, dtype: Dtype | None) -> tuple[Dtype | None, Facts, tuple[str, ...]]:
-    """(type to cast to, facts in these types, notes). The type is None if nothing is cast. A module that
-    refuses its inputs because of their type is cast to it, with a note."""
+    """(type to cast all floating tensors to or None, facts of the module in these types, notes for the
+    user). `dtype` is the type the user asked for. If it is None and the module refuses its inputs
+    because its parameters have another type, it is cast to the type of the inputs, with a note."""
     if dtype is not None:
         return dtype, learn(file, getattr(torch, dtype)), ()
     inputs = _type_of_inputs(file)
@@ -32,7 +33,7 @@ def learn_types(file: ModuleFile, dtype: Dtype | None) -> tuple[Dtype | None, Fa
 
 
 def _runs(file: ModuleFile, dtype: torch.dtype | None, facts: Facts) -> bool:
-    """Whether a small construction really runs in these types."""
+    """Whether there is a small construction and it really runs on the CPU in these types."""
     try:
         return learn_small(file, dtype, facts) is not None
     except BadTask:
@@ -40,7 +41,7 @@ def _runs(file: ModuleFile, dtype: torch.dtype | None, facts: Facts) -> bool:
 
 
 def _type_of_inputs(file: ModuleFile) -> torch.dtype | None:
-    """The type of the floating inputs, if it is one and the parameters have another; else None."""
+    """The type of the floating inputs, if all have the same and the parameters have another; else None."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         given, held = floating_types(file.build(), file.inputs())
     return next(iter(given)) if len(given) == 1 and held and given != held else None

@@ -19,8 +19,9 @@ PIECE = 1 << 24
 
 @dataclass(frozen=True)
 class ValuePool:
-    """A sorted sample of a tensor's values; `triangle` is its zero pattern, `bound` names the size that
-    bounds indices."""
+    """A sorted sample of a tensor's values, from which others are drawn. `triangle`: only that triangle
+    of the last two dimensions is not zero. `bound`: the name of the size that integer values, being
+    indices, must stay below. None: no such restriction."""
 
     values: torch.Tensor
     triangle: Literal["upper", "lower"] | None = None
@@ -28,7 +29,8 @@ class ValuePool:
 
 
 def pool_of(value: torch.Tensor, tensor: Tensor, workload: Workload) -> ValuePool:
-    """A pool with the values of `value`, at most POOL of them."""
+    """A pool with the values of `value`, the tensor's example in the file; a random sample of POOL if it
+    has more. `workload` gives the sizes at which the example was made."""
     flat = value.reshape(-1)
     if flat.numel() > POOL:
         flat = flat[torch.randint(flat.numel(), (POOL,), device=flat.device)]
@@ -39,7 +41,9 @@ def pool_of(value: torch.Tensor, tensor: Tensor, workload: Workload) -> ValuePoo
 
 
 def pool_from_distribution(text: str, dtype: torch.dtype, device: torch.device) -> ValuePool:
-    """A pool for a declared distribution: normal, uniform, positive, bool, `below SIZE`."""
+    """A pool for the declared distribution of a CUDA source: "normal" (standard), "uniform" (0 to 1),
+    "positive" (0.1 to 2), "bool", or "below N" for integers from 0, where N is a number or the name of
+    a size."""
     if text.startswith("below"):
         bound = text.removeprefix("below ").strip()
         top = int(bound) if bound.isdigit() else POOL
@@ -59,8 +63,9 @@ def pool_from_distribution(text: str, dtype: torch.dtype, device: torch.device) 
 def fill(
     target: torch.Tensor, pool: ValuePool, distribution: Distribution, workload: Workload, seed: int
 ) -> None:
-    """Write values into `target` (contiguous; any floating type for a floating pool). Arrangements that
-    change values may leave the module's domain: tasks/domain.py tells which inputs accept them."""
+    """Write values drawn from a pool into `target`, which is contiguous and, for a floating pool, of any
+    floating type. `distribution` is their arrangement; those outside SAFE may leave the module's
+    domain (tasks/domain.py). `workload` gives the size that bounds indices."""
     flat = target.view(-1)
     generator = torch.Generator(target.device).manual_seed(seed)
     bound = workload.sizes[pool.bound] if pool.bound is not None else None
@@ -79,7 +84,7 @@ def fill(
 
 
 def equalize(tensors: list[torch.Tensor]) -> None:
-    """Give floating tensors of equal shape the values of the first of them."""
+    """Copy the values of the first floating tensor of each shape to all others of that shape, in place."""
     first: dict[tuple[int, ...], torch.Tensor] = {}
     for tensor in tensors:
         if tensor.is_floating_point():
@@ -89,8 +94,9 @@ def equalize(tensors: list[torch.Tensor]) -> None:
 
 
 def perturb(target: torch.Tensor, original: torch.Tensor, seed: int, strength: float = 1.0) -> None:
-    """Write other values like a parameter's own; positive ones stay positive. Integers are copied: `shuffle`
-    permutes them."""
+    """Write random values near those of `original`, a floating parameter; if all its values are positive,
+    they stay so. `strength` 1 is about half of its standard deviation. Integers are copied unchanged:
+    `shuffle` permutes them."""
     generator = torch.Generator(target.device).manual_seed(seed)
     if not original.is_floating_point():
         target.copy_(original)
@@ -106,16 +112,16 @@ def perturb(target: torch.Tensor, original: torch.Tensor, seed: int, strength: f
 
 
 def shuffle(target: torch.Tensor, original: torch.Tensor, seed: int) -> None:
-    """Write a permutation of a parameter's own values: for integers, where no other values are known to be
-    valid."""
+    """Write the elements of `original`, a parameter, in random order into `target`: for integers, where
+    no other values are known to be valid."""
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(original.numel(), generator=generator).to(original.device)
     target.copy_(original.reshape(-1)[order].view(original.shape))
 
 
 def _triangle(value: torch.Tensor) -> Literal["upper", "lower"] | None:
-    """Which triangle of the last two dimensions is nonzero, if everything on one side of the diagonal is
-    zero."""
+    """ "upper" or "lower" if only that triangle of the last two dimensions, with the diagonal, is not
+    zero; else None. Looks at the first 256 rows and columns only; None below 8 of either."""
     if value.dim() < 2 or min(value.shape[-2:]) < 8:
         return None
     corner = value.reshape(-1, *value.shape[-2:])[0][:256, :256]
@@ -130,7 +136,9 @@ def _triangle(value: torch.Tensor) -> Literal["upper", "lower"] | None:
 
 
 def _bound(value: torch.Tensor, tensor: Tensor, workload: Workload) -> str | None:
-    """The size that bounds a tensor of indices: the smallest one above its largest value."""
+    """The name of the size that bounds an integer tensor's values, if they look like indices: the
+    smallest one at most a tenth above the largest value that is no dimension of the tensor itself.
+    None if there is none."""
     if value.is_floating_point() or value.dtype == torch.bool or value.numel() == 0:
         return None
     largest = int(value.max())
