@@ -23,17 +23,19 @@ def one_line(text: str) -> str:
 
 
 def comment(text: str) -> str:
-    """For the rest of a line after `//` or `#`: one line of at most LONGEST_COMMENT characters that cannot
-    continue on the next (no trailing backslash or trigraph)."""
+    """Text that is safe after `//` or `#`: one line of at most LONGEST_COMMENT characters that cannot
+    continue on the next line (no trailing backslash or trigraph)."""
     line = one_line(text)[:LONGEST_COMMENT]
     return line + " ." if line.endswith(("\\", "??/")) else line
 
 
 def markdown(text: str) -> str:
-    """For a line or a table cell of Markdown: cannot start HTML, a link, code or another cell."""
+    """Text that is safe in a line or table cell of Markdown: it cannot start HTML, a link, code or another
+    cell."""
     return one_line(text).translate(_MARKDOWN)
 
 
 def csv_cell(value: Any) -> Any:
-    """Text that a spreadsheet would run as a formula gets a leading apostrophe."""
+    """A value that is safe in a CSV cell: text that a spreadsheet would run as a formula gets a leading
+    apostrophe; anything else is returned unchanged."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t")) else value
