@@ -37,9 +37,9 @@ CARVE_OUTS_KB = (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
 
 
 class Architecture(Record):
-    """One SM's throughputs in lanes per clock (`tensor` in multiply-adds, `l2_bytes` in bytes), latencies in
-    cycles and L1 size. `mma_share` is the share of the tensor peak that mma instructions reach. Values:
-    architectures.toml."""
+    """One SM's throughputs in lanes per clock (`tensor` in half-precision multiply-adds, `l2_bytes` in bytes
+    per clock), latencies in cycles, and size of L1 and shared memory together. `mma_share` is the share of
+    the tensor peak that mma.sync reaches. Values: architectures.toml."""
 
     fp32: float
     integer: float

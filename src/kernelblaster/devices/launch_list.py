@@ -42,8 +42,8 @@ class InvalidLaunchList(ValueError):
 @dataclass(frozen=True)
 class RecordedLaunch:
     """One kernel launch of a launch list; `kernel` is the mangled name, `shared_bytes` dynamic shared memory.
-    `dependent`: a programmatic dependent launch, which may overlap with the previous one. `cluster` has zeros
-    or ones if there are no clusters."""
+    `dependent`: a programmatic dependent launch, which may overlap with the previous one. `cluster` is (0, 0,
+    0) if the launch sets no cluster size."""
 
     kernel: str
     grid: tuple[int, int, int]

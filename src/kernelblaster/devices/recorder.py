@@ -91,7 +91,8 @@ class Recorder:
         self.seconds: list[float] = []  # CPU time of each process of the last `record`
 
     def gaps(self) -> str:
-        """What this system lacks to confine host code (seccomp, namespaces), in words; empty if nothing."""
+        """What this system lacks to confine host code, in words (like a missing seccomp filter); empty if
+        nothing."""
         self._started()
         return self._gaps
 

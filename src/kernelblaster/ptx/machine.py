@@ -62,9 +62,9 @@ class Draws:
     """Properties of the GPU, and behaviour that hardware leaves open. `seed`: of hardware identifiers, clocks
     and errors. `most_blocks`: run only this many blocks of a launch whose blocks do not communicate; 0: all.
     `inexact`: errors in the last bits of approximate functions, from 1 (as large as documented) to 7 (very
-    small); 0: none drawn. `skips`: results are not used, so missing instructions are skipped where that is
-    safe. `stale`: volatile and relaxed reads return older values for a while where the memory model allows
-    it."""
+    small), drawn by the seed; 0: the same in every run. `skips`: results are not used, so missing
+    instructions are skipped where that is safe. `stale`: volatile and relaxed reads return older values where
+    the memory model allows it."""
 
     seed: int = 0
     multiprocessors: int = 132
