@@ -159,8 +159,9 @@ class Runner(Protocol):
         ...
 
     def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport:
-        """Run one call. `scratch_poison` is the byte that its scratch allocations are filled with before, -1:
-        not filled. With `accounting`, the duration of every launch is reported."""
+        """Run one call. `scratch_poison` is the byte that scratch memory is filled with, so that reads of
+        uninitialized or freed memory show in the results; -1: left to the device. With `accounting`, the
+        duration of every launch is reported."""
         ...
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:

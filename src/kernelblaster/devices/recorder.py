@@ -29,10 +29,11 @@ MARGIN_S = 10.0  # for the recorder itself, beyond what its children may take
 
 @dataclass(frozen=True)
 class CallToRecord:
-    """One call of a candidate's host code to record. `scratch` is the address of its first scratch
-    allocation, which with `scratch_at_end` ends at the end of its mapping, so that an overrun faults.
-    `stream` is the stream's handle. `filling` is the byte that new host memory is filled with; 0: not filled.
-    `before` are calls (times, arguments) that the same process makes first, unrecorded."""
+    """One call of a candidate's host code to record. `scratch` is the address where its scratch allocations
+    begin; with `scratch_at_end`, the first one lies at the end of its mapping and later ones alternate
+    between begin and end. `stream` is the stream's handle. `filling` is the byte that new host memory is
+    filled with; 0: not filled. `before` are calls (times, arguments) that the same process makes first,
+    unrecorded."""
 
     arguments: tuple[Argument, ...]
     scratch: int
