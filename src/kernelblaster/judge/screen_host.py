@@ -23,8 +23,8 @@ _COUNTER = re.compile(r"\b(?:__builtin_ia32_|_{1,2})rd(?:tscp?|pmc|pid|rand\w*|s
 
 
 def host_text(front_end: str, file: str) -> str:
-    """The part of the front end's output that comes from `file` and goes to the host compiler, with line
-    markers."""
+    """The part of the output of nvcc's front end (a .cudafe1.cpp file) that comes from the source `file` and
+    goes to the host compiler, with line markers like `# 12`."""
     pieces: list[str] = []
     conditions: list[bool] = []  # of the enclosing #if: whether it is `#if 0`
     current, begin = "", 0
@@ -45,7 +45,8 @@ def host_text(front_end: str, file: str) -> str:
 
 
 def screen_host(text: str) -> list[ScreenFinding]:
-    """Every reason why host code (as returned by `host_text`) may not be loaded; at most MOST_FINDINGS."""
+    """Every reason why host code (as returned by `host_text`) may not be loaded, at most MOST_FINDINGS:
+    inline assembly, and instructions that read clocks or random numbers."""
     return list(islice(dict.fromkeys(_findings(text)), MOST_FINDINGS))
 
 
