@@ -292,7 +292,8 @@ class Verifier:
         return None
 
     def _judge(self, case: Case, samples: Sequence[OutputSample]) -> None:
-        """Record the pooled result of all draws of one output; raise Stop if it exceeds the bound."""
+        """Add the pooled result of all draws of one output to `results`, unless all are excused; raises Stop
+        (Incorrect) if it exceeds the bound."""
         samples = [one for one in samples if not one.excused]
         if not samples:
             return

@@ -27,6 +27,7 @@ _WEAKER = (
 
 
 def edits(code: Code) -> Iterator[Mutation]:
+    """Mutations of this kind of a source."""
     yield from _dropped_calls(code)
     yield from _dropped_assembly(code)
     yield from _endless_waits(code)
@@ -52,6 +53,7 @@ def _dropped_calls(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_assembly(code: Code) -> Iterator[Mutation]:
+    """Drop inline assembly that is a barrier, a fence or a wait, outside of loops."""
     for node in code.device("expression_statement"):
         inner = node.named_children[0] if node.named_children else None
         if inner is None or inner.type != "gnu_asm_expression" or within(node, "while_statement"):
@@ -68,6 +70,8 @@ def _endless_waits(code: Code) -> Iterator[Mutation]:
 
 
 def _weaker_orders(code: Code) -> Iterator[Mutation]:
+    """Replace acquire, release and stronger memory orders by relaxed, in inline assembly and in C++
+    atomics."""
     for node in code.device("string_content"):
         for pattern, strong, weak in _WEAKER:
             if re.search(pattern, text(node)):
@@ -79,7 +83,7 @@ def _weaker_orders(code: Code) -> Iterator[Mutation]:
 
 
 def _fewer_groups(code: Code) -> Iterator[Mutation]:
-    """Let one more group of asynchronous copies be in flight when waiting."""
+    """Wait for one group of asynchronous copies less: `cp.async.wait_group 0` becomes `1`."""
     for node in code.device("string_content"):
         found = re.fullmatch(r"(cp\.async\.(?:bulk\.)?wait_group(?:\.read)? )(\d+)(;.*)", text(node))
         if found:
@@ -95,8 +99,8 @@ def _fewer_groups(code: Code) -> Iterator[Mutation]:
 
 
 def _argument(statement: str) -> str:
-    """Why a program without this statement is wrong; empty for barriers, of which some are redundant: there
-    the machine's race check must show it."""
+    """Why a program without this statement is wrong even if no run shows it; empty for barriers, of which
+    some are redundant: there the emulator's race check must show it."""
     if _ORDERING.search(statement):
         return _UNORDERED
     return _NOT_AWAITED if _AWAITING.search(statement) and "arrive" not in statement else ""
