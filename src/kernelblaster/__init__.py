@@ -88,7 +88,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The public names, imported on first use: torch alone takes seconds."""
+    """Import a public name from `kernelblaster.api` on first use (PEP 562), so that `import kernelblaster`
+    does not load torch, which takes seconds."""
     if name in __all__:
         from kernelblaster import api
 

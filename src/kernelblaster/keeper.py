@@ -17,7 +17,7 @@ SHORT_S = 30.0
 
 
 class KeeperLost(KernelBlasterError):
-    """The process that holds the keys has ended, or does not answer."""
+    """The key keeper's process has ended, or does not answer in time."""
 
 
 def key_names() -> frozenset[str]:

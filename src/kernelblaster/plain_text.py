@@ -12,13 +12,13 @@ _MARKDOWN = str.maketrans({"<": "&lt;", "[": "\\[", "|": "/", "`": "'"})
 
 
 def printable(text: str) -> str:
-    """For a terminal: control characters and those that change the text direction are shown as escapes;
-    newlines and tabs stay."""
+    """Text that is safe on a terminal: control characters and those that change the text direction become
+    visible escapes; newlines and tabs stay."""
     return text.translate(_IN_LINES)
 
 
 def one_line(text: str) -> str:
-    """As `printable`, without line breaks."""
+    """As `printable`, with every run of white space replaced by one space."""
     return printable(" ".join(text.split()))
 
 

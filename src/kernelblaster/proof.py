@@ -77,8 +77,8 @@ class Repeated(Record):
 
 
 def prove(task: Task, candidate: Candidate, judge: DeviceJudge) -> Proof:
-    """Compile and judge the candidate without the cache, and record all that is needed to repeat it. Raises
-    KernelBlasterError if judging ended before inputs were drawn."""
+    """Compile and judge a candidate without the cache, and return all that is needed to repeat it. Raises
+    KernelBlasterError if judging ended before inputs were drawn (it did not compile)."""
     with cache.afresh("candidate"):
         evaluation = judge.evaluate(task, candidate)
     if evaluation.seed is None:
@@ -100,7 +100,8 @@ def prove(task: Task, candidate: Candidate, judge: DeviceJudge) -> Proof:
 
 
 def read_proof(path: Path) -> Proof:
-    """Read a proof. Raises KernelBlasterError if the file cannot be read, or is not one."""
+    """Read a proof from a JSON file. Raises KernelBlasterError if it cannot be read, or is no proof of this
+    version."""
     try:
         proof = Proof.model_validate_json(json.dumps(read_json(path)))
         _cases.validate_python(proof.cases)

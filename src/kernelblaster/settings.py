@@ -95,8 +95,8 @@ def visible_device() -> str:
 
 
 def secret(name: str) -> str | None:
-    """An API key, from the environment variable of that name; None if unset or empty. Never write it
-    anywhere."""
+    """The API key in the environment variable `name`; None if unset or empty. It must never be logged or
+    stored."""
     return os.environ.get(name) or None
 
 
@@ -113,8 +113,8 @@ def building_environment(scratch: Path) -> dict[str, str]:
 
 
 def keeper_address() -> str:
-    """The name of the key keeper's socket, then the names of its keys, separated by spaces; empty if there is
-    no keeper."""
+    """The name of the key keeper's (abstract Unix) socket, then the names of the variables whose keys it
+    holds, separated by spaces; empty if there is no keeper."""
     return os.environ.get(KEEPER, "")
 
 

@@ -150,6 +150,7 @@ class CudaDevice:
         return sm_clock_mhz(str(self._properties.uuid))
 
     def time_reference(self, run: Callable[[], object]) -> float:
+        """As `Device.time_reference`, by CUDA events, after flushing the L2 cache."""
         begin, end = self._events
         self._driver.cuCtxResetPersistingL2Cache()  # as for candidates: what one pinned is not the other's
         for _ in range(2):
@@ -161,6 +162,7 @@ class CudaDevice:
         return float(begin.elapsed_time(end)) * 1e3
 
     def profile(self, jobs: Sequence[ProfileJob]) -> list[Profile]:
+        """As `Device.profile`: by NCU if it is installed and permitted, else durations only."""
         torch.cuda.synchronize()
         if settings().ncu is not None:
             profiles = ncu.profile(self._toolbox, jobs, self.name)

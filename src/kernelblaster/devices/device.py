@@ -211,7 +211,8 @@ class Device(Protocol):
 
     @property
     def protects_inputs(self) -> bool:
-        """Whether inputs are mapped read-only, so that writing to one is a fault."""
+        """Whether players map inputs and parameters read-only, so that a candidate that writes to one
+        faults."""
         ...
 
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:

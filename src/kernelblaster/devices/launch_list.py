@@ -70,7 +70,7 @@ class LaunchList:
 
     @property
     def scratch(self) -> dict[int, int]:
-        """The bytes of each scratch allocation by its address, in order of allocation."""
+        """The bytes of each scratch allocation (cudaMallocAsync) by its address, in order of allocation."""
         return {int(w[1]): int(w[2]) for w in self._words("alloc")}
 
     @property

@@ -189,8 +189,9 @@ class ReplayRunner:
         return checked
 
     def _checked(self, launches: LaunchList, arguments: tuple[Argument, ...]) -> LaunchList:
-        """The list with violations added that only the judge can see: dependent launches that never wait, and
-        copies outside the call's memory. Raises CandidateDied for a kernel that does not exist."""
+        """The list with violations added that the recorder cannot see: dependent launches that never wait,
+        and copies outside the memory of the call with these arguments. Raises CandidateDied for a kernel that
+        does not exist."""
         kernels = self._candidate.code.kernels
         tensors = [(a.address, a.address + a.bytes) for a in arguments if isinstance(a, Pointer)]
         addresses, sizes = self._candidate.addresses, self._candidate.code.globals
@@ -207,7 +208,8 @@ class ReplayRunner:
         return replace(launches, violations=tuple(dict.fromkeys(violations)))
 
     def _elsewhere(self, arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
-        """The same arguments with all tensors at other addresses, which need no memory to be recorded."""
+        """The same arguments with all tensors at other addresses, for a recording only: no memory is mapped
+        there."""
         away = window.ELSEWHERE - window.BEGIN + window.PAGE * self._rng.randint(1, 1 << 10)
         return tuple(replace(a, address=a.address + away) if isinstance(a, Pointer) else a for a in arguments)
 

@@ -54,7 +54,8 @@ class Baseline(Protocol):
         ...
 
     def adopt(self, layout: Layout) -> None:
-        """Copy parameter values from the arena into the baseline. Called before `timed`."""
+        """Copy parameter values from the arena into the baseline's own tensors, outside of what is timed.
+        Call it before `timed`."""
         ...
 
     def timed(self, layout: Layout) -> tuple[float, list[torch.Tensor]]:
@@ -66,7 +67,9 @@ class Baseline(Protocol):
         fit in memory."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End the process that runs the baseline, if there is one; it can be started again."""
+        ...
 
 
 class ModuleBaseline:
@@ -174,6 +177,7 @@ class KernelBaseline:
         return self
 
     def with_scalars(self, scalars: Sequence[Any] | None) -> AbstractContextManager[None]:
+        """Does nothing: CUDA-source tasks have no scalar arguments."""
         return nullcontext()
 
     def domain(self, workload: Workload, rng: Random) -> Domain:
@@ -186,6 +190,7 @@ class KernelBaseline:
         self._runner = self._device.start(self.binary)
 
     def outputs(self, layout: Layout) -> list[torch.Tensor]:
+        """As `Baseline.outputs`. Raises KernelBlasterError if the task's own kernel fails."""
         assert self._runner is not None
         report = self._runner.call(
             layout.arguments(self._task.signature, []), scratch_poison=-1, accounting=False

@@ -109,7 +109,7 @@ class Case:
 
     @property
     def planted(self) -> bool:
-        """Whether inputs hold NaN or infinity."""
+        """Whether some input elements are set to NaN or infinity."""
         return self.distribution in PLANTED
 
     @property
@@ -298,7 +298,7 @@ class _Plan:
         return Case(workload, kind, inputs=tuple(inputs))
 
     def _taken(self, row: tuple[Distribution, ...]) -> list[Distribution]:
-        """The kinds of a row that some input accepts."""
+        """Of these kinds of values, those that at least one input accepts."""
         inputs = range(len(self._task.signature.input_tensors))
         return [kind for kind in row if any(self._domain.takes(position, kind) for position in inputs)]
 
@@ -351,5 +351,6 @@ class _Plan:
         ]
 
     def _cost(self, case: Case) -> float:
-        """log4 of the bytes: cases of about equal cost compare equal and keep their random order."""
+        """Sort key of cases: log4 of the bytes that all runs touch, so that cases of about equal cost compare
+        equal and keep their random order."""
         return (case.runs * case.workload.total_bytes(self._task.signature)).bit_length() // 2

@@ -42,10 +42,10 @@ def rates() -> EagerRates:
 
 
 def eager_us(task: Task, workload: Workload, spec: GpuSpec) -> float:
-    """Modelled microseconds of one cold-cache eager forward call, as the judge would time it.
+    """Modelled microseconds of one cold-cache forward call of the task's module in eager PyTorch on the GPU
+    `spec`.
 
-    Raises BadTask for a CUDA-source task, and for a module that cannot be followed on tensors
-    without values.
+    Raises BadTask for a CUDA-source task, and for a module that cannot be followed on tensors without values.
     """
     return steps_us(trace(task, workload), spec, rates())
 

@@ -106,6 +106,8 @@ class DeviceJudge:
     are prepared once and kept. Not for use from several threads at once, except for `compile`."""
 
     def __init__(self, device: Device, options: EvaluationOptions | None = None) -> None:
+        """Use an open device. Raises KernelBlasterError if the options ask for a compiled baseline on a
+        modelled device."""
         self.device = device
         self.options = options or EvaluationOptions()
         self._prepared: dict[str, Prepared] = {}
@@ -226,6 +228,7 @@ class DeviceJudge:
         return self._order_check.confirmed(task, candidate, evaluation)
 
     def close(self) -> None:
+        """Forget all prepared tasks and close the order check; the device stays open."""
         for prepared in self._prepared.values():
             prepared.baseline.close()
         self._prepared.clear()
@@ -234,7 +237,8 @@ class DeviceJudge:
             self._filter = None
 
     def compile(self, task: Task, candidate: Candidate) -> Binary | Outcome:
-        """Screen and compile a candidate. Thread-safe: may run while another thread uses the device."""
+        """Screen and compile a candidate for this device; a failure is returned as its outcome. Thread-safe:
+        may run while another thread uses the device."""
         return compile_candidate(task, candidate, self.device.spec.architecture)
 
     def _prepare(self, task: Task) -> Prepared:
@@ -365,13 +369,15 @@ class DeviceJudge:
         return Verifier(self.device, prepared.task, prepared.baseline, runner, values, cases)
 
     def _verify(self, verifier: Verifier) -> Checked:
+        """Run all cases of the verifier; its result with the emulator's counters of the last call, if any."""
         self.options.progress("verifying")
         with _one_thread(self._small):
             outcome = verifier.verify()
         return Checked(outcome, counters(self.device.name, "small", verifier.work[:MOST_KERNELS]))
 
     def _judge(self, prepared: Prepared, binary: Binary, draw: SecretDraw) -> Judged:
-        """Verify, time, check for races, sanitize and profile a compiled candidate."""
+        """Verify and time a compiled candidate; then check an accepted one for races, and sanitize and
+        profile a correct one if the options say so. Returns the verdict of the first stage that objects."""
         note = self._look(prepared.task, binary) if self.options.filter else None
         if isinstance(note, Rejected):
             return Judged(note)

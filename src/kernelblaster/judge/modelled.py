@@ -100,8 +100,8 @@ class ModelledTimer:
         return [ProfileJob(path, arguments, self._task.primary.name) for path in paths]
 
     def _layout(self) -> Layout:
-        """The primary workload in a sparse arena: the first REPEATED_BYTES of every tensor that is read hold
-        the task's own kind of values."""
+        """The primary workload in a sparse arena: the first REPEATED_BYTES of every input and parameter hold
+        values like those of the task's file, the rest is empty."""
         signature, workload = self._task.signature, self._task.primary
         arena = self._device.arena(slot_bytes(signature, [workload]))
         layout = lay_out(arena, signature, workload, random.Random(0))
@@ -133,8 +133,8 @@ class ModelledTimer:
 
 
 def total_us(profile: Profile) -> float:
-    """Microseconds of a call: the sum of its kernels' durations. Raises KernelBlasterError if one has
-    none."""
+    """Microseconds of a profiled call: the sum of its kernels' durations. Raises KernelBlasterError if one
+    has none."""
     durations = [kernel.duration_us for kernel in profile.kernels]
     if None in durations:
         raise KernelBlasterError(f"the profile of {profile.device} has kernels without a duration.")

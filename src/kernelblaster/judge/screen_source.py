@@ -138,12 +138,14 @@ def _is_protected(macro: str) -> bool:
 
 
 def _assembly(text: SourceText) -> Iterator[ScreenFinding]:
+    """Findings on inline assembly in what is certainly host code."""
     for match in _ASSEMBLY.finditer(text.plain):
         if match.start() in text.host:
             yield ScreenFinding("host-assembly", HOST_ASSEMBLY.format(match[0]), text.line(match.start()))
 
 
 def _attributes(text: SourceText) -> Iterator[ScreenFinding]:
+    """Findings on attributes that change what runs or where it lies, such as constructors and sections."""
     for match in _ATTRIBUTE.finditer(text.code):
         for word in re.findall(r"\w+", match[0]):
             if word.strip("_") in _SOURCE["attributes"]:

@@ -41,6 +41,8 @@ class Leash:
         self._entered = time.monotonic()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Add the time since `__enter__` to the total. Raises Stop if that exceeds the limit, unless another
+        exception is under way."""
         self._spent_s += time.monotonic() - self._entered
         if kind is None and self._spent_s > self._limit_s:
             raise Stop(TimedOut(stage=self._stage, limit_s=self._limit_s))

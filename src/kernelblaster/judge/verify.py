@@ -132,6 +132,7 @@ class Verifier:
         return lay_out(self._arena, self._task.signature, case.workload, rng)
 
     def _arguments(self, case: Case, layout: Layout) -> tuple[Argument, ...]:
+        """The arguments of a case's call, with the scalars that the baseline has at present."""
         return layout.arguments(self._task.signature, self._baseline.at(case.workload).scalars)
 
     def _too_many_threads(self, case: Case, layout: Layout) -> bool:

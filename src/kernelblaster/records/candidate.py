@@ -23,7 +23,8 @@ class Candidate(Record):
 
     @property
     def code(self) -> str:
-        """16 hexadecimal digits that identify what is compiled, regardless of origin and parent."""
+        """16 hexadecimal digits that identify what is compiled: source and defines, regardless of origin and
+        parent."""
         return Candidate(source=self.source, defines=self.defines).digest
 
     def with_defines(self, defines: dict[str, int]) -> "Candidate":

@@ -35,6 +35,8 @@ class Tensor(Record):
 
     @property
     def floating(self) -> bool:
+        """Whether the elements are floating-point numbers, so that errors are bounded instead of
+        forbidden."""
         return self.dtype in FLOATING
 
 

@@ -47,7 +47,7 @@ class StepId:
         return self.iteration, self.rollout, self.number, self.choice, self.retry
 
     def retried(self, retry: int) -> "StepId":
-        """The same step, tried again for the `retry`-th time."""
+        """The id of the `retry`-th retry (from 1) of this step."""
         return replace(self, retry=retry)
 
 
@@ -134,5 +134,5 @@ class Step(Record):
 
     @property
     def failure(self) -> str | None:
-        """The kind of failure; None for a correct child."""
+        """The name of the outcome of a child that failed, like "CompileFailed"; None for a correct child."""
         return self.result.kind if isinstance(self.result, Failed) else None

@@ -73,7 +73,8 @@ class Task(Record):
 
     @property
     def smallest(self) -> Workload:
-        """The held-out workload with the fewest bytes; the primary one if none is held out."""
+        """The held-out workload (another size than the primary one) with the fewest bytes; the primary one if
+        there is none."""
         return min(self.held_out or (self.primary,), key=lambda w: w.total_bytes(self.signature))
 
     @property

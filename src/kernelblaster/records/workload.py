@@ -26,6 +26,7 @@ class Workload(Record):
         return prod(self.shape(tensor))
 
     def bytes(self, tensor: Tensor) -> int:
+        """Bytes of the tensor at this workload."""
         return self.elements(tensor) * DTYPE_BYTES[tensor.dtype]
 
     def total_bytes(self, signature: Signature) -> int:

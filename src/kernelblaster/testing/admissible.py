@@ -174,7 +174,8 @@ def _sources(task: Task) -> Iterator[MutatedSource]:
 
 
 def _least(task: Task) -> dict[str, int]:
-    """The primary sizes, with 1 for every free size."""
+    """The primary workload's sizes by name, with 1 for every free size: the least that this construction can
+    be run at."""
     kinds = {size.name: size.kind for size in task.signature.sizes}
     return {name: 1 if kinds[name] == "free" else extent for name, extent in task.primary.sizes.items()}
 

@@ -169,6 +169,7 @@ class FakeDevice:
         return Arena(self.memory, tuple(Slot(s, b) for s, b in zip(starts, self._pages, strict=False)))
 
     def start(self, binary: Path) -> FakeRunner:
+        """As `Device.start`, for a path that `register` returned; CandidateDied for any other."""
         if binary not in self._bodies:
             raise CandidateDied("load: no such candidate")
         return FakeRunner(self, *self._bodies[binary])

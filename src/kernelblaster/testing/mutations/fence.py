@@ -27,7 +27,7 @@ _WEAKER = (
 
 
 def edits(code: Code) -> Iterator[Mutation]:
-    """Mutations of this kind of a source."""
+    """All mutations of the source in which a fence, a barrier or a wait is left out or made weaker."""
     yield from _dropped_calls(code)
     yield from _dropped_assembly(code)
     yield from _endless_waits(code)
@@ -36,8 +36,8 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_calls(code: Code) -> Iterator[Mutation]:
-    """Drop statements that are only a barrier, a fence or a wait, including calls of functions that wait for
-    an mbarrier."""
+    """Drop statements that are only a call of a barrier, a fence or a wait, including the source's own
+    functions that wait for an mbarrier."""
     waiting = {
         text(f.child_by_field_name("declarator")).split("(")[0]
         for f in code.functions
@@ -63,7 +63,7 @@ def _dropped_assembly(code: Code) -> Iterator[Mutation]:
 
 
 def _endless_waits(code: Code) -> Iterator[Mutation]:
-    """Drop loops that poll an mbarrier."""
+    """Drop loops that poll an mbarrier until its phase completes."""
     for node in code.device("while_statement"):
         if _WAITS.search(text(node)):
             yield replace(node, ";", "drop the loop that waits for an mbarrier", _NOT_AWAITED)

@@ -11,7 +11,7 @@ _COMPARISONS = {"<": "<=", "<=": "<", ">=": ">", ">": ">="}
 
 
 def edits(code: Code) -> Iterator[Mutation]:
-    """Mutations of this kind of a source."""
+    """All mutations of the source in which an index, a bound, a stride or an axis is wrong."""
     yield from _bounds(code)
     yield from _subscripts(code)
     yield from _swapped(code)
@@ -44,7 +44,7 @@ def _subscripts(code: Code) -> Iterator[Mutation]:
 
 
 def _swapped(code: Code) -> Iterator[Mutation]:
-    """`a[i][j]` becomes `a[j][i]`, and `i * n + j` becomes `j * n + i`."""
+    """Swap two indices: `a[i][j]` becomes `a[j][i]`, and `i * n + j` becomes `j * n + i`."""
     for node in code.device("subscript_expression"):
         outer, below = _index(node), node.child_by_field_name("argument")
         inner = _index(below) if below is not None and below.type == "subscript_expression" else None
@@ -80,7 +80,7 @@ def _strides(code: Code) -> Iterator[Mutation]:
 
 
 def _starts(code: Code) -> Iterator[Mutation]:
-    """A loop begins one iteration later."""
+    """Let a counting loop begin at its start value plus one."""
     for loop in code.loops():
         start = loop.node.child_by_field_name("initializer")
         value = next((n for n in _below(start) if n.type == "init_declarator"), None)

@@ -15,7 +15,7 @@ _TANH = '([](float v) {{ float r; asm("tanh.approx.f32 %0, %1;" : "=f"(r) : "f"(
 
 
 def edits(code: Code) -> Iterator[Mutation]:
-    """Mutations of this kind of a source."""
+    """All mutations of the source in which a value is rounded to fewer bits."""
     yield from _sums(code)
     yield from _operands(code)
     yield from _functions(code)

@@ -11,7 +11,7 @@ SMALL = 1e-3  # constants below are taken for an epsilon
 
 
 def edits(code: Code) -> Iterator[Mutation]:
-    """Mutations of this kind of a source."""
+    """All mutations of the source in which a constant, a sign or a scalar argument is wrong."""
     yield from _constants(code)
     yield from _signs(code)
     yield from _defaults(code)

@@ -10,7 +10,7 @@ MULTIPLES = (4, 32)
 
 
 def edits(code: Code) -> Iterator[Mutation]:
-    """Mutations of this kind of a source."""
+    """All mutations of the source that assume something wrong about sizes."""
     yield from _divisible(code)
     yield from _one_turn(code)
     yield from _launched(code)

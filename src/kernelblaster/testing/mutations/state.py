@@ -8,7 +8,7 @@ from kernelblaster.testing.mutations.tree import Code, Mutation, insert, replace
 
 
 def edits(code: Code) -> Iterator[Mutation]:
-    """Mutations of this kind of a source."""
+    """All mutations of the source with missing or wrong initial values, or with an input that is written."""
     yield from _without_initial_value(code)
     yield from _dropped_resets(code)
     yield from _wrong_extremes(code)
@@ -50,7 +50,7 @@ def _wrong_extremes(code: Code) -> Iterator[Mutation]:
 
 
 def _written_inputs(code: Code) -> Iterator[Mutation]:
-    """A kernel clears the first element of an input when it begins."""
+    """Let a kernel set the first element of an input to zero when it begins."""
     for kernel in code.kernels():
         body = kernel.child_by_field_name("body")
         header = text(kernel).split("{")[0]

@@ -7,7 +7,7 @@ from kernelblaster.testing.mutations.tree import Code, Mutation, replace, short
 
 
 def edits(code: Code) -> Iterator[Mutation]:
-    """Mutations of this kind of a source."""
+    """All mutations of the source in which the end of a row or of the grid is left out."""
     yield from _rounded_down(code)
     yield from _dropped_else(code)
     yield from _dropped_tail_loops(code)
@@ -39,7 +39,7 @@ def _dropped_else(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_tail_loops(code: Code) -> Iterator[Mutation]:
-    """Drop loops that continue where another stopped: they declare no variable of their own."""
+    """Drop loops without an initializer: they continue where another loop stopped, to handle the tail."""
     for loop in code.loops():
         if loop.node.child_by_field_name("initializer") is None:
             yield replace(loop.node, ";", f"drop {short(loop.node)}")

@@ -88,7 +88,8 @@ class Code:
                 yield loop
 
     def is_floating(self, node: Node | None) -> bool:
-        """Whether an expression looks like a floating number; pointers do not."""
+        """Whether an expression looks like a floating-point number, by the declarations in the file; a
+        pointer to such does not."""
         if node is None:
             return False
         kind, floating = node.type, False

@@ -10,7 +10,7 @@ EVERY = 7  # which term of a loop is skipped
 
 
 def edits(code: Code) -> Iterator[Mutation]:
-    """Mutations of this kind of a source."""
+    """All mutations of the source in which a part of the work is left out."""
     yield from _skipped_terms(code)
     yield from _partial_rows(code)
     yield from _shorter_exchange(code)
