@@ -1,4 +1,4 @@
-"""What this machine can do: compiler, GPU, profiler, cache."""
+"""Checks what this machine can do: compiler, GPU, sandbox, profiler, sanitizer, cache."""
 
 import shutil
 from pathlib import Path

@@ -71,7 +71,7 @@ class Repeated(Record):
 
     @property
     def holds(self) -> bool:
-        """Whether the proof was reproduced: still correct, no smaller or larger speedup, no changed
+        """Whether the proof was reproduced: still correct, the speedup not contradicted, no changed
         errors."""
         return self.correct and self.speedup_holds is not False and not self.differences
 

@@ -1,4 +1,4 @@
-"""Judge the best candidate of a run again, from scratch."""
+"""Judges the best candidate of a recorded run again, without the cache and on new inputs."""
 
 from math import log
 

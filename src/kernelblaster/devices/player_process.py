@@ -183,8 +183,8 @@ class PlayerPool:
         self._ending.append(player)
 
     def settle(self, limit_s: float = 5.0) -> None:
-        """Wait until starting players are ready and retired ones are gone, at most `limit_s` seconds for each
-        of these."""
+        """Wait until starting players are ready, and up to `limit_s` seconds for each retired one to be
+        gone."""
         for player in self._waiting:
             player.wait_ready()
         self._ending = [player for player in self._ending if not player.reap(limit_s)]

@@ -1,4 +1,4 @@
-"""GPU specifications from specs data; a GPU that is not listed is described by its own properties."""
+"""GPU specifications from specs.toml: sizes and peak rates by name."""
 
 import tomllib
 from functools import cache

@@ -1,4 +1,4 @@
-"""Everything that judging one candidate gave."""
+"""The result of judging one candidate, with the evidence of each stage: compilation, verification, timing."""
 
 from kernelblaster.records.outcome import Outcome, Speedup
 from kernelblaster.records.profile import Profile

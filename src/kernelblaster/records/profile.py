@@ -14,8 +14,8 @@ MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 
 
 class Metric(Record):
-    """One metric of a kernel, under NCU's name. `tier` is the method it came from, `section` NCU's section,
-    if any; `value` is text where the profiler reports text."""
+    """One metric of a kernel, under NCU's name where NCU has it. `tier` is the method it came from, `section`
+    NCU's section, if any; `value` is text where the profiler reports text."""
 
     name: str
     unit: str

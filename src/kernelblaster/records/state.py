@@ -51,8 +51,9 @@ class KernelState(Record):
 
 
 class Optimization(Record):
-    """A technique that may help in a state, with instructions for applying it (`description`) and conditions
-    on the kernel in words (`preconditions`). `predicted` is the expected speedup factor of the whole call."""
+    """A technique that may help in a state: its identifier, a title, what to do (`description`) and
+    conditions on the kernel in words (`preconditions`). `predicted` is the expected speedup factor of the
+    whole call."""
 
     technique: str
     title: str

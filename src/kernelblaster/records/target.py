@@ -1,4 +1,4 @@
-"""The kernel that a step changes."""
+"""A target: the kernel of a candidate that a step of a search changes."""
 
 from dataclasses import dataclass
 

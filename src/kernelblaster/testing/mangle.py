@@ -1,4 +1,4 @@
-"""Texts broken at random, for parsers that must survive anything."""
+"""Breaks texts at random, to test that parsers survive any input."""
 
 import random
 
