@@ -88,7 +88,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The public names, imported on first use: torch alone takes seconds."""
+    """Import a public name from `kernelblaster.api` on first use (PEP 562), so that `import kernelblaster`
+    does not load torch, which takes seconds."""
     if name in __all__:
         from kernelblaster import api
 
@@ -97,14 +98,16 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
+    """The public names, for `dir()` and completion; works without importing any of them."""
     return sorted([*__all__, "__version__"])
 
 
 class _Package(ModuleType):
-    """Keeps `optimize` and `bench` bound to the functions: importing the submodules of the same names would
-    otherwise replace them."""
+    """The class of this package's module object. It keeps the attributes `optimize` and `bench` bound to the
+    public functions: importing the submodules of the same names would otherwise replace them."""
 
     def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute, except that assigning a module to a public name is silently ignored."""
         if not (name in __all__ and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 

@@ -12,6 +12,8 @@ PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 
 
 def main() -> None:
+    """Run the command line. If API keys are in the environment, the process first re-executes itself without
+    them."""
     if not keeper_address():
         hide_keys()
     from kernelblaster.cli.main import main as command
@@ -20,9 +22,10 @@ def main() -> None:
 
 
 def hide_keys() -> None:
-    """Move API keys of model servers out of this process. If the environment has any, a forked child keeps
-    them (`models/keeping.py`), and this process is re-executed with an environment without them, so that
-    neither its environment nor its memory holds a key."""
+    """Move the API keys of model servers out of this process. If the environment has any, a forked child (the
+    key keeper, models/key_keeper.py) holds them, and this process is re-executed with an environment that
+    lacks them and has the keeper's address instead; then this does not return. Without keys, nothing
+    happens."""
     keys = {name: key for name in KEYS if (key := secret(name))}
     if not keys:
         return
@@ -39,8 +42,9 @@ def hide_keys() -> None:
 
 
 def _keep(listening: socket.socket, keys: dict[str, str], parent: int) -> None:
-    """The child's side: never returns. It cannot be traced or dumped (PR_SET_DUMPABLE), is killed when its
-    parent ends, and serves `keys` on the socket."""
+    """The key keeper's process, after the fork: serves `keys` (variable name to key) on the listening socket
+    and never returns. It cannot be traced or dumped (PR_SET_DUMPABLE), is killed when the process `parent`
+    ends, and exits at once if either cannot be set up."""
     import ctypes
 
     try:

@@ -12,8 +12,8 @@ _watcher: ContextVar[Tell | None] = ContextVar("watcher", default=None)
 
 @contextmanager
 def telling(tell: Tell) -> Iterator[None]:
-    """Inside the block, `tell` is called with each progress message of such work. Outside of any such block,
-    one line on standard error says that the work begins and one that it ended."""
+    """Route progress messages of one-time builds (see `building`) to `tell`, within this context. Without
+    such a context, builds print one line to standard error when they begin and one when they end."""
     before = _watcher.set(tell)
     try:
         yield
@@ -23,8 +23,9 @@ def telling(tell: Tell) -> Iterator[None]:
 
 @contextmanager
 def building(what: str, how_long: str) -> Iterator[Tell]:
-    """Report that `what` is being built, which takes about `how_long`. Yields a function to report progress
-    with, for example `12 of 42 files`."""
+    """A context around a long one-time build: reports that `what` is being built, which takes about
+    `how_long` (in words, for the message). Yields a function that reports progress, for example `12 of 42
+    files`; its messages are only shown inside `telling`."""
     start = time.monotonic()
     watcher = _watcher.get()
     sentence = f"building {what} once, {how_long}"

@@ -1,4 +1,4 @@
-"""What this machine can do: compiler, GPU, profiler, cache."""
+"""Checks what this machine can do: compiler, GPU, sandbox, profiler, sanitizer, cache."""
 
 import shutil
 from pathlib import Path
@@ -9,8 +9,8 @@ from kernelblaster.settings import settings
 
 
 def examine() -> list[Finding]:
-    """One finding for each thing that is needed or useful. Starts a worker process on the GPU if there is
-    one."""
+    """Check this machine: one finding for each tool, device or folder that the program needs or can use.
+    Starts a worker process on the GPU if there is one, so it takes seconds."""
     gpu = _gpu()
     return [_compiler(), _torch(), _sandbox(), *gpu, _default(gpu), _profiler(), _sanitizer(), _cache()]
 
@@ -35,6 +35,8 @@ def _torch() -> Finding:
 
 
 def _gpu() -> list[Finding]:
+    """The GPU and its rates: "ok", "missing" if one is there but cannot be used, "limited" if there is none.
+    One finding in a list."""
     from kernelblaster.devices.cuda import CudaDevice, why_no_gpu
 
     reason = why_no_gpu()
@@ -57,7 +59,8 @@ def _gpu() -> list[Finding]:
 
 
 def _sandbox() -> Finding:
-    """Whether the host code of candidates can be confined here; without that it is not run."""
+    """Whether the host code of candidates can be confined on this system: "missing" if not (candidates are
+    then not run), "limited" if the user has allowed that with --unsafe."""
     from kernelblaster.devices.recorder import Recorder
 
     recorder = Recorder()
@@ -76,7 +79,8 @@ def _sandbox() -> Finding:
 
 
 def _default(gpu: list[Finding]) -> Finding:
-    """The device that commands use if none is named."""
+    """The device that commands use if none is named, given the result of `_gpu`: the GPU, else the
+    emulator."""
     from kernelblaster.devices.emulated import DEFAULT_GPU
     from kernelblaster.devices.specs import gpu_specs
 

@@ -13,7 +13,7 @@ def replace_durably(scratch: Path, target: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """fsync: the content of a file, or the entries of a folder, are on the disk when this returns."""
+    """fsync a file's content, or a folder's entries (so that new names survive a crash)."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -2,12 +2,13 @@
 
 
 class KernelBlasterError(Exception):
-    """Base of all errors that a person can act on; the message says what happened, to which file, and what to
-    do."""
+    """Base of all errors that a person can act on. The message says what happened, to which file, and what to
+    do; the command line prints it without a traceback."""
 
 
 class BadTask(KernelBlasterError):
-    """A task file that cannot be used."""
+    """A task file that cannot be used: it cannot be read, run or scored, or lacks something the command
+    needs."""
 
 
 class NoDevice(KernelBlasterError):
@@ -19,16 +20,19 @@ class NoCompiler(KernelBlasterError):
 
 
 class DeviceLost(KernelBlasterError):
-    """The GPU, its driver or the harness failed. This says nothing about the candidate."""
+    """The GPU, its driver or a process of the harness failed. This says nothing about the candidate, so it is
+    raised and never recorded as an outcome."""
 
 
 class Shortage(KernelBlasterError):
-    """This machine lacks disk space, memory or a permission. This says nothing about the task."""
+    """This machine lacks disk space, memory or a permission. This says nothing about the task or the
+    candidate."""
 
 
 class KnowledgeError(KernelBlasterError):
-    """A knowledge base or a document that cannot be read, or cannot be written."""
+    """A knowledge base, or a document exported from one, cannot be read or written, or a change does not
+    apply to it."""
 
 
 class StoreError(KernelBlasterError):
-    """A run that cannot be read, or cannot be written."""
+    """A run (the recorded log and files of one search) cannot be read or written."""

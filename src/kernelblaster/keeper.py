@@ -17,29 +17,33 @@ SHORT_S = 30.0
 
 
 class KeeperLost(KernelBlasterError):
-    """The process that holds the keys has ended, or does not answer."""
+    """The key keeper's process has ended, or does not answer in time."""
 
 
 def key_names() -> frozenset[str]:
-    """The environment variables whose keys the keeper holds."""
+    """The names of the environment variables (like OPENAI_API_KEY) whose keys the keeper holds; empty without
+    a keeper."""
     _, _, names = keeper_address().partition(" ")
     return frozenset(names.split())
 
 
 def is_running() -> bool:
+    """Whether this process was started with a key keeper. It may have ended since: then `ask` raises
+    KeeperLost."""
     return bool(keeper_address())
 
 
 def seal() -> None:
-    """Forbid the keeper to use keys for servers that were not named before. To be called before code of
-    others runs. Does nothing if there is no keeper, or it has ended."""
+    """Forbid the keeper to send keys to servers that were not named to it before. Called before candidates or
+    other code of others run. Does nothing if there is no keeper, or it has ended."""
     if is_running():
         with suppress(KeeperLost):
             ask({"do": "seal"}, SHORT_S)
 
 
 def ask(message: dict[str, Any], limit_s: float) -> dict[str, Any]:
-    """Send a message; the keeper's reply. Raises `KeeperLost` where none comes within `limit_s` seconds."""
+    """Send a message to the keeper and return its reply. Raises `KeeperLost` if none comes within `limit_s`
+    seconds."""
     name = keeper_address().partition(" ")[0]
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
@@ -54,12 +58,14 @@ def ask(message: dict[str, Any], limit_s: float) -> dict[str, Any]:
 
 
 def send(connection: socket.socket, message: dict[str, Any]) -> None:
+    """Write one message to a connected socket: a 4-byte big-endian length, then JSON."""
     data = json.dumps(message).encode()
     connection.sendall(struct.pack("!I", len(data)) + data)
 
 
 def receive(connection: socket.socket) -> dict[str, Any]:
-    """Read one message. Raises `ValueError` if what arrives is not one, or is larger than LARGEST_BYTES."""
+    """Read one message from a connected socket. Raises `ValueError` if the connection ends early, or if what
+    arrives is no JSON object or is larger than LARGEST_BYTES."""
     (size,) = struct.unpack("!I", _exactly(connection, 4))
     if size > LARGEST_BYTES:
         raise ValueError("a message that is too large")
@@ -70,6 +76,7 @@ def receive(connection: socket.socket) -> dict[str, Any]:
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
+    """Read exactly `size` bytes. Raises ValueError if the connection ends before."""
     data = bytearray()
     while len(data) < size:
         piece = connection.recv(min(size - len(data), 1 << 16))

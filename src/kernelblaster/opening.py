@@ -16,9 +16,9 @@ DeviceKind = Literal["auto", "cuda", "emulated"]
 
 
 def kind_here(kind: DeviceKind, gpu: str | None = None) -> Literal["cuda", "emulated"]:
-    """Resolve `auto`: `cuda` if this machine has a usable GPU, else `emulated`. Naming a `gpu`, which is the
-    one that the emulated device models, also means `emulated`. Raises KernelBlasterError for an unknown
-    `gpu`, or one given with `cuda`."""
+    """Resolve "auto": "cuda" if this machine has a usable GPU, else "emulated". `gpu` names the GPU that the
+    emulated device stands for (like "h200"), so giving it also means "emulated". Raises KernelBlasterError
+    for an unknown `gpu`, or for one given with "cuda"."""
     if gpu is not None:
         gpu_named(gpu)  # an unknown name is an error before anything is begun
     if kind == "cuda" and gpu is not None:
@@ -29,14 +29,15 @@ def kind_here(kind: DeviceKind, gpu: str | None = None) -> Literal["cuda", "emul
 
 
 def open_device(kind: DeviceKind = "auto", gpu: str | None = None) -> Device:
-    """The GPU of this machine, or the emulated device that models `gpu`. The caller closes it."""
+    """Open the GPU of this machine, or the emulated device that stands for `gpu` (default DEFAULT_GPU). The
+    caller closes it. Raises NoDevice if "cuda" is asked for and there is none."""
     return CudaDevice() if kind_here(kind, gpu) == "cuda" else EmulatedDevice(gpu or DEFAULT_GPU)
 
 
 @contextmanager
 def open_judge(kind: DeviceKind = "auto", gpu: str | None = None, **options: object) -> Iterator[DeviceJudge]:
-    """A judge with a device of its own, both closed at the end; `options` are fields of `EvaluationOptions`.
-    Raises DeviceLost if the GPU fails while it is in use."""
+    """A context with a judge on a device of its own; both are closed at the end. `kind` and `gpu` are as for
+    `open_device`, `options` are fields of `EvaluationOptions`. Raises DeviceLost if the GPU fails inside."""
     with (
         _raise_device_lost(),
         closing(open_device(kind, gpu)) as device,
@@ -49,8 +50,8 @@ def open_judge(kind: DeviceKind = "auto", gpu: str | None = None, **options: obj
 def open_searching(
     kind: DeviceKind = "auto", gpu: str | None = None, **options: object
 ) -> Iterator[DeviceJudge]:
-    """`open_judge` for a search: verdicts come with a profile only where that is free (on the emulated
-    device); on a GPU the search asks for profiles itself."""
+    """As `open_judge`, for a search: evaluations include a profile only where that costs nothing (on the
+    emulated device). On a GPU the search asks for profiles itself."""
     with open_judge(kind, gpu, **options) as judge:
         judge.options = replace(judge.options, profile=judge.device.modelled)
         yield judge
@@ -58,7 +59,8 @@ def open_searching(
 
 @contextmanager
 def _raise_device_lost() -> Iterator[None]:
-    """Turn PyTorch's CUDA errors into DeviceLost: they say nothing about a candidate."""
+    """A context that turns PyTorch's "CUDA error" exceptions into DeviceLost, since they say nothing about a
+    candidate. Other errors pass through."""
     try:
         yield
     except RuntimeError as error:

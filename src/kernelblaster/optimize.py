@@ -24,9 +24,9 @@ from kernelblaster.store.run import Run
 
 @dataclass(frozen=True)
 class Optimized:
-    """Result of a search. `candidate` is the best one and `evaluation` its verdict; `first` is the verdict of
-    the first correct candidate; `applied` are the techniques on the path from that to the best. `stopped` is
-    the reason if the search ended early, else None."""
+    """Result of a search: the best `candidate` with its `evaluation`; the evaluation of the `first` correct
+    candidate; the techniques `applied` on the path from that one to the best; all `steps` that were tried.
+    `stopped` is why the search ended early (a budget was used up), None if it did not."""
 
     candidate: Candidate
     evaluation: Evaluation
@@ -46,9 +46,11 @@ def optimize(
     watcher: Watcher = unwatched,
     make: StrategyMaker | None = None,
 ) -> Optimized:
-    """Search from the policy's first candidate: by MAIC-RL, or by the strategy that `make` returns. A run
-    that was begun before is continued; what it recorded is not done again. If a budget for models is used up,
-    the best so far is returned with `stopped` set, and the run can be continued with a larger one."""
+    """Search for a faster candidate, starting from the first one of `policy` (default: the expert policy).
+    The algorithm is MAIC-RL, or the strategy that `make` returns. Steps go into `run` and what they teach
+    into `knowledge`; a run that was begun before is continued without repeating what it recorded. `watcher`
+    is told of progress. If a budget for model calls is used up, the best so far is returned with `stopped`
+    set."""
     session = Session(task, judge, knowledge, run, search, watcher)
     strategy: Strategy = make(session) if make else MaicRl(policy or expert_for(judge), session)
     stopped = None
@@ -62,12 +64,14 @@ def optimize(
 
 
 def expert_for(judge: Judge) -> ExpertPolicy:
-    """The expert policy, limited to techniques that the judge's device can run."""
+    """The rule-based expert policy (no language model), limited to techniques that the judge's device can
+    run."""
     return ExpertPolicy(judge.device.spec.architecture, judge.device.modelled)
 
 
 def _best_so_far(session: Session, steps: list[Step], stopped: BudgetSpent) -> Best:
-    """The fastest correct candidate when a search was stopped; raises `stopped` if there is none."""
+    """The fastest correct candidate of a search that was stopped by `stopped`, with the techniques of the
+    `steps` that led to it. Raises `stopped` if no candidate is correct."""
     ranked = session.judging.ranked()
     if not ranked:
         raise stopped

@@ -12,28 +12,30 @@ _MARKDOWN = str.maketrans({"<": "&lt;", "[": "\\[", "|": "/", "`": "'"})
 
 
 def printable(text: str) -> str:
-    """For a terminal: control characters and those that change the text direction are shown as escapes;
-    newlines and tabs stay."""
+    """Text that is safe on a terminal: control characters and those that change the text direction become
+    visible escapes; newlines and tabs stay."""
     return text.translate(_IN_LINES)
 
 
 def one_line(text: str) -> str:
-    """As `printable`, without line breaks."""
+    """As `printable`, with every run of white space replaced by one space."""
     return printable(" ".join(text.split()))
 
 
 def comment(text: str) -> str:
-    """For the rest of a line after `//` or `#`: one line of at most LONGEST_COMMENT characters that cannot
-    continue on the next (no trailing backslash or trigraph)."""
+    """Text that is safe after `//` or `#`: one line of at most LONGEST_COMMENT characters that cannot
+    continue on the next line (no trailing backslash or trigraph)."""
     line = one_line(text)[:LONGEST_COMMENT]
     return line + " ." if line.endswith(("\\", "??/")) else line
 
 
 def markdown(text: str) -> str:
-    """For a line or a table cell of Markdown: cannot start HTML, a link, code or another cell."""
+    """Text that is safe in a line or table cell of Markdown: it cannot start HTML, a link, code or another
+    cell."""
     return one_line(text).translate(_MARKDOWN)
 
 
 def csv_cell(value: Any) -> Any:
-    """Text that a spreadsheet would run as a formula gets a leading apostrophe."""
+    """A value that is safe in a CSV cell: text that a spreadsheet would run as a formula gets a leading
+    apostrophe; anything else is returned unchanged."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t")) else value

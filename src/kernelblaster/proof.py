@@ -38,9 +38,10 @@ _cases: TypeAdapter[list[Case]] = TypeAdapter(list[Case])
 
 
 class Proof(Record):
-    """A document with the sources of task and candidate, and their verdict. `cases` are the verification
-    cases as they were drawn; `evaluation` has the seed, every comparison and every timing sample. `checked`
-    and `unchecked` say in words what was checked and what was not."""
+    """A document with the sources of a task and a candidate, and the verdict on them. `task_digest`
+    identifies the derived task. `cases` are the verification cases as they were drawn; `evaluation` holds the
+    seed, every comparison and every timing sample; `software` maps tools (and the judge's own source) to
+    versions. `checked` and `unchecked` say in words what was checked and what was not."""
 
     format: Literal[1] = 1
     task_name: str
@@ -57,9 +58,10 @@ class Proof(Record):
 
 
 class Repeated(Record):
-    """A proof's verdict (`then`) beside the one of judging it again on the same inputs (`now`). `differences`
-    are the comparisons with another error than then; a deterministic kernel on the same kind of device has
-    none. `speedup_holds` is None if the two cannot be compared."""
+    """A proof's verdict (`then`) beside the one of judging it again on the same inputs (`now`). `correct`: it
+    still is. `speedup_holds`: both confidence intervals overlap; None if they cannot be compared.
+    `differences` are comparisons whose error changed, in words; a deterministic kernel on the same kind of
+    device has none."""
 
     then: Evaluation
     now: Evaluation
@@ -69,12 +71,14 @@ class Repeated(Record):
 
     @property
     def holds(self) -> bool:
+        """Whether the proof was reproduced: still correct, the speedup not contradicted, no changed
+        errors."""
         return self.correct and self.speedup_holds is not False and not self.differences
 
 
 def prove(task: Task, candidate: Candidate, judge: DeviceJudge) -> Proof:
-    """Compile and judge the candidate without the cache, and record all that is needed to repeat it. Raises
-    KernelBlasterError if judging ended before inputs were drawn."""
+    """Compile and judge a candidate without the cache, and return all that is needed to repeat it. Raises
+    KernelBlasterError if judging ended before inputs were drawn (it did not compile)."""
     with cache.afresh("candidate"):
         evaluation = judge.evaluate(task, candidate)
     if evaluation.seed is None:
@@ -96,7 +100,8 @@ def prove(task: Task, candidate: Candidate, judge: DeviceJudge) -> Proof:
 
 
 def read_proof(path: Path) -> Proof:
-    """Read a proof. Raises KernelBlasterError if the file cannot be read, or is not one."""
+    """Read a proof from a JSON file. Raises KernelBlasterError if it cannot be read, or is no proof of this
+    version."""
     try:
         proof = Proof.model_validate_json(json.dumps(read_json(path)))
         _cases.validate_python(proof.cases)
@@ -141,8 +146,9 @@ def repeat(proof: Proof, judge: DeviceJudge) -> Repeated:
 
 
 def _within_plan(task: Task, cases: list[Case]) -> tuple[Case, ...]:
-    """The cases, checked: they have the task's sizes, are at most LARGER times its largest workload, and run
-    at most MOST_RUNS times."""
+    """The cases of a proof (untrusted input), unchanged. Raises KernelBlasterError if their sizes are not the
+    task's, if one is larger than LARGER times the task's largest workload, or if one runs more than MOST_RUNS
+    times."""
     largest = LARGER * max(workload.total_bytes(task.signature) for workload in task.workloads)
     names = {size.name for size in task.signature.sizes}
     for case in cases:
@@ -157,8 +163,8 @@ def _within_plan(task: Task, cases: list[Case]) -> tuple[Case, ...]:
 
 
 def _differences(then: Evaluation, now: Evaluation) -> tuple[str, ...]:
-    """Sentences on comparisons whose RMS error changed by more than CLOSE. Empty unless both are on the same
-    device and the candidate is deterministic."""
+    """Sentences on comparisons whose RMS error changed by more than CLOSE (relative). Empty unless both
+    evaluations are on the same device and the candidate was deterministic."""
     one, other = then.verification, now.verification
     if one is None or other is None or then.device != now.device or not one.deterministic:
         return ()
@@ -173,6 +179,7 @@ def _differences(then: Evaluation, now: Evaluation) -> tuple[str, ...]:
 
 
 def _software() -> dict[str, str]:
+    """The versions of the tools by name; "judge" is a hash of the judge's source files."""
     here = {
         "kernelblaster": kernelblaster.__version__,
         "python": platform.python_version(),
@@ -186,6 +193,7 @@ def _software() -> dict[str, str]:
 
 
 def _checked(evaluation: Evaluation, judge: DeviceJudge) -> tuple[str, ...]:
+    """Sentences on what the evaluation checked, for `Proof.checked`."""
     words = [
         "host code recorded without a GPU, three times for each call; launches replayed by the judge's own"
     ]

@@ -14,7 +14,8 @@ from kernelblaster.records.record import Record
 
 
 class Readiness(Record):
-    """One command, as it is typed (`verb`), and what prevents it (`why`); None: it will work."""
+    """Whether one command works on a task: `verb` is the command as it is typed (`optimize --device
+    emulated`), `why` what prevents it; None means that it will work."""
 
     verb: str
     why: str | None = None
@@ -25,8 +26,9 @@ class Readiness(Record):
 
 
 def readiness_of(task: Task, fitness: Fitness) -> tuple[Readiness, ...]:
-    """One entry for each command that takes a task. An unfit task is refused by all that judge. Takes a
-    second or two."""
+    """For each command that takes a task, whether it will work, found by running its first stages. `fitness`
+    is the task's; a task that is unfit to be scored is refused by all commands. Takes a second or two; needs
+    no device."""
     unfit = None if fitness.fit else f"unfit to be scored: {fitness.problems[0]}"
     expert = unfit or _problem(lambda: ExpertPolicy().initial(task))
     emulated = unfit or _problem(lambda: _emulated(task))
@@ -56,12 +58,16 @@ def _problem(attempt: Callable[[], object]) -> str | None:
 
 
 def _emulated(task: Task) -> None:
+    """Raise if the task cannot be judged on the emulated device: no small workload, or a module that cannot
+    be traced."""
     small_workload(task)
     if task.kind == "module":
         trace(task, task.primary)
 
 
 def _as_python(task: Task, *, module: bool) -> None:
+    """Raise if the task's candidates cannot be exported as Python; `module` means as a drop-in torch module,
+    which a module that updates running statistics prevents."""
     if task.kind != "module":
         raise KernelBlasterError("a CUDA source has no module to stand in for.")
     check_names(task)

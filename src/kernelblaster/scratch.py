@@ -18,8 +18,8 @@ PREFIX = "kernelblaster-scratch-"
 
 
 class Scratch:
-    """A new folder in `parent` (by default the system's for temporary files). `close` removes it, unless it
-    was renamed by then."""
+    """A new, locked folder `path` in `parent` (default: the system's folder for temporary files). As a
+    context it gives the path. `close` removes it, unless it was renamed by then."""
 
     def __init__(self, parent: Path | None = None, prefix: str = PREFIX) -> None:
         self._handle: int | None = None
@@ -46,7 +46,8 @@ class Scratch:
 
 
 def sweep(parent: Path, prefix: str = PREFIX) -> int:
-    """Remove folders in `parent` that processes of this user left when they ended; how many that were."""
+    """Remove folders in `parent` with this prefix that ended processes of this user left behind; returns how
+    many."""
     swept = 0
     for path in _own(parent, prefix):
         try:
@@ -61,7 +62,8 @@ def sweep(parent: Path, prefix: str = PREFIX) -> int:
 
 
 def _own(parent: Path, prefix: str) -> list[Path]:
-    """The folders of this user in `parent` with this prefix."""
+    """The folders of this user in `parent` whose names begin with `prefix`; empty if `parent` cannot be
+    read."""
     folders = []
     with contextlib.suppress(OSError):
         for path in parent.glob(f"{prefix}*"):
@@ -72,8 +74,9 @@ def _own(parent: Path, prefix: str) -> list[Path]:
 
 
 def _locked(path: Path) -> int | None:
-    """A file descriptor that holds the folder's lock; None if another process holds it or the folder is gone.
-    On file systems without locks, a folder counts as locked until it is OLD_S seconds old."""
+    """Try to lock a folder. Returns a file descriptor that holds the lock until it is closed; None if another
+    process holds it or the folder is gone. On file systems without locks, a folder counts as held by another
+    process until it is OLD_S seconds old."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -29,7 +29,8 @@ KEEPER = "KERNELBLASTER_KEEPER"  # set for the processes of a command whose keys
 
 @dataclass(frozen=True)
 class Settings:
-    """Paths, tools and limits. Times are in seconds.
+    """Paths, tools and limits. `nvcc`, `ncu` and `sanitizer` are paths, None if not found; times are in
+    seconds: `call_limit_s` for one call of a candidate, `compile_limit_s` for one compilation.
 
     Set by environment variables: KERNELBLASTER_CACHE (folder of results that can be recomputed),
     KERNELBLASTER_CACHE_GB (its largest size), KERNELBLASTER_DATA (folder of runs and the knowledge base),
@@ -49,6 +50,8 @@ class Settings:
 
 
 def settings() -> Settings:
+    """The settings as the environment is now; nothing is cached. Raises KernelBlasterError for a number that
+    is not positive."""
     cache = os.environ.get("KERNELBLASTER_CACHE")
     default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kernelblaster"
     data = os.environ.get("KERNELBLASTER_DATA")
@@ -67,11 +70,14 @@ def settings() -> Settings:
 
 
 def allow_unsafe() -> None:
-    """Allow unconfined host code of candidates in this process and those that it starts."""
+    """From now on, run host code of candidates without a sandbox where the system has none; also in processes
+    that this one starts."""
     os.environ[UNSAFE] = "1"
 
 
 def _number(name: str, otherwise: float) -> float:
+    """The number in the environment variable `name`, or `otherwise` if it is unset or empty. Raises
+    KernelBlasterError unless it is positive and below LONGEST."""
     given = os.environ.get(name, "")
     try:
         number = float(given) if given else otherwise
@@ -83,39 +89,43 @@ def _number(name: str, otherwise: float) -> float:
 
 
 def visible_device() -> str:
-    """The GPU that CUDA device 0 means here, as a value for CUDA_VISIBLE_DEVICES of a worker."""
+    """The GPU that is CUDA device 0 in this process, as a value of CUDA_VISIBLE_DEVICES for a child
+    process."""
     return os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0] or "0"
 
 
 def secret(name: str) -> str | None:
-    """An API key, from the environment variable of that name; None if unset or empty. Never write it
-    anywhere."""
+    """The API key in the environment variable `name`; None if unset or empty. It must never be logged or
+    stored."""
     return os.environ.get(name) or None
 
 
 def compiler_environment() -> dict[str, str]:
-    """The environment for compilers of untrusted sources: only where tools and libraries are. A source can
-    read its compiler's environment, and print it in an error message."""
+    """Environment variables for compiling untrusted sources: only those that locate tools and libraries,
+    because a source can read its compiler's environment and print it in an error message."""
     return {name: os.environ[name] for name in FOR_COMPILERS if name in os.environ}
 
 
 def building_environment(scratch: Path) -> dict[str, str]:
-    """The environment for building parts of this program, with `scratch` for the compiler's own files: the
-    system's folder for those may be full or read-only."""
+    """Environment variables for compiling this program's own parts: this process's own, with `scratch` as the
+    folder for the compiler's temporary files, since the system's may be full or read-only."""
     return {**os.environ, "TMPDIR": str(scratch)}
 
 
 def keeper_address() -> str:
-    """The name of the key keeper's socket, then the names of its keys, separated by spaces; empty if there is
-    no keeper."""
+    """The name of the key keeper's (abstract Unix) socket, then the names of the variables whose keys it
+    holds, separated by spaces; empty if there is no keeper."""
     return os.environ.get(KEEPER, "")
 
 
 def library_path() -> str:
+    """LD_LIBRARY_PATH, for the environment of worker processes; empty if unset."""
     return os.environ.get("LD_LIBRARY_PATH", "")
 
 
 def _tool(name: str) -> str | None:
+    """The path of a CUDA tool: from PATH, else from CUDA_HOME, CUDA_PATH or /usr/local/cuda; None if not
+    found."""
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     on_path = shutil.which(name)
     if on_path:
@@ -127,7 +137,7 @@ def _tool(name: str) -> str | None:
 
 
 def _wheel_nvcc() -> str | None:
-    """nvcc from the nvidia-cuda-nvcc package of this Python."""
+    """The path of nvcc in the PyPI package nvidia-cuda-nvcc of this Python; None if it is not installed."""
     for folder in sys.path:
         nvcc = Path(folder) / "nvidia" / "cu13" / "bin" / "nvcc"
         if nvcc.is_file():

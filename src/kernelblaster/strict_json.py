@@ -16,12 +16,14 @@ LARGEST_INTEGER = 1 << 64
 
 
 class InvalidJson(ValueError):
-    """What is wrong, as a phrase to follow the name of what was read: `is not UTF-8`."""
+    """JSON that is refused. The message is a phrase to follow the name of what was read, like `is not
+    UTF-8`."""
 
 
 def parse_json(data: bytes | str, *, deepest: int = DEEPEST, control_characters: bool = False) -> Any:
-    """The value of a JSON text. Raises `InvalidJson`. With `control_characters`, strings may contain them
-    unescaped, as models write them."""
+    """The Python value of a JSON text. `deepest` limits nesting; with `control_characters`, strings may
+    contain unescaped ones, as language models write them. Raises `InvalidJson` for what the module's
+    docstring lists."""
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
         value = json.loads(
@@ -47,7 +49,7 @@ def parse_json(data: bytes | str, *, deepest: int = DEEPEST, control_characters:
 
 
 def read_json(path: Path, *, most_bytes: int = LARGEST_BYTES, deepest: int = DEEPEST) -> Any:
-    """The value in a file. Raises `OSError` and `InvalidJson`."""
+    """The Python value of a JSON file of at most `most_bytes`. Raises `OSError` or `InvalidJson`."""
     return parse_json(read_bounded(path, most_bytes), deepest=deepest)
 
 
@@ -61,12 +63,14 @@ def read_bounded(path: Path, most_bytes: int = LARGEST_BYTES) -> bytes:
 
 
 def first_problem(error: ValidationError) -> str:
-    """Field and message of the first validation error, without the value."""
+    """The field (dotted path) and message of the first error in a pydantic ValidationError, without the
+    offending value, which may be secret or long."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     return f"`{'.'.join(str(part) for part in first['loc']) or 'the whole'}`: {first['msg']}"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Hook of json.loads: a JSON object as a dict. Raises InvalidJson for a duplicate key."""
     value = dict(pairs)
     if len(value) != len(pairs):
         seen: set[str] = set()
@@ -76,10 +80,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _constant(name: str) -> Any:
+    """Hook of json.loads for NaN and Infinity: always raises InvalidJson."""
     raise InvalidJson(f"has the number {name}, which is none")
 
 
 def _float(text: str) -> float:
+    """Hook of json.loads: raises InvalidJson for a number that overflows to infinity."""
     value = float(text)
     if not math.isfinite(value):
         raise InvalidJson(f"has the number {text[:40]}, which is too large")
@@ -87,12 +93,14 @@ def _float(text: str) -> float:
 
 
 def _integer(text: str) -> int:
+    """Hook of json.loads: raises InvalidJson for an integer above LARGEST_INTEGER in magnitude."""
     if len(text) > 21 or abs(int(text)) > LARGEST_INTEGER:
         raise InvalidJson(f"has the number {text[:40]}, which is too large")
     return int(text)
 
 
 def _check_depth(value: Any, deepest: int) -> None:
+    """Raise InvalidJson if lists and objects are nested more than `deepest` levels deep."""
     level, depth = [value], 0
     while level:
         if depth > deepest:

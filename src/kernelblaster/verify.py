@@ -1,4 +1,4 @@
-"""Judge the best candidate of a run again, from scratch."""
+"""Judges the best candidate of a recorded run again, without the cache and on new inputs."""
 
 from math import log
 
@@ -14,9 +14,10 @@ from kernelblaster.store.subject import task_of
 
 
 class Verified(Record):
-    """The best candidate's recorded verdict (`then`) and the new one (`now`). `correct`: it is still correct.
-    `speedup_holds`: the two confidence intervals, widened by the timer's resolution, overlap; None if they
-    cannot be compared, because the device is another or the candidate is not correct."""
+    """A run's best candidate judged again: its recorded evaluation (`then`) and the new one (`now`).
+    `correct`: it is still correct. `speedup_holds`: the two confidence intervals, widened by the timer's
+    resolution, overlap; None if they cannot be compared, because the device is another or the candidate is
+    not correct."""
 
     run: str
     then: Evaluation
@@ -26,12 +27,13 @@ class Verified(Record):
 
     @property
     def holds(self) -> bool:
+        """Whether the recorded verdict stands: still correct, and no contradicting speedup."""
         return self.correct and self.speedup_holds is not False
 
 
 def verify(run: Run, judge: DeviceJudge) -> Verified:
-    """Judge the run's best candidate again: compiled without the cache, verified on new inputs, timed again.
-    The recorded verdict is only compared with."""
+    """Judge the best candidate of a run again: compiled without the cache, verified on new inputs, timed
+    again. The run itself is not changed."""
     candidate, then = History(run).best_candidate()
     task = task_of(run)
     with cache.afresh("candidate"):
@@ -44,5 +46,6 @@ def verify(run: Run, judge: DeviceJudge) -> Verified:
 
 
 def speedups_overlap(one: Speedup, other: Speedup) -> bool:
-    """Whether two confidence intervals, widened by the timer's resolution, overlap."""
+    """Whether two confidence intervals of speedups, each widened by the timer's resolution (RESOLUTION),
+    overlap."""
     return max(log(one.low), log(other.low)) <= min(log(one.high), log(other.high)) + 2 * RESOLUTION

@@ -7,7 +7,8 @@ REPEATS = 5
 
 
 def profile(runner: Runner, job: ProfileJob, device: str) -> Profile:
-    """The median duration of each kernel over REPEATS calls, in launch order. Closes the runner."""
+    """A profile from timing alone: for each kernel of a call in launch order, its median duration over
+    REPEATS calls and its dynamic shared memory. `device` is the name to record. Closes the runner."""
     try:
         runner.call(job.arguments, scratch_poison=-1, accounting=False)
         calls = [runner.call(job.arguments, scratch_poison=-1, accounting=True).work for _ in range(REPEATS)]
@@ -25,4 +26,5 @@ def profile(runner: Runner, job: ProfileJob, device: str) -> Profile:
 
 
 def _metric(name: str, unit: str, value: float) -> Metric:
+    """A metric with the tier "activity"."""
     return Metric(name=name, unit=unit, value=value, tier="activity")

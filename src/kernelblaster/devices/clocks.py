@@ -9,6 +9,7 @@ SM_CLOCK = 1
 
 @cache
 def _library() -> ctypes.CDLL | None:
+    """NVIDIA's management library, initialized; None if it is not installed or fails."""
     with contextlib.suppress(OSError):
         library = ctypes.CDLL("libnvidia-ml.so.1")
         if library.nvmlInit_v2() == 0:

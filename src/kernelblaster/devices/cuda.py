@@ -45,8 +45,9 @@ def why_no_gpu() -> str | None:
 
 
 class CudaDevice:
-    """GPU 0 of this process. `spares` is how many players (processes that replay launches) are kept started
-    ahead of need. Raises NoDevice where there is no usable GPU."""
+    """GPU 0 of this process as a `Device`; waits until no other process holds it. `spares` is how many
+    players (processes that replay launches) are kept started ahead of need. Raises NoDevice where there is no
+    usable GPU."""
 
     modelled = False
     protects_inputs = True
@@ -87,6 +88,7 @@ class CudaDevice:
         return f"{self._properties.name}{self._recorder.remark}"
 
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
+        """As `Device.arena`. An arena that is large enough, and at most twice as large as needed, is kept."""
         wanted = [rounded(size) for size in sizes]
         have = self._memory.sizes if self._memory else []
         fits = len(have) > len(wanted) and all(h >= w for h, w in zip(have, wanted, strict=False))
@@ -116,6 +118,9 @@ class CudaDevice:
     def _loaded(
         self, player: PlayerProcess, binary: Path, retire: Callable[[PlayerProcess], None] | None = None
     ) -> ReplayRunner:
+        """A runner for the candidate at `binary` in a started player, with the arena's memory shared.
+        `retire` is called with the player when the runner is closed; None: the player is left alone. Raises
+        CandidateDied or CandidateHung, or DeviceLost if the memory cannot be mapped."""
         assert self._memory is not None, "arena() comes first"
         properties = player.wait_ready()
         attributes = {int(number): int(value) for number, value in properties["attributes"].items()}
@@ -145,6 +150,7 @@ class CudaDevice:
         return sm_clock_mhz(str(self._properties.uuid))
 
     def time_reference(self, run: Callable[[], object]) -> float:
+        """As `Device.time_reference`, by CUDA events, after flushing the L2 cache."""
         begin, end = self._events
         self._driver.cuCtxResetPersistingL2Cache()  # as for candidates: what one pinned is not the other's
         for _ in range(2):
@@ -156,6 +162,7 @@ class CudaDevice:
         return float(begin.elapsed_time(end)) * 1e3
 
     def profile(self, jobs: Sequence[ProfileJob]) -> list[Profile]:
+        """As `Device.profile`: by NCU if it is installed and permitted, else durations only."""
         torch.cuda.synchronize()
         if settings().ncu is not None:
             profiles = ncu.profile(self._toolbox, jobs, self.name)
@@ -178,6 +185,8 @@ class CudaDevice:
         self._lock.close()
 
     def _spec(self) -> GpuSpec:
+        """The specification of this GPU: from the table by its name, with its own architecture, SM count and
+        L2 size. For an unlisted GPU, rates so high that no kernel exceeds them."""
         major, minor = self._properties.major, self._properties.minor
         suffix = "a" if major >= HOPPER_AND_LATER else ""
         actual = {
@@ -204,8 +213,8 @@ class CudaDevice:
 
 
 class _Runner(ReplayRunner):
-    """A runner whose player goes back to a pool when it is closed, or ends with the tool that it runs
-    under."""
+    """A runner that hands its player to `retire` when it is closed (back to the pool). If `retire` is None,
+    the player belongs to a tool like NCU and ends with it."""
 
     retire: Callable[[PlayerProcess], None] | None = None
 
@@ -215,8 +224,8 @@ class _Runner(ReplayRunner):
 
 
 def _own(uuid: str):  # type: ignore[no-untyped-def]
-    """Lock the GPU's lock file until it is closed. Where another process has it, says so on stderr and
-    waits."""
+    """Lock the GPU with this UUID for this process; returns the open lock file, and closing it unlocks. If
+    another process has it, says so on standard error and waits."""
     path = Path(tempfile.gettempdir()) / f"kernelblaster-{uuid}.lock"
     file = path.open("a+")
     with contextlib.suppress(OSError):

@@ -19,10 +19,14 @@ PINNED, ON_DEVICE, FILE_DESCRIPTOR, READ_WRITE = 1, 1, 1, 3
 
 
 class _Location(ctypes.Structure):
+    """CUmemLocation of the CUDA driver."""
+
     _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
 
 
 class _Properties(ctypes.Structure):
+    """CUmemAllocationProp of the CUDA driver."""
+
     _fields_ = [
         ("type", ctypes.c_int),
         ("handle_types", ctypes.c_int),
@@ -33,12 +37,15 @@ class _Properties(ctypes.Structure):
 
 
 class _Access(ctypes.Structure):
+    """CUmemAccessDesc of the CUDA driver."""
+
     _fields_ = [("location", _Location), ("flags", ctypes.c_int)]
 
 
 class SharedSlots:
-    """One physical allocation for each size in bytes, mapped contiguously in this process. Raises
-    KernelBlasterError where they do not fit in device memory."""
+    """Device memory that other processes can map: one physical allocation for each size in bytes (rounded up
+    to pages), mapped contiguously in this process. `descriptors` are file descriptors to send to them. Raises
+    KernelBlasterError where the sizes do not fit in device memory, DeviceLost if the driver refuses."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = [rounded(size) for size in sizes]
@@ -65,7 +72,7 @@ class SharedSlots:
             raise
 
     def tensor(self) -> torch.Tensor:
-        """All slots as one uint8 tensor."""
+        """All slots in sequence as one uint8 CUDA tensor, without a copy."""
         return torch.as_tensor(self, device="cuda")
 
     @property
@@ -90,6 +97,7 @@ class SharedSlots:
         self._handles, self.descriptors, self._mapped = [], [], 0
 
     def _add(self, size: int) -> None:
+        """Allocate one more slot of `size` bytes, map it after the others and export its file descriptor."""
         handle = ctypes.c_uint64()
         wanted = _Properties(type=PINNED, handle_types=FILE_DESCRIPTOR, location=_Location(ON_DEVICE, 0))
         nothing = ctypes.c_uint64(0)
@@ -112,6 +120,8 @@ class SharedSlots:
         self.descriptors.append(descriptor.value)
 
     def _check(self, code: int, what: str) -> None:
+        """Raise DeviceLost if a driver call returned an error `code`; `what` was asked of it, for the
+        message."""
         if code != 0:
             raise DeviceLost(f"the CUDA driver refused {what} (error {code}).")
 

@@ -19,7 +19,8 @@ from kernelblaster.records.profile import Depth
 
 @dataclass(frozen=True)
 class GpuFacts:
-    """Properties of the GPU that host code may query; `attributes` by their number in `cudaDeviceAttr`."""
+    """Properties of the GPU that a candidate's host code may query: name, memory, and `attributes` by their
+    number in the enum `cudaDeviceAttr`."""
 
     name: str
     memory_bytes: int
@@ -28,8 +29,8 @@ class GpuFacts:
 
 @dataclass(frozen=True)
 class Slot:
-    """A part of the arena that is mapped separately and holds one tensor; `start` is its offset in the
-    arena."""
+    """A part of the arena that holds one tensor and that players map separately; `start` is its byte offset
+    in the arena."""
 
     start: int
     bytes: int
@@ -37,8 +38,8 @@ class Slot:
 
 @dataclass(frozen=True)
 class Arena:
-    """Memory of all slots in sequence as one uint8 tensor. Memory after the last slot is for the judge
-    alone."""
+    """The memory that candidates work on: all slots in sequence as one uint8 tensor. Memory after the last
+    slot is for the judge alone and is never mapped for a candidate."""
 
     memory: torch.Tensor
     slots: tuple[Slot, ...]
@@ -46,8 +47,9 @@ class Arena:
 
 @dataclass(frozen=True)
 class Pointer:
-    """A tensor argument: `bytes` bytes of slot number `slot`, at `offset` in the arena. `address` is the
-    address that the candidate receives. `written`: it is an output; all others are mapped read-only."""
+    """A tensor argument of a call: `bytes` bytes of slot number `slot`, at byte `offset` in the arena. `name`
+    is the tensor's; `address` is what the candidate receives. `written`: it is an output; all others are
+    mapped read-only where the device can."""
 
     slot: int
     offset: int
@@ -62,8 +64,9 @@ Argument = Pointer | int | float | bool
 
 @dataclass(frozen=True)
 class LaunchedWork:
-    """One kernel launch, copy or fill of a candidate. `counts` are the counters of a device that executes
-    every instruction; None on others."""
+    """One kernel launch, copy or fill that a candidate put on the device (copies and fills have names in
+    brackets). `shared_bytes` is dynamic shared memory. `duration_us` is None if it was not timed. `counts`
+    are counters by name from the emulator, which executes every instruction; None on a GPU."""
 
     name: str
     grid: tuple[int, int, int]
@@ -75,9 +78,10 @@ class LaunchedWork:
 
 @dataclass(frozen=True)
 class CallReport:
-    """The result of one call. `error` is CUDA's error, empty if none; `violations` are breaches of the
-    contract; `live_bytes` is scratch memory that was not freed, and `leaks` describes it by allocation where
-    that is known. `findings` are faults found by a device that checks accesses, one line each."""
+    """The result of one call. `error` is CUDA's error, empty if none; `violations` are breaches of the rules
+    for candidates, in words; `live_bytes` is scratch memory that was not freed, `leaks` describes it by
+    allocation. `work` is what was launched, in order. `findings` are faults found by a device that checks
+    every access."""
 
     error: str
     violations: tuple[str, ...]
@@ -90,8 +94,8 @@ class CallReport:
 @dataclass(frozen=True)
 class TimeReport:
     """One timed call with a cold cache, in microseconds. `event_us` spans the candidate's work, `span_us` the
-    cache flush and the work; both by CUDA events. `wall_us` is the same span by the player's clock,
-    `owner_us` by the judge's. `flush_us` is the usual time of the flush, measured before the candidate was
+    cache flush before it and the work, both by CUDA events. `wall_us` is the latter by the player's wall
+    clock, `owner_us` by the judge's. `flush_us` is the flush's usual time, measured before the candidate was
     loaded."""
 
     call: CallReport
@@ -104,24 +108,27 @@ class TimeReport:
 
 @dataclass(frozen=True)
 class BatchReport:
-    """The time of a batch of calls in microseconds: by the wall clock, and between events around it."""
+    """The total time of a batch of calls in microseconds: by the wall clock, and between CUDA events around
+    it."""
 
     wall_us: float
     event_us: float
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait for the judge's own GPU work, before a candidate's process touches the same memory."""
+    """Wait for this process's own work on the device, before a candidate's process touches the same memory.
+    Does nothing on the CPU."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 class CandidateDied(Exception):
-    """A process that ran the candidate ended, or reported a fault; the message says which."""
+    """A process that ran the candidate ended or reported a fault (the message says which), or the candidate
+    cannot be loaded."""
 
 
 class Nondeterministic(CandidateDied):
-    """Two recordings of one call differ: the host code depends on more than that call's arguments."""
+    """Two recordings of one call differ: the host code depends on more than the arguments of that call."""
 
 
 class CandidateHung(Exception):
@@ -134,23 +141,32 @@ class CandidateHung(Exception):
 
 @runtime_checkable
 class Runner(Protocol):
-    """A loaded candidate: its host code is recorded for given arguments and its launches are replayed.
-    `host_us` is how many microseconds one call of its host code takes."""
+    """A loaded candidate, whose host code is recorded for given arguments and whose launches are then
+    replayed. Its methods raise CandidateDied or CandidateHung."""
 
     @property
-    def host_us(self) -> float: ...
+    def host_us(self) -> float:
+        """Microseconds that one call of the candidate's host code takes; 0 before anything was recorded."""
+        ...
 
     def record(self, calls: "Sequence[Sequence[Argument]]") -> None:
-        """Record these calls together ahead of time. A call that was not is recorded when it is needed."""
+        """Record these calls (each a list of arguments) together, ahead of time. A call that was not recorded
+        so is recorded when it is needed, which is slower."""
         ...
 
     def threads(self, arguments: Sequence[Argument]) -> int:
-        """How many threads a call starts, in all its launches together."""
+        """How many GPU threads a call with these arguments starts, in all its launches together."""
         ...
 
-    def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport: ...
+    def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport:
+        """Run one call. `scratch_poison` is the byte that scratch memory is filled with, so that reads of
+        uninitialized or freed memory show in the results; -1: left to the device. With `accounting`, the
+        duration of every launch is reported."""
+        ...
 
-    def time(self, arguments: Sequence[Argument]) -> TimeReport: ...
+    def time(self, arguments: Sequence[Argument]) -> TimeReport:
+        """Time one call with a cold L2 cache."""
+        ...
 
     def again(self, arguments: Sequence[Argument], count: int) -> BatchReport:
         """Time `count` calls in a row, without pauses and with warm caches."""
@@ -160,8 +176,9 @@ class Runner(Protocol):
 
 
 class Device(Protocol):
-    """A device that candidates run on. `modelled`: times come from a model, not a clock; such a device
-    executes small workloads only, and `profile` models large ones."""
+    """A device that candidates run on: a GPU or the emulator. `torch_device` is where the judge's own tensors
+    lie. `modelled`: times come from a model, not a clock; such a device executes small workloads only, and
+    `profile` models large ones."""
 
     @property
     def name(self) -> str: ...
@@ -177,36 +194,41 @@ class Device(Protocol):
 
     @property
     def facts(self) -> "GpuFacts | None":
-        """What host code learns about the GPU when it queries; None if not known yet."""
+        """The properties that host code of candidates sees when it queries the GPU; None if not known yet."""
         ...
 
     @property
     def patience(self) -> int:
-        """Factor on the time limit of a call: a device that executes every instruction is slow."""
+        """Factor on the time limit of a call: 1 on a GPU, more on a device that emulates every
+        instruction."""
         ...
 
     @property
     def most_threads(self) -> int | None:
-        """The most threads that a call may start before an optional case is skipped; None: no limit."""
+        """If a call starts more threads than this, an optional verification case is skipped because it would
+        take too long; None: no limit."""
         ...
 
     @property
     def protects_inputs(self) -> bool:
-        """Whether inputs are mapped read-only, so that writing to one is a fault."""
+        """Whether players map inputs and parameters read-only, so that a candidate that writes to one
+        faults."""
         ...
 
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
-        """An arena with a slot for each size (bytes, rounded up to whole pages) and `spare` further bytes,
-        for runners that are started afterwards. Without sizes: the present arena."""
+        """Reserve an arena with a slot for each size (bytes, rounded up to whole pages) and `spare` further
+        bytes, for runners that are started afterwards; its contents are undefined. Without sizes: the present
+        arena."""
         ...
 
     def start(self, binary: Path) -> Runner:
-        """Load a compiled candidate in new processes that share the present arena. Raises CandidateDied or
-        CandidateHung."""
+        """Load the compiled candidate at `binary` (a shared object with its PTX and cubin beside it) in new
+        processes that share the present arena. Raises CandidateDied or CandidateHung."""
         ...
 
     def settle(self) -> None:
-        """Return once no background work of the device (starting players) can disturb a measurement."""
+        """Wait until no background work of the device, such as starting players, can disturb a
+        measurement."""
         ...
 
     def clock_mhz(self) -> float | None:
@@ -214,15 +236,18 @@ class Device(Protocol):
         ...
 
     def time_reference(self, run: Callable[[], object]) -> float:
-        """Microseconds of PyTorch work with a cold cache. Raises KernelBlasterError on a modelled device."""
+        """Microseconds of the PyTorch work that `run` issues, with a cold cache. Raises KernelBlasterError on
+        a modelled device."""
         ...
 
     def profile(self, jobs: "Sequence[ProfileJob]") -> list[Profile]:
-        """One profile for each job, by the most detailed method that this machine permits."""
+        """One profile for each job, by the most detailed method that this machine permits. All jobs have
+        equal `depth`."""
         ...
 
     def findings(self, job: "ProfileJob") -> list[str]:
-        """What a memory and race checker finds in one call, one line each; empty if nothing."""
+        """What a memory and race checker (compute-sanitizer, or the emulator) finds in one call, one line
+        each; empty if nothing."""
         ...
 
     def close(self) -> None: ...
@@ -230,7 +255,9 @@ class Device(Protocol):
 
 @dataclass(frozen=True)
 class ProfileJob:
-    """A verified candidate with arguments that point into the arena; `depth` selects the metrics."""
+    """A candidate to profile: its shared object and the arguments of the call, which point into the arena.
+    `workload` is a name to record; `depth` selects how many metrics; `limit_s` is the time allowed beyond the
+    tool's start."""
 
     binary: Path
     arguments: tuple[Argument, ...]

@@ -28,8 +28,9 @@ REGISTERS = 65536
 
 @dataclass(frozen=True)
 class DeviceKernel:
-    """A kernel. `parameters` are (offset, bytes) in the parameter buffer; `max_threads` is the most threads
-    of a block; `waits`: it contains `griddepcontrol.wait` (waits for the previous launch)."""
+    """What is known about a compiled kernel: `parameters` are (offset, bytes) in its parameter buffer,
+    `resources` ptxas' report (None if missing), `max_threads` the most threads of a block that can be
+    launched. `waits`: it contains `griddepcontrol.wait`, so it waits for the previous launch."""
 
     parameters: tuple[tuple[int, int], ...]
     resources: Resources | None
@@ -39,7 +40,8 @@ class DeviceKernel:
 
 @dataclass(frozen=True)
 class DeviceCode:
-    """Kernels by mangled name, and the bytes of each global variable."""
+    """A candidate's device code: kernels by mangled name, and the size in bytes of each __device__ or
+    __constant__ variable by mangled name."""
 
     kernels: Mapping[str, DeviceKernel]
     globals: Mapping[str, int]
@@ -47,8 +49,8 @@ class DeviceCode:
 
 @lru_cache(maxsize=256)
 def device_code(folder: Path) -> DeviceCode:
-    """The device code of the candidate that was compiled into `folder`. Raises CandidateDied if it is
-    missing."""
+    """The device code of the candidate that was compiled into `folder`, from its PTX; remembered by folder.
+    Raises CandidateDied if there is no PTX."""
     path = folder / PTX
     if not path.is_file():
         raise CandidateDied(f"load: there is no {path}")
@@ -56,7 +58,8 @@ def device_code(folder: Path) -> DeviceCode:
 
 
 def resources_in(folder: Path) -> dict[str, Resources]:
-    """ptxas' report on each kernel of the candidate that was compiled into `folder`, by mangled name."""
+    """ptxas' report on each kernel of the candidate that was compiled into `folder`, by mangled name; empty
+    if there is no report."""
     report = folder / "compilation.json"
     if not report.is_file():
         return {}
@@ -64,7 +67,8 @@ def resources_in(folder: Path) -> dict[str, Resources]:
 
 
 def parse(text: str, resources: Mapping[str, Resources] | None = None) -> DeviceCode:
-    """The kernels and global variables that a PTX text declares."""
+    """The kernels and global variables that a PTX text declares. `resources` are ptxas' reports by mangled
+    name, which limit the threads of a block."""
     known = resources or {}
     kernels = {}
     entries = list(ENTRY.finditer(text))
@@ -82,6 +86,8 @@ def parse(text: str, resources: Mapping[str, Resources] | None = None) -> Device
 
 
 def _offsets(parameters: str):  # type: ignore[no-untyped-def]
+    """(offset, bytes) of each parameter in a PTX parameter list, laid out with the declared or natural
+    alignment."""
     position = 0
     for align, kind, count in PARAMETER.findall(parameters):
         size = _size(kind)
@@ -93,6 +99,8 @@ def _offsets(parameters: str):  # type: ignore[no-untyped-def]
 
 
 def _max_threads(directives: str, resources: Resources | None) -> int:
+    """The most threads of a block: limited by .maxntid or .reqntid in the PTX directives, and by
+    registers."""
     declared = THREADS.search(directives)
     most = MOST_THREADS
     if declared:
@@ -105,11 +113,13 @@ def _max_threads(directives: str, resources: Resources | None) -> int:
 
 
 def _size(kind: str) -> int:
+    """Bytes of a PTX type like `b32` or `f64`."""
     bits = re.search(r"\d+", kind)
     return int(bits[0]) // 8 if bits else 1
 
 
 def _count(dims: str) -> int:
+    """Elements of an array with PTX dimensions like `[4][8]`; 1 for none."""
     count = 1
     for extent in re.findall(r"\d+", dims):
         count *= int(extent)

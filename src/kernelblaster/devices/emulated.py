@@ -49,8 +49,9 @@ PATIENCE = 6
 
 
 class EmulatedDevice:
-    """The PTX machine as a device. `gpu` is the GPU that it stands for, a name or a specification. `facts`
-    are the properties that host code sees; by default they follow from the specification."""
+    """The PTX machine (an emulator on the CPU) as a `Device`. `gpu` is the GPU that it stands for, by name or
+    specification. `facts` are the properties that host code sees; by default they follow from the
+    specification."""
 
     modelled = True
     protects_inputs = False
@@ -72,8 +73,8 @@ class EmulatedDevice:
         return f"PTX machine ({self.spec.title}){self._recorder.remark}"
 
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
-        """Exactly as large as requested: a new sparse file costs nothing, and runners keep the old one
-        mapped."""
+        """As `Device.arena`; exactly as large as requested, since a new sparse file costs nothing. Runners
+        that were started before keep the old arena mapped."""
         pages = [rounded(size, PAGE) for size in sizes]
         extra = rounded(spare, PAGE) if spare else 0
         known = [slot.bytes for slot in self._arena.slots] if self._arena else None
@@ -127,7 +128,8 @@ class EmulatedDevice:
         raise KernelBlasterError("PyTorch cannot be timed on the emulated device: it has no clock.")
 
     def profile(self, jobs: Sequence[ProfileJob]) -> list[Profile]:
-        """Modelled profiles. Only the first REPEATED_BYTES of each tensor need to hold values."""
+        """As `Device.profile`, with modelled times. Only the first REPEATED_BYTES of each tensor need to hold
+        values: reads beyond wrap around."""
         return [self._profile(job) for job in jobs]
 
     def _profile(self, job: ProfileJob) -> Profile:
@@ -149,6 +151,7 @@ class EmulatedDevice:
         self._forget()
 
     def _forget(self) -> None:
+        """Close the arena's file; runners that have it mapped keep it."""
         self._arena = None
         if self._memory is not None:
             os.close(self._memory)
@@ -156,8 +159,9 @@ class EmulatedDevice:
 
 
 class EmulatedRunner(ReplayRunner):
-    """A candidate on the PTX machine. `model` gives its modelled profile. `doubtful`: in the last call, some
-    volatile or relaxed read might have returned an older value."""
+    """A candidate on the PTX machine. `model` gives the modelled profile of a call with these arguments, for
+    its times; `answer` is as in `ReplayRunner`. `doubtful`: in the last call, some volatile or relaxed read
+    might have returned an older value on real hardware."""
 
     doubtful = False
 
@@ -176,16 +180,18 @@ class EmulatedRunner(ReplayRunner):
         self._restored = False
 
     def draw(self, draws: Draws, *, restored: bool = False) -> None:
-        """Set what later calls see of behaviour that hardware leaves open; SM and warp counts are always
-        those of the GPU it stands for. `restored`: global variables are reset before every call."""
+        """Set how later calls behave where hardware leaves it open (see `Draws`); SM and warp counts are
+        always those of the GPU that the device stands for. `restored`: global variables are reset before
+        every call."""
         known = self._candidate.gpu.attributes
         drawn = replace(draws, multiprocessors=known[16], warp_slots=known[39] // WARP)
         self.ask(" ".join(["draws", *(str(word) for word in drawn.words)]))
         self._restored = restored
 
     def ask(self, command: str, limit_s: float | None = None) -> dict[str, Any]:
-        """As `ReplayRunner.ask`, with an emulator's longer time limit. Raises NotEmulated for instructions
-        that the machine lacks, unless it has already faulty a fault."""
+        """As `ReplayRunner.ask`, with an emulator's longer time limit. Raises NotEmulated if an instruction
+        is missing in the emulator, unless the launch has a finding anyway; DeviceLost if the emulator itself
+        fails."""
         answer = super().ask(command, limit_s or PATIENCE * self._limit_s)
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         self.doubtful = any(report.get("doubtful", False) for report in reports)
@@ -201,10 +207,12 @@ class EmulatedRunner(ReplayRunner):
         return answer
 
     def _coin(self) -> int:
+        """As `ReplayRunner._coin`, but always 1 after `draw(..., restored=True)`."""
         return 1 if self._restored else super()._coin()
 
     def report(self, launches: LaunchList, answer: dict[str, Any]) -> CallReport:
-        """As `ReplayRunner.report`, with the machine's counts and findings."""
+        """As `ReplayRunner.report`, with the emulator's counters for each launch and its findings as lines of
+        text."""
         report = super().report(launches, answer)
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         findings = [finding for one in reports for finding in one.get("findings", [])]
@@ -224,7 +232,7 @@ class EmulatedRunner(ReplayRunner):
         return self._with_durations(called, arguments) if accounting else called
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
-        """Every time is the sum of the modelled kernel durations."""
+        """As `Runner.time`: every time in the report is the sum of the modelled kernel durations."""
         called = self.call(arguments, scratch_poison=-1, accounting=True)
         total_us = sum(work.duration_us or 0.0 for work in called.work)
         return TimeReport(called, total_us, total_us, total_us, total_us, flush_us=0.0)
@@ -234,12 +242,13 @@ class EmulatedRunner(ReplayRunner):
         return BatchReport(total_us, total_us)
 
     def _with_durations(self, called: CallReport, arguments: Sequence[Argument]) -> CallReport:
+        """The report with modelled durations for each piece of work."""
         pairs = zip(called.work, self._model(arguments).kernels, strict=True)
         return replace(called, work=tuple(replace(w, duration_us=k.duration_us) for w, k in pairs))
 
 
 def _facts(spec: GpuSpec) -> GpuFacts:
-    """Device attributes (`cudaDeviceAttr`) of a GPU that is only modelled."""
+    """The device attributes (numbers of `cudaDeviceAttr`) and memory of a GPU that is only modelled."""
     limits = limits_of(spec.architecture)
     major, minor = divmod(capability(spec.architecture), 10)
     attributes = {
@@ -276,7 +285,9 @@ def _facts(spec: GpuSpec) -> GpuFacts:
 
 
 def _answer(spec: GpuSpec, binary: Path, question: str) -> int:
-    """The result of one of the runtime's occupancy functions, from ptxas' report."""
+    """The result of a CUDA occupancy function, computed from ptxas' report. `question` is the recorder's
+    text: the kind (blocks, clusters, cluster_size, shared), the mangled kernel, threads, shared memory.
+    Raises CandidateDied for another kind."""
     kind, kernel, threads, other, *rest = question.split(" ")
     known = device_code(binary.parent).kernels.get(kernel)
     resources = known.resources if known else None

@@ -37,7 +37,9 @@ CARVE_OUTS_KB = (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
 
 
 class Architecture(Record):
-    """Throughputs of one SM in lanes per clock, and latencies in cycles; see architectures.toml."""
+    """One SM's throughputs in lanes per clock (`tensor` in half-precision multiply-adds, `l2_bytes` in bytes
+    per clock), latencies in cycles, and size of L1 and shared memory together. `mma_share` is the share of
+    the tensor peak that mma.sync reaches. Values: architectures.toml."""
 
     fp32: float
     integer: float
@@ -61,15 +63,16 @@ class Architecture(Record):
 
 @cache
 def architecture_of(spec: GpuSpec) -> Architecture:
-    """The architecture of a GPU, or the nearest earlier one that is listed."""
+    """Rates and latencies of a GPU's architecture from architectures.toml, or of the nearest earlier one
+    listed."""
     data = tomllib.loads((Path(__file__).parent / "architectures.toml").read_text())
     return Architecture(**data[str(nearest_earlier(map(int, data), spec.architecture))])
 
 
 @dataclass(frozen=True)
 class Residency:
-    """How many blocks of a launch run at once, on one SM and on all; `l1_bytes` is each block's share of
-    L1."""
+    """How many blocks of a launch are resident at once: on one SM at most, and on the whole GPU. `l1_bytes`
+    is the share of an SM's L1 cache that each block has."""
 
     blocks_per_sm: int
     resident: int
@@ -77,6 +80,8 @@ class Residency:
 
 
 def residency_of(spec: GpuSpec, work: Mapping[str, Any], resources: Resources) -> Residency:
+    """The residency of a launch. `work` has its `grid`, `block` and (dynamic) `shared_bytes`; `resources` is
+    ptxas' report on the kernel."""
     threads, shared = threads_of(work), resources.shared_bytes + int(work["shared_bytes"])
     most = max(1, blocks_per_sm(spec.architecture, threads, resources.registers, shared))
     blocks = blocks_of(work)
@@ -90,8 +95,9 @@ def residency_of(spec: GpuSpec, work: Mapping[str, Any], resources: Resources) -
 def model_values(
     spec: GpuSpec, residency: Residency, most_blocks: int, most_instructions: int, in_order: bool
 ) -> list[float]:
-    """The GPU's description that the machine needs before it counts a launch; the order is that of `Model` in
-    ptx/native/timing.h."""
+    """The numbers that the emulator needs to sample a launch for the GPU model: at most `most_blocks` blocks
+    are run and none begun after `most_instructions` warp instructions; `in_order`: the first blocks instead
+    of a sample. The order is that of `Model` in ptx/native/timing.h."""
     a = architecture_of(spec)
     return [
         residency.l1_bytes,
@@ -110,7 +116,8 @@ def model_values(
 
 @dataclass(frozen=True)
 class KernelTime:
-    """The modelled time of one launch and each bound alone, in microseconds, with the traffic in bytes."""
+    """The modelled time of one launch (`total_us`), what each bound alone would take in microseconds
+    (`pipes_us` by pipe name), and its traffic in bytes."""
 
     total_us: float
     dram_us: float
@@ -126,7 +133,9 @@ class KernelTime:
 def kernel_time(
     spec: GpuSpec, work: Mapping[str, Any], resources: Resources, report: Mapping[str, Any]
 ) -> KernelTime:
-    """The time of a launch from the machine's report on some of its blocks."""
+    """The modelled time of a launch. `work` has its grid, block and dynamic shared memory, `resources` is
+    ptxas' report on the kernel, and `report` has the `costs` and `counts` that the emulator found on a sample
+    of its blocks."""
     a = architecture_of(spec)
     costs, counts = report["costs"], report["counts"]
     residency = residency_of(spec, work, resources)
@@ -163,7 +172,8 @@ def kernel_time(
 
 
 def together(bounds: list[float], sharpness: float = SHARPNESS) -> float:
-    """A smooth maximum: the largest of several bounds, and a little more where others are close to it."""
+    """A smooth maximum of several bounds (all in one unit): the largest, and a little more where others are
+    close to it. A higher `sharpness` is closer to the plain maximum."""
     largest = max(bounds)
     if largest <= 0:
         return 0.0
@@ -171,14 +181,15 @@ def together(bounds: list[float], sharpness: float = SHARPNESS) -> float:
 
 
 def copy_us(spec: GpuSpec, size: int) -> float:
-    """Microseconds of a fill or copy of `size` bytes."""
+    """Modelled microseconds of a fill or copy of `size` bytes, with its launch."""
     return LAUNCH_US + size / (spec.dram_gb_s * 1e3 * DRAM_SHARE)
 
 
 def _grid_cycles(
     blocks: int, multiprocessors: int, residency: Residency, busiest: float, latency: float
 ) -> float:
-    """Cycles of the SM with the most blocks. Blocks that wait are overlapped by others that work."""
+    """Cycles of the SM with the most blocks, wave by wave. `busiest` is the cycles that a block keeps the
+    busiest pipe, `latency` the cycles of its dependent instructions, which other resident blocks overlap."""
     most = residency.blocks_per_sm
 
     def wave(count: float) -> float:
@@ -195,7 +206,8 @@ def _grid_cycles(
 def _traffic(
     spec: GpuSpec, costs: Mapping[str, Any], scale: float, residency: Residency
 ) -> tuple[float, float, float]:
-    """Bytes read from and written to device memory, and bytes between L1 and L2, by the whole grid."""
+    """(bytes read from DRAM, bytes written to DRAM, bytes between L1 and L2) of the whole grid, from the
+    emulator's `costs` of the sampled blocks; `scale` is all blocks over sampled ones."""
     sampled = max(costs["sampled"], 1)
     share = SECTOR * residency.resident / sampled
     wave = sum(min(t["bytes"], t["first"] * share) for t in costs["traffic"])
@@ -213,7 +225,8 @@ def _traffic(
 
 @dataclass(frozen=True)
 class _Spills:
-    """Spill traffic of all sampled blocks: ptxas adds it after PTX, so it is not counted by the machine."""
+    """Register spill traffic of all sampled blocks: warp instructions, and bytes that reach L2 and DRAM.
+    ptxas adds spills after PTX, so the emulator cannot count them."""
 
     instructions: float
     l2_bytes: float
@@ -227,7 +240,8 @@ def _spills(
     report: Mapping[str, Any],
     residency: Residency,
 ) -> _Spills:
-    """Spills are assumed to be spread over the kernel as evenly as its other instructions."""
+    """Estimate spill traffic from ptxas' report, assuming that spills are spread over the kernel as evenly as
+    its other instructions."""
     words = (resources.spill_load_bytes + resources.spill_store_bytes) / 4
     counts, costs = report["counts"], report["costs"]
     executed = words * counts["total_warp_instructions"] / max(costs["instructions"], 1)
@@ -238,14 +252,15 @@ def _spills(
 
 
 def _excess(wanted: float, room: float) -> float:
-    """The share of repeated accesses to `wanted` bytes that a cache of `room` bytes does not catch."""
+    """The share (0 to 1) of repeated accesses to `wanted` bytes that miss in a cache of `room` bytes."""
     return min(1.0, max(0.0, (wanted / room - HOLDS) / (LOSES - HOLDS)))
 
 
 def _pipe_cycles(
     a: Architecture, costs: Mapping[str, Any], counts: Mapping[str, Any], spilled: float
 ) -> dict[str, float]:
-    """Cycles that each pipe of one SM needs for all sampled blocks."""
+    """Cycles that each pipe of one SM, by name, needs for all sampled blocks. `costs` and `counts` are the
+    emulator's; `spilled` are warp instructions for spills."""
     p = costs["pipes"]
     shared = sum(counts[f"shared_{way}_wavefronts"] for way in ("load", "store"))
     l1 = shared + costs["lines"] + counts["local_sectors"] / 4 + spilled
@@ -266,10 +281,12 @@ def _pipe_cycles(
 
 
 def threads_of(work: Mapping[str, Any]) -> int:
+    """Threads of one block of a launch."""
     x, y, z = work["block"]
     return int(x * y * z)
 
 
 def blocks_of(work: Mapping[str, Any]) -> int:
+    """Blocks of a launch's grid."""
     x, y, z = work["grid"]
     return int(x * y * z)

@@ -36,13 +36,14 @@ _MESSAGES = ("error", "violation", "ask", "unloadable", "broken")
 
 
 class InvalidLaunchList(ValueError):
-    """The text is no launch list."""
+    """The recorder's output is no launch list: a line has an unknown form, or it ends early."""
 
 
 @dataclass(frozen=True)
 class RecordedLaunch:
-    """One kernel launch. `dependent`: a programmatic dependent launch, which may overlap with the previous
-    one."""
+    """One kernel launch of a launch list; `kernel` is the mangled name, `shared_bytes` dynamic shared memory.
+    `dependent`: a programmatic dependent launch, which may overlap with the previous one. `cluster` is (0, 0,
+    0) if the launch sets no cluster size."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -55,9 +56,11 @@ class RecordedLaunch:
 
 @dataclass(frozen=True)
 class LaunchList:
-    """`operations` are lines to replay. `errors` are errors that CUDA calls returned; `violations` are
-    breaches of the contract. `question` is a fact about the GPU that the host code asked for and that was not
-    known: the list then ends there. `unloadable`: why the shared object could not be loaded."""
+    """What one call of host code asked of the GPU. `operations` are the lines to replay, in stream order.
+    `errors` are those that CUDA calls returned; `violations` are breaches of the rules for candidates.
+    `question` is a fact about the GPU that the host code asked for and that was not known: the list then ends
+    there, to be recorded again with the answer. `unloadable`: why the shared object could not be loaded, else
+    None."""
 
     operations: tuple[str, ...]
     errors: tuple[str, ...] = ()
@@ -67,7 +70,7 @@ class LaunchList:
 
     @property
     def scratch(self) -> dict[int, int]:
-        """The bytes of each scratch allocation by its address, in order of allocation."""
+        """The bytes of each scratch allocation (cudaMallocAsync) by its address, in order of allocation."""
         return {int(w[1]): int(w[2]) for w in self._words("alloc")}
 
     @property
@@ -79,22 +82,23 @@ class LaunchList:
 
     @cached_property
     def launches(self) -> tuple[RecordedLaunch, ...]:
-        """Its kernel launches, in order."""
+        """The kernel launches, in stream order."""
         return tuple(_launch(words) for words in self._words("launch"))
 
     @property
     def works(self) -> int:
-        """How many operations put work on the stream."""
+        """How many operations put work on the stream: launches, fills and copies."""
         return sum(op.split(" ", 1)[0] in ("launch", "fill", "copy", "upload") for op in self.operations)
 
     def does_as(self, other: "LaunchList") -> bool:
-        """Whether both put the same work on the stream. Kernel attributes are ignored: a process may set them
-        once."""
+        """Whether two recordings put the same work on the stream, with the same errors and violations. Kernel
+        attributes are ignored, since host code may set them in its first call only."""
         mine, theirs = ([op for op in one.operations if not op.startswith(_KEPT)] for one in (self, other))
         return mine == theirs and self.errors == other.errors and self.violations == other.violations
 
     def moved(self, ranges: Sequence[tuple[int, int, int]]) -> "LaunchList":
-        """The list with addresses translated: each range is (begin, end, new begin)."""
+        """The list with addresses translated: each range is (begin, end, new begin). 8-byte words of kernel
+        parameters that lie in a range are taken for addresses."""
 
         def translated(address: int) -> int:
             return next((address - a + to for a, end, to in ranges if a <= address <= end), address)
@@ -114,7 +118,8 @@ class LaunchList:
         return replace(self, operations=tuple(line(op) for op in self.operations))
 
     def outside(self, ranges: Sequence[tuple[int, int]]) -> list[str]:
-        """Fills and copies that access memory outside these ranges and the scratch allocations, in words."""
+        """Sentences on fills and copies that access memory outside these (begin, end) address ranges and the
+        list's own scratch allocations; empty if none does."""
         known = [*ranges, *((a, a + size) for a, size in self.scratch.items())]
 
         def held(begin: int, size: int) -> bool:
@@ -137,11 +142,13 @@ class LaunchList:
         return problems
 
     def _words(self, kind: str) -> list[list[str]]:
+        """The words of each operation of this kind; the first word is the kind."""
         return [op.split(" ") for op in self.operations if op.startswith(kind + " ")]
 
 
 def parse(text: str) -> LaunchList:
-    """The launch list in a recorder's output. Raises InvalidLaunchList if a line has another form."""
+    """The launch list in a recorder's output, which is untrusted. Raises InvalidLaunchList if any line has an
+    unknown form or the text ends early."""
     operations: list[str] = []
     messages: dict[str, list[str]] = {kind: [] for kind in _MESSAGES}
     lines = text.split("\n")
@@ -175,6 +182,7 @@ def parse(text: str) -> LaunchList:
 
 
 def _launch(words: list[str]) -> RecordedLaunch:
+    """The launch in the words of a `launch` line (native/recording.h defines their order)."""
     numbers = [int(word) for word in words[2:13]]
     x, y, z, bx, by, bz, shared, flags, cx, cy, cz = numbers
     return RecordedLaunch(

@@ -23,8 +23,10 @@ UNKNOWN = dict.fromkeys(
 def modelled_profile(
     runner: ReplayRunner, spec: GpuSpec, device: str, job: ProfileJob, period: int
 ) -> Profile:
-    """The kernels of one call in launch order, with modelled durations. Reads beyond the first `period` bytes
-    of a tensor wrap around to its begin."""
+    """The kernels of the job's call in launch order, with modelled durations for the GPU `spec`; `device` is
+    the name to record. Reads beyond the first `period` bytes of a tensor wrap around to its beginning. Raises
+    CandidateDied if the call fails, NotEmulated if a kernel's time cannot be modelled from a sample of its
+    blocks."""
     plan = runner.recorded(job.arguments)
     if plan.errors or plan.violations:
         raise CandidateDied((*plan.errors, *plan.violations)[0])
@@ -54,6 +56,8 @@ def modelled_profile(
 
 
 def _profile_of(spec: GpuSpec, work: Mapping[str, Any], resources: Mapping[str, Resources]) -> KernelProfile:
+    """The profile of one piece of work from the player's answer `work`; `resources` are ptxas' reports by
+    mangled name. Raises as `modelled_profile` does."""
     if work["name"].startswith("["):
         return copy_profile(work, copy_us(spec, work["bytes"]))
     report = work["report"]
@@ -70,4 +74,5 @@ def _profile_of(spec: GpuSpec, work: Mapping[str, Any], resources: Mapping[str, 
 
 
 def _of(resources: Mapping[str, Resources], kernel: str) -> Resources:
+    """ptxas' report on a kernel; a plausible stand-in (32 registers, nothing else) if there is none."""
     return resources.get(kernel) or Resources(kernel=kernel, registers=32, **UNKNOWN)

@@ -20,7 +20,8 @@ HEADERS = ("launcher.h", "operations.h", "protocol.h", "recording.h")
 
 
 def recorder_executable() -> Path:
-    """Path of the recorder. Building it takes a few seconds, once."""
+    """Path of the recorder (devices/recorder.py), built first if it is not in the cache; that takes a few
+    seconds."""
     # A C++ library of its own tells its own memory from the candidate's.
     options = ["-cudart", "none", "-Xcompiler", "-rdynamic,-static-libstdc++,-static-libgcc", "-ldl"]
     options += ["-Xlinker", "-z,now,--exclude-libs,ALL"]
@@ -28,7 +29,8 @@ def recorder_executable() -> Path:
 
 
 def launcher_executable(architecture: str) -> Path:
-    """Path of the GPU player for `architecture` (like sm_90a). Building it takes about 5 s, once."""
+    """Path of the player that replays launches on a GPU of `architecture` (like sm_90a), built first if it is
+    not in the cache; that takes about 5 s."""
     number = architecture.removeprefix("sm_")
     options = ["-cudart", "static", f"-gencode=arch=compute_{number},code=sm_{number}"]
     sources = ("launcher.cpp", "launcher_memory.cpp", "launcher_facts.cpp", "flush.cu")
@@ -36,8 +38,8 @@ def launcher_executable(architecture: str) -> Path:
 
 
 def emulating_player() -> Path:
-    """Path of the player without a GPU: the PTX machine with a channel to the judge. Building it takes a few
-    seconds beyond the machine itself, once."""
+    """Path of the player that replays launches on the PTX machine, built first if it is not in the cache;
+    that takes a few seconds, and about a minute more if the machine itself is not built yet."""
     library = machine_library()
     options = ["-cudart", "none", str(library), "-ldl", "-lpthread"]
     options += ["-Xlinker", f"-z,now,-rpath,{library.parent}"]
@@ -45,11 +47,15 @@ def emulating_player() -> Path:
 
 
 def _built(name: str, sources: Sequence[str], options: Sequence[str]) -> Path:
+    """The path of an executable, remembered for this process; `sources` are files in NATIVE, `options`
+    nvcc's."""
     about = (name, *options)
     return cache.find_once("native", about, lambda: _found_or_built(name, sources, options))
 
 
 def _found_or_built(name: str, sources: Sequence[str], options: Sequence[str]) -> Path:
+    """The path of an executable in the cache, keyed by sources, options and compiler; compiled first if it is
+    missing. Raises KernelBlasterError if that fails."""
     tools = toolchain()
     digest = hashlib.sha256(f"{tools.version} {name} {' '.join(options)}".encode())
     for file in (*sources, *HEADERS):

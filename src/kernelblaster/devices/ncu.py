@@ -69,8 +69,9 @@ QUICK_METRICS = {
 
 
 def profile(toolbox: Toolbox, jobs: Sequence[ProfileJob], device: str) -> list[Profile] | None:
-    """One profile for each job, all at the depth of the first; None where this machine forbids performance
-    counters."""
+    """Run all jobs under one start of NCU: one profile for each, at the depth that all of them have. None if
+    this machine forbids performance counters. Raises DeviceLost if NCU reports other kernels than were
+    launched."""
     tool = settings().ncu
     assert tool is not None
     command = [tool, "--profile-from-start", "off", "--clock-control", "none", "--csv"]
@@ -98,7 +99,7 @@ def profile(toolbox: Toolbox, jobs: Sequence[ProfileJob], device: str) -> list[P
 
 
 def _counted(depth: Depth) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The metrics and sections to ask NCU for."""
+    """The (metrics, sections) to ask NCU for at this depth."""
     if depth == "quick":
         return METRICS + tuple(QUICK_METRICS), QUICK_SECTIONS
     if depth == "usual":
@@ -121,7 +122,7 @@ def parse(text: str) -> list[KernelProfile]:
 
 
 class _Rows:
-    """Collects the CSV rows of one kernel."""
+    """Collects the CSV rows of one kernel: one for each metric, and one for each piece of advice."""
 
     def __init__(self, first: dict[str, str]) -> None:
         self._name = first["Kernel Name"]
@@ -131,6 +132,7 @@ class _Rows:
         self._advice: list[ProfilerAdvice] = []
 
     def add(self, row: dict[str, str]) -> None:
+        """Take in one row of the CSV table, by column name."""
         section = row.get("Section Name") or ""
         name = row.get("Metric Name") or ""
         name = QUICK_METRICS.get(name, name)
@@ -160,11 +162,13 @@ class _Rows:
 
 
 def _triple(text: str) -> tuple[int, int, int]:
+    """The numbers in a text like `(4, 1, 1)`."""
     x, y, z = (int(part) for part in text.strip("() ").split(","))
     return x, y, z
 
 
 def _number(text: str) -> float | str:
+    """A number with thousands separators; the text itself if it is none."""
     try:
         return float(text.replace(",", ""))
     except ValueError:

@@ -8,7 +8,9 @@ WARP = 32
 
 @dataclass(frozen=True)
 class OccupancyLimits:
-    """Limits of one SM, from the compute-capability table of the CUDA C++ programming guide."""
+    """Limits of one SM, from the compute-capability table of the CUDA C++ programming guide. `register_unit`
+    is the granularity of a warp's registers; `reserved_shared_bytes` is what the system takes of each block's
+    shared memory."""
 
     threads: int
     blocks: int
@@ -28,23 +30,25 @@ LIMITS = {
 
 
 def capability(architecture: str) -> int:
-    """The number in an architecture's name: 90 for sm_90a."""
+    """The number in an architecture's name: 90 for "sm_90a"."""
     return int("".join(c for c in architecture if c.isdigit()))
 
 
 def nearest_earlier(listed: Iterable[int], architecture: str) -> int:
-    """The architecture's own capability if it is listed, else the nearest earlier one, else the first."""
+    """Of the listed compute capabilities (like 80, 90), the architecture's own, else the nearest earlier one,
+    else the lowest."""
     numbers = sorted(listed)
     return max((n for n in numbers if n <= capability(architecture)), default=numbers[0])
 
 
 def limits_of(architecture: str) -> OccupancyLimits:
-    """The limits of an architecture like sm_90a, or of the nearest earlier one that is listed."""
+    """The SM limits of an architecture like "sm_90a", or of the nearest earlier one that is listed."""
     return LIMITS[nearest_earlier(LIMITS, architecture)]
 
 
 def blocks_per_sm(architecture: str, threads: int, registers: int, shared_bytes: int) -> int:
-    """How many blocks are resident at once; zero if one does not fit."""
+    """How many blocks are resident on an SM at once: `threads` per block, `registers` per thread,
+    `shared_bytes` static and dynamic per block. Zero if one block does not fit."""
     limits = limits_of(architecture)
     warps = -(-threads // WARP)
     registers_per_warp = -(-registers * WARP // limits.register_unit) * limits.register_unit
@@ -55,7 +59,8 @@ def blocks_per_sm(architecture: str, threads: int, registers: int, shared_bytes:
 
 
 def occupancy_percent(architecture: str, threads: int, registers: int, shared_bytes: int) -> float:
-    """Resident warps as a percentage of the most that an SM can hold."""
+    """Theoretical occupancy: resident warps as a percentage of the most that an SM can hold. Arguments are
+    those of `blocks_per_sm`."""
     limits = limits_of(architecture)
     warps = -(-threads // WARP)
     blocks = blocks_per_sm(architecture, threads, registers, shared_bytes)

@@ -21,7 +21,9 @@ DESCRIPTORS_AT_ONCE = 128  # that one message of a local socket may carry
 
 
 class PlayerProcess:
-    """One player. It is ready once `wait_ready` returns; any command may end it."""
+    """Controls one player (a process that replays launches) over `channel`, a local socket: one line of text
+    for each command, one JSON line for each answer. It is ready once `wait_ready` returns; any command may
+    end it."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", channel: socket.socket) -> None:
         self._process = process
@@ -34,7 +36,8 @@ class PlayerProcess:
         return self._process.pid
 
     def wait_ready(self) -> dict[str, Any]:
-        """The properties that the player reports at its start."""
+        """Wait until the player has started; returns the properties that it reports then (GPU name,
+        attributes). May be called again. Raises DeviceLost if it does not start."""
         if self._ready is None:
             try:
                 self._ready = self._read(START_LIMIT_S)
@@ -46,15 +49,15 @@ class PlayerProcess:
         return self._ready
 
     def share(self, descriptors: Sequence[int]) -> None:
-        """Send file descriptors of memory, for use by the next command."""
+        """Send file descriptors of memory to the player; its next command uses them."""
         with self._or_died():
             for first in range(0, len(descriptors), DESCRIPTORS_AT_ONCE):
                 part = list(descriptors[first : first + DESCRIPTORS_AT_ONCE])
                 socket.send_fds(self._channel, [b"\n"], part)
 
     def command(self, text: str, limit_s: float) -> dict[str, Any]:
-        """Send one command and wait up to `limit_s` seconds for its answer; on failure the process is
-        killed."""
+        """Send one command and wait up to `limit_s` seconds for its answer. On failure the process is killed
+        and CandidateDied or CandidateHung raised."""
         try:
             with self._or_died():
                 self._channel.sendall(text.encode() + b"\n")
@@ -64,17 +67,19 @@ class PlayerProcess:
             raise
 
     def end(self) -> None:
-        """Close its input, so that it ends by itself."""
+        """Close the connection, upon which the player ends by itself."""
         with contextlib.suppress(OSError):
             self._channel.close()
 
     def kill(self) -> None:
+        """Kill the process without waiting for its end (see `reap`), and close the connection."""
         if self._process.poll() is None:
             self._process.kill()
         self.end()
 
     def reap(self, limit_s: float) -> bool:
-        """Wait until the process has ended and its GPU memory is released; False after `limit_s` seconds."""
+        """Wait until the process has ended and its GPU memory is released; False if that takes more than
+        `limit_s` seconds."""
         try:
             self._process.wait(limit_s)
         except subprocess.TimeoutExpired:
@@ -83,12 +88,15 @@ class PlayerProcess:
 
     @contextlib.contextmanager
     def _or_died(self):  # type: ignore[no-untyped-def]
+        """A context in which an error of the socket raises CandidateDied."""
         try:
             yield
         except OSError as error:
             raise CandidateDied(self._how_it_died()) from error
 
     def _read(self, limit_s: float) -> dict[str, Any]:
+        """The next answer. Raises CandidateHung after `limit_s` seconds, CandidateDied if the process ends or
+        what it sends is no JSON object."""
         deadline = time.monotonic() + limit_s
         while b"\n" not in self._buffer:
             left = deadline - time.monotonic()
@@ -111,6 +119,7 @@ class PlayerProcess:
         return answer
 
     def _how_it_died(self) -> str:
+        """How the process ended, in words, waiting up to 2 s for it."""
         try:
             return f"the process {ended(self._process.wait(2))}"
         except subprocess.TimeoutExpired:
@@ -118,7 +127,8 @@ class PlayerProcess:
 
 
 def ended(code: int) -> str:
-    """How a process ended, in words; `code` is `subprocess`' return code."""
+    """How a process ended, in words that follow its name; `code` is `subprocess`' return code (negative: a
+    signal)."""
     if code < 0:
         known = -code in signal.Signals._value2member_map_
         return f"was ended by {signal.Signals(-code).name if known else -code}"
@@ -126,7 +136,8 @@ def ended(code: int) -> str:
 
 
 def start_player(executable: Path, options: Sequence[str], environment: dict[str, str]) -> PlayerProcess:
-    """Start a player that takes commands on its standard input."""
+    """Start a player with these command-line options and nothing but `environment`; it takes commands on its
+    standard input. Does not wait until it is ready."""
     mine, theirs = socket.socketpair()
     process = subprocess.Popen(
         [str(executable), *options],
@@ -142,8 +153,8 @@ def start_player(executable: Path, options: Sequence[str], environment: dict[str
 
 
 class PlayerPool:
-    """Players started ahead of need. Each serves one candidate only, so that a corrupted CUDA context cannot
-    affect the next."""
+    """Keeps `spares` players started ahead of need; `start` starts one. Each player serves one candidate
+    only, so that a corrupted CUDA context cannot affect the next."""
 
     def __init__(self, start: Callable[[], PlayerProcess], spares: int) -> None:
         self._start = start
@@ -153,10 +164,13 @@ class PlayerPool:
         self.refill()
 
     def refill(self) -> None:
+        """Start players until `spares` are waiting."""
         while len(self._waiting) < self._spares:
             self._waiting.append(self._start())
 
     def take(self) -> PlayerProcess:
+        """A player that is ready, for the caller to use and then to `retire`; another is started in its
+        place."""
         self.refill()
         player = self._waiting.popleft() if self._waiting else self._start()
         self.refill()
@@ -164,16 +178,19 @@ class PlayerPool:
         return player
 
     def retire(self, player: PlayerProcess) -> None:
+        """Kill a player that served its candidate; `settle` waits for its end."""
         player.kill()
         self._ending.append(player)
 
     def settle(self, limit_s: float = 5.0) -> None:
-        """Wait until starting players are ready and ended ones are gone, at most `limit_s` seconds."""
+        """Wait until starting players are ready, and up to `limit_s` seconds for each retired one to be
+        gone."""
         for player in self._waiting:
             player.wait_ready()
         self._ending = [player for player in self._ending if not player.reap(limit_s)]
 
     def close(self) -> None:
+        """Kill all players and wait up to 2 s for the end of each."""
         for player in self._waiting:
             player.kill()
         for player in (*self._waiting, *self._ending):

@@ -29,10 +29,11 @@ MARGIN_S = 10.0  # for the recorder itself, beyond what its children may take
 
 @dataclass(frozen=True)
 class CallToRecord:
-    """One call to record. `scratch` is the address of its scratch memory; `scratch_at_end`: the first
-    allocation ends at the end of its mapping. `stream` is the stream's handle. `filling` is the byte that new
-    host memory is filled with; 0: not filled. `before` are calls (times, arguments) that the same process
-    makes first."""
+    """One call of a candidate's host code to record. `scratch` is the address where its scratch allocations
+    begin; with `scratch_at_end`, the first one lies at the end of its mapping and later ones alternate
+    between begin and end. `stream` is the stream's handle. `filling` is the byte that new host memory is
+    filled with; 0: not filled. `before` are calls (times, arguments) that the same process makes first,
+    unrecorded."""
 
     arguments: tuple[Argument, ...]
     scratch: int
@@ -43,6 +44,7 @@ class CallToRecord:
 
     @property
     def text(self) -> str:
+        """The line that the recorder reads."""
         words = [str(self.scratch), str(int(self.scratch_at_end)), str(self.stream), str(self.filling)]
         for times, arguments in (*self.before, (1, self.arguments)):
             words += [str(times), str(len(arguments)), *(_word(argument) for argument in arguments)]
@@ -51,8 +53,9 @@ class CallToRecord:
 
 @dataclass
 class Recordable:
-    """A compiled candidate as a recorder needs it: `addresses` are those of its global variables, `facts` the
-    answers to what its host code has asked so far."""
+    """A compiled candidate as the recorder needs it: the `folder` it was compiled into, its device code, the
+    GPU that its host code sees, the `addresses` of its global variables by name, and `facts`, the answers to
+    what its host code has asked about the GPU so far."""
 
     folder: Path
     code: DeviceCode
@@ -62,6 +65,7 @@ class Recordable:
 
     @property
     def text(self) -> str:
+        """The lines that the recorder reads (native/recorder.cpp)."""
         lines = [f"folder {self.folder.resolve()}", f"object {OBJECT}", f"memory {HOST_MEMORY_BYTES}"]
         lines += [f"gpu {self.gpu.memory_bytes} {self.gpu.name}", f"window {window.BEGIN} {window.BYTES}"]
         lines.append(f"elsewhere {window.ELSEWHERE} {window.BYTES}")
@@ -78,7 +82,8 @@ class Recordable:
 
 
 class Recorder:
-    """Starts the recorder process when it is first needed, and again if it has ended."""
+    """Controls the recorder process: started when it is first needed, and again if it has ended. Not
+    thread-safe."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -87,20 +92,23 @@ class Recorder:
         self.seconds: list[float] = []  # CPU time of each process of the last `record`
 
     def gaps(self) -> str:
-        """What this system lacks to confine host code, in words; empty if nothing."""
+        """What this system lacks to confine host code, in words (like a missing seccomp filter); empty if
+        nothing."""
         self._started()
         return self._gaps
 
     @property
     def remark(self) -> str:
-        """A suffix for the device's name where host code runs unconfined; else empty."""
+        """A suffix for the device's name in reports, if host code runs unconfined (--unsafe); else empty."""
         return ", host code not confined" if settings().unsafe and self.gaps() else ""
 
     def record(
         self, candidate: Recordable, calls: Sequence[CallToRecord], limit_s: float
     ) -> "list[LaunchList | CandidateDied | CandidateHung]":
-        """For each call its launch list, or how its process ended. After a failure the remaining calls may be
-        skipped; they get the same failure. Raises NoDevice where host code cannot be confined."""
+        """Record calls, each in a process of its own with at most `limit_s` seconds. For each call its launch
+        list, or the exception for how its process ended. After a failure the remaining calls may be skipped;
+        they get the same failure. Raises NoDevice where host code cannot be confined, DeviceLost if the
+        recorder itself fails."""
         process = self._started()
         if self._gaps and not settings().unsafe:
             raise NoDevice(
@@ -138,6 +146,7 @@ class Recorder:
         self._buffer = b""
 
     def _started(self) -> "subprocess.Popen[bytes]":
+        """The recorder process, started first if there is none. Raises DeviceLost if it does not start."""
         if self._process is not None and self._process.poll() is None:
             return self._process
         self.close()
@@ -160,6 +169,8 @@ class Recorder:
         return self._process
 
     def _answer(self, process: "subprocess.Popen[bytes]", deadline: float) -> tuple[str, bytes, float]:
+        """The recorder's next answer: (status, output, CPU seconds). The status is "late", "skipped" or a
+        wait status."""
         status, size, seconds = self._line(process, deadline).split(" ")
         while len(self._buffer) < int(size):
             self._more(process, deadline)
@@ -167,12 +178,15 @@ class Recorder:
         return status, text, float(seconds)
 
     def _line(self, process: "subprocess.Popen[bytes]", deadline: float) -> str:
+        """The next line of the recorder's output. Raises ValueError after `deadline` (time.monotonic)."""
         while b"\n" not in self._buffer:
             self._more(process, deadline)
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode()
 
     def _more(self, process: "subprocess.Popen[bytes]", deadline: float) -> None:
+        """Read some more output into the buffer. Raises ValueError if none comes before `deadline`, or the
+        process ended."""
         assert process.stdout
         left = max(0.0, deadline - time.monotonic())
         if not select.select([process.stdout], [], [], left)[0]:
@@ -184,6 +198,8 @@ class Recorder:
 
 
 def _result(status: str, text: bytes, limit_s: float) -> "LaunchList | CandidateDied | CandidateHung":
+    """What became of one recording: the launch list in its output, or the exception for how its process
+    ended."""
     if status == "late":
         return CandidateHung(limit_s)
     code = os.waitstatus_to_exitcode(int(status))
@@ -199,6 +215,7 @@ def _result(status: str, text: bytes, limit_s: float) -> "LaunchList | Candidate
 
 
 def _word(argument: Argument) -> str:
+    """An argument as the recorder reads it: a letter for the type (i, b, d), then the value."""
     if isinstance(argument, Pointer):
         return f"i{argument.address}"
     if isinstance(argument, bool):

@@ -40,7 +40,8 @@ MOST_MAPPED = 8  # calls whose tensors and scratch memory stay mapped
 
 @dataclass(frozen=True)
 class _Mapped:
-    """A call that the player holds under a number, and the address ranges that are mapped for it."""
+    """A call that the player holds under a number, and the (begin, end) address ranges that are mapped for
+    it."""
 
     number: int
     ranges: tuple[tuple[int, int], ...]
@@ -50,7 +51,9 @@ class _Mapped:
 
 
 class ReplayRunner:
-    """Implements `Runner`. `answer` gives facts about the GPU that host code asks for."""
+    """Implements `Runner` with a recorder and a player, which both kinds of device have. `answer` gives a
+    fact about the GPU that host code asks for (the text of `LaunchList.question`); `limit_s` is the time
+    limit of one command."""
 
     def __init__(
         self,
@@ -88,7 +91,8 @@ class ReplayRunner:
         return self._host_us
 
     def load(self, device_code_path: Path) -> None:
-        """Load the device code into the player."""
+        """Load the device code (a cubin or PTX file) into the player, and tell it the kernels' parameters and
+        the global variables' addresses."""
         self.ask(f"module {device_code_path}")
         kernels = self._candidate.code.kernels
         words = [str(len(kernels))]
@@ -100,7 +104,9 @@ class ReplayRunner:
         self.ask(" ".join(["globals", str(len(words)), *words]))
 
     def ask(self, command: str, limit_s: float | None = None) -> dict[str, Any]:
-        """Send a command to the player and return its answer. Raises CandidateDied if it reports a fault."""
+        """Send a command to the player and return its answer, waiting `limit_s` seconds (default: the
+        runner's limit). Raises CandidateDied if it ends or reports a fault, CandidateHung if it does not
+        answer."""
         answer = self._player.command(command, limit_s or self._limit_s)
         if "fault" in answer:
             raise CandidateDied(str(answer["fault"]))
@@ -109,8 +115,8 @@ class ReplayRunner:
     # --- recording ----------------------------------------------------------------------------------
 
     def record(self, calls: Sequence[Sequence[Argument]]) -> None:
-        """Record these calls together. Where host code asks something about the GPU, it is answered and the
-        call recorded again. Raises CandidateDied, CandidateHung or Nondeterministic."""
+        """As `Runner.record`. Where host code asks something about the GPU, it is answered and the call
+        recorded again. Raises CandidateDied, CandidateHung or Nondeterministic."""
         wanted = [key for key in dict.fromkeys(_key(call) for call in calls) if key not in self._lists]
         made = {key: self._call(key) for key in wanted}
         for _ in range(MOST_QUESTIONS):
@@ -130,7 +136,8 @@ class ReplayRunner:
             raise CandidateDied(f"the host code asks more than {MOST_QUESTIONS} questions about the GPU")
 
     def recorded(self, arguments: Sequence[Argument]) -> LaunchList:
-        """The launch list of one call."""
+        """The launch list of a call with these arguments, recorded now if it was not before. Raises as
+        `record` does."""
         key = _key(arguments)
         if key not in self._lists:
             self.record([key])
@@ -140,13 +147,16 @@ class ReplayRunner:
         return sum(prod(launch.grid) * prod(launch.block) for launch in self.recorded(arguments).launches)
 
     def _call(self, key: tuple[Argument, ...]) -> CallToRecord:
+        """The call to record for these arguments (as `_key` makes them), with a random place for scratch
+        memory."""
         scratch, at_end = window.draw_scratch(self._rng), self._rng.random() < 0.5
         return CallToRecord(_arguments(key), scratch, at_end, self._stream)
 
     def _recorded(self, calls: Sequence[CallToRecord]) -> list[LaunchList]:
         """The launch lists of the calls. Each is recorded three times: alone in a process; after another call
-        and many calls of itself; and after itself, with other addresses and another stream. All must launch
-        the same, else Nondeterministic is raised."""
+        and many calls of itself; and after itself, with other addresses and another stream. All three must
+        launch the same, else Nondeterministic is raised. A list with a `question` is returned as it is, to be
+        recorded again."""
         repeated = []
         often = self._rng.choice(calls)
         for call in calls:
@@ -179,8 +189,9 @@ class ReplayRunner:
         return checked
 
     def _checked(self, launches: LaunchList, arguments: tuple[Argument, ...]) -> LaunchList:
-        """The list with violations added that only the judge can see: dependent launches that never wait, and
-        copies outside the call's memory. Raises CandidateDied for a kernel that does not exist."""
+        """The list with violations added that the recorder cannot see: dependent launches that never wait,
+        and copies outside the memory of the call with these arguments. Raises CandidateDied for a kernel that
+        does not exist."""
         kernels = self._candidate.code.kernels
         tensors = [(a.address, a.address + a.bytes) for a in arguments if isinstance(a, Pointer)]
         addresses, sizes = self._candidate.addresses, self._candidate.code.globals
@@ -197,13 +208,15 @@ class ReplayRunner:
         return replace(launches, violations=tuple(dict.fromkeys(violations)))
 
     def _elsewhere(self, arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
-        """The same arguments with all tensors at other addresses, which need no memory to be recorded."""
+        """The same arguments with all tensors at other addresses, for a recording only: no memory is mapped
+        there."""
         away = window.ELSEWHERE - window.BEGIN + window.PAGE * self._rng.randint(1, 1 << 10)
         return tuple(replace(a, address=a.address + away) if isinstance(a, Pointer) else a for a in arguments)
 
     @staticmethod
     def _ways(here: tuple[Argument, ...], there: tuple[Argument, ...]) -> list[tuple[int, int, int]]:
-        """(begin, end, new begin) of each tensor, from one call's addresses to another's."""
+        """(begin, end, new begin) of each tensor, to translate the addresses of call `here` to those of call
+        `there`."""
         pairs = zip(here, there, strict=True)
         return [
             (a.address, a.address + a.bytes, b.address)
@@ -245,12 +258,13 @@ class ReplayRunner:
         return BatchReport(float(answer["wall_us"]), float(answer["event_us"]))
 
     def profile(self, arguments: Sequence[Argument], limit_s: float) -> CallReport:
-        """One call in a profiler's range, after one to warm up."""
+        """Run one call inside a profiler's range (cudaProfilerStart to Stop), after one call to warm up."""
         return self.report(self.recorded(arguments), self.ask(f"profile {self.mapped(arguments)}", limit_s))
 
     def mapped(self, arguments: Sequence[Argument], *, alone: bool = False) -> int:
-        """The number under which the player holds a call's list, with its tensors mapped. `alone`: unmap all
-        other calls."""
+        """The number under which the player holds the launch list of this call, with its tensors mapped; both
+        are sent first if needed. `alone`: unmap all other calls, so that a stray access to their memory
+        faults."""
         key = _key(arguments)
         for other in [k for k in self._mapped if alone and k != key]:
             self.ask(f"drop {self._mapped.pop(other).number}")
@@ -272,29 +286,32 @@ class ReplayRunner:
         return self._number
 
     def _make_room(self, wanted: "_Mapped") -> None:
-        """Unmap calls that overlap with new mappings, and the oldest ones where there are too many."""
+        """Unmap calls whose address ranges overlap with `wanted`, and others until fewer than MOST_MAPPED
+        remain."""
         for key, other in list(self._mapped.items()):
             if len(self._mapped) >= MOST_MAPPED or wanted.overlaps(other):
                 del self._mapped[key]
                 self.ask(f"drop {other.number}")
 
     def _mapping(self, pointer: Pointer) -> tuple[int, int]:
-        """Begin and end address of the mapping of a pointer's slot."""
+        """The (begin, end) addresses of the mapping of a pointer's whole slot."""
         slot = self._arena.slots[pointer.slot]
         begin = pointer.address - (pointer.offset - slot.start)
         return begin, begin + slot.bytes
 
     def _ranges(self, pointers: Sequence[Pointer], launches: LaunchList) -> list[tuple[int, int]]:
+        """The (begin, end) addresses that a call needs mapped: its tensors' slots and its scratch
+        allocations."""
         scratch = [(a // window.PAGE * window.PAGE, a + size) for a, size in launches.scratch.items()]
         return [self._mapping(pointer) for pointer in pointers] + scratch
 
     def drop_all(self) -> None:
-        """Unmap all calls, so that another candidate may use the player."""
+        """Unmap all calls, so that another candidate may use the same player."""
         while self._mapped:
             self.ask(f"drop {self._mapped.popitem(last=False)[1].number}")
 
     def report(self, launches: LaunchList, answer: dict[str, Any]) -> CallReport:
-        """The report of a replayed call, from the player's answer and the recording."""
+        """The report of a call, from its recording and the player's `answer`; {} if it was not replayed."""
         kept = launches.kept_scratch
         return CallReport(
             error=launches.errors[0] if launches.errors else str(answer.get("error", "")),
@@ -312,10 +329,12 @@ class ReplayRunner:
 
 
 def _arguments(key: tuple[Any, ...]) -> tuple[Argument, ...]:
+    """The arguments in a key of `_key`."""
     return tuple(a[1] if isinstance(a, tuple) else a for a in key)
 
 
 def _work(work: dict[str, Any]) -> LaunchedWork:
+    """One entry of `work` in a player's answer."""
     return LaunchedWork(
         name=str(work["name"]),
         grid=tuple(work["grid"]),
@@ -326,5 +345,5 @@ def _work(work: dict[str, Any]) -> LaunchedWork:
 
 
 def _key(arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """Arguments as a dictionary key that keeps True, 1 and 1.0 apart."""
+    """Arguments as a dictionary key that keeps True, 1 and 1.0 apart; a key is returned as it is."""
     return tuple(a if isinstance(a, Pointer | tuple) else (type(a).__name__, a) for a in arguments)

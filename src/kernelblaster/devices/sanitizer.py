@@ -16,8 +16,8 @@ SHOWN = 3
 
 
 def findings(toolbox: Toolbox, job: ProfileJob) -> list[str]:
-    """The findings of each of its tools, one line each, with source lines where known. Raises DeviceLost if
-    it is not installed."""
+    """Run the job's call under each of TOOLS; their findings, one line each, with source lines where known.
+    Raises DeviceLost if compute-sanitizer is not installed or does not work here."""
     sanitizer = settings().sanitizer
     if sanitizer is None:
         raise DeviceLost("compute-sanitizer was not found; it comes with the CUDA toolkit.")
@@ -34,7 +34,8 @@ def findings(toolbox: Toolbox, job: ProfileJob) -> list[str]:
 
 
 def parse(tool: str, output: str) -> list[str]:
-    """The first findings in a tool's output that are inside a kernel, one line each."""
+    """The first SHOWN findings in the output of one of compute-sanitizer's tools, one line each, without
+    those about the harness's own kernels."""
     blocks = re.split(r"^={9} (?=\S)", output, flags=re.MULTILINE)
     lines = []
     for block in blocks:

@@ -1,4 +1,4 @@
-"""GPU specifications from specs data; a GPU that is not listed is described by its own properties."""
+"""GPU specifications from specs.toml: sizes and peak rates by name."""
 
 import tomllib
 from functools import cache
@@ -9,7 +9,9 @@ from kernelblaster.records.record import Record
 
 
 class GpuSpec(Record):
-    """Peak rates that no kernel exceeds: bytes and operations divided by them are lower bounds on time."""
+    """A GPU's data: SM count, DRAM bandwidth (GB/s), L2 size (MB), peak arithmetic rates (dense, TFLOPS; a
+    multiply-add is two). No kernel exceeds the rates, so bytes and operations divided by them are lower
+    bounds on time. `title` is the driver's name for it, `source` where the numbers come from."""
 
     name: str
     title: str
@@ -24,26 +26,31 @@ class GpuSpec(Record):
 
     @property
     def split_tflops(self) -> float:
-        """Peak rate of matrix products with float32 precision: plain, or as three half-precision products."""
+        """Peak rate of matrix products with float32 precision: on FP32 units, or as three half-precision
+        products on tensor cores."""
         return max(self.fp32_tflops, self.fp16_tflops / 3)
 
     def floor_us(self, bytes_: int, operations: int, tflops: float) -> float:
-        """The larger of the memory and the arithmetic time, in microseconds."""
+        """Lower bound on a kernel's time in microseconds: the larger of its memory time and of its arithmetic
+        time at `tflops`."""
         return max(bytes_ / (self.dram_gb_s * 1e3), operations / (tflops * 1e6))
 
     def impossible_us(self, certain_bytes: int) -> float:
-        """Microseconds that no cold-cache run can beat: results may still be in the L2 cache at the end."""
+        """Microseconds that no run with a cold cache can beat if it must read `certain_bytes`; as much as the
+        L2 cache holds is deducted, and a quarter more."""
         return max(0.0, certain_bytes - self.l2_mb * 1.25e6) / (self.dram_gb_s * 1e3)
 
 
 @cache
 def gpu_specs() -> dict[str, GpuSpec]:
+    """The specifications of specs.toml by short name (like "h200")."""
     data = tomllib.loads((Path(__file__).parent / "specs.toml").read_text())
     return {name: GpuSpec(name=name, **fields) for name, fields in data.items()}
 
 
 def gpu_named(name: str) -> GpuSpec:
-    """The specification with this name, in upper or lower case. Raises an error that lists the known ones."""
+    """The specification with this short name (like "h200"), in upper or lower case. Raises
+    KernelBlasterError, which lists the known ones."""
     spec = gpu_specs().get(name.lower())
     if spec is None:
         raise KernelBlasterError(f"GPU {name} is not one of {', '.join(gpu_specs())}.")
@@ -51,7 +58,7 @@ def gpu_named(name: str) -> GpuSpec:
 
 
 def spec_named(title: str) -> GpuSpec | None:
-    """The specification for the name that the driver reports; the longest matching title wins. None if
-    unlisted."""
+    """The specification for a GPU name that the driver reports (like "NVIDIA H200"); of several whose title
+    matches, the longest. None if it is not listed."""
     matches = [s for s in gpu_specs().values() if title.startswith(s.title) or s.title.startswith(title)]
     return max(matches, key=lambda s: len(s.title), default=None)

@@ -22,9 +22,9 @@ Load = Callable[[PlayerProcess, Path], ReplayRunner]
 
 
 class Toolbox:
-    """Runs players under tools. Where a tool will be wanted `again`, the next one is started ahead, since it
-    takes a second or two to reach the player's first command. `load` makes a runner of a started player and a
-    binary."""
+    """Runs players under NVIDIA's tools (ncu, compute-sanitizer). `executable` is the player, `load` makes a
+    runner of a started player and a candidate's shared object. A tool that will be wanted again can be
+    started ahead, since it takes a second or two to reach the player's first command."""
 
     def __init__(self, executable: Path, environment: dict[str, str], load: Load) -> None:
         self._executable = executable
@@ -35,8 +35,9 @@ class Toolbox:
     def run(
         self, tool: list[str], jobs: Sequence[ProfileJob], *, again: bool = False
     ) -> tuple[str, list[CallReport]]:
-        """Run all jobs under one start of the tool. Returns its output, and the reports of the jobs that were
-        reached."""
+        """Run all jobs under one start of `tool`, a command line. Returns the tool's output, and the reports
+        of the jobs until the first that failed. `again`: the same tool will be wanted soon, so start it
+        ahead."""
         started = self._ahead.pop(tuple(tool), None)
         if started is None or started.ended:
             if started is not None:
@@ -59,7 +60,7 @@ class Toolbox:
         return output, reports
 
     def settle(self) -> None:
-        """Wait until the tool that was started ahead is idle."""
+        """Wait until the tools that were started ahead are idle."""
         for started in self._ahead.values():
             with contextlib.suppress(DeviceLost):
                 started.player()
@@ -74,7 +75,7 @@ class Toolbox:
 
 
 class _Started:
-    """A tool that was started, with a player under it."""
+    """A tool that was started, with a player under it that connects to a socket in a scratch folder."""
 
     def __init__(self, tool: list[str], executable: Path, environment: dict[str, str]) -> None:
         self._tool = tool[0]
@@ -99,7 +100,8 @@ class _Started:
         return self._process.poll() is not None
 
     def player(self) -> PlayerProcess:
-        """The player, once it is ready."""
+        """The player, once it is ready. Raises DeviceLost if the tool does not start it within TOOL_START_S
+        seconds."""
         if self._player is None:
             self._listening.settimeout(PAUSE_S * 20)
             until = time.monotonic() + TOOL_START_S
@@ -116,7 +118,8 @@ class _Started:
         return self._player
 
     def finish(self) -> str:
-        """End the player and with it the tool; returns the tool's output."""
+        """End the player and with it the tool; returns the tool's output. Raises DeviceLost if it does not
+        end."""
         if self._player is not None:
             self._player.end()
         try:
@@ -129,6 +132,7 @@ class _Started:
         return text
 
     def close(self) -> None:
+        """Kill the tool if it still runs, and remove its scratch folder."""
         self._process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(5)
@@ -137,6 +141,7 @@ class _Started:
         self._folder.close()
 
     def _text(self) -> str:
+        """The tool's output so far; empty after `close`."""
         if self._output.closed:
             return ""
         self._output.seek(0)

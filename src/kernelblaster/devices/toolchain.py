@@ -17,7 +17,8 @@ LIMIT_S = 60.0  # in which a compiler tells its version
 
 @dataclass(frozen=True)
 class Toolchain:
-    """`version` is nvcc's, `runtime` the matching CUDA runtime library, None if it was not found."""
+    """The compilers in use, as paths; `version` is nvcc's, `runtime` the path of the matching libcudart, None
+    if it was not found."""
 
     nvcc: str
     version: str
@@ -31,7 +32,8 @@ class Toolchain:
 
 @cache
 def toolchain() -> Toolchain:
-    """The compiler to use. Raises NoCompiler with advice where there is none."""
+    """The compilers to use, found once per process. Raises NoCompiler with advice if nvcc or g++ is
+    missing."""
     nvcc = settings().nvcc
     if nvcc is None or not Path(nvcc).is_file():
         named = f"{nvcc} does not exist" if nvcc else "no nvcc on the PATH or in /usr/local/cuda"
@@ -52,6 +54,7 @@ def toolchain() -> Toolchain:
 
 
 def _runtime(nvcc: str, major: int) -> str | None:
+    """The path of libcudart of this major version, from nvcc's own toolkit if possible; None if not found."""
     home = Path(os.path.realpath(nvcc)).parent.parent
     folders = [home / "lib64", home / "lib", home / "targets/x86_64-linux/lib"]
     folders += [Path("/usr/local/cuda/lib64"), Path("/usr/lib/x86_64-linux-gnu")]

@@ -25,8 +25,8 @@ def rounded(size: int, unit: int = PAGE) -> int:
 
 
 def draw_mappings(sizes: Sequence[int], rng: random.Random) -> list[int]:
-    """An address for a mapping of each size, in random order, with a random number of unmapped pages
-    between."""
+    """Draw an address for a mapping of each size in bytes, in the part of the window for tensors: in random
+    order, with a random number of unmapped pages between. Raises ValueError if they do not fit."""
     order = list(range(len(sizes)))
     rng.shuffle(order)
     addresses = [0] * len(sizes)
@@ -40,12 +40,13 @@ def draw_mappings(sizes: Sequence[int], rng: random.Random) -> list[int]:
 
 
 def draw_scratch(rng: random.Random) -> int:
-    """The address of the first scratch allocation."""
+    """Draw the address of a call's first scratch allocation."""
     return SCRATCH + PAGE * rng.randrange(STARTS // 4)
 
 
 def draw_globals(sizes: Mapping[str, int], rng: random.Random) -> dict[str, int]:
-    """The address of each global variable as host code sees it; players replace it by the real one."""
+    """Draw an address for each global variable, whose sizes in bytes are given by name. Host code sees these;
+    players replace them by the real ones."""
     position = GLOBALS + PAGE * rng.randrange(1 << 12)
     addresses = {}
     for name, size in sizes.items():

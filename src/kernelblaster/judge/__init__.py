@@ -1,1 +1,2 @@
-"""Screen, compile, verify, time, profile: a file a stage. Knows nothing of who wrote a candidate."""
+"""The judge of candidates: screens, compiles, verifies, times and profiles them; each stage has its own
+modules. It does not know who wrote a candidate."""

@@ -23,9 +23,9 @@ BaselineName = Literal["eager", "compile", "max-autotune"]
 
 
 class Baseline(Protocol):
-    """A reference implementation that reads its inputs and parameters from the arena. `title` names it in
-    reports; `pools` hold the values that inputs are drawn from, `parameters` the module's own parameter
-    values."""
+    """A reference implementation that candidates are compared with and timed against; it reads inputs and
+    parameters from the arena. `title` names it in reports; `pools` hold the values that each input tensor is
+    drawn from, `parameters` the module's own parameter values, `scalars` the scalar arguments in use."""
 
     title: str
     pools: list[ValuePool]
@@ -35,39 +35,46 @@ class Baseline(Protocol):
     def scalars(self) -> list[Any]: ...
 
     def with_scalars(self, scalars: Sequence[Any] | None) -> AbstractContextManager[None]:
-        """A context in which the baseline runs with these scalar arguments; None keeps the file's own."""
+        """A context in which the baseline runs with these scalar arguments; None keeps the task file's
+        own."""
         ...
 
     def domain(self, workload: Workload, rng: Random) -> Domain:
-        """Which kinds of values the inputs accept, found by running the reference at `workload`."""
+        """Which kinds of values the inputs accept, found by running the reference at `workload`; `rng` draws
+        values for scalars to try."""
         ...
 
     def at(self, workload: Workload) -> "Baseline":
-        """The baseline for a workload: a module whose constructor takes sizes is built again for the small
-        one."""
+        """The baseline for a workload; call it before the others. A module whose constructor takes sizes is
+        built again, once, for the small workload."""
         ...
 
     def outputs(self, layout: Layout) -> list[torch.Tensor]:
-        """The outputs on the values that the layout holds, in memory of their own."""
+        """The outputs in the task's own precision on the values that the layout holds, as new tensors."""
         ...
 
     def adopt(self, layout: Layout) -> None:
-        """Copy parameter values from the arena into the baseline. Called before `timed`."""
+        """Copy parameter values from the arena into the baseline's own tensors, outside of what is timed.
+        Call it before `timed`."""
         ...
 
     def timed(self, layout: Layout) -> tuple[float, list[torch.Tensor]]:
-        """Microseconds of one cold-cache call, and its outputs."""
+        """(microseconds of one call with a cold cache, its outputs). Call `adopt` first."""
         ...
 
     def wide(self, inputs: list[torch.Tensor], parameters: list[torch.Tensor]) -> list[torch.Tensor] | None:
-        """The outputs computed in float64; None where that is not possible or does not fit in memory."""
+        """The outputs computed in float64 from float64 tensors; None where that is not possible or does not
+        fit in memory."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End the process that runs the baseline, if there is one; it can be started again."""
+        ...
 
 
 class ModuleBaseline:
-    """The task's PyTorch module, eager or compiled, run in the judge's own process."""
+    """The task's PyTorch module, eager or compiled by torch.compile, run in the judge's own process. `small`:
+    built for the small workload instead of the primary one."""
 
     def __init__(
         self, task: Task, device: Device, name: BaselineName = "eager", *, small: bool = False
@@ -134,7 +141,8 @@ class ModuleBaseline:
 
 
 class KernelBaseline:
-    """The kernel of a CUDA-source task, run in a separate process as candidates are."""
+    """The kernel of a CUDA-source task, compiled at `binary` and run in a separate process as candidates are.
+    It has no float64 version."""
 
     def __init__(self, task: Task, device: Device, binary: Path) -> None:
         self.title = ORIGINAL_KERNEL
@@ -156,8 +164,8 @@ class KernelBaseline:
         self._runner: Runner | None = None
 
     def at(self, workload: Workload) -> "KernelBaseline":
-        """The same kernel. Its parameters get the workload's shapes; values are drawn once for each set of
-        sizes."""
+        """This baseline, with `parameters` in the workload's shapes; their values are drawn once for each set
+        of sizes."""
         sizes = tuple(workload.sizes.values())
         if sizes not in self._drawn:
             tensors = zip(self._task.signature.parameters, self._parameter_pools, strict=True)
@@ -169,17 +177,20 @@ class KernelBaseline:
         return self
 
     def with_scalars(self, scalars: Sequence[Any] | None) -> AbstractContextManager[None]:
+        """Does nothing: CUDA-source tasks have no scalar arguments."""
         return nullcontext()
 
     def domain(self, workload: Workload, rng: Random) -> Domain:
         return declared_domain(self._task.source, self._task.path, self._task.signature.input_tensors)
 
     def start(self) -> None:
-        """Load the kernel into a worker that shares the current arena."""
+        """Load the kernel into processes that share the current arena; needed before `outputs` and
+        `timed`."""
         self.close()
         self._runner = self._device.start(self.binary)
 
     def outputs(self, layout: Layout) -> list[torch.Tensor]:
+        """As `Baseline.outputs`. Raises KernelBlasterError if the task's own kernel fails."""
         assert self._runner is not None
         report = self._runner.call(
             layout.arguments(self._task.signature, []), scratch_poison=-1, accounting=False
@@ -206,4 +217,5 @@ class KernelBaseline:
             self._runner = None
 
     def _copies(self, layout: Layout) -> list[torch.Tensor]:
+        """Copies of the output tensors in the layout."""
         return [layout.view(t).clone() for t in self._task.signature.outputs]

@@ -73,7 +73,7 @@ ROUNDS = 4  # on a device without a clock: last calls, with new values at the sa
 
 @dataclass(frozen=True)
 class Case:
-    """One set of values at one workload, run `runs` times.
+    """One verification case: a kind of values at one workload, run `runs` times.
 
     `distribution` is the kind of values; `inputs` gives it for each input tensor where they differ. `focus`
     names the one argument that is changed strongly while all others keep the file's own values. `moved`: all
@@ -96,6 +96,7 @@ class Case:
 
     @property
     def title(self) -> str:
+        """A description of the values, for reports and evidence."""
         if self.focus:
             return f"{self.distribution}, {self.focus} moved"
         if self.scalars is not None:
@@ -108,7 +109,7 @@ class Case:
 
     @property
     def planted(self) -> bool:
-        """Whether inputs hold NaN or infinity."""
+        """Whether some input elements are set to NaN or infinity."""
         return self.distribution in PLANTED
 
     @property
@@ -122,29 +123,30 @@ class Case:
         return LENIENCE
 
     def arrangement(self, position: int) -> Distribution:
-        """The kind of values of the input tensor at this position."""
+        """The kind of values of the input tensor at this position among the input tensors."""
         return self.inputs[position] if self.inputs is not None else self.distribution
 
 
 @dataclass(frozen=True)
 class SecretDraw:
     """The seed of all random choices of one evaluation, secret until the verdict is known. `cases`, if set,
-    replaces the drawn plan: it is the plan of an earlier evaluation that is repeated."""
+    replaces the drawn plan by that of an earlier evaluation, which is thereby repeated."""
 
     seed: int
     cases: tuple[Case, ...] | None = None
 
     @property
     def seeds(self) -> tuple[int, int, int]:
-        """Three seeds derived from it: for the plan, for verification, for timing."""
+        """Three seeds derived from `seed`: for the plan, for verification, for timing."""
         rng = Random(self.seed)
         return rng.getrandbits(60), rng.getrandbits(60), rng.getrandbits(60)
 
 
 class CasePlanner:
-    """Draws verification plans for one task. With `small`, all sizes are near the small workload, for a
-    device that executes every instruction; `most_bytes` limits the tensors of a drawn size. Sizes and domain
-    are computed for the first plan and kept."""
+    """Draws verification plans (lists of cases) for one task. With `small`, all sizes are near the small
+    workload, for the emulator; `most_bytes` limits all tensors of a drawn size together. `rng` is for tests.
+    The sizes to choose from and the domain (which kinds of values inputs accept) are computed once, at first
+    use."""
 
     def __init__(
         self,
@@ -163,22 +165,23 @@ class CasePlanner:
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
-        """Every workload that a plan may contain; memory is reserved for all of them."""
+        """Every workload that a plan may contain; the arena must have room for each."""
         own = (self.sizes.base,) if self._small else self._task.workloads
         return (*own, *(draw.workload for draw in self.sizes.draws))
 
     def largest_bytes(self, tensor: Tensor) -> int:
-        """The most bytes that a tensor takes in any plan."""
+        """The most bytes that this tensor has at any workload of a plan."""
         return max(workload.bytes(tensor) for workload in self.workloads)
 
     def draw(self, seed: int) -> list[Case]:
-        """The plan for one candidate."""
+        """The plan for one candidate: cases in the order they are to run. The same seed gives the same plan
+        in this process."""
         return _Plan(self._task, self.sizes, self.domain, Random(seed), self._small).cases()
 
     @cached_property
     def domain(self) -> Domain:
-        """The kinds of values that inputs accept. Tried on the small construction where its scalars are the
-        same, because that is cheapest."""
+        """The kinds of values that inputs accept, found by running the reference on the smallest workload
+        whose scalars are those of the base workload."""
         base = self.sizes.base
         small = self._task.small
         if small is not None and self._baseline.at(small).scalars == self._baseline.at(base).scalars:
@@ -190,6 +193,9 @@ class CasePlanner:
 
 
 class _Plan:
+    """Draws one plan. `sizes` are the sizes to choose from, `domain` the kinds of values that inputs accept;
+    `small` is as in CasePlanner."""
+
     def __init__(self, task: Task, sizes: SizeDraws, domain: Domain, rng: Random, small: bool) -> None:
         self._task = task
         self._sizes = sizes
@@ -204,6 +210,8 @@ class _Plan:
         self._all = tuple(self._kinds)
 
     def cases(self) -> list[Case]:
+        """The plan: first an easy case, then all others from cheap to costly, last repeated runs at the base
+        sizes."""
         base = self._sizes.base
         first = Case(next(self._few), "written", runs=2, moved=False)
         cases = [Case(self._edge(), "written")]
@@ -221,12 +229,13 @@ class _Plan:
         return [first, *cases, *(last if self._small else [Case(base, "written", runs=3, moved=False)])]
 
     def _edge(self) -> Workload:
+        """A workload with some extents of 1, 2 or 3 if there is one, else any cheap one."""
         edges = self._sizes.of("edge")
         return self._rng.choice(edges) if edges else next(self._few)
 
     def _drawn_kinds(self) -> list[Distribution]:
-        """One kind of each row of ALWAYS and two faint ones, in random order; only kinds that some input
-        accepts."""
+        """One kind of values from each row of ALWAYS and two of FAINT, in random order; only kinds that some
+        input accepts."""
         kinds = [self._rng.choice(taken) for row in ALWAYS if (taken := self._taken(row))]
         faint = self._taken(FAINT)
         kinds += self._rng.sample(faint, min(2, len(faint)))
@@ -234,8 +243,8 @@ class _Plan:
         return kinds
 
     def _sized(self) -> list[Case]:
-        """Cases at larger sizes and at the smallest extents. They use up kinds from `_kinds`, except for some
-        that come again at large sizes."""
+        """Cases at sizes larger than usual and at the smallest extents. Kinds of values that they use are
+        removed from `_kinds`; some random further kinds come at large sizes without being removed."""
         sizes, rng = self._sizes, self._rng
         free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
         above = []
@@ -274,8 +283,8 @@ class _Plan:
         return cases
 
     def _case(self, workload: Workload, kind: Distribution) -> Case:
-        """A case with this kind of values. Of several inputs that accept it, some keep the file's own values
-        at random; at least one takes it."""
+        """A case with this kind of values. Of several inputs that accept it, at least one takes it; each of
+        the others keeps the file's own values with probability ALONE."""
         inputs: list[Distribution] = [
             kind if self._domain.takes(position, kind) else "written"
             for position in range(len(self._task.signature.input_tensors))
@@ -289,28 +298,31 @@ class _Plan:
         return Case(workload, kind, inputs=tuple(inputs))
 
     def _taken(self, row: tuple[Distribution, ...]) -> list[Distribution]:
-        """The kinds of a row that some input accepts."""
+        """Of these kinds of values, those that at least one input accepts."""
         inputs = range(len(self._task.signature.input_tensors))
         return [kind for kind in row if any(self._domain.takes(position, kind) for position in inputs)]
 
     def _at_base(self) -> list[Case]:
+        """Cases of the kinds in AT_BASE, each at the base sizes and at other ones."""
         kinds = [kind for row in AT_BASE for kind in self._taken(row)[:1]]
         return [self._case(w, kind) for kind in kinds for w in (self._sizes.base, self._other())]
 
     def _other(self) -> Workload:
-        """Another size than the base: where the base is small, one with an extent as long as the primary
-        one."""
+        """A workload other than the base: where the base is small, one with an extent as long as the primary
+        one if possible."""
         long = self._sizes.of("stretched") if self._small else []
         return self._rng.choice(long) if long else next(self._few)
 
     def _equal_inputs(self) -> list[Case]:
+        """Cases in which inputs of equal shape hold equal values; none if the reference does not accept
+        that."""
         if not self._domain.twins:
             return []
         return [Case(workload, "written", twins=True) for workload in (next(self._few), self._sizes.base)]
 
     def _focused(self) -> list[Case]:
-        """One case for each floating argument, in which only that argument is changed; none where there is
-        only one."""
+        """One case for each floating input and parameter, in which only that one is changed; none for a task
+        with a single one."""
         signature = self._task.signature
         if len(signature.tensors) <= 2:
             return []
@@ -329,8 +341,8 @@ class _Plan:
         return cases
 
     def _scalars(self) -> list[Case]:
-        """One case for each set of scalars of the domain, and some in which inputs contain the scalars'
-        values."""
+        """One case for each alternative set of scalar arguments, and up to LANDMARKED cases in which inputs
+        contain values equal to the scalars."""
         marks, moves = list(self._domain.landmarks), list(self._domain.scalars)
         chosen = self._rng.sample(marks, min(LANDMARKED, len(marks)))
         return [
@@ -339,5 +351,6 @@ class _Plan:
         ]
 
     def _cost(self, case: Case) -> float:
-        """log4 of the bytes: cases of about equal cost compare equal and keep their random order."""
+        """Sort key of cases: log4 of the bytes that all runs touch, so that cases of about equal cost compare
+        equal and keep their random order."""
         return (case.runs * case.workload.total_bytes(self._task.signature)).bit_length() // 2

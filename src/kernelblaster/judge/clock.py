@@ -21,8 +21,9 @@ from kernelblaster.records.profile import Depth
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is computed once for a task. `slots` are the bytes of each tensor's slot in the arena, `spare` the
-    bytes beyond the slots that the float64 reference needs."""
+    """What is computed once for a task and a device, before its candidates are judged. `slots` are the bytes
+    of each tensor's slot in the arena, `spare` the bytes beyond the slots that the float64 reference
+    needs."""
 
     task: Task
     baseline: Baseline
@@ -35,7 +36,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class VerifiedCandidate:
-    """A candidate that passed verification and is still loaded."""
+    """A candidate that passed verification and is still loaded in `runner`, ready to be timed."""
 
     prepared: Prepared
     binary: Binary
@@ -46,33 +47,35 @@ class VerifiedCandidate:
 
 @dataclass(frozen=True)
 class Timed:
-    """`result` is the timing, or the outcome of a candidate that failed while being timed; `profile` is set
-    where timing made one."""
+    """Result of `Clock.time`: the timing, or the outcome of a candidate that failed while being timed.
+    `profile` is set if timing made one (a modelled clock does), else None."""
 
     result: Timing | Outcome
     profile: Profile | None = None
 
 
 class Clock(Protocol):
-    """How candidates are timed. `stage` names it in progress messages. `largest_bytes` limits the tensors of
-    workloads that candidates are executed at; None: no limit, the primary workload is executed."""
+    """How candidates are timed: measured or modelled. `stage` names it in progress messages. `largest_bytes`
+    limits the tensors of workloads that candidates are executed at; None: no limit, the primary workload
+    itself is executed."""
 
     stage: str
     largest_bytes: int | None
 
     def time(self, verified: VerifiedCandidate) -> Timed:
-        """Time a candidate against the baseline at the primary workload."""
+        """Time a candidate against its baseline at the primary workload."""
         ...
 
     def profiles(
         self, wanted: Sequence[tuple[Prepared, Sequence[Binary]]], *, depth: Depth
     ) -> list[list[Profile]]:
-        """Profiles at the primary workload of candidates that passed verification: one list for each task."""
+        """Profiles, at the primary workload, of candidates that passed verification: for each task a list
+        with one profile per binary."""
         ...
 
 
 class MeasuredClock:
-    """Times on a GPU. `keep_samples` keeps every pair of times."""
+    """Times on a GPU. `keep_samples`: timings hold every pair of samples."""
 
     stage = "timing"
     largest_bytes: int | None = None
@@ -103,8 +106,8 @@ class MeasuredClock:
 
 
 class ModelledClock:
-    """Models times, for a device that executes every instruction: candidates run at small workloads only, and
-    the time at the primary one is modelled from counted instructions and memory accesses."""
+    """Models times, for the emulator: candidates run at small workloads only, and the time at the primary one
+    is modelled from counted instructions and memory accesses."""
 
     stage = "modelling time"
     largest_bytes: int | None = LARGEST_BYTES
@@ -130,6 +133,7 @@ class ModelledClock:
         return [self._timer(prepared).profiles(binaries) for prepared, binaries in wanted]
 
     def _timer(self, prepared: Prepared) -> ModelledTimer:
+        """The timer of a task, made once."""
         digest = prepared.task.digest
         if digest not in self._timers:
             self._timers[digest] = ModelledTimer(self._device, prepared.task, prepared.baseline)
@@ -137,5 +141,6 @@ class ModelledClock:
 
 
 def clock_of(device: Device, *, keep_samples: bool) -> Clock:
-    """The clock for a device: modelled if the device is."""
+    """The clock for a device: modelled if the device is, else measured (and `keep_samples` as in
+    MeasuredClock)."""
     return ModelledClock(device) if device.modelled else MeasuredClock(device, keep_samples=keep_samples)

@@ -43,7 +43,8 @@ FORMAT = 5  # of a cache entry: what its folder holds
 
 @dataclass(frozen=True)
 class Binary:
-    """A compiled, screened candidate."""
+    """A compiled and screened candidate: `path` of its shared object, in a cache folder with its PTX, cubin
+    and source, and the compiler's report."""
 
     path: Path
     compilation: Compilation
@@ -53,16 +54,17 @@ Failure = CompileFailed | Rejected | TimedOut
 
 
 class _NotBuiltError(Exception):
-    """Leaves the block that fills the cache, so that a failed build is not cached."""
+    """Carries the outcome of a failed build out of the block that fills the cache, so that the failure is not
+    cached."""
 
     def __init__(self, outcome: CompileFailed | TimedOut) -> None:
         self.outcome = outcome
 
 
 def compile_candidate(task: Task, candidate: Candidate, architecture: str) -> Binary | Failure:
-    """Screen the source, compile it for `architecture` (like sm_90a), screen the result. A candidate that
-    fails is returned as an outcome, not raised; OSError or Shortage is raised where disk or memory runs
-    out."""
+    """Screen a candidate's source, compile it for `architecture` (like sm_90a), and screen the result. A
+    candidate that fails is returned as an outcome, not raised. Raises OSError or Shortage if disk or memory
+    runs out."""
     findings = screen_source(candidate.source)
     if findings:
         return _rejected(findings)
@@ -74,7 +76,7 @@ def compile_candidate(task: Task, candidate: Candidate, architecture: str) -> Bi
 
 
 def flags(architecture: str, defines: tuple[tuple[str, int], ...]) -> list[str]:
-    """nvcc's options for `architecture` and these preprocessor definitions."""
+    """nvcc's options for `architecture` (like sm_90a) and these preprocessor definitions."""
     number = architecture.removeprefix("sm_")
     result = ["-O3", "-std=c++17", "-lineinfo", "-shared", "-cudart", "none", "-Xptxas", "-v"]
     result += ["-DCCCL_DISABLE_NVTX", "-D__NV_LEGACY_LAUNCH", "-Xcompiler", "-fPIC,-D__NV_LEGACY_LAUNCH"]
@@ -83,6 +85,8 @@ def flags(architecture: str, defines: tuple[tuple[str, int], ...]) -> list[str]:
 
 
 def _build(signature: Signature, title: str, candidate: Candidate, architecture: str) -> Binary | Failure:
+    """Compile a candidate, or take it from the cache. `title` is the task's name, for the generated header
+    that every candidate includes."""
     tools = toolchain()
     header = judge_header(signature, title, candidate.source)
     options = flags(architecture, candidate.defines)
@@ -135,8 +139,8 @@ def _build(signature: Signature, title: str, candidate: Candidate, architecture:
 
 
 def _raise_if_short(log: str, folder: Path) -> None:
-    """Raise if the disk is full or the process' memory limit is too low: then the failure says nothing about
-    the candidate."""
+    """Raise OSError or Shortage if the compiler failed because the disk is full or its memory limit is too
+    low; such a failure says nothing about the candidate. `log` is its output, `folder` where it wrote."""
     if "No space left" in log or shutil.disk_usage(folder).free < 1 << 20:
         raise OSError(errno.ENOSPC, "No space left on device")
     _, most = resource.getrlimit(resource.RLIMIT_AS)
@@ -148,6 +152,7 @@ def _raise_if_short(log: str, folder: Path) -> None:
 
 
 def _first_error(log: str) -> str:
+    """The first line of nvcc's output that reports an error; its last line if none does."""
     for line in log.splitlines():
         if re.search(r"\berror\b", line) and "ptxas info" not in line:
             return line.strip()[:400]
@@ -155,12 +160,13 @@ def _first_error(log: str) -> str:
 
 
 def _rejected(findings: list[ScreenFinding]) -> Rejected:
+    """The outcome for a candidate with these findings of the screens; the first one is the reason."""
     details = [f"line {f.line}: {f.detail}" if f.line else f.detail for f in findings]
     return Rejected(reason=findings[0].rule, evidence="\n".join(details[:10]))
 
 
 def parse_resources(log: str) -> list[Resources]:
-    """The resources of each kernel from the output of `ptxas -v`, in its order."""
+    """The resources of each kernel in nvcc's output with `-Xptxas -v`, in its order."""
     resources = []
     pattern = re.compile(
         r"Compiling entry function '(?P<name>[^']+)'.*?"
@@ -186,5 +192,6 @@ def parse_resources(log: str) -> list[Resources]:
 
 
 def _amount(text: str, pattern: str) -> int:
+    """The number that the pattern's first group matches; 0 if the text has none."""
     match = re.search(pattern, text)
     return int(match[1]) if match else 0

@@ -22,10 +22,10 @@ INDEXING = 4  # cost of index computation for a pooled element, in elements of i
 
 @dataclass(frozen=True)
 class EagerLaunch:
-    """One kernel. `family` selects its efficiency in eager_rates.toml. `bytes` are moved to or from device
-    memory; `operations` are counted at the rate of `unit`. `blocks` is how many can run at once, None if
-    enough to fill the GPU. `steps`: a launch that stands for a loop has so many kernels in sequence.
-    `row_bytes` is what each block reads repeatedly."""
+    """One GPU kernel of eager PyTorch. `family` selects its efficiency in eager_rates.toml. `bytes` are moved
+    to or from device memory; `operations` run at the peak rate of `unit`. `blocks` is how many blocks it has,
+    None if enough to fill the GPU. `steps`: so many kernels in sequence that this entry stands for (a loop).
+    `row_bytes`: what each block reads twice, 0 if nothing."""
 
     family: str
     bytes: int
@@ -38,7 +38,8 @@ class EagerLaunch:
 
 @dataclass(frozen=True)
 class EagerCall:
-    """One call of an operator with its arguments and results. `pointwise` is PyTorch's own tag."""
+    """One call of an ATen operator: its `name`, all its arguments, and the tensors among its arguments and
+    results. `pointwise`: PyTorch tags it so."""
 
     name: str
     pointwise: bool
@@ -48,11 +49,13 @@ class EagerCall:
 
     @property
     def bytes(self) -> int:
+        """Bytes that the call reads and writes, each tensor once."""
         return sum(map(touched_bytes, [*self.inputs, *self.outputs]))
 
 
 def launches_of(call: EagerCall) -> list[EagerLaunch]:
-    """The kernels of a call in launch order; empty for an operator without results."""
+    """The kernels that eager PyTorch launches for a call, in order; empty for an operator without tensor
+    results."""
     if not call.outputs:
         return []
     known = _KNOWN.get(call.name) or _KNOWN.get(call.name.removesuffix("_"))
@@ -62,8 +65,8 @@ def launches_of(call: EagerCall) -> list[EagerLaunch]:
 
 
 def touched_bytes(tensor: torch.Tensor) -> int:
-    """Bytes that a kernel moves for a tensor: broadcast elements count once, scattered ones by 32-byte
-    sectors."""
+    """Bytes that a kernel moves to access all elements of a tensor: broadcast elements count once, scattered
+    ones by whole 32-byte sectors."""
     extents = [(size, stride) for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride]
     least = min((stride for size, stride in extents if size > 1), default=1)
     width = tensor.element_size()
@@ -71,7 +74,8 @@ def touched_bytes(tensor: torch.Tensor) -> int:
 
 
 def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, causal: bool) -> EagerLaunch:
-    """The fused attention kernel; a causal mask halves the operations."""
+    """The fused attention kernel for tensors of shape (..., length, channels); a causal mask halves the
+    operations."""
     rows = query.numel() // query.shape[-1]
     operations = 2.0 * rows * key.shape[-2] * (query.shape[-1] + value.shape[-1])
     moved = query.nbytes + key.nbytes + value.nbytes + rows * value.shape[-1] * query.element_size()
@@ -81,8 +85,8 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, causa
 
 
 def recurrent(data: torch.Tensor, weights: Sequence[torch.Tensor], steps: int) -> EagerLaunch:
-    """cuDNN's loop over time: a matrix product and a pointwise kernel for each of `steps`, which count time
-    steps, layers and directions."""
+    """cuDNN's loop of an RNN as one entry: a matrix product and a pointwise kernel for each of `steps`, the
+    product of time steps, layers and directions."""
     tokens = data.numel() // data.shape[-1]
     operations = 2.0 * tokens * sum(w.numel() for w in weights if w.dim() == 2)
     moved = 2 * data.nbytes + sum(w.nbytes for w in weights)
@@ -90,15 +94,16 @@ def recurrent(data: torch.Tensor, weights: Sequence[torch.Tensor], steps: int) -
 
 
 def _unit(tensor: torch.Tensor, single: Unit) -> Unit:
+    """The unit that computes on this tensor's type; `single` for float32."""
     if tensor.dtype in (torch.float16, torch.bfloat16):
         return "fp16"
     return "fp64" if tensor.dtype == torch.float64 else single
 
 
 def _pointwise(call: EagerCall) -> list[EagerLaunch]:
-    """`pointwise` where all tensors have the same strides and type, so that vector access is used; `strided`
-    where indices are computed for each element; `transposed` where elements adjacent in the output are apart
-    in an input."""
+    """An elementwise kernel. Its family is `pointwise` where all tensors have the same strides and type, so
+    that vector access is used; `strided` where indices are computed for each element; `transposed` where
+    elements adjacent in the output are apart in an input."""
     out = call.outputs[0]
     alike = all(t.shape == out.shape and t.stride() == out.stride() for t in call.inputs)
     one_type = len({t.dtype for t in call.inputs}) <= 1 or call.name in ("where", "masked_fill_")
@@ -111,11 +116,14 @@ def _pointwise(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _dense(tensor: torch.Tensor) -> bool:
+    """Whether the tensor's elements fill one contiguous range of memory, in any order of axes."""
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return last + 1 == tensor.numel()
 
 
 def _family(name: str) -> Callable[[EagerCall], list[EagerLaunch]]:
+    """A function for _TABLE: one kernel of this family that reads its arguments and writes its results
+    once."""
     return lambda call: [EagerLaunch(name, call.bytes)]
 
 
@@ -124,37 +132,43 @@ def _nothing(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _fill(call: EagerCall) -> list[EagerLaunch]:
+    """A kernel that only writes the results."""
     return [EagerLaunch("pointwise", sum(map(touched_bytes, call.outputs)))]
 
 
 def _copy_into(call: EagerCall) -> list[EagerLaunch]:
+    """`copy_`: the first input is the target, so only the second is read."""
     return _pointwise(EagerCall("copy", True, (), call.inputs[1:], call.outputs))
 
 
 def _pad(call: EagerCall) -> list[EagerLaunch]:
+    """A fill of the result, then a copy of the input into its middle."""
     return [*_fill(call), EagerLaunch("strided", 2 * touched_bytes(call.inputs[0]))]
 
 
 def _masked_fill(call: EagerCall) -> list[EagerLaunch]:
+    """A copy of the input, then a kernel that fills in place."""
     copy = EagerCall("clone", True, (), call.inputs[:1], call.outputs)
     fill = EagerCall("masked_fill_", True, (), [*call.outputs, *call.inputs[1:]], call.outputs)
     return _pointwise(copy) + _pointwise(fill)
 
 
 def _gather(call: EagerCall) -> list[EagerLaunch]:
-    """Bytes: the part of the table that the result holds (at most all of it), the indices, the result."""
+    """A lookup. Bytes: the part of the table that the result holds (at most all of it), the indices, the
+    result."""
     table, *indices = map(touched_bytes, call.inputs)
     result = call.outputs[0].nbytes
     return [EagerLaunch("gather", min(table, result) + sum(indices) + result)]
 
 
 def _picked(call: EagerCall) -> list[EagerLaunch]:
-    """One element of each row is read, as by a loss on class indices."""
+    """A loss on class indices: one element of each row is read, which costs a sector."""
     return [EagerLaunch("gather", call.inputs[1].numel() * SECTOR_BYTES + call.outputs[0].nbytes)]
 
 
 def _loss(call: EagerCall) -> list[EagerLaunch]:
-    """An elementwise kernel that writes all terms, then a reduction to the mean."""
+    """An elementwise loss: a kernel that writes all terms, then (if the result is a scalar) a reduction to
+    the mean."""
     if call.outputs[0].numel() > 1:
         return _pointwise(call)
     terms = call.inputs[0].nbytes
@@ -162,15 +176,16 @@ def _loss(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _logits_loss(call: EagerCall) -> list[EagerLaunch]:
-    """(1 - target) * logit - log sigmoid(logit), one kernel for each operator, then the mean."""
+    """Binary cross entropy with logits, (1 - target) * logit - log sigmoid(logit): one kernel for each
+    operator, then the mean."""
     terms = call.inputs[0].nbytes
     mean = [EagerLaunch("reduction", terms)] if call.outputs[0].numel() == 1 else []
     return [EagerLaunch("pointwise", times * terms) for times in (2, 3, 2, 3)] + mean
 
 
 def _logsumexp(call: EagerCall) -> list[EagerLaunch]:
-    """Maximum, difference, exponential in place and sum, with small kernels on the reduced result in
-    between."""
+    """The kernels of logsumexp: maximum, difference, exponential in place and sum, with small kernels on the
+    reduced result in between."""
     terms, small = call.inputs[0].nbytes, EagerLaunch("pointwise", 2 * call.outputs[0].nbytes)
     reduce = EagerLaunch("reduction", terms)
     moved = [EagerLaunch("strided", 2 * terms), EagerLaunch("pointwise", 2 * terms)]
@@ -178,7 +193,8 @@ def _logsumexp(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _softmax(call: EagerCall) -> list[EagerLaunch]:
-    """Along the contiguous axis a row is read again from the cache; along others, three times from memory."""
+    """Softmax along the contiguous axis reads a row again from the cache; along another axis, three times
+    from memory."""
     given, axis = call.inputs[0], call.args[1]
     if given.dim() and given.stride(axis) != 1:
         return [EagerLaunch("softmax_across", call.bytes + 2 * given.nbytes)]
@@ -187,19 +203,21 @@ def _softmax(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _scan(call: EagerCall) -> list[EagerLaunch]:
+    """A cumulative operator; along an axis that is not contiguous it is another family."""
     given, axis = call.inputs[0], call.args[1]
     across = given.dim() and given.stride(axis) != 1
     return [EagerLaunch("scan_across" if across else "scan", call.bytes)]
 
 
 def _group_norm(call: EagerCall) -> list[EagerLaunch]:
-    """One kernel for mean and variance, one that applies them."""
+    """Group normalization: one kernel for mean and variance, one that applies them."""
     given = touched_bytes(call.inputs[0])
     return [EagerLaunch("moments", given), EagerLaunch("strided", 2 * given)]
 
 
 def _batch_norm(call: EagerCall) -> list[EagerLaunch]:
-    """In training, one block per channel reads it for mean and variance, then again to apply them."""
+    """Batch normalization. In training, one block per channel reads it for mean and variance, then again to
+    apply them; in evaluation it is one elementwise kernel."""
     given = call.inputs[0]
     training = next((value for value in call.args if isinstance(value, bool)), False)
     if not training:
@@ -208,7 +226,7 @@ def _batch_norm(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _pool(call: EagerCall) -> list[EagerLaunch]:
-    """Every output element reads its whole window."""
+    """Pooling: every output element reads its whole window, which counts as operations."""
     given, out = call.inputs[0], call.outputs[0]
     rank = next(int(letter) for letter in call.name if letter.isdigit())
     if "adaptive" in call.name:
@@ -221,8 +239,8 @@ def _pool(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _matmul(call: EagerCall) -> list[EagerLaunch]:
-    """The two factors are the last inputs. Rows and columns are padded to whole tiles; a long K axis is split
-    over blocks."""
+    """A matrix product; the two factors are the last inputs. Rows and columns are padded to whole tiles; a
+    long K axis is split over blocks. A product with a vector is a reduction."""
     left, right = call.inputs[-2:]
     rows = left.shape[-2] if left.dim() > 1 else 1
     columns = right.shape[-1] if right.dim() > 1 else 1
@@ -237,19 +255,20 @@ def _matmul(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _padded(extent: int) -> int:
-    """An extent rounded up to a multiple of 64, or of 32 if it is at most 32: tile shapes that libraries
-    have."""
+    """An extent of a matrix rounded up to a multiple of 64, or to 32 if it is at most 32: tile shapes that
+    libraries have."""
     return _multiple(extent, 64 if extent > 32 else 32)
 
 
 def _multiple(extent: int, of: int) -> int:
+    """`extent` rounded up to a multiple of `of`."""
     return -(-extent // of) * of
 
 
 def _convolution(call: EagerCall) -> list[EagerLaunch]:
-    """cuDNN's tensor-core kernels want channels last, so the layout is converted before and after, except for
-    1x1 filters. Float32 with channel counts that are not multiples of 4 gets no tensor cores. A bias is added
-    by a separate kernel."""
+    """A convolution. cuDNN's tensor-core kernels want channels last, so the layout is converted before and
+    after, except for 1x1 filters. Float32 with channel counts that are not multiples of 4 gets no tensor
+    cores. A bias is added by a separate kernel."""
     (given, weight, *bias), out = call.inputs, call.outputs[0]
     transposed, groups = call.args[6], call.args[8]
     products = weight[0].numel() * (given.numel() if transposed else out.numel())

@@ -27,8 +27,9 @@ Step = EagerLaunch | None  # None: a view, on which only the host works
 
 
 def trace(task: Task, workload: Workload) -> list[Step]:
-    """The kernels and views of one forward call at the workload's sizes, in order. Nothing is computed or
-    allocated. Raises BadTask for a CUDA-source task, and where forward() needs the values of tensors."""
+    """The kernels (None for a view) of one forward call of the task's module at the workload's sizes, in
+    order. Runs on fake tensors: nothing is computed or allocated. Raises BadTask for a CUDA-source task, and
+    where forward() needs the values of tensors."""
     if task.kind != "module":
         raise BadTask(f"{task.name}: a CUDA-source task has no PyTorch module whose time could be modelled.")
     file = ModuleFile(task.source, task.path)
@@ -51,12 +52,14 @@ def trace(task: Task, workload: Workload) -> list[Step]:
 
 
 def _at(workload: Workload, task: Task, inputs: list[Any]) -> list[Any]:
+    """The module's inputs with the workload's shapes; scalars are kept."""
     shapes = iter(workload.shape(tensor) for tensor in task.signature.input_tensors)
     return [torch.empty(next(shapes), dtype=v.dtype) if isinstance(v, torch.Tensor) else v for v in inputs]
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Records the operators that reach a backend."""
+    """A dispatch mode that collects in `steps` the kernels of each operator that reaches a backend; nothing
+    while `paused`."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -83,12 +86,13 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _tensors(tree: Any) -> list[torch.Tensor]:
+    """All tensors in a nested structure of arguments or results."""
     return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
 class _WholeOperators(TorchFunctionMode):
-    """Records operators that are one kernel (or one cuDNN call) on a GPU but are decomposed on fake
-    tensors."""
+    """A function mode for operators that are one kernel (or one cuDNN call) on a GPU but are decomposed on
+    fake tensors: adds them to the recorder's steps as one."""
 
     def __init__(self, recorder: _Recorder) -> None:
         super().__init__()
@@ -114,8 +118,9 @@ class _WholeOperators(TorchFunctionMode):
         return result
 
     def _recurrent(self, name: str, args: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
-        """Makes results from the shapes alone: tracing the loop over time would take long. Packed sequences
-        do not get here, since packing needs values."""
+        """Record an RNN call and return results made from the shapes alone: tracing the loop over time would
+        take long. `args` are those of torch.lstm and its like. Packed sequences do not get here, since
+        packing needs values."""
         data, state, weights, _, layers, _, _, bidirectional, batch_first = args
         length = data.shape[1 if batch_first and data.dim() == 3 else 0]
         directions = 2 if bidirectional else 1

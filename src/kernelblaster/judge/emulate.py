@@ -11,7 +11,7 @@ LARGEST_BYTES = 4 << 20  # of all tensors of a workload
 
 
 def small_workload(task: Task) -> Workload:
-    """The workload that candidates are executed at. Raises BadTask if the task has none within
+    """The workload at which candidates of this task are emulated. Raises BadTask if it has none within
     LARGEST_BYTES."""
     workload = task.small
     if workload is None or workload.total_bytes(task.signature) > LARGEST_BYTES:
@@ -24,7 +24,8 @@ def small_workload(task: Task) -> Workload:
 
 
 def counters(device: str, workload: str, work: Sequence[LaunchedWork]) -> Profile | None:
-    """The counts of one call as a profile, kernel by kernel; None where the device does not count."""
+    """The emulator's counts of one call as a profile, kernel by kernel; `device` and `workload` are names to
+    record. None if the device does not count."""
     kernels = [
         KernelProfile(name=w.name, grid=w.grid, block=w.block, metrics=_metrics(w.counts))
         for w in work
@@ -36,6 +37,7 @@ def counters(device: str, workload: str, work: Sequence[LaunchedWork]) -> Profil
 
 
 def _metrics(counts: Mapping[str, Any]) -> tuple[Metric, ...]:
+    """A kernel's counts as metrics; ratios without a denominator are left out."""
     conflicts = counts["shared_load_wavefronts"] - counts["shared_load_requests"]
     values = {
         "Warp Instructions": ("inst", counts["total_warp_instructions"]),
@@ -56,4 +58,5 @@ def _metrics(counts: Mapping[str, Any]) -> tuple[Metric, ...]:
 
 
 def _ratio(counts: Mapping[str, Any], above: str, below: str) -> float | None:
+    """One count divided by another, by name; None if that is zero."""
     return counts[above] / counts[below] if counts[below] else None

@@ -56,14 +56,15 @@ Progress = Callable[[str], None]
 
 
 def silent(stage: str) -> None:
-    """Ignores progress messages."""
+    """A `Progress` callback that ignores messages."""
 
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """What one evaluation includes. `filter` has the PTX machine check a candidate before a GPU runs it;
-    `keep_samples` stores every pair of times in the evaluation; `progress` is called with the name of each
-    stage."""
+    """What one evaluation includes. `baseline` is how PyTorch is run to compare with; `profile` adds a
+    profile, `sanitize` a run of compute-sanitizer. `filter` has the emulator check a candidate before a GPU
+    runs it; `keep_samples` stores every pair of times in the evaluation; `progress` is called with the name
+    of each stage."""
 
     baseline: BaselineName = "eager"
     profile: bool = False
@@ -75,7 +76,8 @@ class EvaluationOptions:
 
 @dataclass(frozen=True)
 class Judged:
-    """The part of an `Evaluation` that follows compilation; the fields are its fields."""
+    """The part of an `Evaluation` that follows compilation; each field is the evaluation's field of that
+    name."""
 
     outcome: Outcome
     verification: Verification | None = None
@@ -86,21 +88,26 @@ class Judged:
 
 @dataclass(frozen=True)
 class Checked:
-    """A verification, or the outcome that ended it; `counters` are what an emulating device counted."""
+    """Result of verification alone: the `Verification` if the candidate passed, else the outcome that ended
+    it. `counters` are what the emulator counted; None on a GPU."""
 
     outcome: Verification | Outcome
     counters: Profile | None = None
 
 
 def compilers() -> ThreadPoolExecutor:
-    """Threads for compilation: all cores but one, which is left to the process that times."""
+    """A thread pool for compilation: as many threads as cores, less one that is left to the process that
+    times."""
     return ThreadPoolExecutor(max_workers=max(1, (os.cpu_count() or 1) - 1))
 
 
 class DeviceJudge:
-    """Evaluates candidates on one device. Not for use from several threads at once."""
+    """Evaluates candidates on one device, which the caller closes. References and error bounds of each task
+    are prepared once and kept. Not for use from several threads at once, except for `compile`."""
 
     def __init__(self, device: Device, options: EvaluationOptions | None = None) -> None:
+        """Use an open device. Raises KernelBlasterError if the options ask for a compiled baseline on a
+        modelled device."""
         self.device = device
         self.options = options or EvaluationOptions()
         self._prepared: dict[str, Prepared] = {}
@@ -113,17 +120,20 @@ class DeviceJudge:
             )
 
     def evaluate(self, task: Task, candidate: Candidate, draw: SecretDraw | None = None) -> Evaluation:
-        """Compile, verify and time one candidate; `draw` repeats an earlier evaluation."""
+        """Compile, verify and time one candidate. A bad candidate is an outcome, not an exception. `draw`
+        repeats the random choices of an earlier evaluation; None draws new ones. Raises BadTask if the task
+        is unfit, DeviceLost if the device fails."""
         self.options.progress("compiling")
         start = time.perf_counter()
         return self.finish(task, candidate, self.compile(task, candidate), start, draw)
 
     def cases(self, task: Task, seed: int) -> tuple[Case, ...]:
-        """The plan that this judge's evaluation with that seed had."""
+        """The verification plan that an evaluation of this judge with that seed had; another judge's differs,
+        because sizes are drawn per judge."""
         return tuple(self._prepare(task).planner.draw(SecretDraw(seed).seeds[0]))
 
     def check(self, task: Task, candidate: Candidate) -> Checked:
-        """Compile and verify a candidate, without timing it."""
+        """Compile and verify a candidate without timing it."""
         self.options.progress("compiling")
         binary = self.compile(task, candidate)
         if not isinstance(binary, Binary):
@@ -131,11 +141,12 @@ class DeviceJudge:
         return self.check_binary(task, binary)
 
     def check_binary(self, task: Task, binary: Binary) -> Checked:
-        """Verify a compiled candidate, without timing it."""
+        """Verify a compiled candidate without timing it."""
         return self._check(self._prepare(task), binary)
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
-        """Evaluations in the order of the jobs; later jobs are compiled while earlier ones are judged."""
+        """Evaluations in the order of the jobs, each yielded as soon as it is done; later jobs are compiled
+        while earlier ones are judged."""
         with compilers() as pool:
             started = time.perf_counter()
             waiting: list[Future[Binary | Outcome]] = [
@@ -150,8 +161,8 @@ class DeviceJudge:
                     binary.cancel()
 
     def sweep(self, task: Task, candidate: Candidate) -> tuple[Evaluation, list[Evaluation]]:
-        """Evaluate every combination of the source's tunable constants. Returns the fastest correct one (the
-        first evaluation if none is correct), and all."""
+        """Evaluate every combination of the source's tunable constants. Returns the evaluation of the fastest
+        correct one (the first evaluation if none is correct), and all evaluations."""
         jobs = [(task, variant) for variant in variants(candidate)]
         evaluations = []
         for number, evaluation in enumerate(self.evaluate_many(jobs), 1):
@@ -165,15 +176,15 @@ class DeviceJudge:
     def profile(
         self, task: Task, candidates: Sequence[Candidate], *, depth: Depth = "detailed"
     ) -> list[Profile | Outcome]:
-        """A profile for each candidate, all from one start of the profiler. A candidate that fails
+        """For each candidate its profile, all from one start of the profiler. A candidate that fails
         verification gets its outcome instead, because profilers run outside the sandbox. What this judge has
-        already found correct is not verified again."""
+        already found correct is not verified again. `depth` selects how many metrics are collected."""
         return self.profile_many([(task, candidates)], depth=depth)[0]
 
     def profile_many(
         self, wanted: Sequence[tuple[Task, Sequence[Candidate]]], *, depth: Depth = "detailed"
     ) -> list[list[Profile | Outcome]]:
-        """As `profile`, for several tasks under one start of the profiler."""
+        """As `profile`, for several tasks under one start of the profiler: one list for each task."""
         checked = [self._checked(task, candidates) for task, candidates in wanted]
         self.options.progress("profiling")
         profiled = self._clock.profiles([(p, binaries) for p, binaries, _ in checked], depth=depth)
@@ -185,8 +196,8 @@ class DeviceJudge:
     def _checked(
         self, task: Task, candidates: Sequence[Candidate]
     ) -> tuple[Prepared, list[Binary], list[Profile | Outcome | None]]:
-        """The binaries of the correct candidates; and for every candidate its outcome, or None if it is
-        correct."""
+        """(the prepared task, binaries of the correct candidates, and for every candidate its outcome or None
+        if it is correct). Candidates that this judge found correct before are only compiled."""
         prepared = self._prepare(task)
         binaries: list[Binary] = []
         outcomes: list[Profile | Outcome | None] = []
@@ -205,16 +216,19 @@ class DeviceJudge:
         return prepared, binaries, outcomes
 
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
-        """Fitness and floor of a task, computed on this device. Raises BadTask if it is unfit."""
+        """Fitness and floor of a task, computed on this device the first time. Raises BadTask if the task is
+        unfit."""
         prepared = self._prepare(task)
         return prepared.fitness, prepared.floor
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The evaluation of a correct candidate after the PTX machine's order check, which is run if it was
-        not before."""
+        """The evaluation of a correct candidate after the emulator's check for races and memory order, which
+        is run if it was not before: with a note, or with the objection as its outcome. Other evaluations are
+        returned unchanged."""
         return self._order_check.confirmed(task, candidate, evaluation)
 
     def close(self) -> None:
+        """Forget all prepared tasks and close the order check; the device stays open."""
         for prepared in self._prepared.values():
             prepared.baseline.close()
         self._prepared.clear()
@@ -223,10 +237,13 @@ class DeviceJudge:
             self._filter = None
 
     def compile(self, task: Task, candidate: Candidate) -> Binary | Outcome:
-        """Screen and compile a candidate. Thread-safe: may run while another thread uses the device."""
+        """Screen and compile a candidate for this device; a failure is returned as its outcome. Thread-safe:
+        may run while another thread uses the device."""
         return compile_candidate(task, candidate, self.device.spec.architecture)
 
     def _prepare(self, task: Task) -> Prepared:
+        """The reference, the case planner and memory sizes of a task, made once. Raises BadTask if it cannot
+        be judged."""
         if task.digest in self._prepared:
             return self._prepared[task.digest]
         self.options.progress("preparing the reference")
@@ -251,10 +268,11 @@ class DeviceJudge:
 
     @property
     def _small(self) -> bool:
-        """Whether candidates are executed at small workloads only."""
+        """Whether candidates are executed at small workloads only (on the emulator)."""
         return self._clock.largest_bytes is not None
 
     def _baseline(self, task: Task) -> Baseline:
+        """The baseline of a task. Raises BadTask if a CUDA task's own kernel does not compile."""
         if task.kind == "module":
             return ModuleBaseline(task, self.device, self.options.baseline, small=self._small)
         binary = self.compile(task, Candidate(source=task.source))
@@ -271,8 +289,8 @@ class DeviceJudge:
         started: float | None = None,
         draw: SecretDraw | None = None,
     ) -> Evaluation:
-        """The evaluation of what `compile` returned. Its seconds count from `started` (time.perf_counter), or
-        from now."""
+        """The evaluation that follows `compile`, whose result is `binary`. Its seconds count from `started`
+        (time.perf_counter), or from now; `draw` is as for `evaluate`."""
         started = time.perf_counter() if started is None else started
         draw = draw or SecretDraw(secrets.randbits(60))
         if isinstance(binary, Binary):
@@ -298,7 +316,7 @@ class DeviceJudge:
     def _judge_held(
         self, task: Task, candidate: Candidate, binary: Binary, draw: SecretDraw
     ) -> tuple[Judged, float]:
-        """The verdict, and the seconds that the device was in use for it."""
+        """The verdict on a compiled candidate, and the seconds that the device was in use for it."""
         try:
             prepared = self._prepare(task)
             start = time.perf_counter()
@@ -311,8 +329,8 @@ class DeviceJudge:
 
     @contextmanager
     def _loaded(self, prepared: Prepared, binary: Binary, draw: SecretDraw) -> Iterator[Runner | Outcome]:
-        """The candidate in a process of its own, with the arena set up for its workloads; an outcome where
-        loading it failed."""
+        """A context with the candidate loaded in processes of its own and the arena set up for its workloads;
+        yields an outcome instead of a runner if loading failed."""
         baseline = prepared.baseline
         slots, spare = prepared.slots, prepared.spare
         if draw.cases:
@@ -334,6 +352,7 @@ class DeviceJudge:
             baseline.close()
 
     def _check(self, prepared: Prepared, binary: Binary, draw: SecretDraw | None = None) -> Checked:
+        """Load and verify a compiled candidate; Unsupported if the emulator lacks an instruction."""
         draw = draw or SecretDraw(secrets.randbits(60))
         try:
             with self._loaded(prepared, binary, draw) as runner:
@@ -344,18 +363,21 @@ class DeviceJudge:
             return Checked(Unsupported(reason=str(error)))
 
     def _verifier(self, prepared: Prepared, runner: Runner, draw: SecretDraw) -> Verifier:
+        """A verifier with the draw's plan of cases, or a newly drawn one."""
         plan, values, _ = draw.seeds
         cases = list(draw.cases) if draw.cases else prepared.planner.draw(plan)
         return Verifier(self.device, prepared.task, prepared.baseline, runner, values, cases)
 
     def _verify(self, verifier: Verifier) -> Checked:
+        """Run all cases of the verifier; its result with the emulator's counters of the last call, if any."""
         self.options.progress("verifying")
         with _one_thread(self._small):
             outcome = verifier.verify()
         return Checked(outcome, counters(self.device.name, "small", verifier.work[:MOST_KERNELS]))
 
     def _judge(self, prepared: Prepared, binary: Binary, draw: SecretDraw) -> Judged:
-        """Verify, time, check for races, sanitize and profile a compiled candidate."""
+        """Verify and time a compiled candidate; then check an accepted one for races, and sanitize and
+        profile a correct one if the options say so. Returns the verdict of the first stage that objects."""
         note = self._look(prepared.task, binary) if self.options.filter else None
         if isinstance(note, Rejected):
             return Judged(note)
@@ -381,6 +403,8 @@ class DeviceJudge:
         return judged
 
     def _verify_and_time(self, prepared: Prepared, binary: Binary, draw: SecretDraw) -> Judged:
+        """Load, verify and time a candidate. The outcome is decided by the speedup, or by the first
+        failure."""
         try:
             with self._loaded(prepared, binary, draw) as runner:
                 if not isinstance(runner, Runner):
@@ -400,17 +424,20 @@ class DeviceJudge:
         return Judged(outcome, checked.outcome, timing, checked.counters, profile)
 
     def _look(self, task: Task, binary: Binary) -> Rejected | str:
-        """The order check's objection; else a note on what it checked."""
+        """The emulator's order check of a candidate: Rejected if it objects, else a note on what it
+        checked."""
         self.options.progress("checking on the PTX machine")
         return self._order_check.look(task, binary)
 
     @property
     def _order_check(self) -> OrderCheck:
+        """The order check for this GPU, made when it is first needed."""
         if self._filter is None:
             self._filter = OrderCheck(self.device.spec, self.device.facts)
         return self._filter
 
     def _sanitize(self, prepared: Prepared, binary: Binary) -> list[str]:
+        """Findings of compute-sanitizer in one call at the task's smallest workload, one line each."""
         task = prepared.task
         workload = task.smallest
         layout = filled_layout(self.device, task, prepared.baseline, workload)
@@ -421,8 +448,8 @@ class DeviceJudge:
 
 @contextmanager
 def _one_thread(wanted: bool) -> Iterator[None]:
-    """Run PyTorch on one host thread if `wanted`: at small sizes, waking others takes longer than
-    computing."""
+    """A context in which PyTorch runs on one host thread if `wanted`: at small sizes, waking others takes
+    longer than computing."""
     before = torch.get_num_threads()
     if wanted:
         torch.set_num_threads(1)
@@ -433,6 +460,7 @@ def _one_thread(wanted: bool) -> Iterator[None]:
 
 
 def _does_not_fit(task: Task) -> KernelBlasterError:
+    """The error to raise when PyTorch runs out of GPU memory."""
     needed = 2 * task.primary.total_bytes(task.signature)
     free = torch.cuda.mem_get_info()[0]
     return KernelBlasterError(
@@ -442,5 +470,6 @@ def _does_not_fit(task: Task) -> KernelBlasterError:
 
 
 def _estimate(evaluation: Evaluation) -> float:
+    """The speedup of a correct evaluation."""
     assert isinstance(evaluation.outcome, CORRECT)
     return evaluation.outcome.speedup.estimate

@@ -21,13 +21,14 @@ PIECE = 1 << 28  # bytes that are compared at once
 
 
 def slot_bytes(signature: Signature, workloads: Iterable[Workload]) -> list[int]:
-    """For each tensor of the signature, the bytes that hold it at every workload."""
+    """For each tensor of the signature, the bytes of a slot that can hold it at any of these workloads."""
     known = list(workloads)
     return [max(_rounded(workload.bytes(tensor)) for workload in known) for tensor in signature.tensors]
 
 
 def spare_bytes(signature: Signature, workloads: Iterable[Workload]) -> int:
-    """Bytes that the arena needs beyond its slots, so that inputs and parameters fit in it in float64."""
+    """Bytes that the arena needs beyond its slots, so that inputs and parameters fit in it in float64 at any
+    of these workloads."""
     known = list(workloads)
     wide = max(
         sum(
@@ -41,9 +42,9 @@ def spare_bytes(signature: Signature, workloads: Iterable[Workload]) -> int:
 
 @dataclass(frozen=True)
 class Layout:
-    """The tensors of one workload in their slots. `pointers` are the tensors' locations by name. `guards` are
-    the unused parts of output slots, as (begin, end) offsets in the arena; they are filled with the byte
-    `guard` to detect out-of-bounds writes."""
+    """Where the tensors of one workload lie in the arena; `pointers` by tensor name. `guards` are the unused
+    parts of output slots, as (begin, end) byte offsets in the arena; they are filled with the byte `guard` to
+    detect out-of-bounds writes."""
 
     arena: Arena
     workload: Workload
@@ -52,21 +53,21 @@ class Layout:
     guard: int = 0xA5
 
     def raw(self, tensor: Tensor) -> torch.Tensor:
-        """The bytes of a tensor."""
+        """The tensor's memory as uint8."""
         pointer = self.pointers[tensor.name]
         return self.arena.memory[pointer.offset : pointer.offset + pointer.bytes]
 
     def view(self, tensor: Tensor) -> torch.Tensor:
-        """The tensor, with its type and shape, over the arena's memory."""
+        """The tensor with its type and shape, as a view of the arena."""
         return self.raw(tensor).view(getattr(torch, tensor.dtype)).view(self.workload.shape(tensor))
 
     def set_guards(self) -> None:
-        """Fill the guard zones."""
+        """Fill the guard zones with the guard byte."""
         for start, end in self.guards:
             self.arena.memory[start:end].fill_(self.guard)
 
     def broken_guard(self) -> int | None:
-        """Offset in the arena of the first guard byte that was changed; None if none was."""
+        """Byte offset in the arena of the first guard byte that was changed; None if none was."""
         word = int.from_bytes(bytes([self.guard] * 8), "little", signed=True)
         for begin, end in self.guards:
             for start in range(begin, end, PIECE):
@@ -81,13 +82,15 @@ class Layout:
         return None
 
     def neighbour(self, offset: int) -> str:
-        """The nearest tensor to an offset, in words for a message."""
+        """Words for a message on where an arena offset lies: how many bytes before or after the start of the
+        nearest tensor."""
         near = min(self.pointers.values(), key=lambda p: abs(p.offset - offset))
         side = "before" if offset < near.offset else "after"
         return f"{abs(offset - near.offset)} bytes {side} the start of {near.name}"
 
     def arguments(self, signature: Signature, scalars: Sequence[object]) -> tuple[Argument, ...]:
-        """Outputs, inputs, parameters and sizes, in the order of the launch function's arguments."""
+        """The arguments of a call in the launch function's order: outputs, inputs (with `scalars` in their
+        places), parameters, sizes."""
         numbers = iter(scalars)
         result: list[Argument] = [self.pointers[t.name] for t in signature.outputs]
         for item in signature.inputs:
@@ -100,7 +103,8 @@ class Layout:
 def lay_out(
     arena: Arena, signature: Signature, workload: Workload, rng: random.Random, first: int = 0
 ) -> Layout:
-    """Draw addresses for a workload's tensors in the arena's slots, beginning with slot number `first`."""
+    """Draw addresses for a workload's tensors in the arena's slots, one each, beginning with slot number
+    `first`. A tensor lies at the begin or the end of its slot, at random."""
     tensors = signature.tensors
     slots = arena.slots[first : first + len(tensors)]
     addresses = window.draw_mappings([slot.bytes for slot in slots], rng)
@@ -119,8 +123,9 @@ def lay_out(
 
 
 def float64_views(arena: Arena, tensors: list[Tensor], workload: Workload) -> list[torch.Tensor]:
-    """The tensors with floating types widened to float64, packed over the arena, whose contents are
-    overwritten: the float64 reference then needs no further memory for its arguments."""
+    """The tensors at this workload, floating types widened to float64, as views packed over the whole arena.
+    Writing to them destroys what it held; the float64 reference then needs no further memory for its
+    arguments."""
     views = []
     offset = 0
     for tensor in tensors:

@@ -13,9 +13,9 @@ PIECE = 1 << 25  # words that are hashed at once
 
 
 class MemoryCheck:
-    """Keyed hashes of a layout's inputs and parameters, taken before a call and compared after it. With
-    `protected` the device maps them read-only and no hashes are taken. `key` is secret until the verdict is
-    known."""
+    """Checks that a call wrote to nothing but its outputs: compares keyed hashes of inputs and parameters
+    from before the call (construction) with those after it. With `protected` the device maps them read-only
+    and no hashes are taken. `key` must be secret until the verdict is known."""
 
     def __init__(self, layout: Layout, signature: Signature, key: int, *, protected: bool) -> None:
         self._layout = layout
@@ -27,7 +27,7 @@ class MemoryCheck:
         return [keyed_hash(self._layout.raw(tensor), self._key) for tensor in self._tensors]
 
     def stop_if_touched(self) -> None:
-        """Raise Stop if a guard byte, an input or a parameter was changed."""
+        """Raise Stop with a Rejected outcome if a guard byte, an input or a parameter was changed."""
         offset = self._layout.broken_guard()
         if offset is not None:
             raise Stop(
@@ -42,8 +42,9 @@ class MemoryCheck:
 
 
 def keyed_hash(raw: torch.Tensor, key: int) -> torch.Tensor:
-    """A 64-bit hash of the bytes in `raw`, which begins at a multiple of 8. Every word is mixed with the key
-    and its index before all are added, so that without the key no two changes are known to cancel."""
+    """A 64-bit hash (a tensor of one int64) of the bytes in `raw`, which begins at a multiple of 8. Every
+    word is mixed with the key and its index before all are added, so that without the key no two changes are
+    known to cancel."""
     whole = raw.numel() // 8 * 8
     words = raw[:whole].view(torch.int64)
     total = _mixed_sum(raw[whole:].long(), key ^ 0x5BD1E995)
@@ -53,6 +54,7 @@ def keyed_hash(raw: torch.Tensor, key: int) -> torch.Tensor:
 
 
 def _mixed_sum(words: torch.Tensor, key: int) -> torch.Tensor:
+    """The sum of all words, each mixed with its index and the key."""
     index = torch.arange(words.numel(), device=words.device)
     mixed = (index * _MIX[1] + (key & 0x7FFF_FFFF_FFFF_FFFF)) ^ words
     for factor in _MIX:

@@ -32,8 +32,9 @@ LARGEST_GRID = (2**31 - 1, 65535, 65535)
 
 
 class ModelledTimer:
-    """Modelled times of one task's candidates. `baseline` is the one used in verification, at the small
-    workload. The primary workload is laid out sparsely: only the first bytes of each tensor are filled."""
+    """Models times of one task's candidates at the primary workload. `baseline` is the one used in
+    verification, at the small workload. Only the first bytes of each tensor are filled with values, so large
+    workloads need little memory."""
 
     def __init__(self, device: Device, task: Task, baseline: Baseline) -> None:
         self._device = device
@@ -41,15 +42,16 @@ class ModelledTimer:
         self._baseline = baseline
 
     def profiles(self, binaries: Sequence[Binary]) -> list[Profile]:
-        """One modelled profile for each binary, at the primary workload."""
+        """One modelled profile for each compiled candidate, at the primary workload, with ptxas' resources.
+        Raises CandidateDied, CandidateHung or NotEmulated."""
         resources = [b.compilation.resources for b in binaries]
         profiles = self._device.profile(self._jobs([b.path for b in binaries]))
         architecture = self._device.spec.architecture
         return [with_resources(p, r, architecture) for p, r in zip(profiles, resources, strict=True)]
 
     def time(self, profile: Profile, floor: Floor) -> Timing | Rejected | RuntimeFailed:
-        """The timing of a candidate from its modelled profile; Rejected if it launches nothing or is faster
-        than the floor allows, RuntimeFailed if a grid is larger than CUDA allows."""
+        """The timing of a candidate from its modelled profile. Rejected if it launches nothing or is faster
+        than the floor allows; RuntimeFailed if a grid is larger than CUDA allows."""
         start = time.perf_counter()
         spec = self._device.spec
         if not profile.kernels:
@@ -83,7 +85,8 @@ class ModelledTimer:
 
     @cached_property
     def baseline_us(self) -> float:
-        """Modelled microseconds of the original kernel, or of eager PyTorch."""
+        """Modelled microseconds of the baseline at the primary workload: the original kernel, or eager
+        PyTorch."""
         if isinstance(self._baseline, KernelBaseline):
             return total_us(self._device.profile(self._jobs([self._baseline.binary]))[0])
         from kernelblaster.judge.eager_model import eager_us
@@ -91,13 +94,14 @@ class ModelledTimer:
         return eager_us(self._task, self._task.primary, self._device.spec)
 
     def _jobs(self, paths: Sequence[Any]) -> list[ProfileJob]:
+        """Profile jobs at the primary workload for these shared objects."""
         layout = self._layout()
         arguments: tuple[Argument, ...] = layout.arguments(self._task.signature, self._scalars)
         return [ProfileJob(path, arguments, self._task.primary.name) for path in paths]
 
     def _layout(self) -> Layout:
-        """The primary workload in a sparse arena: the first REPEATED_BYTES of every tensor that is read hold
-        the task's own kind of values."""
+        """The primary workload in a sparse arena: the first REPEATED_BYTES of every input and parameter hold
+        values like those of the task's file, the rest is empty."""
         signature, workload = self._task.signature, self._task.primary
         arena = self._device.arena(slot_bytes(signature, [workload]))
         layout = lay_out(arena, signature, workload, random.Random(0))
@@ -110,8 +114,8 @@ class ModelledTimer:
 
     @cached_property
     def _pools(self) -> list[ValuePool]:
-        """Values for inputs and parameters. Triangular masks are dropped: which elements are zero does not
-        change the time."""
+        """Values to fill inputs and parameters with. Triangular zero patterns are dropped: which elements are
+        zero does not change the time."""
         small = small_workload(self._task)
         baseline = self._baseline.at(small)
         parameters = zip(baseline.parameters, self._task.signature.parameters, strict=True)
@@ -129,8 +133,8 @@ class ModelledTimer:
 
 
 def total_us(profile: Profile) -> float:
-    """Microseconds of a call: the sum of its kernels' durations. Raises KernelBlasterError if one has
-    none."""
+    """Microseconds of a profiled call: the sum of its kernels' durations. Raises KernelBlasterError if one
+    has none."""
     durations = [kernel.duration_us for kernel in profile.kernels]
     if None in durations:
         raise KernelBlasterError(f"the profile of {profile.device} has kernels without a duration.")
@@ -138,6 +142,7 @@ def total_us(profile: Profile) -> float:
 
 
 def modelled_speedup(baseline_us: float, candidate_us: float) -> Speedup:
-    """The ratio, with an interval of MODEL_ERROR either way."""
+    """The ratio of two modelled times, with an interval of a factor MODEL_ERROR either way and no
+    confidence."""
     ratio = baseline_us / candidate_us
     return Speedup(estimate=ratio, low=ratio / MODEL_ERROR, high=ratio * MODEL_ERROR, confidence=None)

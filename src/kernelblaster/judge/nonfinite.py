@@ -22,8 +22,8 @@ APART = 1e-4  # relative: smaller differences are rounding
 
 
 def depends(high: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
-    """Which output elements depend on the planted ones: those that differ between `high` and `low`, the
-    outputs with planted elements far above and far below all other values."""
+    """A mask of the output elements that depend on planted input elements: those that differ between `high`
+    and `low`, the reference's outputs with planted elements set far above and far below all other values."""
     if not high.is_floating_point():
         return high != low
     scale = torch.maximum(high.abs(), low.abs())
@@ -33,10 +33,10 @@ def depends(high: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Demand:
-    """What is known about one output: `truth` is the float64 reference, `other` the same by another
-    implementation of attention, `moving` the elements that depend on planted ones, `own` PyTorch's output in
-    its own precision. `infinite`: infinity was planted. `made`: integers were computed from floating values
-    by more than comparisons."""
+    """What is known about one output where inputs are planted. `truth` is the float64 reference, `other` the
+    same by another implementation of attention, `moving` a mask of the elements that depend on planted ones,
+    `own` PyTorch's output in its own precision. `infinite`: infinity was planted, not NaN. `made`: integers
+    were computed from floating values by more than comparisons."""
 
     truth: torch.Tensor
     other: torch.Tensor
@@ -47,7 +47,8 @@ class Demand:
 
 
 def demanded(output: torch.Tensor, demand: Demand) -> torch.Tensor:
-    """The output with the truth filled in where nothing is required, ready to be compared with the truth."""
+    """A copy of the output with the truth filled in where nothing is required of it, so that it can be
+    compared with the truth as usual."""
     truth, other, moving = (t.to(output.device) for t in (demand.truth, demand.other, demand.moving))
     if not output.is_floating_point():
         disagreed = demand.own.to(output.device) != truth.to(output.dtype)

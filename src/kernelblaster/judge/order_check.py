@@ -47,10 +47,10 @@ UNKNOWN = re.compile(r"not emulated: (\S+).*in inline assembly|PTX line \d+: .* 
 
 
 class OrderCheck:
-    """Checks candidates for the GPU `spec` on the PTX machine, without using the GPU. `facts` are the device
-    attributes that host code sees. Results are not checked, that is verification's task. Whatever hardware
-    leaves open (scheduling, rounding of approximate functions) is drawn at random, so that a candidate cannot
-    recognize the machine by it."""
+    """Checks candidates for the GPU `spec` in the emulator, without using the GPU: races, memory order,
+    bounds. `facts` are the device attributes that host code sees. Results are not checked, that is
+    verification's task. Whatever hardware leaves open (scheduling, rounding of approximate functions) is
+    drawn at random, so that a candidate cannot recognize the emulator by it."""
 
     def __init__(self, spec: GpuSpec, facts: GpuFacts | None = None) -> None:
         self._spec = spec
@@ -60,7 +60,8 @@ class OrderCheck:
         self._sizes: dict[str, SizeDraws] = {}
 
     def look(self, task: Task, binary: Binary) -> Rejected | str:
-        """An objection as Rejected; else a note that says what was checked, or why it could not be."""
+        """Check a compiled candidate: Rejected if there is an objection, else a note that says what was
+        checked, or why it could not be."""
         try:
             findings, elsewhere = self._findings(task, binary)
         except (KernelBlasterError, CandidateHung) as error:
@@ -77,8 +78,9 @@ class OrderCheck:
         )
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The evaluation of a correct candidate with the check's note added, or with its objection as
-        outcome. Evaluations that are not correct, or have a note already, are returned as they are."""
+        """The evaluation of a correct candidate with the check's note added, or with its objection as outcome
+        and no timing. Evaluations that are not correct, or have such a note already, are returned as they
+        are."""
         verification = evaluation.verification
         if not isinstance(evaluation.outcome, CORRECT) or verification is None or looked_at(verification):
             return evaluation
@@ -94,7 +96,8 @@ class OrderCheck:
             self._device = None
 
     def _findings(self, task: Task, binary: Binary) -> tuple[list[str], list[str]]:
-        """What the machine found, and the kernels that it did not see launched as at the primary workload."""
+        """(what the emulator found, one line each; names of the kernels that it did not see launched as at
+        the primary workload). Raises NotEmulated if an instruction is missing and nothing was found."""
         if self._device is None:
             self._device = EmulatedDevice(self._spec, self._facts)
         device, workloads = self._device, self._workloads(task, binary)
@@ -128,7 +131,8 @@ class OrderCheck:
         return [], elsewhere
 
     def _workloads(self, task: Task, binary: Binary) -> list[Workload]:
-        """Sizes to choose from, the small workload first."""
+        """Small sizes to choose from, the task's small workload first. Also makes the task's baseline and
+        size draws, once."""
         small = small_workload(task)
         assert self._device is not None
         if task.digest not in self._baselines:
@@ -148,7 +152,8 @@ class OrderCheck:
 
 
 class _Run:
-    """Runs a candidate at one size on the PTX machine."""
+    """Runs a loaded candidate at one size (`layout`, filled with values) in the emulator and collects
+    findings."""
 
     def __init__(
         self, task: Task, runner: EmulatedRunner, layout: Layout, scalars: list[object], size: LaunchedSize
@@ -161,8 +166,9 @@ class _Run:
         self._most_blocks = size.most_blocks
 
     def findings(self, level: int) -> list[str]:
-        """Findings of one call; where some read may be stale, also of calls in which such reads return older
-        values, whose results must agree. `level` is the size of errors of approximate functions."""
+        """Findings of one call, one line each; where some read may be stale, also of further calls in which
+        such reads return older values, whose results must agree. `level` is the size of errors of approximate
+        functions (see `Draws.inexact`)."""
         results, findings = self._call(Draws(most_blocks=self._most_blocks, inexact=level, skips=True))
         if findings or not self._runner.doubtful:
             return findings
@@ -179,6 +185,8 @@ class _Run:
         return []
 
     def _call(self, draws: Draws) -> tuple[list[torch.Tensor], list[str]]:
+        """Run one call that behaves as `draws` says, with a new seed: (its outputs, findings); no outputs if
+        there are findings. Raises CandidateDied for a CUDA error, Stop if it wrote outside its outputs."""
         for tensor in self._outputs:
             self._layout.raw(tensor).zero_()
         self._layout.set_guards()
@@ -194,6 +202,8 @@ class _Run:
 
 
 def _agree(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
+    """Whether two results of one output are equal up to another order of additions (AGREE of the largest
+    element)."""
     if not ours.is_floating_point():
         return torch.equal(ours, theirs)
     ours, theirs = ours.double(), theirs.double()
@@ -204,7 +214,8 @@ def _agree(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
 
 
 def _unchecked(why: str) -> Rejected | str:
-    """A note that the check was not possible; Rejected where inline assembly has an unknown instruction."""
+    """A note that the check was not possible, with the reason `why`; Rejected if that is an unknown
+    instruction in inline assembly that honest candidates do not need."""
     unknown = UNKNOWN.search(why)
     if unknown is None or EXPECTED.match(unknown.group(1) or ""):
         return f"{NOT_CHECKED}{why}"
@@ -215,9 +226,10 @@ def _unchecked(why: str) -> Rejected | str:
 
 
 def with_note(verification: Verification, note: str) -> Verification:
+    """A copy of the verification with one more note."""
     return verification.model_copy(update={"notes": (*verification.notes, note)})
 
 
 def looked_at(verification: Verification) -> bool:
-    """Whether the evaluation has a note of the order check already."""
+    """Whether the verification has a note of the order check already."""
     return any(note.startswith("memory order:") for note in verification.notes)

@@ -29,8 +29,8 @@ Reached = set[tuple[str, bool, bool]]
 
 @dataclass(frozen=True)
 class LaunchedSize:
-    """A size that was recorded, with its launches. `speaking`: some kernel has loads or atomics by which
-    blocks may communicate."""
+    """A size whose launches were recorded. `speaking`: some kernel has loads or atomics by which blocks may
+    communicate, so that all blocks must be run."""
 
     workload: Workload
     launches: tuple[RecordedLaunch, ...]
@@ -43,21 +43,22 @@ class LaunchedSize:
 
     @property
     def most_blocks(self) -> int:
-        """How many blocks of its only launch to run; 0 for all."""
+        """How many blocks of its only launch to run, so that it does not take too long; 0 for all."""
         if self.speaking or self.warps <= MOST_WARPS:
             return 0
         return max(2, MOST_WARPS // -(-prod(self.launches[0].block) // WARP))
 
     @property
     def possible(self) -> bool:
-        """Whether the machine can run it in acceptable time."""
+        """Whether the emulator can run it in acceptable time."""
         alone = len(self.launches) == 1 and not any(launch.cooperative for launch in self.launches)
         most = MOST_WARPS if not alone else MOST_SPEAKING_WARPS if self.speaking else MANY_WARPS
         return bool(self.launches) and self.warps <= most
 
     @property
     def reached(self) -> Reached:
-        """What it covers: (kernel, more than one cluster is launched, no extent is tiny)."""
+        """What running this size covers: (kernel, whether more than one cluster is launched, whether no
+        extent is tiny); with True, the entry with False is included."""
         ample = min(self.workload.sizes.values()) >= LEAST_EXTENT
         return {
             (one.kernel, several, large)
@@ -70,7 +71,8 @@ class LaunchedSize:
 def tried(
     task: Task, small: Workload, stretched: Sequence[Workload], others: Sequence[Workload]
 ) -> list[Workload]:
-    """Sizes to record, at most TRIED: the small workload, one stretched along each size, then the others."""
+    """Sizes whose launches to record, at most TRIED and all different: the small workload, one of `stretched`
+    for each size that is longest in it, then the others."""
     names = [size.name for size in task.signature.sizes]
     longest = {max(names, key=lambda n: w.sizes[n]): w for w in random.sample(stretched, len(stretched))}
     unique = {tuple(w.sizes.values()): w for w in (small, *longest.values(), *others)}
@@ -84,8 +86,10 @@ def choose(
     *,
     speaking: bool,
 ) -> tuple[list[LaunchedSize], list[str]]:
-    """The sizes to run, at most CHOSEN and the first of `calls` always among them; and the kernels of the
-    `primary` call that none of these launches, or not with several clusters although that does."""
+    """Record all calls and choose sizes that cover the launches of the `primary` call. Returns the sizes to
+    run, at most CHOSEN and the first of `calls` always among them; and the kernels of the primary call that
+    none of these launches, or not with several clusters although that does. `speaking` is as in
+    LaunchedSize."""
     runner.record([primary, *(call for _, call in calls)])
     launched = runner.recorded(primary).launches
     wanted: Reached = {
@@ -103,8 +107,8 @@ def choose(
 
 
 def primary_call(task: Task, scalars: Sequence[object]) -> tuple[Argument, ...]:
-    """Arguments of a call at the primary workload without memory behind its tensors: it can be recorded, not
-    run."""
+    """Arguments of a call at the primary workload without memory behind its tensors: its launches can be
+    recorded, but not run."""
     starts = accumulate(sizes := slot_bytes(task.signature, [task.primary]), initial=0)
     slots = tuple(Slot(start, size) for start, size in zip(starts, sizes, strict=False))
     arena = Arena(torch.empty(0, dtype=torch.uint8), slots)
@@ -116,4 +120,5 @@ def _warps(launch: RecordedLaunch) -> int:
 
 
 def _several(launch: RecordedLaunch) -> bool:
+    """Whether a launch has more than one cluster (more than one block if it has no clusters)."""
     return prod(launch.grid) > max(1, prod(launch.cluster))

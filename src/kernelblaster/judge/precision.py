@@ -46,8 +46,9 @@ SAMPLE = 1 << 16  # elements from which the percentile is taken
 
 @dataclass(frozen=True)
 class Comparison:
-    """The errors of one output. `errors` is None where it has non-finite values that the reference does not
-    have. `index` is the flat index of the worst element, `expected` and `got` its values."""
+    """How far one output is from the truth. `errors` is None where it has non-finite values that the truth
+    does not have, or the reverse. `index` is the flat index of the worst element, `expected` and `got` its
+    values."""
 
     errors: Errors | None
     index: int
@@ -58,9 +59,9 @@ class Comparison:
 def compare(
     output: torch.Tensor, truth: torch.Tensor, own: torch.Tensor | None = None, *, faint: float = FAINT
 ) -> Comparison:
-    """Compare an output with the truth; tensors may be on different devices. `own` is PyTorch's own output:
-    elements that it has to fewer than ten bits (a sum that cancels) are not counted as lost. Results below
-    `faint` times the smallest normal number may be zero. Integers must be equal."""
+    """Compare an output with the truth (float64); tensors may be on different devices. `own` is PyTorch's own
+    output: elements that it has to fewer than ten bits (a sum that cancels) are not counted as lost. Results
+    below `faint` times the smallest normal number may be zero. Integers must be equal."""
     if not output.is_floating_point():
         return _compare_exact(output, truth)
     flat, exact = output.reshape(-1), truth.reshape(-1)
@@ -110,9 +111,9 @@ def compare(
 
 
 def roundings(terms: int, dtype: torch.dtype) -> float:
-    """How many roundings are allowed where the longest sum has `terms` terms. A sequential float32 sum costs
-    about half the square root of the number of terms on random values, and up to a 28th of their number where
-    partial sums are much larger than the result."""
+    """How many roundings of the inputs or the output an error may amount to, where the longest sum has
+    `terms` terms. A sequential float32 sum costs about half the square root of the number of terms on random
+    values, and up to a 28th of their number where partial sums are much larger than the result."""
     if ROUNDING[dtype] > ROUNDING[torch.float32]:
         return NARROW
     return float(min(max(FEWEST, terms / PER_ROUNDING), MOST))
@@ -121,10 +122,10 @@ def roundings(terms: int, dtype: torch.dtype) -> float:
 def bound(
     baseline: Errors | None, condition: Errors | None, dtype: torch.dtype, count: int, terms: int = 1
 ) -> Errors:
-    """The bound on a candidate's errors over `count` elements: the larger of OWN times PyTorch's own errors
-    (`baseline`) and the effect of `roundings(terms)` roundings of the output and of the inputs. `condition`
-    is the effect of one rounding of the inputs, None if unknown. Without a baseline, what two orders of
-    summation may differ by."""
+    """The bound on a candidate's errors over `count` elements, for each measure: the larger of OWN times
+    PyTorch's own errors (`baseline`) and the effect of `roundings(terms)` roundings of output and inputs.
+    `condition` is the effect of one rounding of the inputs, None if unknown. Without a baseline: what two
+    orders of summation may differ by."""
     unit = ROUNDING.get(dtype, 0.0)
     allowed = {}
     for measure in MEASURES:
@@ -142,26 +143,27 @@ def bound(
 
 
 def share_of(errors: Errors, allowed: Errors) -> float:
-    """The errors divided by their bounds, for the measure where that is largest."""
+    """The largest ratio of an error to its bound over all measures; up to 1 is within bounds, infinite if the
+    bound is zero."""
     pairs = [(getattr(errors, m), getattr(allowed, m)) for m in MEASURES]
     return max((value / limit if limit else float("inf") for value, limit in pairs if value), default=0.0)
 
 
 def pooled(errors: Sequence[Errors]) -> Errors:
-    """The errors of several draws together: the root mean square of each measure."""
+    """The errors of several draws of values together: for each measure the root mean square."""
     return Errors(**{m: hypot(*(getattr(e, m) for e in errors)) / len(errors) ** 0.5 for m in MEASURES})
 
 
 def all_finite(values: torch.Tensor) -> bool:
-    """Whether every element is finite, without a copy of the tensor."""
+    """Whether every element is finite, computed piece by piece, without a mask of the tensor's size."""
     flat = values.reshape(-1)
     pieces = range(0, flat.numel(), PIECE)
     return all(bool(torch.isfinite(flat[start : start + PIECE]).all()) for start in pieces)
 
 
 def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) -> bool:
-    """A quick comparison of two outputs on one device: whether their RMS or their worst difference exceeds
-    the bound. What passes may still fail `compare`."""
+    """A quick comparison of two outputs on one device: whether the RMS or the worst difference exceeds the
+    bound. Outputs that pass may still fail `compare`."""
     if not output.is_floating_point():
         return not torch.equal(output, other)
     flat, right = output.reshape(-1), other.reshape(-1)
@@ -178,19 +180,20 @@ def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) ->
 
 
 def both(allowed: Errors, own: Errors | None, *, few: bool = False) -> Errors:
-    """How far two outputs may be apart if each may be so far from the truth, with a margin because the bounds
-    come from other values; it is larger for `few` elements, whose errors vary more."""
+    """How far two outputs may be apart if one is within `allowed` of the truth and the other within `own`
+    (None: exact), with a margin because these come from other values; it is larger for `few` elements, whose
+    errors vary more."""
     margin = MARGIN_OF_FEW if few else MARGIN
     return Errors(**{m: margin * (getattr(allowed, m) + (getattr(own, m) if own else 0.0)) for m in MEASURES})
 
 
 def larger(allowed: Errors, own: Errors) -> Errors:
-    """For each measure the larger of the bound and OWN times PyTorch's error on the same values."""
+    """For each measure the larger of the bound and OWN times PyTorch's error `own` on the same values."""
     return Errors(**{m: max(getattr(allowed, m), OWN * getattr(own, m)) for m in MEASURES})
 
 
 def exceeded(errors: Errors, allowed: Errors) -> str | None:
-    """The first measure above its bound, in words; None if all are within bounds."""
+    """The first measure above its bound, in words with both numbers; None if all are within bounds."""
     for measure in MEASURES:
         value, limit = getattr(errors, measure), getattr(allowed, measure)
         if not value <= limit:
@@ -199,22 +202,25 @@ def exceeded(errors: Errors, allowed: Errors) -> str | None:
 
 
 def _faint(dtype: torch.dtype, times: float) -> float:
-    """The magnitude below which results may be zero, because intermediate values may be subnormal."""
+    """The magnitude below which results of this type may be zero, because intermediate values may be
+    subnormal: `times` the smallest normal number, or that number itself for float16."""
     return torch.finfo(dtype).tiny * (times if torch.finfo(dtype).tiny < FAINT**-2 else 1.0)
 
 
 def _finite(values: torch.Tensor) -> torch.Tensor:
+    """The values with zero in place of NaN and infinity."""
     return torch.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _percentile(pieces: list[torch.Tensor]) -> float:
+    """The 95th percentile of sampled relative errors."""
     ratios = torch.cat(pieces) if pieces else torch.zeros(1)
     return float(torch.sort(ratios).values[max(0, int(0.95 * ratios.numel()) - 1)])
 
 
 def _strange(got: torch.Tensor, right: torch.Tensor) -> int | None:
-    """Index of the first non-finite value on which output and truth (rounded to the output's type)
-    disagree."""
+    """Index of the first element that is not finite in output or truth and on which both disagree (the truth
+    rounded to the output's type); None if there is none."""
     if bool(torch.isfinite(got).all()) and bool(torch.isfinite(right).all()):
         return None
     expected = right.to(got.dtype)
@@ -224,6 +230,8 @@ def _strange(got: torch.Tensor, right: torch.Tensor) -> int | None:
 
 
 def _worst_tile(error: torch.Tensor, right: torch.Tensor, tiny: float) -> float:
+    """The largest RMS error of any TILE neighbours, relative to their own RMS, which counts as at least
+    `tiny`. `right` are the true magnitudes."""
     whole = error.numel() // TILE * TILE
     worst = 0.0
     for e, r in (
@@ -237,7 +245,7 @@ def _worst_tile(error: torch.Tensor, right: torch.Tensor, tiny: float) -> float:
 
 
 def _compare_exact(output: torch.Tensor, truth: torch.Tensor) -> Comparison:
-    """For integers: every measure is the share of elements that differ."""
+    """Compare integers or booleans: every measure is the share of elements that differ."""
     right = truth.reshape(-1)
     got = output.reshape(-1).to(right.device)
     differ = got != right

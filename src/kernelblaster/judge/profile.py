@@ -20,7 +20,8 @@ TOGETHER_BYTES = 4 << 30  # of the arena, for tasks that are profiled under one 
 
 @dataclass(frozen=True)
 class Profiled:
-    """The binaries of one task that are to be profiled."""
+    """A request: the compiled candidates of one task that are to be profiled, with the task's baseline for
+    values."""
 
     task: Task
     baseline: Baseline
@@ -28,15 +29,16 @@ class Profiled:
 
     @property
     def slots(self) -> list[int]:
-        """Bytes of each tensor at the primary workload."""
+        """Bytes of the slot of each tensor at the primary workload."""
         return slot_bytes(self.task.signature, [self.task.primary])
 
 
 def filled_layout(
     device: Device, task: Task, baseline: Baseline, workload: Workload, first: int = 0
 ) -> Layout:
-    """The workload in the arena's slots, beginning with slot number `first`, filled with the file's own kind
-    of values."""
+    """Lay out the workload in the arena's slots, beginning with slot number `first`, and fill inputs and
+    parameters with values like those of the task's file. The same arguments give the same addresses and
+    values."""
     baseline = baseline.at(workload)
     layout = lay_out(device.arena(), task.signature, workload, random.Random(0), first)
     for position, tensor in enumerate(task.signature.input_tensors):
@@ -49,8 +51,9 @@ def filled_layout(
 def profile_candidates(
     device: Device, wanted: Sequence[Profiled], *, depth: Depth = "detailed"
 ) -> Iterator[list[Profile]]:
-    """For each task a list with one profile per binary, at the primary workload. Tasks that fit in the arena
-    together share one start of the profiler."""
+    """For each task a list with one profile per binary, at the primary workload. Tasks whose tensors fit in
+    TOGETHER_BYTES together share one start of the profiler. `depth` selects how many metrics are
+    collected."""
     for group in _together(wanted):
         device.arena([size for one in group for size in one.slots])
         jobs: list[ProfileJob] = []
@@ -70,6 +73,8 @@ def profile_candidates(
 
 
 def _together(wanted: Sequence[Profiled]) -> Iterator[list[Profiled]]:
+    """Split the requests, in order, into groups whose tensors take at most TOGETHER_BYTES (or that have one
+    task)."""
     group: list[Profiled] = []
     for one in wanted:
         if group and sum(sum(o.slots) for o in (*group, one)) > TOGETHER_BYTES:
@@ -81,7 +86,8 @@ def _together(wanted: Sequence[Profiled]) -> Iterator[list[Profiled]]:
 
 
 def with_resources(profile: Profile, resources: Sequence[Resources], architecture: str) -> Profile:
-    """The profile with registers, shared memory, spills and occupancy from ptxas added to each kernel."""
+    """The profile with registers, shared memory, spills and theoretical occupancy from ptxas' reports added
+    to each kernel whose report is known."""
     kernels = []
     for kernel in profile.kernels:
         known = _resources_of(kernel, resources)
@@ -91,14 +97,15 @@ def with_resources(profile: Profile, resources: Sequence[Resources], architectur
 
 
 def _resources_of(kernel: KernelProfile, resources: Sequence[Resources]) -> Resources | None:
-    """The ptxas report for a launch: reports have mangled names, launches readable ones. None if
-    ambiguous."""
+    """The ptxas report for a launch: reports have mangled names, profiles readable ones. None if there is
+    none, or several match (templates)."""
     plain = source_name(kernel.name)
     matches = [r for r in resources if f"{len(plain)}{plain}" in r.kernel or r.kernel == plain]
     return matches[0] if len(matches) == 1 else None
 
 
 def _metrics(kernel: KernelProfile, known: Resources, architecture: str) -> tuple[Metric, ...]:
+    """ptxas' numbers and the theoretical occupancy that follows from them, as metrics of the tier "ptxas"."""
     dynamic = kernel.metric("Dynamic Shared Memory Per Block")
     shared = known.shared_bytes + (int(dynamic.value) if dynamic and isinstance(dynamic.value, float) else 0)
     threads = kernel.block[0] * kernel.block[1] * kernel.block[2]

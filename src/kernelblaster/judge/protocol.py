@@ -9,7 +9,8 @@ from kernelblaster.records.profile import Depth
 
 
 class JudgedDevice(Protocol):
-    """The device that candidates run on. `modelled`: it has no clock, its times come from a model."""
+    """A description of the device that candidates run on. `modelled`: it has no clock, its times come from a
+    model."""
 
     @property
     def name(self) -> str: ...
@@ -22,28 +23,29 @@ class JudgedDevice(Protocol):
 
 
 class Judge(Protocol):
-    """Judges candidates. Implementations: `DeviceJudge` holds a device, `SharedJudge` asks a process that
-    does, and `CachedJudge` reuses the verdicts of another judge. tests/judge/test_judge_contract.py holds for
-    all."""
+    """Judges candidates. `DeviceJudge` holds a device itself, `SharedJudge` asks a process that does, and
+    `CachedJudge` reuses the verdicts of another judge. What all of them guarantee is tested by
+    testing/judge_contract.py."""
 
     @property
     def device(self) -> JudgedDevice: ...
 
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
-        """Fitness and floor of a task; BadTask if it is unfit to be judged."""
+        """Fitness and floor (least possible work) of a task. Raises BadTask if it is unfit to be judged."""
         ...
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
-        """An evaluation for each job in the order of the jobs, each as soon as it is there."""
+        """An evaluation for each job, in the order of the jobs, each yielded as soon as it is done."""
         ...
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The evaluation of a correct candidate after a check for races on the PTX machine: with a note, or
-        with the objection as its outcome. Other evaluations are returned unchanged."""
+        """The evaluation of a correct candidate after a check for races and memory order in the emulator:
+        with a note, or with the objection as its outcome. Other evaluations are returned unchanged."""
         ...
 
     def profile(
         self, task: Task, candidates: Sequence[Candidate], *, depth: Depth = "detailed"
     ) -> list[Profile | Outcome]:
-        """A profile for each candidate; for one that fails verification, its outcome."""
+        """For each candidate its profile at the primary workload; for one that fails verification, its
+        outcome. `depth` selects how many metrics are collected."""
         ...

@@ -90,6 +90,8 @@ def screen_binary(path: Path) -> list[ScreenFinding]:
 
 
 def _libraries(sections: _Sections) -> Iterator[ScreenFinding]:
+    """Findings on needed libraries that are not allowed, and on library paths and other unsafe dynamic
+    tags."""
     dynamic = sections.get(".dynamic")
     tags: Any = dynamic.iter_tags() if isinstance(dynamic, DynamicSection) else ()
     for tag in tags:
@@ -103,6 +105,8 @@ def _libraries(sections: _Sections) -> Iterator[ScreenFinding]:
 
 
 def _symbols(sections: _Sections) -> Iterator[ScreenFinding]:
+    """Findings on imported, exported and defined symbols: forbidden imports, a missing entry point, names of
+    libraries that the file replaces, functions chosen at load."""
     exported = {}
     for name, kind, section, *_ in _table(sections, ".dynsym"):
         if section:
@@ -125,7 +129,8 @@ def _symbols(sections: _Sections) -> Iterator[ScreenFinding]:
 
 
 def _table(sections: _Sections, name: str) -> Iterator[tuple[str, int, int, int, int]]:
-    """(name, type, section, address, size) of each symbol of a table; section 0: not defined in this file."""
+    """(name, type, section index, address, size) of each symbol of a symbol table; section 0: not defined in
+    this file."""
     section = sections.get(name)
     if not isinstance(section, SymbolTableSection):
         return
@@ -137,6 +142,7 @@ def _table(sections: _Sections, name: str) -> Iterator[tuple[str, int, int, int,
 
 
 def _memory(elf: ELFFile, sections: _Sections) -> Iterator[ScreenFinding]:
+    """Findings on executable stacks, memory that is writable and executable, and code in unusual sections."""
     segments = [(segment["p_type"], segment["p_flags"]) for segment in elf.iter_segments()]
     stack = [flags for kind, flags in segments if kind == "PT_GNU_STACK"]
     if not stack or stack[0] & _EXECUTABLE:
@@ -150,6 +156,8 @@ def _memory(elf: ELFFile, sections: _Sections) -> Iterator[ScreenFinding]:
 
 
 def _load_time(sections: _Sections) -> Iterator[ScreenFinding]:
+    """Findings on code that would run when the file is loaded or unloaded, beyond what nvcc and the C++
+    library always add."""
     targets = {}
     for section in sections.values():
         if section["sh_type"] == "SHT_RELA":
@@ -183,15 +191,16 @@ def _load_time(sections: _Sections) -> Iterator[ScreenFinding]:
 
 
 def _entries(array: Section | None, targets: dict[int, int]) -> Iterator[int]:
-    """The addresses of the functions in an initialization array."""
+    """The addresses of the functions in an initialization array; `targets` are relocated values by
+    address."""
     if array is not None:
         for index, (content,) in enumerate(struct.iter_unpack("<Q", array.data())):
             yield targets.get(array["sh_addr"] + 8 * index, content)
 
 
 def _only_sets_up_streams(sections: _Sections, address: int, size: int) -> bool:
-    """Whether a function does no more than <iostream> (which cub includes) needs: it calls the constructor of
-    one library object and registers its destructor."""
+    """Whether the function of `size` bytes at `address` does no more than <iostream> (which cub includes)
+    needs: it calls the constructor of one library object and registers its destructor."""
     text = sections[".text"]
     begin = address - text["sh_addr"]
     code = text.data()[begin : begin + size]

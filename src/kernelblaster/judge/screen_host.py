@@ -23,8 +23,8 @@ _COUNTER = re.compile(r"\b(?:__builtin_ia32_|_{1,2})rd(?:tscp?|pmc|pid|rand\w*|s
 
 
 def host_text(front_end: str, file: str) -> str:
-    """The part of the front end's output that comes from `file` and goes to the host compiler, with line
-    markers."""
+    """The part of the output of nvcc's front end (a .cudafe1.cpp file) that comes from the source `file` and
+    goes to the host compiler, with line markers like `# 12`."""
     pieces: list[str] = []
     conditions: list[bool] = []  # of the enclosing #if: whether it is `#if 0`
     current, begin = "", 0
@@ -45,11 +45,13 @@ def host_text(front_end: str, file: str) -> str:
 
 
 def screen_host(text: str) -> list[ScreenFinding]:
-    """Every reason why host code (as returned by `host_text`) may not be loaded; at most MOST_FINDINGS."""
+    """Every reason why host code (as returned by `host_text`) may not be loaded, at most MOST_FINDINGS:
+    inline assembly, and instructions that read clocks or random numbers."""
     return list(islice(dict.fromkeys(_findings(text)), MOST_FINDINGS))
 
 
 def _findings(text: str) -> Iterator[ScreenFinding]:
+    """The findings of `screen_host`, in the order of the text, possibly repeated."""
     number = 1
     for line in _STRING.sub('""', text).split("\n"):
         if mark := _LINE.fullmatch(line):

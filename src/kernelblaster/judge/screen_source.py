@@ -22,7 +22,8 @@ from kernelblaster.judge.source_text import SourceText, UnreadableSource, read_s
 
 @dataclass(frozen=True)
 class ScreenFinding:
-    """One reason to reject a candidate. `line` is 1-based; None where it concerns no single line."""
+    """One reason to reject a candidate: the `rule` that it breaks, a `detail` sentence with an alternative,
+    and the 1-based `line`; None where it concerns no single line."""
 
     rule: str
     detail: str
@@ -47,7 +48,8 @@ _ATTRIBUTE = re.compile(
 
 
 def screen_source(source: str) -> list[ScreenFinding]:
-    """Every reason why `source` may not be compiled, sorted by line; an empty list if there is none."""
+    """Every reason why the CUDA `source` may not be compiled, sorted by line; an empty list if there is
+    none."""
     if len(source) > LARGEST_SOURCE:
         return [ScreenFinding("source-size", f"Longer than {LARGEST_SOURCE} characters: shorten it.", None)]
     try:
@@ -68,12 +70,13 @@ def screen_source(source: str) -> list[ScreenFinding]:
 
 
 def matches(name: str, patterns: list[str]) -> bool:
-    """Whether `name` is in a list of the rules file, in which a trailing `*` matches any ending."""
+    """Whether `name` is in a list of the rules file; a trailing `*` of a pattern matches any ending."""
     return any(name == p or (p.endswith("*") and name.startswith(p[:-1])) for p in patterns)
 
 
 def hint(name: str, hints: dict[str, str]) -> str | None:
-    """What to use instead of `name`, if the rules file says; exact names go before patterns."""
+    """What to use instead of `name`, from the rules file; exact names go before patterns, longer patterns
+    before shorter. None if it says nothing."""
     beginnings = (name[:length] + "*" for length in range(len(name), 0, -1))
     return hints.get(name) or next((hints[p] for p in beginnings if p in hints), None)
 
@@ -82,6 +85,8 @@ def hint(name: str, hints: dict[str, str]) -> str | None:
 
 
 def _directives(text: SourceText) -> Iterator[ScreenFinding]:
+    """Findings on preprocessor directives: forbidden ones, headers, pragmas, and macros that redefine
+    protected names."""
     for match in text.directives:
         name, rest = match[2], text.kept[match.start(3) : match.end(3)].strip()
         if match[1] != "#" or name not in _SOURCE["directives"]:
@@ -105,6 +110,7 @@ def _directives(text: SourceText) -> Iterator[ScreenFinding]:
 
 
 def _wrong_include(rest: str) -> str | None:
+    """Why a header may not be included, given the text after `#include`; None if it may."""
     match = re.fullmatch(r'<([^<>"]+)>|"([^<>"]+)"', rest)
     if match is None:
         return f"`#include {rest}` does not name a header: write the header's name out."
@@ -118,6 +124,7 @@ def _wrong_include(rest: str) -> str | None:
 
 
 def _wrong_pragma(rest: str) -> str | None:
+    """Why a pragma may not be used, given its text; None if it may."""
     words = re.findall(r"\w+", rest)[:2]
     allowed = matches(words[0], _SOURCE["pragmas"]) if words else True
     if allowed or matches(" ".join(words), _SOURCE["pragmas"]):
@@ -126,16 +133,19 @@ def _wrong_pragma(rest: str) -> str | None:
 
 
 def _is_protected(macro: str) -> bool:
+    """Whether a macro may not be defined or undefined, because C++, CUDA or the judge uses the name."""
     return macro in RULES["binary"]["cuda"] or matches(macro, _SOURCE["macros"])
 
 
 def _assembly(text: SourceText) -> Iterator[ScreenFinding]:
+    """Findings on inline assembly in what is certainly host code."""
     for match in _ASSEMBLY.finditer(text.plain):
         if match.start() in text.host:
             yield ScreenFinding("host-assembly", HOST_ASSEMBLY.format(match[0]), text.line(match.start()))
 
 
 def _attributes(text: SourceText) -> Iterator[ScreenFinding]:
+    """Findings on attributes that change what runs or where it lies, such as constructors and sections."""
     for match in _ATTRIBUTE.finditer(text.code):
         for word in re.findall(r"\w+", match[0]):
             if word.strip("_") in _SOURCE["attributes"]:
@@ -144,6 +154,7 @@ def _attributes(text: SourceText) -> Iterator[ScreenFinding]:
 
 
 def _names(text: SourceText) -> Iterator[ScreenFinding]:
+    """Findings on reserved names and on parts of `std` that candidates may not use."""
     for match in _RESERVED.finditer(text.code):
         detail = f"The name `{match[0]}` belongs to the judge or to a library: choose another."
         yield ScreenFinding("reserved-name", detail, text.line(match.start()))
@@ -153,6 +164,8 @@ def _names(text: SourceText) -> Iterator[ScreenFinding]:
 
 
 def _calls(text: SourceText) -> Iterator[ScreenFinding]:
+    """Findings on calls, in what is certainly host code, of functions for which the rules file names an
+    alternative."""
     known = text.syntax.introduced | set(RULES["binary"]["cuda"])
     for match in _CALL.finditer(text.plain):
         scope, name, offset = match[1], match[2], match.start(2)
@@ -168,6 +181,8 @@ def _calls(text: SourceText) -> Iterator[ScreenFinding]:
 
 
 def _foreign_declarations(text: SourceText) -> Iterator[ScreenFinding]:
+    """Findings on names that `extern "C"` declares and the file does not define: they would import a
+    library's symbol."""
     own = text.syntax.defined | {"launch_gpu_implementation", None}
     marks = [(found.start(), found[0]) for found in re.finditer("[{};]", text.plain)]
     for found in re.finditer(r'\bextern\s*"C"', text.kept):
@@ -178,8 +193,9 @@ def _foreign_declarations(text: SourceText) -> Iterator[ScreenFinding]:
 
 
 def _statements(plain: str, marks: list[tuple[int, str]], start: int) -> Iterator[tuple[int, str, bool]]:
-    """(offset, text, in a block) of each declaration without a body that an `extern "C"` ending at `start`
-    covers: one, or those between braces. Matched by braces, so that errors in the syntax tree hide none."""
+    """(offset, text, whether it is in a block) of each declaration without a body that an `extern "C"` ending
+    at offset `start` covers: one, or those between braces. `marks` are the (offset, character) of all braces
+    and semicolons in `plain`; matching by these ensures that errors in the syntax tree hide none."""
     depth, block = 0, False
     begin = start
     for index in range(bisect.bisect_left(marks, (start, "")), len(marks)):
@@ -198,8 +214,8 @@ def _statements(plain: str, marks: list[tuple[int, str]], start: int) -> Iterato
 
 
 def _foreign_name(statement: str, block: bool) -> str | None:
-    """The name that a declaration imports; None if it defines it or declares a type. In an `extern "C"`
-    block, a variable without a further `extern` is a definition."""
+    """The name that a declaration under `extern "C"` imports; None if it defines it or declares a type. In a
+    `block`, a variable without a further `extern` is a definition."""
     first = (statement.split() or [""])[0]
     if first in ("", "typedef", "using", "static", "struct", "enum", "class", "union"):
         return None

@@ -28,7 +28,7 @@ PAUSE_S = 0.02  # between polls of unfinished compilations
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """The description of a device that another process holds."""
+    """The description of a device that another process holds (a `JudgedDevice`)."""
 
     name: str
     spec: GpuSpec
@@ -36,8 +36,9 @@ class DeviceFacts:
 
 
 class SharedJudge:
-    """A judge whose device is in another process. Not thread-safe; can be pickled to a process as that is
-    started."""
+    """A judge whose device is in another process, to which each request is sent over `connection`. Made by
+    `JudgeServer.connect`. Not thread-safe; can be pickled to a process as that is started. An error of a
+    request is raised here; DeviceLost if the other process has ended."""
 
     def __init__(
         self, connection: "Connection[Any, Any]", options: EvaluationOptions, device: DeviceFacts
@@ -58,7 +59,8 @@ class SharedJudge:
         return self._ask("confirm", task, candidate, evaluation)  # type: ignore[no-any-return]
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
-        """Evaluations in the order of the jobs."""
+        """Evaluations in the order of the jobs. All jobs are sent at once, so that they can be compiled in
+        parallel."""
         for job in jobs:
             self._connection.send(("evaluate", *job))
         for _ in jobs:
@@ -68,10 +70,12 @@ class SharedJudge:
         self._connection.close()
 
     def _ask(self, *question: object) -> Any:
+        """Send a request (its kind, then its arguments) and wait for the answer."""
         self._connection.send(question)
         return self._answer()
 
     def _answer(self) -> Any:
+        """The next answer. Raises it if it is an exception, DeviceLost if the other process has ended."""
         try:
             answer = self._connection.recv()
         except (EOFError, OSError) as error:
@@ -83,7 +87,8 @@ class SharedJudge:
 
 @dataclass
 class _Job:
-    """A request that waits to be answered; `binary` is the compilation that it needs, if any."""
+    """A request of a client that waits to be answered: (kind, arguments...). `binary` is the compilation that
+    it needs, if any."""
 
     client: "Connection[Any, Any]"
     question: tuple[Any, ...]
@@ -95,8 +100,8 @@ class _Job:
 
 
 class JudgeServer:
-    """Answers the requests of several processes, those of each in order. `busy` are the seconds that the
-    device was in use, by kind of request."""
+    """Answers the requests of several processes with one judge, those of each process in order. `busy` are
+    the seconds that the device was in use, by kind of request."""
 
     def __init__(self, judge: DeviceJudge) -> None:
         self._judge = judge
@@ -106,7 +111,7 @@ class JudgeServer:
         self.busy: Counter[str] = Counter()
 
     def connect(self) -> SharedJudge:
-        """A judge to hand to a process. Call before `serve`."""
+        """A judge to hand to one new process. Call it for all processes before `serve`."""
         here, there = Pipe()
         self._clients.append(here)
         self._theirs.append(there)
@@ -117,8 +122,8 @@ class JudgeServer:
         return SharedJudge(there, options, DeviceFacts(device.name, device.spec, device.modelled))
 
     def serve(self) -> None:
-        """Answer requests until the last process has closed its judge or has ended. The processes must be
-        running."""
+        """Answer requests until every process has closed its judge or has ended. The processes must be
+        running already. Raises DeviceLost if the device fails."""
         for connection in self._theirs:
             connection.close()
         with compilers() as pool:
@@ -131,6 +136,8 @@ class JudgeServer:
                     self._answer_all(jobs)
 
     def _listen(self, pool: ThreadPoolExecutor) -> None:
+        """Receive new requests and start compiling those that need it; waits up to PAUSE_S seconds if none
+        can be answered yet."""
         for client in wait(self._clients, 0 if self._next() else PAUSE_S):
             assert isinstance(client, Connection)
             try:
@@ -143,9 +150,9 @@ class JudgeServer:
             self._waiting.append(_Job(client, question, binary))
 
     def _next(self) -> list[_Job]:
-        """The requests to answer now. Usually one: the oldest that is ready and is the first of its process.
-        Profiles of equal depth are answered together, since starting a profiler takes longer than most of
-        them: once half of the processes wait for one, or nothing else is ready."""
+        """The requests to answer now, empty if none is ready. Usually one: the oldest that is ready and is
+        the first of its process. Profiles of equal depth are answered together, since starting a profiler
+        takes longer than most of them: once half of the processes wait for one, or nothing else is ready."""
         first: dict[Connection[Any, Any], _Job] = {}
         for job in self._waiting:
             first.setdefault(job.client, job)
@@ -157,8 +164,8 @@ class JudgeServer:
         return others[:1]
 
     def _answer_all(self, jobs: Sequence[_Job]) -> None:
-        """Profiles are made under one start of the profiler; if that fails, one by one, to find the one at
-        fault."""
+        """Answer requests; several are all profiles and are made under one start of the profiler. If that
+        fails, they are answered one by one, so that only the one at fault gets the error."""
         if len(jobs) == 1:
             self._answer(jobs[0])
             return
@@ -177,6 +184,8 @@ class JudgeServer:
             self._send(job, answer)
 
     def _answer(self, job: _Job) -> None:
+        """Answer one request. Errors of the task or candidate are sent to the client; DeviceLost and CUDA
+        errors are raised."""
         kind, *about = job.question
         answer: object
         start = time.monotonic()

@@ -45,7 +45,8 @@ _WORD = re.compile(r"\w+", re.A)
 @dataclass(frozen=True)
 class SourceText:
     """Views of one source with equal offsets and line numbers: `kept` is without comments, `code` also
-    without the contents of strings, `plain` also without directives."""
+    without the contents of strings, `plain` also without directives. `directives` are matches (mark, name,
+    rest) in `code`; `syntax` and `host` are the syntax tree's facts and the parts that are host code."""
 
     kept: str
     code: str
@@ -55,13 +56,13 @@ class SourceText:
     host: "HostCode"
 
     def line(self, offset: int) -> int:
-        """The 1-based line of an offset."""
+        """The 1-based line of a character offset."""
         return self.kept.count("\n", 0, offset) + 1
 
 
 class UnreadableSource(Exception):
-    """The text can be read in two ways and is rejected. `what` is the offending text in words, `line` its
-    1-based line."""
+    """The source can be read in two ways and is rejected. `what` describes the offending text in words,
+    `line` is its 1-based line."""
 
     def __init__(self, text: str, offset: int, what: str) -> None:
         self.what = what
@@ -70,7 +71,8 @@ class UnreadableSource(Exception):
 
 
 def read_source(source: str) -> SourceText:
-    """All views of `source`. Raises `UnreadableSource`. Time is bounded only if the length is."""
+    """All views of a CUDA source. Raises `UnreadableSource` for text that compilers might read in two ways.
+    The time is bounded only if the length is."""
     source = source.replace("\r\n", "\n")
     if match := _DECEPTIVE.search(source):
         raise UnreadableSource(source, match.start(), "an invisible or control character")
@@ -89,7 +91,8 @@ def read_source(source: str) -> SourceText:
 
 
 class Syntax:
-    """What the rules need of the tree. One walk: queries take long on deep trees."""
+    """Facts from the syntax tree: nodes with errors, function definitions, and the names that the file
+    defines or introduces. Collected in one walk, since queries take long on deep trees."""
 
     def __init__(self, root: Node) -> None:
         self.errors: list[Node] = []
@@ -108,7 +111,8 @@ class Syntax:
 
 
 def _introduced(node: Node) -> Iterator[str]:
-    """The names that a declaration gives: of functions, variables, parameters, types and macros."""
+    """The names that a node gives if it is a declaration: of functions, variables, parameters, types and
+    macros."""
     named: list[Node] = []
     if node.type in _PARAMETERS:
         named = [child for child in node.named_children if child.type in _NAMES]
@@ -125,6 +129,7 @@ def _introduced(node: Node) -> Iterator[str]:
 
 
 def _walk(root: Node) -> Iterator[Node]:
+    """All named nodes, outer ones first."""
     cursor = root.walk()
     while True:
         if cursor.node is not None and cursor.node.is_named:
@@ -136,7 +141,8 @@ def _walk(root: Node) -> Iterator[Node]:
 
 
 def _declared_name(node: Node) -> str:
-    """The name within nested declarators (a pointer to, a function of); empty if there is none."""
+    """The name that a declaration or definition gives, inside nested declarators (pointer to, function of);
+    empty if there is none."""
     inner: Node | None = node
     for _ in range(20):
         if inner is None or inner.type == "identifier":
@@ -146,8 +152,8 @@ def _declared_name(node: Node) -> str:
 
 
 def _join_lines(source: str) -> tuple[str, list[int]]:
-    """`source` with backslash-newlines deleted, and where they were. The newlines come back at the
-    end of the joined line, which keeps line numbers."""
+    """The source with backslash-newlines deleted, and the offsets where they were. The deleted newlines are
+    added at the end of the joined line, which keeps the numbers of later lines."""
     pieces: list[str] = []
     joints: list[int] = []
     length = owed = 0
@@ -164,8 +170,9 @@ def _join_lines(source: str) -> tuple[str, list[int]]:
 
 
 def _without_comments(joined: str, joints: list[int]) -> str:
-    """Each comment becomes one space. Newlines inside it move to the end of its line, because a
-    directive goes on after a comment. Raw strings that compilers might read differently raise."""
+    """The text with one space for each comment. Newlines inside a comment move to the end of its line,
+    because a directive goes on after a comment. `joints` are the offsets of deleted backslash-newlines; a raw
+    string across one, or one without an end, raises UnreadableSource."""
     owed = 0
 
     def replace(lexeme: re.Match[str]) -> str:
@@ -191,7 +198,7 @@ def _without_comments(joined: str, joints: list[int]) -> str:
 
 
 def _nesting(code: str) -> int:
-    """How deep brackets are nested, whether closed or not."""
+    """How deep brackets are nested at most, whether they match or not."""
     depth = deepest = 0
     for bracket in re.findall(r"[][(){}]", code):
         depth = depth + 1 if bracket in "([{" else max(0, depth - 1)
@@ -200,6 +207,7 @@ def _nesting(code: str) -> int:
 
 
 def _blank_quoted(match: re.Match[str]) -> str:
+    """A string or character literal with blanks for its content; any other lexeme unchanged."""
     if match.lastgroup not in ("quoted", "raw"):
         return match[0]
     return match[0][0] + re.sub(r"[^\n]", " ", match[0][1:-1]) + match[0][-1]
@@ -209,8 +217,9 @@ def _blank_quoted(match: re.Match[str]) -> str:
 
 
 class HostCode:
-    """`offset in host_code`: whether an offset is certainly host code. That is, the innermost function around
-    it is marked neither `__device__` nor `__global__`, and the syntax tree has no error there."""
+    """The parts of a source that are certainly host code; `offset in host_code` asks for a character offset.
+    True if the innermost function around it is marked neither `__device__` nor `__global__`, and the syntax
+    tree has no error there."""
 
     def __init__(self, plain: str, directives: list[re.Match[str]], syntax: Syntax) -> None:
         device = _device_words(directives)
@@ -234,7 +243,8 @@ class HostCode:
 
 
 def _device_words(directives: list[re.Match[str]]) -> set[str]:
-    """Words that may mark a function as device code: CUDA's own, and macros that contain them."""
+    """Words that may mark a function as device code: CUDA's own, and macros whose text contains such a
+    word."""
     device, bodies = {"__device__", "__global__"}, []
     for match in directives:
         if match[2] == "define" and (words := _WORD.findall(match[3])):

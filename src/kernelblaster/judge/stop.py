@@ -19,7 +19,8 @@ Failure = Incorrect | Rejected | RuntimeFailed | TimedOut
 
 
 class Stop(Exception):
-    """Raised where a candidate has failed; carries its outcome."""
+    """Raised inside a stage of the judge where a candidate has failed; carries its outcome. Never leaves the
+    judge."""
 
     def __init__(self, outcome: Failure) -> None:
         super().__init__(outcome.kind)
@@ -27,9 +28,9 @@ class Stop(Exception):
 
 
 class Leash:
-    """A time limit on all of a candidate's calls in one stage: WHOLE times the limit of one call. Used as a
-    context around each call; raises Stop once the total is exceeded. The limit of a single call is enforced
-    elsewhere."""
+    """A time limit on all of a candidate's calls in one stage together: WHOLE times the limit of one call,
+    times the device's patience. Use it as a context around each call; it raises Stop (TimedOut) once the
+    total is exceeded. The limit of a single call is enforced by the runner."""
 
     def __init__(self, device: Device, stage: Literal["verify", "time"]) -> None:
         self._stage: Literal["verify", "time"] = stage
@@ -40,14 +41,16 @@ class Leash:
         self._entered = time.monotonic()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Add the time since `__enter__` to the total. Raises Stop if that exceeds the limit, unless another
+        exception is under way."""
         self._spent_s += time.monotonic() - self._entered
         if kind is None and self._spent_s > self._limit_s:
             raise Stop(TimedOut(stage=self._stage, limit_s=self._limit_s))
 
 
 def failure(error: CandidateDied | CandidateHung, stage: str, where: str) -> Failure:
-    """The outcome of a candidate whose process ended or hung in `stage`; `where` is evidence for the
-    reader."""
+    """The outcome of a candidate whose process ended or hung; `stage` is "time" or "verify", `where` says in
+    words in which call, as evidence."""
     if isinstance(error, CandidateHung):
         return TimedOut(stage="time" if stage == "time" else "verify", limit_s=error.limit_s)
     if isinstance(error, Nondeterministic):
@@ -60,8 +63,8 @@ def failure(error: CandidateDied | CandidateHung, stage: str, where: str) -> Fai
 
 
 def stop_on_report(report: CallReport, where: str) -> None:
-    """Raise Stop if the call's report shows a broken contract, a finding, a CUDA error or scratch memory that
-    was not freed."""
+    """Raise Stop if the call's report shows a breach of the rules, a finding, a CUDA error or scratch memory
+    that was not freed. `where` describes the call, as evidence."""
     if report.violations:
         raise Stop(Rejected(reason="contract", evidence="; ".join(report.violations)))
     if report.findings:

@@ -11,7 +11,8 @@ MOST_VARIANTS = 64
 
 
 def tunables(source: str) -> tuple[Tunable, ...]:
-    """The constants declared by lines like `// kernelblaster-tune: BLOCK = 128, 256`."""
+    """The tunable constants that a source declares in lines like `// kernelblaster-tune: BLOCK = 128,
+    256`."""
     declared = []
     for name, text in DECLARATION.findall(source):
         values = tuple(int(v) for v in text.replace(" ", "").split(",") if v)
@@ -20,8 +21,8 @@ def tunables(source: str) -> tuple[Tunable, ...]:
 
 
 def variants(candidate: Candidate) -> list[Candidate]:
-    """One candidate for each combination of tunable values; the candidate itself where none are declared.
-    Raises KernelBlasterError for more than MOST_VARIANTS."""
+    """One candidate for each combination of the source's tunable values; only the candidate itself where none
+    are declared. Raises KernelBlasterError for more than MOST_VARIANTS."""
     declared = tunables(candidate.source)
     combinations = list(itertools.product(*(t.values for t in declared)))
     if len(combinations) > MOST_VARIANTS:

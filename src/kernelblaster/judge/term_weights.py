@@ -17,7 +17,8 @@ VANISHING = 2.0**-150  # zero in float32
 
 
 def weight(terms: torch.Tensor, dims: Dims) -> int:
-    """The number of terms that count, of the sum over `dims` where it is largest."""
+    """For sums of `terms` over the axes `dims`: how many terms contribute rounding error, in the sum that has
+    the most. 1 if all sums are exact in any order."""
     sizes = terms.abs()
     total = sizes.sum(dims)
     if bool((total <= EXACT * _quantum(sizes)).all()):
@@ -26,15 +27,18 @@ def weight(terms: torch.Tensor, dims: Dims) -> int:
 
 
 def _present(values: torch.Tensor) -> torch.Tensor:
+    """1 for each value that is not zero in float32, else 0."""
     return (values.abs() > VANISHING).to(values.dtype)
 
 
 def _most(counts: torch.Tensor) -> int:
+    """The largest of these counts as an integer, at least 1."""
     return max(1, round(float(counts.max()))) if counts.numel() else 1
 
 
 def _quantum(sizes: torch.Tensor) -> float:
-    """The largest power of two of which all values are multiples; infinite where all are zero."""
+    """The largest power of two of which all values are multiples; infinite where all are zero. `sizes` are
+    magnitudes."""
     nonzero = sizes[sizes > 0]
     if not nonzero.numel():
         return float("inf")
@@ -45,6 +49,7 @@ def _quantum(sizes: torch.Tensor) -> float:
 
 
 def _dims(given: Given) -> Dims:
+    """The axes that a reduction operator sums over; all if its argument `dim` is missing."""
     tensor, dim = given["self"], given.get("dim")
     if dim is None or dim == [] or not tensor.dim():
         return tuple(range(tensor.dim()))
@@ -52,34 +57,42 @@ def _dims(given: Given) -> Dims:
 
 
 def _trailing(given: Given) -> Dims:
+    """The axes that a layer normalization covers."""
     return tuple(range(-len(given["normalized_shape"]), 0))
 
 
 def _centred(values: torch.Tensor, dims: Dims) -> int:
-    """The terms of a mean and a variance."""
+    """The terms that count in a mean and a variance over `dims`, whichever has more."""
     return max(weight(values, dims), weight((values - values.mean(dims, keepdim=True)).square(), dims))
 
 
 def _exponentials(given: Given) -> int:
+    """The terms that count in a softmax or logsumexp: exponentials that do not vanish beside the largest."""
     values, dims = given["self"], _dims(given)
     return weight((values - values.amax(dims, keepdim=True)).exp(), dims)
 
 
 def _norm(given: Given) -> int:
+    """The terms that count in a vector norm: powers of the magnitudes."""
     order = given.get("ord", given.get("p", 2))
     return weight(given["self"].abs().pow(2 if order is None else order), _dims(given))
 
 
 def _groups(given: Given) -> int:
+    """The terms that count in a group normalization."""
     return _centred(given["input"].reshape(given["N"] * given["group"], -1), (1,))
 
 
 def _channels(given: Given) -> int:
+    """The terms that count in a batch normalization."""
     values = given["input"]
     return _centred(values, tuple(d for d in range(values.dim()) if d != 1))
 
 
 def _product(one: str, other: str) -> Callable[[Given], int]:
+    """A counter for matrix products whose factors are the arguments of these names: terms with two nonzero
+    factors."""
+
     def count(given: Given) -> int:
         return _most(_present(given[one]) @ _present(given[other]))
 
@@ -87,6 +100,7 @@ def _product(one: str, other: str) -> Callable[[Given], int]:
 
 
 def _filter(given: Given) -> int:
+    """The terms that count in a convolution: those with a nonzero input and a nonzero weight."""
     rest = [given[n] for n in ("stride", "padding", "dilation", "transposed", "output_padding", "groups")]
     return _most(torch.ops.aten.convolution(_present(given["input"]), _present(given["weight"]), None, *rest))
 

@@ -19,8 +19,9 @@ FEW = 8  # a sum has few terms if at most one in so many counts
 
 
 class LongestSum(Operators):  # type: ignore[no-untyped-call]
-    """A context that watches operators. Afterwards `terms` is the length of the longest sum inside, 1 if
-    there was none. With `weighed`, `terms` counts only terms that contribute rounding error, `length` all."""
+    """A context that watches the operators that run inside. Afterwards `terms` is the number of terms of the
+    longest sum, 1 if there was none. With `weighed`, `terms` counts only terms that contribute rounding
+    error, `length` all."""
 
     def __init__(self, *, weighed: bool = False) -> None:
         super().__init__()
@@ -29,10 +30,11 @@ class LongestSum(Operators):  # type: ignore[no-untyped-call]
 
     @property
     def few(self) -> bool:
-        """Whether few terms of a long sum count."""
+        """Whether at most one in FEW terms of the longest sum contributes rounding error."""
         return self.terms * FEW <= self.length
 
     def see(self, func, args, kwargs, result) -> None:  # type: ignore[no-untyped-def]
+        """Take note of one operator that ran: `func` with its arguments and result."""
         super().see(func, args, kwargs, result)
         name = func.overloadpacket.__name__
         count = TERMS.get(name)
@@ -48,45 +50,53 @@ class LongestSum(Operators):  # type: ignore[no-untyped-call]
 
 
 def _inner(name: str) -> Callable[[Given, Any], Any]:
+    """A counter for matrix products: the last extent (K) of the argument of this name."""
     return lambda given, _: given[name].shape[-1]
 
 
 def _reduced(given: Given, result: Any) -> Any:
-    """Elements of the first tensor for each element of the result."""
+    """Terms of a reduction: elements of the first tensor argument for each element of the result."""
     first = next(value for value in given.values() if isinstance(value, torch.Tensor))
     one = result[0] if isinstance(result, tuple) else result
     return first.numel() // max(one.numel(), 1)
 
 
 def _along(given: Given, _: Any) -> Any:
+    """Terms of an operator along one axis: the extent of `dim`."""
     first = next(value for value in given.values() if isinstance(value, torch.Tensor))
     return first.shape[given["dim"]] if first.dim() else 1
 
 
 def _convolution(given: Given, _: Any) -> Any:
-    """Terms of one output element; for a transposed convolution, of one that the whole filter covers."""
+    """Terms of one output element of a convolution; for a transposed one, of an element that the whole filter
+    covers."""
     weight = given["weight"]
     outputs = weight.shape[1] * given["groups"] if given["transposed"] else weight.shape[0]
     return weight.numel() // max(outputs, 1)
 
 
 def _row(given: Given, _: Any) -> Any:
+    """Elements that a layer normalization covers at once."""
     return torch.Size(given["normalized_shape"]).numel()
 
 
 def _group(given: Given, _: Any) -> Any:
+    """Elements of one group of a group normalization."""
     return given["input"].numel() // max(given["N"] * given["group"], 1)
 
 
 def _channel(given: Given, _: Any) -> Any:
+    """Elements of one channel of a batch normalization."""
     return given["input"].numel() // max(given["input"].shape[1], 1)
 
 
 def _keys(given: Given, _: Any) -> Any:
+    """Keys that each query of an attention attends to."""
     return given["key"].shape[-2]
 
 
 def _recurrent(given: Given, _: Any) -> Any:
+    """The longest row of an RNN's weight matrices."""
     return max(weight.shape[-1] for weight in given["weight"])
 
 

@@ -65,19 +65,21 @@ FULL_CHECKS = 0.15  # share of timed outputs that are compared by every measure,
 
 
 class ClocksDisagree(Stop):
-    """The clocks of one measurement contradict each other."""
+    """The clocks of one measurement contradict each other; the outcome is Rejected. Raised once, it is
+    measured again."""
 
     def __init__(self, evidence: str) -> None:
         super().__init__(Rejected(reason="clocks-disagree", evidence=evidence))
 
 
 class ClockChanged(Exception):
-    """The GPU's clock rate changed during the measurement, which is then repeated once."""
+    """The GPU's clock rate changed by more than DRIFT during the measurement, which is then repeated once."""
 
 
 class Timer:
-    """Times one verified candidate against the baseline at the primary workload. `allowed` gives for each
-    output the error bound and the baseline's own errors."""
+    """Times one verified candidate, loaded in `runner`, against the baseline at the primary workload.
+    `allowed` gives for each output by name (error bound, the baseline's own errors), with which timed outputs
+    are checked. `seed` determines all draws; `keep_samples` stores every pair of times."""
 
     def __init__(
         self,
@@ -106,7 +108,8 @@ class Timer:
 
     def time(self, floor: Floor) -> Timing | Failure:
         """The timing, or the outcome of a candidate that failed. Disagreeing clocks reject it only if they
-        disagree in a second measurement too: a busy host can cause that."""
+        disagree in a second measurement too, since a busy host can cause that. `floor` is the task's: a time
+        below what it allows is rejected."""
         try:
             try:
                 return self._time(floor)
@@ -118,6 +121,9 @@ class Timer:
             return failure(error, "time", "while being timed")
 
     def _time(self, floor: Floor, *, again: bool = False) -> Timing:
+        """One whole measurement: warm up, sample until the confidence interval is narrow or BUDGET_S seconds
+        have passed, and check the clocks. `again`: a change of the GPU's clock rate is tolerated. Raises
+        Stop."""
         start = time.perf_counter()
         self._runner.record([arguments for _, arguments in self._layouts])
         self._device.settle()
@@ -167,8 +173,9 @@ class Timer:
         )
 
     def _fill(self, seed: int, inputs: list[torch.Tensor], parameters: list[torch.Tensor]) -> None:
-        """Write fresh inputs and parameters, drawn as in verification, so that no result can be reused and
-        nothing shows that the call is timed. Float64 targets get the same values as float32 ones."""
+        """Write fresh inputs and parameters to these tensors, drawn as in verification, so that no result can
+        be reused and nothing shows that the call is timed. Float64 tensors get the same values as float32
+        ones."""
         for position, target in enumerate(inputs):
             fill(target, self._baseline.pools[position], "written", self._task.primary, seed + position)
         for position, (target, original) in enumerate(zip(parameters, self._parameters, strict=True)):
@@ -199,6 +206,8 @@ class Timer:
         return baseline_us, report
 
     def _sample(self, layout: Layout, arguments: tuple[Argument, ...]) -> TimeReport:
+        """One timed call of the candidate, with its outputs poisoned before and all memory checked after.
+        Raises Stop if it failed or did no work."""
         signature = self._task.signature
         for tensor in signature.outputs:
             layout.raw(tensor).fill_(0xFF)
@@ -214,7 +223,8 @@ class Timer:
         return report
 
     def _check_outputs(self, mine: list[torch.Tensor], right: list[torch.Tensor]) -> None:
-        """Compare with the baseline's outputs: they may be apart by the sum of both bounds."""
+        """Compare the candidate's outputs (`mine`) with the baseline's (`right`): they may be apart by the
+        sum of both bounds. Raises Stop."""
         for tensor, got, expected in zip(self._task.signature.outputs, mine, right, strict=True):
             limits = both(*self._allowed[tensor.name], few=got.numel() <= FEW)
             if not plainly_apart(got, expected, limits) and self._rng.random() > FULL_CHECKS:
@@ -225,7 +235,8 @@ class Timer:
                 raise Stop(_wrong(tensor.name, comparison, too_large))
 
     def _check_exactly(self, seed: int, mine: list[torch.Tensor], right: list[torch.Tensor]) -> None:
-        """Compare with the float64 reference on the same values, as in verification. Overwrites the arena."""
+        """Compare the candidate's outputs (`mine`) with the float64 reference on the values of `seed`, as in
+        verification; `right` are the baseline's. Overwrites the arena. Raises Stop."""
         signature = self._task.signature
         tensors, count = list(signature.read_tensors), len(signature.input_tensors)
         views = float64_views(self._device.arena(), tensors, self._task.primary)
@@ -244,8 +255,8 @@ class Timer:
                 raise Stop(_wrong(tensor.name, comparison, too_large))
 
     def _even(self, reports: list[TimeReport], candidate_us: float) -> None:
-        """Raise if some calls take far longer than the median, or if host code takes longer than the
-        kernels."""
+        """Raise ClocksDisagree if some calls take far longer than the median, Stop if host code takes longer
+        than the kernels."""
         mean_us = statistics.fmean(r.event_us for r in reports)
         if mean_us > UNEVEN * candidate_us + EARLY_US:
             raise ClocksDisagree(
@@ -262,8 +273,8 @@ class Timer:
             )
 
     def _agreement(self, reports: list[TimeReport], candidate_us: float) -> float:
-        """The sum of the launches' own times in microseconds. Raises ClocksDisagree where the wall clock or
-        the launches' own times show work that the events missed."""
+        """Compare all clocks. Returns the sum of the launches' own times in microseconds. Raises
+        ClocksDisagree where the wall clock or the launches' own times show work that the events missed."""
         hidden_us = statistics.median(r.wall_us - r.span_us for r in reports)
         if hidden_us > 0.1 * candidate_us + HIDDEN_US:
             raise ClocksDisagree(
@@ -299,8 +310,8 @@ class Timer:
         return activity_us
 
     def _batch(self, candidate_us: float, launches: int) -> None:
-        """Time calls without a pause from outside: since caches are warm, each may take no longer than
-        alone."""
+        """Time calls without a pause, by the wall clock: since caches are warm, each may take no longer than
+        alone, plus the time to issue its `launches`. Raises ClocksDisagree."""
         count = max(2, min(MOST_CALLS, int(BATCH_US / max(candidate_us, 1.0))))
         batch = self._runner.again(self._layouts[0][1], count)
         expected_us = count * (1.5 * candidate_us + LAUNCH_US * launches) + HIDDEN_US
@@ -312,11 +323,15 @@ class Timer:
             raise ClocksDisagree("less time passed on the wall than between the events of a batch")
 
     def _steady(self, before_mhz: float | None) -> None:
+        """Raise ClockChanged if the GPU's clock rate is no longer `before_mhz`; an unknown rate (None)
+        passes."""
         after_mhz = self._device.clock_mhz()
         if before_mhz and after_mhz and abs(after_mhz / before_mhz - 1) > DRIFT:
             raise ClockChanged(f"the GPU's clock went from {before_mhz:.0f} to {after_mhz:.0f} MHz meanwhile")
 
     def _possible(self, floor: Floor, candidate_us: float) -> None:
+        """Raise Stop if the time is below what moving the task's certain bytes takes at the GPU's peak
+        bandwidth."""
         least_us = self._device.spec.impossible_us(floor.certain_bytes)
         if candidate_us < least_us:
             raise Stop(
@@ -329,6 +344,7 @@ class Timer:
 
 
 def _wrong(output: str, comparison: Comparison, too_large: str) -> Incorrect:
+    """The outcome for a timed output that is wrong."""
     return Incorrect(
         reason="a timed output is wrong",
         evidence=f"{output}, element {comparison.index}: expected {comparison.expected:.9g}, "
@@ -337,15 +353,16 @@ def _wrong(output: str, comparison: Comparison, too_large: str) -> Incorrect:
 
 
 def floor_us(spec: GpuSpec, task: Task, floor: Floor) -> float:
-    """Microseconds of the task's floor on a GPU, at the highest rate for its precision; TF32 for tasks with
-    convolutions, as PyTorch itself uses it in float32."""
+    """Microseconds of the task's floor on a GPU, at the highest peak rate for its precision; TF32 for float32
+    tasks with convolutions, as PyTorch itself uses it there."""
     rates = {"float16": spec.fp16_tflops, "bfloat16": spec.fp16_tflops, "float64": spec.fp32_tflops}
     float32 = spec.tf32_tflops if "conv" in task.source.lower() else spec.split_tflops
     return spec.floor_us(floor.bytes, floor.operations, rates.get(task.dtype, float32))
 
 
 def interval(baseline_us: list[float], candidate_us: list[float], seed: int) -> Speedup:
-    """The median of paired speedups, with a bootstrap confidence interval."""
+    """The median of paired speedups (baseline over candidate), with a bootstrap confidence interval. The
+    lists are in microseconds and of equal length; `seed` is for the resampling."""
     ratios = torch.log(torch.tensor(baseline_us, dtype=torch.float64))
     ratios -= torch.log(torch.tensor(candidate_us, dtype=torch.float64))
     generator = torch.Generator().manual_seed(seed)
@@ -358,7 +375,8 @@ def interval(baseline_us: list[float], candidate_us: list[float], seed: int) -> 
 
 
 def conclude(speedup: Speedup) -> Outcome:
-    """Accepted, Slower or Inconclusive: the whole interval must be beyond the timer's resolution."""
+    """The outcome of a correct candidate: Accepted or Slower if the whole interval is beyond the timer's
+    resolution, else Inconclusive."""
     if speedup.low > 1 + RESOLUTION:
         return Accepted(speedup=speedup)
     if speedup.high < 1 / (1 + RESOLUTION):

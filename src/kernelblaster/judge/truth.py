@@ -22,7 +22,8 @@ TIED: tuple[Distribution, ...] = ("written", "spiky")  # kinds that test how equ
 
 
 class Truth:
-    """Computes the float64 reference of one task. `rng` draws the roundings by which inputs are perturbed."""
+    """Fills in the values of verification cases of one task and computes the float64 reference on them.
+    `arena` is overwritten by that; `rng` draws the roundings by which inputs are perturbed."""
 
     def __init__(self, task: Task, baseline: Baseline, arena: Arena, rng: random.Random) -> None:
         self._task = task
@@ -38,8 +39,8 @@ class Truth:
         parameters: list[torch.Tensor],
         instead: Distribution | None = None,
     ) -> None:
-        """Write a case's values; `instead` replaces the distribution of every input that does not have the
-        file's own."""
+        """Write a case's values, determined by `seed`, to these input and parameter tensors. `instead`
+        replaces the distribution of every input that does not have the file's own kind of values."""
         signature = self._task.signature
         baseline = self._baseline.at(case.workload)
         for position in range(len(signature.input_tensors)):
@@ -61,19 +62,22 @@ class Truth:
                 target.copy_(original)
 
     def outputs(self, case: Case, seed: int) -> tuple[list[torch.Tensor] | None, LongestSum]:
-        """The float64 outputs (None if there is no such reference), and the observed sums and operators."""
+        """The float64 outputs of a case (None if there is no float64 reference), and an observer that saw the
+        operators run: it knows the longest sum. Overwrites the arena."""
         seen = LongestSum(weighed=case.distribution in FEW_TERMS)
         return self._wide(case, seed, seen=seen), seen
 
     def rounded(self, case: Case, seed: int) -> list[torch.Tensor] | None:
-        """As `outputs`, with every input perturbed by up to one rounding of its type."""
+        """As the first of `outputs`, with every input perturbed by up to one rounding of its type: the
+        difference shows how well conditioned the case is."""
         return self._wide(case, seed, shake=True)
 
     def demands(
         self, case: Case, seed: int, truth: list[torch.Tensor], right: list[torch.Tensor], seen: LongestSum
     ) -> list[Demand] | None:
-        """For each output, what is required of it where inputs are not finite; None if that cannot be
-        computed."""
+        """For each output, what is required of it where inputs are NaN or infinite; None if that cannot be
+        computed. `truth` are the float64 outputs, `right` PyTorch's own, `seen` the observer that `outputs`
+        returned."""
         high = self._wide(case, seed, instead="planted-high")
         low = self._wide(case, seed, instead="planted-low")
         with plain_attention():
@@ -96,8 +100,9 @@ class Truth:
         instead: Distribution | None = None,
         seen: LongestSum | None = None,
     ) -> list[torch.Tensor] | None:
-        """The float64 outputs on the case's values, not overlapping the arena; None if there is no such
-        reference. `seen` watches the operators."""
+        """The float64 outputs on the case's values, in memory outside the arena; None if there is no float64
+        reference. `shake` perturbs the inputs by a rounding, `instead` is as in `fill`, `seen` watches the
+        operators."""
         tensors = list(self._task.signature.read_tensors)
         count = len(self._task.signature.input_tensors)
         views = float64_views(self._arena, tensors, case.workload)
@@ -111,9 +116,9 @@ class Truth:
         return [t.clone() if t.data_ptr() in {v.data_ptr() for v in views} else t for t in outputs]
 
     def _shake(self, tensors: list[Tensor], views: list[torch.Tensor], distribution: Distribution) -> None:
-        """Perturb every value by up to one rounding. For kinds with ties, and for integer outputs, equal
-        values are perturbed equally, so that ties remain; landmarks are not perturbed. Both must be resolved
-        as the reference does."""
+        """Perturb every floating value in place by up to one rounding of its tensor's type. For kinds of
+        values with ties, and for integer outputs, equal values are perturbed equally, so that ties remain;
+        landmarks are not perturbed. Both must be resolved as the reference does."""
         seed = self._rng.getrandbits(40)
         tied = distribution in TIED or not all(t.floating for t in self._task.signature.outputs)
         for tensor, view in zip(tensors, views, strict=True):
@@ -130,8 +135,8 @@ class Truth:
 
 
 def scattered(values: torch.Tensor, seed: int, *, tied: bool = True) -> torch.Tensor:
-    """For each float64 value a pseudo-random number in [-1, 1) that depends on the value and the seed; if not
-    `tied`, also on its index."""
+    """For each float64 value a pseudo-random number in [-1, 1) that depends on the value and the seed, so
+    that equal values get equal numbers (`tied`); otherwise also on its index."""
     bits = values.view(torch.int64) ^ seed
     if not tied:
         bits = bits ^ torch.arange(1, 1 + bits.numel(), device=bits.device) * 0x9E3779B97F4A7C1

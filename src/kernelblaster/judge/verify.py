@@ -53,8 +53,9 @@ USELESS, USELESS_ROUNDINGS = 0.01, 32.0  # above this RMS error of PyTorch's own
 
 
 class Verifier:
-    """Runs the cases of one candidate. `seed` and cases are secret until the verdict is known. `results` has
-    one entry for each output of each case, `work` what the last call put on the device."""
+    """Runs the verification cases of one candidate, loaded in `runner`. `seed` and `cases` are secret until
+    the verdict is known. Afterwards `results` has one entry for each output of each case, `work` what the
+    last call put on the device."""
 
     def __init__(
         self,
@@ -84,7 +85,7 @@ class Verifier:
         self.work: tuple[LaunchedWork, ...] = ()
 
     def verify(self) -> Verification | Failure:
-        """Run all cases. Returns the outcome of the first failure, else the verification."""
+        """Run all cases in order. Returns the verification, or the outcome of the first failure."""
         start = time.perf_counter()
         try:
             self._record()
@@ -106,8 +107,8 @@ class Verifier:
         )
 
     def primary_errors(self) -> dict[str, tuple[Errors, Errors | None]]:
-        """For each output (its bound, the baseline's errors), at the primary workload on the file's own
-        values."""
+        """For each output by name (its error bound, the baseline's own errors), at the primary workload on
+        values like the file's own. Call it after `verify` has passed."""
         return {
             r.output: (r.bound, r.baseline)
             for r in self.results
@@ -115,7 +116,8 @@ class Verifier:
         }
 
     def _record(self) -> None:
-        """Draw a layout for every case and record the launches of all of them together."""
+        """Draw a layout for every case and record the launches of all of them together, which is faster than
+        one by one."""
         calls = []
         for number, case in enumerate(self._cases):
             layout = self._layouts[number] = self._lay_out(case)
@@ -125,22 +127,24 @@ class Verifier:
             self._runner.record(calls)
 
     def _lay_out(self, case: Case) -> Layout:
+        """Draw addresses for a case's tensors; always the same ones for cases with `stays`."""
         rng = random.Random(self._fixed_layout_seed) if case.stays else self._rng
         return lay_out(self._arena, self._task.signature, case.workload, rng)
 
     def _arguments(self, case: Case, layout: Layout) -> tuple[Argument, ...]:
+        """The arguments of a case's call, with the scalars that the baseline has at present."""
         return layout.arguments(self._task.signature, self._baseline.at(case.workload).scalars)
 
     def _too_many_threads(self, case: Case, layout: Layout) -> bool:
         """Whether a case is skipped: it is at an enlarged size and starts more threads than the device can
-        execute in acceptable time."""
+        run in acceptable time."""
         most = self._device.most_threads
         if most is None or case.workload.name != "above":
             return False
         return self._runner.threads(self._arguments(case, layout)) > most
 
     def _check_if_it_fits(self, case: Case, layout: Layout) -> None:
-        """Run a case. At drawn sizes PyTorch may run out of memory, which is noted; at the primary size it is
+        """Run a case. If PyTorch runs out of memory at a drawn size, that is noted; at the primary size it is
         raised."""
         try:
             self._check(case, layout)
@@ -151,9 +155,9 @@ class Verifier:
             self._notes.append(f"{case.workload.name}/{case.title}: PyTorch needs too much memory there")
 
     def _check(self, case: Case, layout: Layout) -> None:
-        """Outputs of many numbers must be within bounds in every draw of values. Outputs of up to FEW
-        numbers: near the bound, redraw MORE_DRAWS at a time, at most MOST_DRAWS, and decide on the pooled
-        errors; but no draw may exceed FAR times the bound."""
+        """Run and judge one case; raises Stop if it fails. Outputs of many numbers must be within bounds in
+        every draw of values. Outputs of up to FEW numbers: near the bound, redraw MORE_DRAWS at a time, at
+        most MOST_DRAWS, and decide on the pooled errors; but no draw may exceed FAR times the bound."""
         fresh = [self._draw(case, case.runs, layout)]
         drawn: list[list[OutputSample]] = [[] for _ in fresh[0]]
         undecided = set(range(len(drawn)))
@@ -173,7 +177,8 @@ class Verifier:
             fresh = [self._draw(case, 1, self._lay_out(case)) for _ in range(MORE_DRAWS)]
 
     def _draw(self, case: Case, runs: int, layout: Layout) -> list[OutputSample]:
-        """Fill fresh values, run baseline and candidate on them, and compare: one sample for each output."""
+        """Fill a layout with fresh values, run the baseline once and the candidate `runs` times, and compare:
+        one sample for each output. Notes whether repeated runs differ."""
         signature = self._task.signature
         seed = self._rng.getrandbits(48)
         inputs = [layout.view(t) for t in signature.input_tensors]
@@ -189,6 +194,8 @@ class Verifier:
         return self._compare(case, seed, right, outputs)
 
     def _run(self, case: Case, layout: Layout, check: MemoryCheck, repeat: int) -> list[torch.Tensor]:
+        """One call of the candidate, with outputs poisoned before and memory checked after: copies of its
+        outputs. `repeat` selects the poison. Raises Stop if the call fails."""
         signature = self._task.signature
         poison = OUTPUT_POISONS[repeat % len(OUTPUT_POISONS)]
         for tensor in signature.outputs:
@@ -217,6 +224,8 @@ class Verifier:
         right: list[torch.Tensor],
         outputs: list[list[torch.Tensor]],
     ) -> list[OutputSample]:
+        """One sample for each output: the candidate's `outputs` of each run, and the baseline's (`right`),
+        compared with the float64 reference on the values of `seed`; with the baseline's if there is none."""
         truth, seen = self._truth.outputs(case, seed)
         if truth is None:
             self._notes.append("no float64 reference: compared with the baseline's own output")
@@ -252,8 +261,8 @@ class Verifier:
     def _conditioned(
         self, case: Case, seed: int, truth: list[torch.Tensor], samples: list[OutputSample]
     ) -> list[OutputSample]:
-        """The samples with the effect of one rounding of the inputs (a second float64 run), where errors are
-        near the bound or the output is small."""
+        """The samples with `moved` set, the effect of one rounding of the inputs, where errors are near the
+        bound or the output is small. That takes a second run of the float64 reference."""
         clear = [one.excused or (one.count > SMALL_OUTPUT and share([one]) < NEAR) for one in samples]
         if case.planted or all(clear):
             return samples
@@ -264,7 +273,8 @@ class Verifier:
     def _excuse(
         self, case: Case, tensor: Tensor, exact: torch.Tensor, own: Errors | Literal["no truth"] | None
     ) -> str | None:
-        """Why an output cannot be judged on these values, in words; None where it can."""
+        """Why an output cannot be judged on these values, in words for a note; None where it can. `exact` is
+        what it is compared with, `own` PyTorch's errors (None: not finite)."""
         if own == "no truth":
             usable = tensor.floating is False or all_finite(exact)
             known = self._task.kind == "cuda" or all(
@@ -283,7 +293,8 @@ class Verifier:
         return None
 
     def _judge(self, case: Case, samples: Sequence[OutputSample]) -> None:
-        """Record the pooled result of all draws of one output; raise Stop if it exceeds the bound."""
+        """Add the pooled result of all draws of one output to `results`, unless all are excused; raises Stop
+        (Incorrect) if it exceeds the bound."""
         samples = [one for one in samples if not one.excused]
         if not samples:
             return
@@ -312,7 +323,7 @@ class Verifier:
         raise Stop(Incorrect(reason=_reason(shown.at_worst), evidence=evidence))
 
     def _stash(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Keep results on the device while there is room, else copy them to the host."""
+        """The results, kept on the device while there is room for them, else copied to the host."""
         if self._device.torch_device.type != "cuda":
             return tensors
         free = torch.cuda.mem_get_info()[0]
@@ -321,7 +332,7 @@ class Verifier:
 
 
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy in page-locked memory, which PyTorch's allocator reuses."""
+    """A copy in page-locked host memory, which PyTorch's allocator reuses."""
     return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor)
 
 
@@ -330,11 +341,14 @@ def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _reason(number: torch.Tensor) -> Literal["unwritten output", "wrong values"]:
+    """The reason for a wrong element: "unwritten output" if it still has the poison, else "wrong values"."""
     raw = number.view(torch.uint8)
     return "unwritten output" if any(bool((raw == p).all()) for p in OUTPUT_POISONS) else "wrong values"
 
 
 def _evidence(case: Case, tensor: Tensor, comparison: Comparison, too_large: str) -> str:
+    """A sentence with the workload, the kind of values, the measure that is too large, and the worst
+    element."""
     indices = []
     rest = comparison.index
     for extent in reversed(case.workload.shape(tensor)):

@@ -23,7 +23,8 @@ LIMIT_S = 1800.0  # of compiling one file, on a machine that is busy
 
 
 def machine_library() -> Path:
-    """Path of the shared library. Building it takes about a minute, once."""
+    """Path of the emulator's shared library, built first if it is not in the cache; that takes about a
+    minute. Raises NoCompiler without g++."""
     compiler = shutil.which("g++")
     if compiler is None:
         raise NoCompiler(
@@ -33,6 +34,8 @@ def machine_library() -> Path:
 
 
 def _found_or_built(compiler: str) -> Path:
+    """The path of the library in the cache, keyed by sources, flags, compiler and CPU; built first if it is
+    missing, by one process at a time."""
     code, version = run_quick([compiler, "-v"], VERSION_LIMIT_S)
     if code is None:
         raise NoCompiler(f"{compiler} -v did not answer in {VERSION_LIMIT_S:g} s.")
@@ -50,8 +53,9 @@ def _found_or_built(compiler: str) -> Path:
 
 
 def compiled(compiler: str, sources: Sequence[Path], about: str, tell: Callable[[str], None]) -> list[str]:
-    """The object file of each source, largest compiled first. Each is cached as soon as it is done, so an
-    interrupted build continues with the missing ones."""
+    """Compile each source (the largest first, in parallel) and return the paths of the object files. `about`
+    is text that the cache key includes; `tell` is called with progress. Each object is cached as soon as it
+    is done, so an interrupted build continues with the missing ones."""
     headers = sorted(sources[0].parent.glob("*.h"))
     targets = {source: cache.entry("ptx-objects", _digest(about, [*headers, source])) for source in sources}
     missing = [source for source in sources if not cache.is_stored(targets[source])]
@@ -76,6 +80,8 @@ def _compile(compiler: str, source: Path, target: Path) -> None:
 
 
 def _run(command: list[str], target: Path) -> None:
+    """Run a compiler command that writes `target`. Raises KernelBlasterError if it fails or takes over
+    LIMIT_S seconds."""
     environment = building_environment(target.parent)
     code, log = run_leashed([*command, "-o", str(target)], limit_s=LIMIT_S, environment=environment)
     if code is None:
@@ -85,6 +91,7 @@ def _run(command: list[str], target: Path) -> None:
 
 
 def _digest(about: str, files: Sequence[Path]) -> str:
+    """A key for the cache: 32 hexadecimal digits of a hash of the text and the files' contents."""
     digest = hashlib.sha256(about.encode())
     for file in files:
         digest.update(file.read_bytes())
@@ -92,7 +99,8 @@ def _digest(about: str, files: Sequence[Path]) -> str:
 
 
 def _cpu() -> str:
-    """The CPU's features: the library uses them, and a cache may be shared between machines."""
+    """The CPU's feature flags, for the cache key: the library uses them (-march=native), and a cache may be
+    shared between machines. Empty if unknown."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -18,7 +18,8 @@ Triple = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class MachineFinding:
-    """A fault that ended a launch, or a suspicious event that did not; `line` is of the CUDA source."""
+    """A fault that ended a launch, or a suspicious event that did not: its `kind` (like a race), a `detail`
+    in words, and where: kernel, line of the CUDA source, block and thread index."""
 
     kind: str
     detail: str
@@ -30,9 +31,10 @@ class MachineFinding:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of one launch. `stopped`: a finding ended it; `printed` is printf's output; `costs` are
-    present if the launch was sampled for a GPU model. `doubtful`: some volatile or relaxed read might have
-    returned an older value."""
+    """The result of one launch. `stopped`: a finding ended it early. `counts` are counters by name
+    (instructions, sectors, bank conflicts); `printed` is printf's output; `costs` are present if blocks were
+    sampled for the GPU model. `doubtful`: some volatile or relaxed read might have returned an older value on
+    real hardware."""
 
     findings: tuple[MachineFinding, ...]
     stopped: bool
@@ -44,8 +46,8 @@ class Report:
 
 @dataclass(frozen=True)
 class Attributes:
-    """Launch attributes. `dependent`: programmatic stream serialization, the kernel may start before the
-    previous launch has ended. `cluster`: blocks of a cluster in x, y, z; None: as compiled."""
+    """CUDA launch attributes. `dependent`: programmatic stream serialization, so the kernel may start before
+    the previous launch has ended. `cluster`: cluster size in blocks in x, y, z; None: as compiled."""
 
     dependent: bool = False
     cooperative: bool = False
@@ -57,12 +59,12 @@ PLAIN = Attributes()
 
 @dataclass(frozen=True)
 class Draws:
-    """Properties of the GPU, and behaviour that hardware leaves open. `seed`: of identifiers, clocks and
-    errors. `most_blocks`: run only this many blocks of a launch whose blocks do not communicate; 0: all.
+    """Properties of the GPU, and behaviour that hardware leaves open. `seed`: of hardware identifiers, clocks
+    and errors. `most_blocks`: run only this many blocks of a launch whose blocks do not communicate; 0: all.
     `inexact`: errors in the last bits of approximate functions, from 1 (as large as documented) to 7 (very
-    small); 0: always the same. `skips`: results are not used, and instructions that the machine lacks are
-    skipped where that is safe. `stale`: volatile and relaxed reads return older values for a while where the
-    memory model allows it."""
+    small), drawn by the seed; 0: the same in every run. `skips`: results are not used, so missing
+    instructions are skipped where that is safe. `stale`: volatile and relaxed reads return older values where
+    the memory model allows it."""
 
     seed: int = 0
     multiprocessors: int = 132
@@ -74,6 +76,7 @@ class Draws:
 
     @property
     def words(self) -> tuple[int, ...]:
+        """The fields as integers, in the order that the native code expects."""
         return (
             *(self.seed, self.multiprocessors, self.warp_slots, self.most_blocks, self.inexact),
             *(int(self.skips), int(self.stale)),
@@ -81,11 +84,11 @@ class Draws:
 
 
 class BadPtx(KernelBlasterError):
-    """The text is not PTX that the machine can read; the message names the line."""
+    """A text that is not PTX, or not PTX that the emulator can read; the message names the line."""
 
 
 class NotEmulated(KernelBlasterError):
-    """The kernel uses an instruction that the machine lacks; the message has its name and source line."""
+    """A kernel uses an instruction that the emulator lacks; the message has its name and source line."""
 
 
 class InvalidLaunch(KernelBlasterError):
@@ -94,6 +97,7 @@ class InvalidLaunch(KernelBlasterError):
 
 @cache
 def _library() -> ctypes.CDLL:
+    """The emulator's C interface, loaded once; built first if necessary."""
     library = ctypes.CDLL(str(machine_library()))
     library.ptx_machine_new.restype = ctypes.c_void_p
     library.ptx_machine_free.argtypes = [ctypes.c_void_p]
@@ -119,7 +123,8 @@ def _library() -> ctypes.CDLL:
 
 
 class Machine:
-    """The host memory that kernels may access, and loaded modules."""
+    """An emulator instance, to be used as a context: it knows which host memory kernels may access, and the
+    loaded modules. Addresses are those of this process."""
 
     def __init__(self) -> None:
         self._library = _library()
@@ -132,23 +137,27 @@ class Machine:
         self._library.ptx_machine_free(self._handle)
 
     def allow(self, address: int, size: int, name: str, *, tracked: bool = False) -> None:
-        """Let kernels access this memory. `tracked`: reading it before it is written is a finding."""
+        """Let kernels access `size` bytes at `address`; `name` is used in findings. `tracked`: reading it
+        before it is written is a finding."""
         self._library.ptx_memory_add(self._handle, address, size, name.encode(), tracked)
 
     def forbid(self, address: int) -> None:
-        """Revoke access to the memory at this address; later accesses are use after free."""
+        """Revoke access to the memory that was allowed at this address; later accesses are reported as use
+        after free."""
         self._library.ptx_memory_remove(self._handle, address)
 
     def sample_for(self, values: Sequence[float]) -> None:
-        """From now on run only some blocks of each launch and record their cost, for a GPU described by these
-        values (`Model` in native/timing.h). Without values: run everything again."""
+        """From now on run only some blocks of each launch and record their costs, for the GPU that these
+        values describe (`model_values`, in the order of `Model` in native/timing.h). An empty sequence: run
+        everything again."""
         self._library.ptx_model(self._handle, (ctypes.c_double * len(values))(*values), len(values))
 
     def draw(self, draws: Draws) -> None:
-        """Set the behaviour of later launches."""
+        """Set how later launches behave where hardware leaves it open."""
         self._library.ptx_draws(self._handle, *draws.words)
 
     def load(self, text: str) -> "Module":
+        """Load a PTX text. Raises BadPtx if it cannot be parsed."""
         data = text.encode()
         handle = ctypes.c_void_p()
         answer = self._library.ptx_load(self._handle, data, len(data), ctypes.byref(handle))
@@ -159,7 +168,8 @@ class Machine:
 
 
 class Module:
-    """A loaded PTX text. `kernels` maps names to (offset, size) of each parameter."""
+    """A PTX text loaded into a machine. `kernels` are the names of its kernels, `files` the source files that
+    it names."""
 
     def __init__(
         self, library: ctypes.CDLL, machine: int, handle: ctypes.c_void_p, described: dict[str, Any]
@@ -175,12 +185,12 @@ class Module:
         return list(self._kernels)
 
     def parameters(self, kernel: str) -> list[tuple[int, int]]:
-        """Offset and size of each parameter of a kernel."""
+        """(offset, size) in bytes of each parameter of a kernel."""
         return [(offset, size) for offset, size in self._kernels[kernel]["parameters"]]
 
     def unsupported(self, kernel: str) -> str | None:
-        """Why a kernel cannot be run at all; None if it can. Unknown instructions are reported when they are
-        executed."""
+        """Why a kernel cannot be run at all, in words; None if it can. Single unknown instructions do not
+        count: they raise NotEmulated when they are executed."""
         return self._kernels[kernel]["unsupported"] or None
 
     def launch(
@@ -194,8 +204,9 @@ class Module:
         budget: int = BUDGET,
         attributes: Attributes = PLAIN,
     ) -> Report:
-        """Run a kernel to its end or to the first fault. `arguments` are the parameters' raw bytes. Raises
-        NotEmulated or InvalidLaunch."""
+        """Run a kernel to its end or to the first fault. `arguments` are the raw bytes of each parameter,
+        `shared_bytes` is dynamic shared memory, `budget` the most instructions of a warp before it counts as
+        an endless loop. Raises NotEmulated or InvalidLaunch."""
         layout = self._kernels[kernel]["parameters"]
         packed = bytearray(max((offset + size for offset, size in layout), default=0))
         for (offset, size), argument in zip(layout, arguments, strict=True):
@@ -220,6 +231,8 @@ class Module:
 
 
 def _report(kernel: str, answer: dict[str, Any]) -> Report:
+    """The report in the native code's answer. Raises NotEmulated, InvalidLaunch, or KernelBlasterError for an
+    internal error."""
     if "unsupported" in answer:
         raise NotEmulated(f"{kernel}: not emulated: {answer['unsupported']}")
     if "invalid" in answer:

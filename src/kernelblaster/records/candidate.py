@@ -4,15 +4,17 @@ from kernelblaster.records.record import Record
 
 
 class Tunable(Record):
-    """A preprocessor constant that the source declares as tunable, and the values to try."""
+    """A preprocessor constant that a candidate's source declares as tunable, and the integer values to try
+    for it."""
 
     name: str
     values: tuple[int, ...]
 
 
 class Candidate(Record):
-    """The text of a `.cu` file. `origin` says who made it, `parent` is the digest of the candidate it was
-    made from, `defines` are values of its tunable constants."""
+    """One implementation of a task: `source` is the text of a `.cu` file, `defines` are values of its tunable
+    preprocessor constants. `origin` says who made it (a file or a policy), `parent` is the digest of the
+    candidate it was made from, None for a first one."""
 
     source: str
     origin: str = "file"
@@ -21,8 +23,10 @@ class Candidate(Record):
 
     @property
     def code(self) -> str:
-        """16 hexadecimal digits that identify what is compiled, regardless of origin and parent."""
+        """16 hexadecimal digits that identify what is compiled: source and defines, regardless of origin and
+        parent."""
         return Candidate(source=self.source, defines=self.defines).digest
 
     def with_defines(self, defines: dict[str, int]) -> "Candidate":
+        """A copy with these values of the tunable constants in place of the present ones."""
         return self.model_copy(update={"defines": tuple(sorted(defines.items()))})

@@ -1,4 +1,4 @@
-"""Everything that judging one candidate gave."""
+"""The result of judging one candidate, with the evidence of each stage: compilation, verification, timing."""
 
 from kernelblaster.records.outcome import Outcome, Speedup
 from kernelblaster.records.profile import Profile
@@ -6,7 +6,8 @@ from kernelblaster.records.record import Record
 
 
 class Resources(Record):
-    """ptxas' report on one kernel."""
+    """What ptxas reports on one kernel (`kernel` is its mangled name): registers per thread, static shared
+    memory per block, constant memory, and stack and spill bytes per thread."""
 
     kernel: str
     registers: int
@@ -19,6 +20,10 @@ class Resources(Record):
 
 
 class Compilation(Record):
+    """How a candidate was compiled: `seconds` that nvcc took (when it was compiled, if the binary was
+    `cached`), the `architecture` (like sm_90a), the compiler with its version, and ptxas' report on each
+    kernel."""
+
     seconds: float
     cached: bool
     architecture: str
@@ -27,11 +32,11 @@ class Compilation(Record):
 
 
 class Errors(Record):
-    """Errors relative to the float64 reference, by five measures without unit.
+    """Errors of one output relative to the float64 reference, by five dimensionless measures.
 
-    `rms` and `worst` are divided by the root mean square of the reference; `tile` is the worst RMS error of
-    any 256 neighbours, divided by their own. Of the relative errors of single elements, `relative` is the
-    95th percentile and `lost` the share above one half.
+    `rms` and `worst` (the largest of any element) are divided by the root mean square of the reference;
+    `tile` is the largest RMS error of any 256 neighbours, divided by their own RMS. Of the relative errors of
+    single elements, `relative` is the 95th percentile and `lost` the share of elements above one half.
     """
 
     rms: float
@@ -42,8 +47,10 @@ class Errors(Record):
 
 
 class CaseResult(Record):
-    """One comparison: an output at a workload with a distribution of values. `bound` are the errors that were
-    allowed; `candidate` is None where the output was not finite although the reference is."""
+    """One comparison of a candidate's output with the float64 reference, at one workload and one distribution
+    of input values (all by name). `bound` are the errors that were allowed, `baseline` PyTorch's own errors
+    (None without a reference). `candidate` is None where the output was not finite although the reference
+    is."""
 
     workload: str
     distribution: str
@@ -55,6 +62,9 @@ class CaseResult(Record):
 
 
 class Verification(Record):
+    """A passed verification: all comparisons, how many calls were made, whether repeated calls gave the same
+    bits, and `notes` on what could not be checked or was checked in addition."""
+
     cases: tuple[CaseResult, ...]
     calls: int
     deterministic: bool
@@ -66,9 +76,12 @@ ORIGINAL_KERNEL = "original kernel"  # the baseline of a task that is a CUDA sou
 
 
 class Timing(Record):
-    """Paired samples at the primary workload, with a cold L2 cache and fresh values in every sample; times in
-    microseconds. If `modelled`, there is one sample, no wall clock, and the interval is the model's error.
-    `pairs_us` are all (baseline, candidate) samples, if they were kept."""
+    """The speed of a correct candidate against `baseline` (its name) at the primary workload, from paired
+    samples with a cold L2 cache and fresh values in each; times are medians in microseconds.
+    `candidate_wall_us` is by the wall clock, `candidate_activity_us` the sum of the launches timed one by
+    one, `floor_us` the time at the GPU's peak rates. If `modelled`, there is one sample, no wall clock, and
+    the interval is the model's error. `pairs_us` are all (baseline, candidate) samples, if they were kept;
+    `seconds` is how long timing took."""
 
     baseline: str
     baseline_us: float
@@ -84,9 +97,10 @@ class Timing(Record):
 
 
 class Evaluation(Record):
-    """The outcome with its evidence; stages that were not reached are None. `counters` are what an emulating
-    device counted in the last verified call; `device_seconds` is how long the candidate occupied the device;
-    `seed` determined all random draws and is secret until the verdict."""
+    """The outcome of judging one candidate (its digest) for one task (its name), with the evidence; stages
+    that were not reached are None. `counters` are what an emulating device counted in the last verified call.
+    `seconds` is the time of the whole evaluation, `device_seconds` how long it occupied the device. `seed`
+    determined all random draws and is secret until the verdict; None if nothing was drawn."""
 
     task: str
     candidate: str

@@ -6,7 +6,8 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was checked. If `needed`, nothing works without it."""
+    """One thing that `doctor` checked: the `subject`, its `state`, a `detail` sentence and `advice` if
+    something can be improved. If `needed`, nothing works without it."""
 
     subject: str
     state: Literal["ok", "limited", "missing"]

@@ -8,7 +8,8 @@ LENGTH = re.compile(r"\d+")
 
 
 def source_name(known_as: str) -> str:
-    """The name in the source: `_ZN3abc4tileILi4EEvPf` and `void abc::tile<4>(float *)` are both `tile`."""
+    """The plain name of a kernel in the source, from a mangled or demangled one: `_ZN3abc4tileILi4EEvPf` and
+    `void abc::tile<4>(float *)` both give `tile`."""
     if known_as.startswith("_Z"):
         return _last_part(known_as)
     plain = known_as.removeprefix("void ")

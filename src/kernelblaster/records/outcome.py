@@ -8,8 +8,9 @@ from kernelblaster.records.record import Record
 
 
 class Speedup(Record):
-    """Baseline time divided by candidate time: the estimate and its confidence interval. A modelled interval
-    has no `confidence`: it is the range of the model's error."""
+    """Baseline time divided by candidate time: the estimate and its confidence interval from `low` to `high`,
+    with `confidence` as a probability (0.99). A modelled interval has None: it is the range of the model's
+    error."""
 
     estimate: float
     low: float
@@ -18,28 +19,30 @@ class Speedup(Record):
 
 
 class Accepted(Record):
-    """Correct, and faster: the interval lies above 1 by more than the timer's resolution."""
+    """The candidate is correct and faster: the whole interval lies above 1 by more than the timer's
+    resolution."""
 
     kind: Literal["Accepted"] = "Accepted"
     speedup: Speedup
 
 
 class Inconclusive(Record):
-    """Correct, but neither faster nor slower by more than the measurement resolves."""
+    """The candidate is correct, but neither faster nor slower by more than the measurement resolves."""
 
     kind: Literal["Inconclusive"] = "Inconclusive"
     speedup: Speedup
 
 
 class Slower(Record):
-    """Correct, and slower than the baseline."""
+    """The candidate is correct, and slower than the baseline by more than the measurement resolves."""
 
     kind: Literal["Slower"] = "Slower"
     speedup: Speedup
 
 
 class Incorrect(Record):
-    """Wrong results, or results less precise than allowed."""
+    """Wrong results, or results less precise than allowed. `reason` is a short label; `evidence` has the
+    sizes, the values and the worst element."""
 
     kind: Literal["Incorrect"] = "Incorrect"
     reason: str
@@ -47,13 +50,16 @@ class Incorrect(Record):
 
 
 class CompileFailed(Record):
+    """nvcc reported an error. `reason` is the first error line, `log` the beginning of the compiler's
+    output."""
+
     kind: Literal["CompileFailed"] = "CompileFailed"
     reason: str
     log: str
 
 
 class RuntimeFailed(Record):
-    """The candidate crashed or caused a CUDA error."""
+    """The candidate crashed or caused a CUDA error, which is the `reason`; `evidence` says in which call."""
 
     kind: Literal["RuntimeFailed"] = "RuntimeFailed"
     reason: str
@@ -61,13 +67,16 @@ class RuntimeFailed(Record):
 
 
 class TimedOut(Record):
+    """The candidate exceeded the limit of `limit_s` seconds in a stage of judging."""
+
     kind: Literal["TimedOut"] = "TimedOut"
     stage: Literal["compile", "verify", "time", "profile", "sanitize"]
     limit_s: float
 
 
 class Rejected(Record):
-    """It broke a rule of the contract; `evidence` is what was observed."""
+    """The candidate broke a rule for candidates (docs/candidates.md): `reason` is the rule's short name,
+    `evidence` what was observed."""
 
     kind: Literal["Rejected"] = "Rejected"
     reason: str
@@ -75,8 +84,8 @@ class Rejected(Record):
 
 
 class Unsupported(Record):
-    """No verdict: the emulated device lacks an instruction (named, with its source line), or a kernel's time
-    cannot be modelled."""
+    """No verdict: the emulated device lacks an instruction (`reason` names it and its source line), or a
+    kernel's time cannot be modelled. A GPU may still judge the candidate."""
 
     kind: Literal["Unsupported"] = "Unsupported"
     reason: str

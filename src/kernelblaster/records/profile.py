@@ -14,6 +14,9 @@ MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 
 
 class Metric(Record):
+    """One metric of a kernel, under NCU's name where NCU has it. `tier` is the method it came from, `section`
+    NCU's section, if any; `value` is text where the profiler reports text."""
+
     name: str
     unit: str
     value: float | str
@@ -22,7 +25,8 @@ class Metric(Record):
 
 
 class ProfilerAdvice(Record):
-    """The advice of a profiler's rule, in its own words."""
+    """The advice of one of NCU's rules, in its own words, with the speedup in percent that it estimates, if
+    it does."""
 
     rule: str
     section: str
@@ -31,7 +35,8 @@ class ProfilerAdvice(Record):
 
 
 class KernelProfile(Record):
-    """One launch, with grid and block as launched."""
+    """The metrics of one kernel launch, with grid and block as launched. `name` is as the profiler reports
+    it."""
 
     name: str
     grid: tuple[int, int, int]
@@ -40,6 +45,7 @@ class KernelProfile(Record):
     advice: tuple[ProfilerAdvice, ...] = ()
 
     def metric(self, name: str) -> Metric | None:
+        """The first metric of this name; None if there is none."""
         return next((m for m in self.metrics if m.name == name), None)
 
     @property
@@ -52,7 +58,8 @@ class KernelProfile(Record):
 
 
 class Profile(Record):
-    """Every kernel of one call in launch order, measured on `device` by `tier`."""
+    """The kernels of one call of a candidate at a workload (by name) in launch order, on `device`; `tier` is
+    the method: measured by NCU or events, counted by the emulator, or modelled."""
 
     device: str
     tier: Tier
@@ -60,8 +67,8 @@ class Profile(Record):
     kernels: tuple[KernelProfile, ...]
 
     def shortened(self) -> "Profile":
-        """The MOST_KERNELS longest kernels, still in launch order; the others are summed up under one
-        name."""
+        """A copy with the MOST_KERNELS longest kernels, still in launch order; all others become one last
+        entry with their total duration. The profile itself if it has no more."""
         if len(self.kernels) <= MOST_KERNELS:
             return self
         order = sorted(range(len(self.kernels)), key=lambda n: -(self.kernels[n].duration_us or 0.0))

@@ -25,7 +25,8 @@ FLOATING: frozenset[Dtype] = frozenset({"float64", "float32", "float16", "bfloat
 
 
 class Tensor(Record):
-    """A contiguous, row-major tensor argument; `dims` name entries of `Signature.sizes`."""
+    """A contiguous, row-major tensor argument of the launch function. `dims` are the names of its extents,
+    each one of `Signature.sizes`."""
 
     name: str
     role: Role
@@ -34,25 +35,29 @@ class Tensor(Record):
 
     @property
     def floating(self) -> bool:
+        """Whether the elements are floating-point numbers, so that errors are bounded instead of
+        forbidden."""
         return self.dtype in FLOATING
 
 
 class Scalar(Record):
-    """A Python number among the inputs, passed by value."""
+    """A Python number among a module's inputs; the launch function receives it by value."""
 
     name: str
     kind: Literal["int", "float", "bool"]
 
 
 class Size(Record):
-    """A named extent. `free` sizes may differ between workloads; others are fixed or derived."""
+    """A named extent of tensors, passed to the launch function as int64_t. "free" sizes may differ between
+    workloads; "fixed" ones are set by the module, "derived" ones follow from others."""
 
     name: str
     kind: Literal["free", "fixed", "derived"]
 
 
 class Signature(Record):
-    """The arguments in calling order: outputs, inputs (tensors and scalars), parameters, sizes."""
+    """The arguments of a task's launch function in calling order: outputs, inputs (tensors and scalars),
+    parameters (weights and buffers of the module), then every size once."""
 
     outputs: tuple[Tensor, ...]
     inputs: tuple[Tensor | Scalar, ...]
@@ -61,6 +66,7 @@ class Signature(Record):
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
+        """The inputs without scalars, in calling order."""
         return tuple(item for item in self.inputs if isinstance(item, Tensor))
 
     @property
@@ -70,4 +76,5 @@ class Signature(Record):
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
+        """All tensors in calling order: outputs, inputs, parameters."""
         return self.outputs + self.read_tensors

@@ -31,8 +31,8 @@ what it is like, so it does not count when states are compared."""
 
 
 class State(Record):
-    """A performance state: the primary bottleneck of a kernel and further tags (`secondary`). `metrics` are
-    the numbers that it was recognized by."""
+    """A performance state, the key of the knowledge base: the primary bottleneck of a kernel and further tags
+    (`secondary`). `metrics` are the numbers that it was recognized by."""
 
     name: str
     primary: Bottleneck
@@ -42,7 +42,8 @@ class State(Record):
 
 
 class KernelState(Record):
-    """The state of one kernel of a call, and its share of the call's time."""
+    """The state of one kernel of a call (its name in the source), and its share of the call's time, from 0 to
+    1."""
 
     kernel: str
     share: float
@@ -50,7 +51,9 @@ class KernelState(Record):
 
 
 class Optimization(Record):
-    """A technique that may help in a state. `predicted` is the expected speedup of the whole call."""
+    """A technique that may help in a state: its identifier, a title, what to do (`description`) and
+    conditions on the kernel in words (`preconditions`). `predicted` is the expected speedup factor of the
+    whole call."""
 
     technique: str
     title: str

@@ -15,8 +15,9 @@ from kernelblaster.records.record import Record
 @total_ordering
 @dataclass(frozen=True)
 class StepId:
-    """The position of a step in a search: iteration, rollout, number of the step in the rollout, choice among
-    the techniques tried in parallel, and retry."""
+    """The position of a step in a search, all counted from 0: iteration of the search, rollout in it,
+    `number` of the step in the rollout, `choice` among techniques tried in parallel there, and `retry` after
+    a failure. As text `0/1/2/0`, or `0/1/2/0.1` for a retry. Ordered lexicographically."""
 
     iteration: int
     rollout: int
@@ -26,7 +27,8 @@ class StepId:
 
     @classmethod
     def parse(cls, text: "str | StepId") -> "StepId":
-        """The inverse of `str`; ValueError for anything else."""
+        """The id in a text like `0/1/2/0.1`, the inverse of `str`; an id is returned as it is. Raises
+        ValueError for anything else."""
         if isinstance(text, StepId):
             return text
         path, _, retry = text.partition(".")
@@ -45,13 +47,14 @@ class StepId:
         return self.iteration, self.rollout, self.number, self.choice, self.retry
 
     def retried(self, retry: int) -> "StepId":
-        """The same step, tried again for the `retry`-th time."""
+        """The id of the `retry`-th retry (from 1) of this step."""
         return replace(self, retry=retry)
 
 
 @dataclass(frozen=True)
 class Gained:
-    """The child is correct. `log_speedup` is relative to the parent: negative if it is slower."""
+    """Result of a step whose child is correct. `log_speedup` is the natural logarithm of the speedup over the
+    parent: negative if the child is slower."""
 
     log_speedup: float
 
@@ -62,7 +65,8 @@ class Gained:
 
 @dataclass(frozen=True)
 class Failed:
-    """The child is not correct, or was not judged; `kind` is the name of its outcome."""
+    """Result of a step whose child is not correct or was not judged; `kind` is the name of its outcome, like
+    "CompileFailed"."""
 
     kind: str
 
@@ -71,7 +75,8 @@ StepResult = Gained | Failed
 
 
 def parse_result(value: Any) -> StepResult:
-    """A result from its stored form: a number, or the kind of a failure."""
+    """A step's result from its stored form: a number is a log speedup, a text the kind of a failure. Raises
+    ValueError for anything else."""
     if isinstance(value, Gained | Failed):
         return value
     if isinstance(value, str):
@@ -82,13 +87,14 @@ def parse_result(value: Any) -> StepResult:
 
 
 def stored_result(result: StepResult) -> float | str:
-    """The inverse of `parse_result`."""
+    """A step's result as it is stored, the inverse of `parse_result`: the log speedup, or the kind of
+    failure."""
     return result.log_speedup if isinstance(result, Gained) else result.kind
 
 
 def compare(child: Evaluation, parent: Evaluation) -> StepResult:
-    """The result of a step from a correct parent. Both were timed against the same baseline, so that changes
-    of the device's speed cancel."""
+    """The result of the step from `parent`, which must be correct, to `child`. Speedups over the same
+    baseline are divided, so that changes of the device's speed between the two evaluations cancel."""
     if not isinstance(child.outcome, CORRECT):
         return Failed(child.outcome.kind)
     assert isinstance(parent.outcome, CORRECT)
@@ -96,9 +102,10 @@ def compare(child: Evaluation, parent: Evaluation) -> StepResult:
 
 
 class Step(Record):
-    """`kernel`, in `state` and of `family`, took `share` of the parent's time; `before` are the techniques
-    that led to the parent. `predicted` is a speedup over the parent. `taken`: the rollout continued from the
-    child. `parent` and `child` are the `code` of candidates."""
+    """One technique applied to one kernel of a candidate. `kernel` was in `state` (by name), computes
+    something of `family` if known, and took `share` of the parent's time; `before` are the techniques that
+    led to the parent. `predicted` and the result's speedup are over the parent. `taken`: the rollout
+    continued from the child. `parent` and `child` are the `code` of the candidates."""
 
     id: Annotated[StepId, BeforeValidator(StepId.parse), PlainSerializer(str)] = Field(
         validation_alias=AliasChoices("id", "place")  # "place" in runs of version 1
@@ -117,15 +124,15 @@ class Step(Record):
 
     @property
     def speedup(self) -> float | None:
-        """Over the parent; None if the step failed."""
+        """The child's speedup over the parent; None if the step failed."""
         return self.result.speedup if isinstance(self.result, Gained) else None
 
     @property
     def log_speedup(self) -> float | None:
-        """The logarithm of `speedup`."""
+        """The natural logarithm of `speedup`; None if the step failed."""
         return self.result.log_speedup if isinstance(self.result, Gained) else None
 
     @property
     def failure(self) -> str | None:
-        """The kind of failure; None for a correct child."""
+        """The name of the outcome of a child that failed, like "CompileFailed"; None for a correct child."""
         return self.result.kind if isinstance(self.result, Failed) else None

@@ -1,4 +1,4 @@
-"""The kernel that a step changes."""
+"""A target: the kernel of a candidate that a step of a search changes."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from kernelblaster.records.state import State
 
 @dataclass(frozen=True)
 class Target:
-    """A kernel of a candidate by its name in the source, with its share of the call's time, its state, and
-    its family of computation if the policy knows it."""
+    """The kernel that a step will change: its name in the source, its share of the call's time (0 to 1), its
+    state, and its family of computation (like "gemm"), None if the policy does not know it."""
 
     kernel: str
     share: float

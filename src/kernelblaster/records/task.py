@@ -8,12 +8,12 @@ from kernelblaster.records.workload import Workload
 
 
 class Floor(Record):
-    """The least that any implementation must spend on the primary workload.
+    """The least work that any implementation must do on the primary workload.
 
-    `bytes` counts every input, parameter and output once. `operations` counts the
-    multiplications and additions of matrix products, convolutions and attention as written; an
-    algebraic rewrite may need fewer, so only `certain_bytes` is used to refuse a time as
-    impossible: inputs that are read in full and that the output responds to.
+    `bytes` counts every input, parameter and output once. `operations` counts the multiplications and
+    additions of matrix products, convolutions and attention as written. An algebraic rewrite may need fewer,
+    so only `certain_bytes` (inputs that are read in full and that the output responds to) is used to refuse a
+    measured time as impossible.
     """
 
     bytes: int
@@ -22,7 +22,7 @@ class Floor(Record):
 
 
 class Fitness(Record):
-    """Whether the task can be scored: `problems` is empty for a fit task.
+    """Whether a task can be scored: `problems`, in words, is empty for a fit task.
 
     `insensitive` lists parameters that the output does not depend on (a bias before a normalization):
     allowed, but their use cannot be verified.
@@ -37,10 +37,11 @@ class Fitness(Record):
 
 
 class Task(Record):
-    """A reference with its derived signature and workloads. `source` is the file's text, completed; `dtype`
-    is the type of its inputs, `cast` the type that all floating tensors are cast to (None: each keeps its
-    own). `small_declared`: the file itself declares its small workload, so candidates are verified at it.
-    `notes` tell the user what was decided for the file."""
+    """What to compute: a PyTorch module ("module") or a CUDA kernel ("cuda"), with its derived signature and
+    workloads. `source` is the file's text, completed; `dtype` is the type of its inputs, `cast` the type that
+    all floating tensors are cast to (None: each keeps its own). `small_declared`: the file itself declares
+    its small workload, so candidates are verified at it too. `notes` tell the user what was decided for the
+    file."""
 
     name: str
     kind: Literal["module", "cuda"]
@@ -55,27 +56,34 @@ class Task(Record):
 
     @property
     def digest(self) -> str:
-        """Identifies what the task asks for: copies of its file elsewhere have the same digest."""
+        """16 hexadecimal digits that identify what is asked for: copies of the file elsewhere have the same
+        digest."""
         return self.digest_without("path", "cast", "notes")
 
     @property
     def primary(self) -> Workload:
+        """The workload that candidates are timed at: the sizes in the task's file."""
         return self.workload("primary")
 
     @property
     def held_out(self) -> tuple[Workload, ...]:
+        """The fixed workloads with other sizes than the primary one (odd, near, tiny), used in verification;
+        may be empty."""
         return tuple(w for w in self.workloads if w.name in ("odd", "near", "tiny"))
 
     @property
     def smallest(self) -> Workload:
-        """The held-out workload with the fewest bytes; the primary one if none is held out."""
+        """The held-out workload (another size than the primary one) with the fewest bytes; the primary one if
+        there is none."""
         return min(self.held_out or (self.primary,), key=lambda w: w.total_bytes(self.signature))
 
     @property
     def small(self) -> Workload | None:
+        """The workload that is small enough for the emulator; None if the task has none."""
         return next((w for w in self.workloads if w.name == "small"), None)
 
     def workload(self, name: str) -> Workload:
+        """The workload of this name. Raises KeyError if there is none."""
         for workload in self.workloads:
             if workload.name == name:
                 return workload

@@ -10,23 +10,25 @@ WorkloadName = Literal["primary", "odd", "near", "tiny", "small", "below", "besi
 
 
 class Workload(Record):
-    """Values for every size of a signature. `module` names the construction: the small workload may use
-    smaller constructor arguments. `below`, `beside` and `above` are drawn in secret (tasks/size_draws.py), so
-    several workloads share these names."""
+    """Values for every size of a signature, at which a task is run. `module` says how the module is
+    constructed: the small workload may use smaller constructor arguments. Workloads named `below`, `beside`
+    and `above` are drawn in secret (tasks/size_draws.py), so several of them share a name."""
 
     name: WorkloadName
     sizes: dict[str, int]
     module: Literal["primary", "small"] = "primary"
 
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
+        """The tensor's extents at this workload."""
         return tuple(self.sizes[dim] for dim in tensor.dims)
 
     def elements(self, tensor: Tensor) -> int:
         return prod(self.shape(tensor))
 
     def bytes(self, tensor: Tensor) -> int:
+        """Bytes of the tensor at this workload."""
         return self.elements(tensor) * DTYPE_BYTES[tensor.dtype]
 
     def total_bytes(self, signature: Signature) -> int:
-        """Bytes of all inputs, parameters and outputs."""
+        """Bytes of all inputs, parameters and outputs together."""
         return sum(self.bytes(tensor) for tensor in signature.tensors)

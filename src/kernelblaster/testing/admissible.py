@@ -36,8 +36,9 @@ Number = float | int | bool
 
 @dataclass(frozen=True)
 class Input:
-    """One call: `tensors` are inputs and parameters in the task's types. `truth` are the float64 outputs,
-    `noise` how far each of their elements moves by one rounding of the inputs."""
+    """The arguments of one call: `tensors` are inputs and parameters in the task's types. `truth` are the
+    float64 outputs, `noise` how far each of their elements moves by one rounding of the inputs; both None for
+    a CUDA-source task. `title` describes sizes and values."""
 
     title: str
     workload: Workload
@@ -48,11 +49,13 @@ class Input:
 
 
 class MutatedSource:
-    """Draws values for one construction of a task: from pools, the parameters' own values and scalars; and
-    runs the module in float64, if there is one."""
+    """Draws inputs for one construction of a task, and runs its module in float64, if there is one. `pools`
+    hold the values that input tensors are drawn from, `parameters` and `scalars` the task's own values,
+    `base` the sizes."""
 
     def __init__(self, task: Task, constants: Mapping[str, int]) -> None:
-        """`constants` replace those of a module's file. Raises BadTask if they do not fit together."""
+        """`constants` replace numbers by name in a module's file, to construct it smaller or larger. Raises
+        BadTask if they do not fit together."""
         self.task = task
         self._module: torch.nn.Module | None = None
         self.scalars: tuple[Number, ...] = ()
@@ -63,6 +66,7 @@ class MutatedSource:
             self._open_kernel()
 
     def _open_module(self, constants: Mapping[str, int]) -> None:
+        """Construct the module with these constants and take its parameters, scalars and value pools."""
         task, dtype = self.task, cast_of(self.task)
         file = ModuleFile(task.source, task.path)
         with file.replaced(dict(constants)):
@@ -81,7 +85,8 @@ class MutatedSource:
         self.pools = [pool_of(value, tensor, self.base) for value, tensor in pairs]
 
     def _sizes(self, tensors: list[torch.Tensor]) -> Workload:
-        """The workload of these inputs and parameters; sizes that only outputs have are the task's."""
+        """The workload that these inputs and parameters have; sizes that only outputs have are the task's.
+        Raises BadTask if one size has two values."""
         sizes = dict(self.task.workloads[0].sizes)
         known: dict[str, int] = {}
         for tensor, value in zip(self.task.signature.read_tensors, tensors, strict=True):
@@ -91,6 +96,7 @@ class MutatedSource:
         return Workload(name="small", sizes=sizes | known, module="small")
 
     def _open_kernel(self) -> None:
+        """Take sizes and declared distributions of a CUDA-source task."""
         self.base = self.task.small or self.task.primary
         parsed = CudaFile(self.task.source, self.task.path)
         self.pools = [
@@ -99,7 +105,8 @@ class MutatedSource:
         ]
 
     def outputs(self, tensors: list[torch.Tensor], scalars: tuple[Number, ...]) -> list[torch.Tensor] | None:
-        """The float64 outputs; None if there is no module or it refuses."""
+        """The module's float64 outputs for inputs and parameters (in one list) and scalars; None if there is
+        no module or it refuses them."""
         if self._module is None:
             return None
         count = len(self.task.signature.input_tensors)
@@ -127,8 +134,9 @@ def scalars_of(task: Task) -> dict[str, Number]:
 
 
 def inputs_of(task: Task, seed: int) -> list[Input]:
-    """Every size with plain values, with one far larger value at the end, and with another arrangement; the
-    small workload with all arrangements. The same seed gives the same inputs; cheap ones come first."""
+    """Inputs to try a kernel on, cheap ones first: the small workload with all arrangements of values; every
+    other size with plain values, with one far larger value at the end of each row, and with a random
+    arrangement. The same seed gives the same inputs."""
     rng = random.Random(seed)
     found: list[Input] = []
     for source in _sources(task):
@@ -142,8 +150,9 @@ def inputs_of(task: Task, seed: int) -> list[Input]:
 
 
 def _sources(task: Task) -> Iterator[MutatedSource]:
-    """The small construction. If sizes are fixed by a module's construction, also one several times larger,
-    and the primary one, if they are small enough to be emulated."""
+    """Constructions of the task to draw inputs for: the small one; if sizes are fixed by a module's
+    construction, also one several times larger, and the primary one, if they are small enough to be
+    emulated."""
     if task.kind == "cuda":
         yield MutatedSource(task, {})
         return
@@ -165,13 +174,15 @@ def _sources(task: Task) -> Iterator[MutatedSource]:
 
 
 def _least(task: Task) -> dict[str, int]:
-    """The primary sizes, with 1 for every free size."""
+    """The primary workload's sizes by name, with 1 for every free size: the least that this construction can
+    be run at."""
     kinds = {size.name: size.kind for size in task.signature.sizes}
     return {name: 1 if kinds[name] == "free" else extent for name, extent in task.primary.sizes.items()}
 
 
 def _extents(task: Task, base: Workload, rng: random.Random) -> Iterator[dict[str, int]]:
-    """Sizes to try: the base's own, then with free ones changed; only those that are small enough."""
+    """Sizes by name to try: those of `base`, then with free ones changed; only those with at most MOST
+    elements in all."""
     free = [size.name for size in task.signature.sizes if size.kind == "free"]
 
     def fits(changed: Mapping[str, int]) -> bool:
@@ -191,13 +202,15 @@ def _extents(task: Task, base: Workload, rng: random.Random) -> Iterator[dict[st
 
 
 def _elements(task: Task, workload: Workload) -> int:
+    """Elements of all tensors of a workload together."""
     return sum(workload.elements(tensor) for tensor in task.signature.tensors)
 
 
 def _input(
     source: MutatedSource, extents: dict[str, int], arrangement: str, rng: random.Random
 ) -> Input | None:
-    """The input with these extents and arrangement; None if the module refuses the sizes."""
+    """The input with these sizes and this arrangement of values; None if the module refuses the sizes.
+    Parameters and scalars are changed at random."""
     signature = source.task.signature
     workload = source.base.model_copy(update={"sizes": extents})
     moved = rng.random() < 0.7
@@ -239,6 +252,8 @@ def _noise(
     truth: list[torch.Tensor],
     rng: random.Random,
 ) -> tuple[torch.Tensor, ...]:
+    """For each output, the largest change of each element over SHAKES runs with inputs perturbed by up to one
+    rounding. `wide` are the inputs and parameters in float64, `truth` the outputs for them."""
     unit = ROUNDING[getattr(torch, source.task.dtype)]
     most = [torch.zeros(t.shape, dtype=torch.float64) for t in truth]
     for _ in range(SHAKES):
@@ -267,7 +282,8 @@ ARRANGEMENTS = ("plain", *_FACTORS, *_SHIFTS, *_LAST, *_ORDERS)
 def _draw(
     value: torch.Tensor, pool: ValuePool, arrangement: str, workload: Workload, rng: random.Random
 ) -> None:
-    """Write values of a pool, rearranged. If a pool has one sign, only its own values are used."""
+    """Fill the tensor `value` with values of the pool, then change them as `arrangement` says. A pool with
+    values of one sign is only reordered, since other values may be outside the task's domain."""
     fill(value, pool, "written", workload, rng.getrandbits(40))
     if not value.is_floating_point() or value.dim() == 0 or pool.triangle:
         return
@@ -278,6 +294,7 @@ def _draw(
 
 
 def _one_signed(wide: torch.Tensor, arrangement: str) -> torch.Tensor:
+    """The values reordered or repeated within rows; unchanged for arrangements that would need new values."""
     match arrangement:
         case "constant rows":
             return wide[..., :1].expand_as(wide)
@@ -291,6 +308,7 @@ def _one_signed(wide: torch.Tensor, arrangement: str) -> torch.Tensor:
 
 
 def _rearranged(wide: torch.Tensor, arrangement: str, pool: ValuePool) -> torch.Tensor:
+    """The values scaled, shifted or rearranged; distances are in standard deviations of the pool."""
     spread = float(pool.values.double().std())
     if arrangement in _FACTORS:
         return wide * _FACTORS[arrangement]
@@ -313,7 +331,7 @@ def _rearranged(wide: torch.Tensor, arrangement: str, pool: ValuePool) -> torch.
 
 
 def _moved_scalar(value: Number, rng: random.Random) -> Number:
-    """Usually another value of a scalar; booleans stay."""
+    """A scalar argument, usually with another value; booleans stay."""
     if isinstance(value, bool):
         return value
     if isinstance(value, int):

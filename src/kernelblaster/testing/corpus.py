@@ -12,21 +12,24 @@ CORRECT = ("Accepted", "Inconclusive", "Slower")
 
 
 def metadata(source: str) -> dict[str, str]:
+    """The fields in comments like `// task: NAME` of a candidate's source."""
     return dict(FIELD.findall(source))
 
 
 class Corpus:
-    """Candidate files with their tasks, each task loaded once."""
+    """Reads candidate files of the exploit corpus with their tasks; each task is loaded once."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task] = {}
 
     def task(self, name: str) -> Task:
+        """The task at a path in the repository, or of a suite by name."""
         if name not in self._tasks:
             path = ROOT / name
             self._tasks[name] = load_task(str(path) if path.exists() else name)
         return self._tasks[name]
 
     def read(self, file: Path) -> tuple[Task, Candidate]:
+        """The candidate in a file, and the task that its comment names."""
         source = file.read_text()
         return self.task(metadata(source)["task"]), Candidate(source=source, origin=file.name)

@@ -55,16 +55,20 @@ BODIES = {
 
 
 class DeviceContract:
-    """Behaviours: `double` is right; `twice` does it in two launches; `scratch` leaks scratch memory; `dies`
-    ends its process; `hangs` never returns."""
+    """Tests that every device must pass. Candidates' behaviours: `double` is right; `twice` does it in two
+    launches; `scratch` leaks scratch memory; `dies` ends its process; `hangs` never returns."""
 
     def binary(self, device: Device, behaviour: str) -> Path:
+        """The compiled candidate with this behaviour (a key of BODIES). Overridden by devices that do not run
+        CUDA."""
         source = SOURCE.replace("BODY", BODIES[behaviour])
         built = compile_candidate(TASK, Candidate(source=source), device.spec.architecture)
         assert isinstance(built, Binary), built
         return built.path
 
     def prepare(self, device: Device) -> tuple[torch.Tensor, torch.Tensor]:
+        """Lay out the task in the device's arena, with its input filled and its output set to -1; sets
+        `layout` and `arguments`. Returns (output, input) as views of the arena."""
         arena = device.arena([4 * COUNT, 4 * COUNT])
         self.layout = lay_out(arena, SIGNATURE, TASK.primary, random.Random(1))
         self.arguments = self.layout.arguments(SIGNATURE, [])

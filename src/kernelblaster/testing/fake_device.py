@@ -33,7 +33,9 @@ Body = Callable[["FakeCall"], None]
 
 
 class FakeCall:
-    """What a fake candidate sees: its tensors by name, its sizes, and the raw memory."""
+    """What a fake candidate (a Python function) receives: its tensors as `call["name"]`, `sizes`, `scalars`,
+    and the raw `memory` of the arena. `timed`: the call is being timed. It sets the other fields (error,
+    violations, live_bytes, launches, hidden_us, shaved_us) to make the call's report show misbehaviour."""
 
     def __init__(
         self, memory: torch.Tensor, signature: Signature, arguments: Sequence[Argument], timed: bool
@@ -63,6 +65,7 @@ class FakeCall:
         self._tensors = {tensor.name: tensor for tensor in tensors}
 
     def __getitem__(self, name: str) -> torch.Tensor:
+        """The tensor argument of this name, as a view of the arena."""
         tensor = self._tensors[name]
         shape = [self.sizes[dim] for dim in tensor.dims]
         dtype = getattr(torch, tensor.dtype)
@@ -72,6 +75,9 @@ class FakeCall:
 
 
 class FakeRunner:
+    """A `Runner` that calls a Python function; each call takes `duration_us` by the fake clock, with some
+    noise."""
+
     host_us = 0.0
 
     def __init__(self, device: "FakeDevice", body: Body, duration_us: float) -> None:
@@ -108,6 +114,7 @@ class FakeRunner:
     def _run(
         self, arguments: Sequence[Argument], scratch_poison: int, timed: bool
     ) -> tuple[CallReport, FakeCall]:
+        """Call the function; the report, and the call with what the function set in it."""
         call = FakeCall(self._device.memory, self._device.signature, arguments, timed)
         call.scratch_poison = scratch_poison
         self._body(call)
@@ -117,7 +124,9 @@ class FakeRunner:
 
 
 class FakeDevice:
-    """Register Python functions under paths, then use the paths as binaries."""
+    """A `Device` on host memory for candidates that are Python functions: `register` them, then use the
+    returned paths as binaries. `reference_us` is the time of any PyTorch work; `clocks` are the values that
+    `clock_mhz` returns, in order."""
 
     name = "fake"
     modelled = False
@@ -142,11 +151,13 @@ class FakeDevice:
         return self.specification
 
     def register(self, body: Body, duration_us: float = 50.0) -> Path:
+        """A path that stands for the compiled candidate `body`, whose kernels take `duration_us` in total."""
         path = Path(f"fake-{len(self._bodies)}")
         self._bodies[path] = (body, duration_us)
         return path
 
     def noise(self) -> float:
+        """A random factor within 0.5% of 1, for times."""
         return 1.0 + 0.01 * (self._rng.random() - 0.5)
 
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
@@ -158,6 +169,7 @@ class FakeDevice:
         return Arena(self.memory, tuple(Slot(s, b) for s, b in zip(starts, self._pages, strict=False)))
 
     def start(self, binary: Path) -> FakeRunner:
+        """As `Device.start`, for a path that `register` returned; CandidateDied for any other."""
         if binary not in self._bodies:
             raise CandidateDied("load: no such candidate")
         return FakeRunner(self, *self._bodies[binary])

@@ -23,12 +23,12 @@ extern "C" void launch_gpu_implementation(PARAMETERS, cudaStream_t stream) {
 
 
 def task() -> Task:
-    """The task that candidates of this suite are for."""
+    """The task that the candidates of this suite are for: an elementwise ReLU."""
     return load_task("core/level1/relu")
 
 
 def candidate(result: str) -> Candidate:
-    """A candidate that writes `result`, an expression in `x[i]`, to each element."""
+    """A candidate for `task()` whose kernel writes `result`, a CUDA expression in `x[i]`, to each element."""
     signature = task().signature
     parameters = ", ".join(
         [f"float* {signature.outputs[0].name}", f"const float* {signature.inputs[0].name}"]
@@ -45,6 +45,8 @@ BROKEN = candidate("x[i")
 
 
 class JudgeContract:
+    """Tests that every judge must pass; a subclass provides the fixture `judge`."""
+
     def test_verdicts_come_in_the_order_of_the_jobs(self, judge: Judge) -> None:
         jobs = [(task(), one) for one in (WRONG, RIGHT, BROKEN, WRONG)]
         evaluations = list(judge.evaluate_many(jobs))

@@ -31,12 +31,13 @@ PROCESSES, EACH = 8, 25
 
 
 def technique(name: str, predicted: float = 1.2) -> Optimization:
+    """An optimization of this name for the tests."""
     return Optimization(technique=name, title=name, description=f"what {name} does", predicted=predicted)
 
 
 def observe_many(where: str, worker: int) -> None:
-    """Open the knowledge base as if for the first time and observe: processes that create it at once must not
-    collide."""
+    """Run in a process of its own: open the knowledge base at `where` as if for the first time, and record
+    EACH observations. Processes that create it at once must not collide."""
     with KnowledgeBase(where) as kb:
         kb.add_state(SLOW)
         kb.add_optimization("slow", technique("tile"))
@@ -46,8 +47,11 @@ def observe_many(where: str, worker: int) -> None:
 
 
 class KnowledgeContract:
+    """Tests that a knowledge base must pass on every database; a subclass provides the fixture `where`."""
+
     @pytest.fixture
     def kb(self, where: str | Path) -> KnowledgeBase:
+        """A new knowledge base with one state and two techniques: version 3."""
         kb = KnowledgeBase(where)
         kb.add_state(SLOW)
         kb.add_optimization("slow", technique("tile"))

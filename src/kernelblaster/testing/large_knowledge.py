@@ -13,8 +13,8 @@ ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90a")
 
 
 def grow(kb: KnowledgeBase, optimizations: int, observations: int, seed: int) -> list[str]:
-    """Add states of 100 techniques each, every one observed `observations` times on each of four
-    architectures. Returns the names of the states."""
+    """Add `optimizations` techniques in states of A_STATE (100) each, every one observed `observations` times
+    on each of four architectures. Returns the names of the states. The same seed adds the same."""
     random = Random(seed)
     changes: list[Change] = []
     names = [f"grown_{number}" for number in range(optimizations // A_STATE)]
@@ -34,6 +34,7 @@ def grow(kb: KnowledgeBase, optimizations: int, observations: int, seed: int) ->
 
 
 def _evidence(random: Random, observations: int) -> Evidence:
+    """Random evidence: `observations` results on each architecture."""
     evidence = Evidence()
     for architecture in ARCHITECTURES:
         for _ in range(observations):

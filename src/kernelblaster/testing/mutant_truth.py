@@ -36,15 +36,16 @@ SLOW_S = 0.5
 
 @dataclass(frozen=True)
 class _Known:
-    """An input that the original handles, and its outputs."""
+    """An input that the original kernel handles, and the original's outputs for it."""
 
     input: Input
     outputs: tuple[torch.Tensor, ...]
 
 
 class MutantTruth:
-    """Judges the mutants of one kernel, whose binary is `original`. Not thread-safe. Raises
-    KernelBlasterError if the original itself fails."""
+    """Decides whether mutants of one kernel are wrong by running them in the emulator. `original` is the
+    compiled kernel, `known` the inputs that it handles. Not thread-safe. Raises KernelBlasterError if the
+    original itself fails."""
 
     def __init__(self, device: EmulatedDevice, task: Task, original: Path, seed: int) -> None:
         self._device = device
@@ -59,8 +60,9 @@ class MutantTruth:
             raise KernelBlasterError(f"{task.name}: the original fails: {error}") from error
 
     def difference(self, mutant: Path, at: Workload | None = None) -> str | None:
-        """How the mutant is wrong and on which input, in words; None if no input shows it. With `at`, only
-        inputs of those sizes are tried. Raises NotEmulated."""
+        """How the compiled mutant is wrong and on which input, in words; None if no input shows it. With
+        `at`, only inputs of those sizes are tried. Raises NotEmulated if the emulator lacks an
+        instruction."""
         some = [k for k in self.known if at is None or k.input.workload.sizes == at.sizes]
         inputs = [known.input for known in some]
         try:
@@ -76,7 +78,8 @@ class MutantTruth:
         return None
 
     def _learn(self, original: Path, inputs: list[Input]) -> None:
-        """Keep the inputs that the original handles; of sizes that take long, one."""
+        """Run the original on all inputs and keep those that it handles; where a size takes over SLOW_S
+        seconds, only one of that size."""
         slow: set[str] = set()
         with self._runner(original) as runner:
             for number, (one, layout) in enumerate(self._recorded(runner, inputs)):
@@ -91,7 +94,8 @@ class MutantTruth:
                     self.known.append(_Known(one, outputs))
 
     def _recorded(self, runner: EmulatedRunner, inputs: Sequence[Input]) -> Iterator[tuple[Input, Layout]]:
-        """Each input with its layout; the launches of several are recorded together."""
+        """Each input with its layout in the arena; the launches of TOGETHER inputs are recorded at once,
+        which is faster."""
         arena = self._device.arena(self._slots)
         for start in range(0, len(inputs), TOGETHER):
             some = inputs[start : start + TOGETHER]
@@ -102,6 +106,7 @@ class MutantTruth:
 
     @contextmanager
     def _runner(self, binary: Path) -> Iterator[EmulatedRunner]:
+        """A context with the kernel loaded in the emulator."""
         self._device.arena(self._slots)
         runner = self._device.start(binary)
         try:
@@ -112,7 +117,8 @@ class MutantTruth:
     def _run(
         self, runner: EmulatedRunner, one: Input, layout: Layout, number: int
     ) -> tuple[torch.Tensor, ...] | str:
-        """The outputs, or what went wrong, in words."""
+        """Run one call: its outputs, or what went wrong, in words. `number` selects the byte that scratch
+        memory is filled with."""
         signature = self._task.signature
         for tensor, value in zip(signature.read_tensors, one.tensors, strict=True):
             layout.view(tensor).copy_(value)
@@ -138,8 +144,8 @@ class MutantTruth:
 
 
 def compare(one: Input, right: tuple[torch.Tensor, ...], found: tuple[torch.Tensor, ...]) -> str | None:
-    """How the outputs `found` are wrong where the original gave `right`, in words; None if they are as
-    good."""
+    """How the mutant's outputs `found` on one input are wrong where the original gave `right`, in words; None
+    if they are as good."""
     for position, (original, output) in enumerate(zip(right, found, strict=True)):
         if torch.equal(_bits(original), _bits(output)):
             continue
@@ -156,6 +162,8 @@ def compare(one: Input, right: tuple[torch.Tensor, ...], found: tuple[torch.Tens
 def _compare_floating(
     original: torch.Tensor, output: torch.Tensor, truth: torch.Tensor, noise: torch.Tensor
 ) -> str | None:
+    """As `compare`, for one floating output: an element may be off by ELEMENT times what is expected, the
+    whole by WHOLE times. `truth` is float64, `noise` the effect of one rounding of the inputs."""
     finite = torch.isfinite(original) & torch.isfinite(truth)
     if not bool(torch.isfinite(output[finite]).all()):
         return "not finite"
@@ -172,7 +180,7 @@ def _compare_floating(
 
 
 def _close(one: Input, found: tuple[torch.Tensor, ...]) -> bool:
-    """Whether the original's outputs are right for this input."""
+    """Whether the original's outputs `found` are right for this input; True where there is no truth."""
     for position, output in enumerate(found):
         if one.truth is None:
             continue
@@ -190,11 +198,12 @@ def _close(one: Input, found: tuple[torch.Tensor, ...]) -> bool:
 
 
 def _laid_out(arena: Arena, task: Task, one: Input, seed: int) -> Layout:
-    """The same addresses for the same input every time."""
+    """The input's tensors in the arena; the same addresses for the same input and seed every time."""
     return lay_out(arena, task.signature, one.workload, random.Random(f"{seed} {one.title}"))
 
 
 def _bits(values: torch.Tensor) -> torch.Tensor:
+    """The bytes of a tensor, for an exact comparison."""
     return values.reshape(-1).view(torch.uint8)
 
 

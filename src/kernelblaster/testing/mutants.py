@@ -27,8 +27,8 @@ KINDS: dict[str, Callable[[Code], Iterator[Mutation]]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """A source with one mistake: its `kind`, `what` it is in words, and the 1-based `line` of the original. A
-    non-empty `argument` says why it is wrong even if no run shows it."""
+    """A kernel's source with one mistake: its `kind` (a key of KINDS), `what` it is in words, and the 1-based
+    `line` of the original. A non-empty `argument` says why it is wrong even if no run shows it."""
 
     kind: str
     what: str
@@ -42,8 +42,8 @@ def mutants_of(
     extents: Mapping[str, int] | None = None,
     scalars: Mapping[str, float] | None = None,
 ) -> list[Mutant]:
-    """Every mutant of a source, each text once. `extents` are the primary workload's sizes by name and
-    `scalars` the task's scalar arguments: mistakes about them need these."""
+    """Every mutant of a CUDA source, without duplicates. `extents` are the primary workload's sizes by name,
+    `scalars` the task's scalar arguments by name; mistakes about these are left out if they are not given."""
     code = Code(source, extents or {}, scalars or {})
     found: dict[str, Mutant] = {}
     for kind, edits in KINDS.items():
@@ -55,7 +55,7 @@ def mutants_of(
 
 
 def choose(mutants: Sequence[Mutant], most: int, rng: random.Random) -> list[Mutant]:
-    """At most `most` mutants: kinds in turn, each in random order, so that rare kinds are represented."""
+    """At most `most` of the mutants, drawn from all kinds in turn, so that rare kinds are represented."""
     by_kind = {kind: [m for m in mutants if m.kind == kind] for kind in KINDS}
     for group in by_kind.values():
         rng.shuffle(group)
@@ -68,7 +68,7 @@ def choose(mutants: Sequence[Mutant], most: int, rng: random.Random) -> list[Mut
 
 
 def apply(source: str, edit: Mutation) -> str:
-    """The source after an edit."""
+    """The source after a mutation."""
     raw = source.encode()
     for begin, end, new in sorted(edit.changes, reverse=True):
         raw = raw[:begin] + new.encode() + raw[end:]

@@ -27,6 +27,7 @@ _WEAKER = (
 
 
 def edits(code: Code) -> Iterator[Mutation]:
+    """All mutations of the source in which a fence, a barrier or a wait is left out or made weaker."""
     yield from _dropped_calls(code)
     yield from _dropped_assembly(code)
     yield from _endless_waits(code)
@@ -35,8 +36,8 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_calls(code: Code) -> Iterator[Mutation]:
-    """Drop statements that are only a barrier, a fence or a wait, including calls of functions that wait for
-    an mbarrier."""
+    """Drop statements that are only a call of a barrier, a fence or a wait, including the source's own
+    functions that wait for an mbarrier."""
     waiting = {
         text(f.child_by_field_name("declarator")).split("(")[0]
         for f in code.functions
@@ -52,6 +53,7 @@ def _dropped_calls(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_assembly(code: Code) -> Iterator[Mutation]:
+    """Drop inline assembly that is a barrier, a fence or a wait, outside of loops."""
     for node in code.device("expression_statement"):
         inner = node.named_children[0] if node.named_children else None
         if inner is None or inner.type != "gnu_asm_expression" or within(node, "while_statement"):
@@ -61,13 +63,15 @@ def _dropped_assembly(code: Code) -> Iterator[Mutation]:
 
 
 def _endless_waits(code: Code) -> Iterator[Mutation]:
-    """Drop loops that poll an mbarrier."""
+    """Drop loops that poll an mbarrier until its phase completes."""
     for node in code.device("while_statement"):
         if _WAITS.search(text(node)):
             yield replace(node, ";", "drop the loop that waits for an mbarrier", _NOT_AWAITED)
 
 
 def _weaker_orders(code: Code) -> Iterator[Mutation]:
+    """Replace acquire, release and stronger memory orders by relaxed, in inline assembly and in C++
+    atomics."""
     for node in code.device("string_content"):
         for pattern, strong, weak in _WEAKER:
             if re.search(pattern, text(node)):
@@ -79,7 +83,7 @@ def _weaker_orders(code: Code) -> Iterator[Mutation]:
 
 
 def _fewer_groups(code: Code) -> Iterator[Mutation]:
-    """Let one more group of asynchronous copies be in flight when waiting."""
+    """Wait for one group of asynchronous copies less: `cp.async.wait_group 0` becomes `1`."""
     for node in code.device("string_content"):
         found = re.fullmatch(r"(cp\.async\.(?:bulk\.)?wait_group(?:\.read)? )(\d+)(;.*)", text(node))
         if found:
@@ -95,8 +99,8 @@ def _fewer_groups(code: Code) -> Iterator[Mutation]:
 
 
 def _argument(statement: str) -> str:
-    """Why a program without this statement is wrong; empty for barriers, of which some are redundant: there
-    the machine's race check must show it."""
+    """Why a program without this statement is wrong even if no run shows it; empty for barriers, of which
+    some are redundant: there the emulator's race check must show it."""
     if _ORDERING.search(statement):
         return _UNORDERED
     return _NOT_AWAITED if _AWAITING.search(statement) and "arrive" not in statement else ""

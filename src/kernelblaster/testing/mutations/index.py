@@ -11,6 +11,7 @@ _COMPARISONS = {"<": "<=", "<=": "<", ">=": ">", ">": ">="}
 
 
 def edits(code: Code) -> Iterator[Mutation]:
+    """All mutations of the source in which an index, a bound, a stride or an axis is wrong."""
     yield from _bounds(code)
     yield from _subscripts(code)
     yield from _swapped(code)
@@ -20,6 +21,7 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _bounds(code: Code) -> Iterator[Mutation]:
+    """Integer comparisons: `<` becomes `<=` and the like, or the bound is one less."""
     for node in code.device("binary_expression"):
         pair, sign = sides(node), operator(node)
         if pair is None or sign not in _COMPARISONS or any(map(code.is_floating, pair)):
@@ -34,6 +36,7 @@ def _bounds(code: Code) -> Iterator[Mutation]:
 
 
 def _subscripts(code: Code) -> Iterator[Mutation]:
+    """`a[i]` becomes `a[i + 1]`."""
     for node in code.device("subscript_expression"):
         index = _index(node)
         if index is not None:
@@ -41,7 +44,7 @@ def _subscripts(code: Code) -> Iterator[Mutation]:
 
 
 def _swapped(code: Code) -> Iterator[Mutation]:
-    """`a[i][j]` becomes `a[j][i]`, and `i * n + j` becomes `j * n + i`."""
+    """Swap two indices: `a[i][j]` becomes `a[j][i]`, and `i * n + j` becomes `j * n + i`."""
     for node in code.device("subscript_expression"):
         outer, below = _index(node), node.child_by_field_name("argument")
         inner = _index(below) if below is not None and below.type == "subscript_expression" else None
@@ -62,6 +65,7 @@ def _swapped(code: Code) -> Iterator[Mutation]:
 
 
 def _strides(code: Code) -> Iterator[Mutation]:
+    """`i * n` becomes `i * (n + 1)`, and the step of a loop is one more."""
     for node in code.device("binary_expression"):
         pair = sides(node)
         if pair is None or operator(node) != "*" or code.is_floating(node):
@@ -76,7 +80,7 @@ def _strides(code: Code) -> Iterator[Mutation]:
 
 
 def _starts(code: Code) -> Iterator[Mutation]:
-    """A loop begins one iteration later."""
+    """Let a counting loop begin at its start value plus one."""
     for loop in code.loops():
         start = loop.node.child_by_field_name("initializer")
         value = next((n for n in _below(start) if n.type == "init_declarator"), None)
@@ -85,17 +89,19 @@ def _starts(code: Code) -> Iterator[Mutation]:
 
 
 def _axes(code: Code) -> Iterator[Mutation]:
+    """`threadIdx.x` becomes `threadIdx.y`; the same for blockIdx."""
     for node in code.device("field_expression"):
         if text(node) in ("threadIdx.x", "blockIdx.x"):
             yield replace(node, text(node)[:-1] + "y", f"{text(node)}: other axis")
 
 
 def _index(node: Node) -> Node | None:
-    """The index of a subscript with exactly one."""
+    """The index expression of a subscript; None if it has several."""
     indices = node.child_by_field_name("indices")
     inner = indices.named_children if indices is not None else []
     return inner[0] if len(inner) == 1 else None
 
 
 def _below(node: Node | None) -> list[Node]:
+    """The named children of a node; empty for None."""
     return node.named_children if node is not None else []

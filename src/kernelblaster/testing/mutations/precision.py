@@ -15,6 +15,7 @@ _TANH = '([](float v) {{ float r; asm("tanh.approx.f32 %0, %1;" : "=f"(r) : "f"(
 
 
 def edits(code: Code) -> Iterator[Mutation]:
+    """All mutations of the source in which a value is rounded to fewer bits."""
     yield from _sums(code)
     yield from _operands(code)
     yield from _functions(code)
@@ -22,7 +23,7 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _sums(code: Code) -> Iterator[Mutation]:
-    """Round an accumulator after every addition."""
+    """Round an accumulator to half, bfloat16 or TF32 after every addition."""
     for node in code.device("assignment_expression"):
         pair = sides(node)
         if pair is None or operator(node) != "+=" or not all(map(code.is_floating, pair)):
@@ -34,7 +35,7 @@ def _sums(code: Code) -> Iterator[Mutation]:
 
 
 def _operands(code: Code) -> Iterator[Mutation]:
-    """Round the factors of a product that is accumulated."""
+    """Round the factors of a product that is accumulated to bfloat16 or TF32."""
     for node in code.device("binary_expression"):
         pair = sides(node)
         summed = node.parent is not None and operator(node.parent) == "+="
@@ -53,6 +54,7 @@ def _operands(code: Code) -> Iterator[Mutation]:
 
 
 def _functions(code: Code) -> Iterator[Mutation]:
+    """Round the argument or the result of a math function to half; `tanh` becomes tanh.approx."""
     for node in code.device("call_expression"):
         name, arguments = text(node.child_by_field_name("function")), node.child_by_field_name("arguments")
         if not _FUNCTIONS.fullmatch(name) or arguments is None:
@@ -65,7 +67,7 @@ def _functions(code: Code) -> Iterator[Mutation]:
 
 
 def _stores(code: Code) -> Iterator[Mutation]:
-    """Round what is stored to memory, unless its type is narrow anyway."""
+    """Round what is stored to memory to bfloat16. None for sources that use 16-bit types anyway."""
     if re.search(r"half|bfloat16", code.source):
         return
     for node in code.device("assignment_expression"):

@@ -11,12 +11,15 @@ SMALL = 1e-3  # constants below are taken for an epsilon
 
 
 def edits(code: Code) -> Iterator[Mutation]:
+    """All mutations of the source in which a constant, a sign or a scalar argument is wrong."""
     yield from _constants(code)
     yield from _signs(code)
     yield from _defaults(code)
 
 
 def _constants(code: Code) -> Iterator[Mutation]:
+    """Change a floating literal by 1% or 0.1%; a small one (an epsilon) is also dropped or made ten times
+    larger."""
     for node in code.nodes:
         value = _value(node)
         if value is None or value == 0 or node.type != "number_literal":
@@ -28,6 +31,7 @@ def _constants(code: Code) -> Iterator[Mutation]:
 
 
 def _signs(code: Code) -> Iterator[Mutation]:
+    """A floating addition becomes a subtraction, and the reverse."""
     for node in code.device("binary_expression"):
         sign, pair = operator(node), sides(node)
         if sign in ("+", "-") and pair is not None and any(map(code.is_floating, pair)):
@@ -36,7 +40,7 @@ def _signs(code: Code) -> Iterator[Mutation]:
 
 
 def _defaults(code: Code) -> Iterator[Mutation]:
-    """Replace a scalar argument by the value in the task's file."""
+    """Ignore a scalar argument: the launch function always uses the value in the task's file."""
     entry = code.entry()
     if entry is not None:
         for name, value in code.scalars.items():
@@ -45,7 +49,7 @@ def _defaults(code: Code) -> Iterator[Mutation]:
 
 
 def _value(node: Node) -> float | None:
-    """A floating literal's value; None for anything else."""
+    """The value of a floating literal node; None for anything else."""
     digits = text(node).rstrip("fF")
     if digits.startswith("0x") or not any(mark in text(node) for mark in ".eEf"):
         return None

@@ -10,13 +10,14 @@ MULTIPLES = (4, 32)
 
 
 def edits(code: Code) -> Iterator[Mutation]:
+    """All mutations of the source that assume something wrong about sizes."""
     yield from _divisible(code)
     yield from _one_turn(code)
     yield from _launched(code)
 
 
 def _divisible(code: Code) -> Iterator[Mutation]:
-    """Assume that `n % 4 == 0` holds."""
+    """Replace tests like `n % 4 == 0` by true: the kernel takes divisibility for granted."""
     for node in code.nodes:
         pair = sides(node) if node.type == "binary_expression" and operator(node) == "==" else None
         if pair is not None and operator(pair[0]) == "%" and text(pair[1]) == "0" and "Idx" not in text(node):
@@ -24,7 +25,7 @@ def _divisible(code: Code) -> Iterator[Mutation]:
 
 
 def _one_turn(code: Code) -> Iterator[Mutation]:
-    """A loop over a row runs once: correct only for rows no longer than the block."""
+    """A strided loop over a row runs once: correct only for rows no longer than the block."""
     for loop in code.loops():
         if loop.step != "1":
             new = f"{loop.variable} = {text(loop.bound)}"
@@ -32,7 +33,7 @@ def _one_turn(code: Code) -> Iterator[Mutation]:
 
 
 def _launched(code: Code) -> Iterator[Mutation]:
-    """The launch function rounds a size down, or limits it to the primary one."""
+    """The launch function rounds a size down to a multiple, or limits it to the primary one."""
     entry = code.entry()
     if entry is None:
         return

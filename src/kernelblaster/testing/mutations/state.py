@@ -8,6 +8,7 @@ from kernelblaster.testing.mutations.tree import Code, Mutation, insert, replace
 
 
 def edits(code: Code) -> Iterator[Mutation]:
+    """All mutations of the source with missing or wrong initial values, or with an input that is written."""
     yield from _without_initial_value(code)
     yield from _dropped_resets(code)
     yield from _wrong_extremes(code)
@@ -15,6 +16,7 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _without_initial_value(code: Code) -> Iterator[Mutation]:
+    """Variables that start with zero or infinity are left uninitialized."""
     for node in code.device("init_declarator"):
         name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
         plain = re.fullmatch(r"0|0\.f?|0\.0f?|-?INFINITY|\{\}|\{0\}|\{-INFINITY, 0\}", text(value))
@@ -23,6 +25,7 @@ def _without_initial_value(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_resets(code: Code) -> Iterator[Mutation]:
+    """Drop assignments of zero in kernels, and cudaMemset calls on the host."""
     for node in code.device("expression_statement"):
         inner = node.named_children[0] if node.named_children else None
         pair = sides(inner) if inner is not None and inner.type == "assignment_expression" else None
@@ -39,6 +42,7 @@ def _dropped_resets(code: Code) -> Iterator[Mutation]:
 
 
 def _wrong_extremes(code: Code) -> Iterator[Mutation]:
+    """A maximum starts from 0 or -10 instead of -INFINITY."""
     for node in code.device("unary_expression"):
         if text(node) == "-INFINITY":
             yield replace(node, "0", "-INFINITY made 0")
@@ -46,7 +50,7 @@ def _wrong_extremes(code: Code) -> Iterator[Mutation]:
 
 
 def _written_inputs(code: Code) -> Iterator[Mutation]:
-    """A kernel clears the first element of an input when it begins."""
+    """Let a kernel set the first element of an input to zero when it begins."""
     for kernel in code.kernels():
         body = kernel.child_by_field_name("body")
         header = text(kernel).split("{")[0]

@@ -7,6 +7,7 @@ from kernelblaster.testing.mutations.tree import Code, Mutation, replace, short
 
 
 def edits(code: Code) -> Iterator[Mutation]:
+    """All mutations of the source in which the end of a row or of the grid is left out."""
     yield from _rounded_down(code)
     yield from _dropped_else(code)
     yield from _dropped_tail_loops(code)
@@ -14,7 +15,8 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _rounded_down(code: Code) -> Iterator[Mutation]:
-    """`(n + 255) / 256` becomes `n / 256`, but at least 1, on host and device."""
+    """A division that rounds up rounds down, on host and device: `(n + 255) / 256` becomes `n / 256`, but at
+    least 1."""
     for node in code.nodes:
         pair = sides(node) if node.type == "binary_expression" and operator(node) == "/" else None
         if pair is None or pair[0].type != "parenthesized_expression" or code.is_floating(node):
@@ -31,18 +33,20 @@ def _rounded_down(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_else(code: Code) -> Iterator[Mutation]:
+    """Drop else branches, which often handle the tail."""
     for node in code.device("else_clause"):
         yield replace(node, "", f"drop {short(node)}")
 
 
 def _dropped_tail_loops(code: Code) -> Iterator[Mutation]:
-    """Drop loops that continue where another stopped: they declare no variable of their own."""
+    """Drop loops without an initializer: they continue where another loop stopped, to handle the tail."""
     for loop in code.loops():
         if loop.node.child_by_field_name("initializer") is None:
             yield replace(loop.node, ";", f"drop {short(loop.node)}")
 
 
 def _whole_strides(code: Code) -> Iterator[Mutation]:
+    """A strided loop stops after the last whole stride."""
     for loop in code.loops():
         if loop.step != "1":
             new = f"({text(loop.bound)}) / ({loop.step}) * ({loop.step})"

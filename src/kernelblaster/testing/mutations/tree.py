@@ -26,9 +26,9 @@ _HANDED_ON = re.compile(r"__(ldg|ldcs|ldcg|shfl\w*)")  # as floating as what the
 
 @dataclass(frozen=True)
 class Mutation:
-    """One mistake: `what` it is in words, at byte `at`; `changes` are non-overlapping (begin, end, new text)
-    in bytes. `argument` says why it is wrong even if no run shows it: what the memory model does not
-    guarantee may still come out right, and large sizes are not run."""
+    """One mistake to make in a source: `what` it is in words, at byte `at`; `changes` are non-overlapping
+    (begin, end, new text) in bytes. `argument`, if not empty, says why it is wrong even if no run shows it:
+    what the memory model does not guarantee may still come out right, and large sizes are not run."""
 
     at: int
     what: str
@@ -37,7 +37,9 @@ class Mutation:
 
 
 class Code:
-    """A source with its task's facts: `sizes` of the primary workload by name, `scalars` by name."""
+    """A CUDA source parsed for mutation, with its task's facts: `sizes` of the primary workload and
+    `scalars`, both by name. `nodes` are all named nodes that are compiled, `functions` the function
+    definitions."""
 
     def __init__(self, source: str, sizes: Mapping[str, int], scalars: Mapping[str, float]) -> None:
         self.source = source
@@ -51,17 +53,17 @@ class Code:
         self._floats = {name for name, many in declared if not many} - self._arrays
 
     def line(self, at: int) -> int:
-        """The 1-based line of a byte."""
+        """The 1-based line of a byte offset."""
         return self.source.encode()[:at].count(b"\n") + 1
 
     def device(self, *types: str) -> Iterator[Node]:
-        """Nodes of these types in device functions, in the order of the source."""
+        """Nodes of these tree-sitter types inside device functions, in the order of the source."""
         for node in self.nodes:
             if node.type in types and any(a <= node.start_byte < b for a, b in self._device):
                 yield node
 
     def host(self, *types: str) -> Iterator[Node]:
-        """Nodes of these types in host functions."""
+        """Nodes of these tree-sitter types outside device functions."""
         device = {node.id for node in self.device(*types)}
         yield from (n for n in self.nodes if n.type in types and n.id not in device)
 
@@ -70,7 +72,8 @@ class Code:
         yield from (f for f in self.functions if "__global__" in _header(f))
 
     def entry(self) -> int | None:
-        """The byte after the opening brace of the launch function's body; None if it has none."""
+        """The byte offset after the opening brace of the launch function's body; None if the source has
+        none."""
         for function in self.functions:
             body = function.child_by_field_name("body")
             if body is not None and LAUNCH in _header(function):
@@ -85,7 +88,8 @@ class Code:
                 yield loop
 
     def is_floating(self, node: Node | None) -> bool:
-        """Whether an expression looks like a floating number; pointers do not."""
+        """Whether an expression looks like a floating-point number, by the declarations in the file; a
+        pointer to such does not."""
         if node is None:
             return False
         kind, floating = node.type, False
@@ -107,6 +111,7 @@ class Code:
         return floating
 
     def _gives_floating(self, call: Node) -> bool:
+        """Whether a call looks like it returns a floating number."""
         name, arguments = text(call.child_by_field_name("function")), call.child_by_field_name("arguments")
         given = arguments.named_children if arguments is not None else []
         if _HANDED_ON.fullmatch(name):
@@ -127,7 +132,8 @@ class Code:
 
 @dataclass(frozen=True)
 class Loop:
-    """A counting loop: its variable, the bound behind `<`, the update, and the body."""
+    """A counting loop `for (...; variable < bound; variable += step)`: the whole statement (`node`) and its
+    parts; `step` is text, "1" for `++`."""
 
     node: Node
     variable: str
@@ -138,23 +144,23 @@ class Loop:
 
 
 def replace(node: Node, new: str, what: str, argument: str = "") -> Mutation:
-    """The edit that replaces a node by `new`."""
+    """The mutation that replaces a node's text by `new`; `what` and `argument` are as in Mutation."""
     return Mutation(node.start_byte, what, ((node.start_byte, node.end_byte, new),), argument)
 
 
 def insert(at: int, new: str, what: str, argument: str = "") -> Mutation:
-    """The edit that adds `new` at a byte."""
+    """The mutation that inserts `new` at byte offset `at`; `what` and `argument` are as in Mutation."""
     return Mutation(at, what, ((at, at, new),), argument)
 
 
 def short(node: Node) -> str:
-    """The node's text on one line, cut off where it is long."""
+    """The node's text on one line, at most 60 characters."""
     words = " ".join(text(node).split())
     return words if len(words) <= 60 else words[:57] + "..."
 
 
 def within(node: Node, *types: str) -> bool:
-    """Whether a node is inside a node of one of these types, within its function."""
+    """Whether a node lies inside a node of one of these types, in the same function."""
     above = node.parent
     while above is not None and above.type != "function_definition":
         if above.type in types:
@@ -164,6 +170,7 @@ def within(node: Node, *types: str) -> bool:
 
 
 def _loop(node: Node) -> Loop | None:
+    """A `for` statement as a counting loop; None if it has another form."""
     condition, update = node.child_by_field_name("condition"), node.child_by_field_name("update")
     body = node.child_by_field_name("body")
     if condition is None or update is None or body is None or operator(condition) != "<":
@@ -184,7 +191,7 @@ def _loop(node: Node) -> Loop | None:
 
 
 def _walk(root: Node) -> Iterator[Node]:
-    """Named nodes, outer ones first, without code that is not compiled."""
+    """All named nodes, outer ones first, without code under #ifdef PLANTED_ERROR, which is not compiled."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -198,6 +205,7 @@ def _walk(root: Node) -> Iterator[Node]:
 
 
 def _header(function: Node) -> str:
+    """The text of a function definition before its body."""
     body = function.child_by_field_name("body")
     whole = text(function)
     return whole[: body.start_byte - function.start_byte] if body is not None else whole
@@ -209,7 +217,8 @@ def _is_device(function: Node) -> bool:
 
 
 def _floating_names(nodes: tuple[Node, ...]) -> Iterator[tuple[str, bool]]:
-    """Names that are declared as floating, and whether each is a pointer or an array."""
+    """(name, whether it is a pointer or an array) of each variable, parameter, field and function declared
+    with a floating type."""
     kinds = ("declaration", "parameter_declaration", "field_declaration", "function_definition")
     for node in nodes:
         kind = node.child_by_field_name("type")

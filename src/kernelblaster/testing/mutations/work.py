@@ -10,6 +10,7 @@ EVERY = 7  # which term of a loop is skipped
 
 
 def edits(code: Code) -> Iterator[Mutation]:
+    """All mutations of the source in which a part of the work is left out."""
     yield from _skipped_terms(code)
     yield from _partial_rows(code)
     yield from _shorter_exchange(code)
@@ -19,12 +20,14 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _skipped_terms(code: Code) -> Iterator[Mutation]:
+    """A loop skips every EVERY-th iteration."""
     for loop in code.loops():
         test = f"if ({loop.variable} % {EVERY} != {EVERY - 1}) "
         yield insert(loop.body.start_byte, test, f"{short(loop.node)}: every {EVERY}th turn skipped")
 
 
 def _partial_rows(code: Code) -> Iterator[Mutation]:
+    """A loop covers only a part of its range: half, seven eighths, or at most 1024 elements."""
     for loop in code.loops():
         if re.fullmatch(r"\d+", text(loop.bound)):
             continue
@@ -38,7 +41,7 @@ def _partial_rows(code: Code) -> Iterator[Mutation]:
 
 
 def _shorter_exchange(code: Code) -> Iterator[Mutation]:
-    """A tree reduction begins with half of its distance."""
+    """A tree reduction (a loop with a halving distance) begins with half of its first distance."""
     for loop in code.device("for_statement"):
         start, update = loop.child_by_field_name("initializer"), loop.child_by_field_name("update")
         if start is None or not re.search(r"/=|>>=", text(update)):
@@ -50,6 +53,7 @@ def _shorter_exchange(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_statements(code: Code) -> Iterator[Mutation]:
+    """Drop statements that accumulate: `+=`, `*=`, `-=`, fma, max."""
     for node in code.device("expression_statement"):
         inner = node.named_children[0] if node.named_children else None
         if inner is None or inner.type != "assignment_expression":
@@ -68,6 +72,7 @@ def _dropped_operands(code: Code) -> Iterator[Mutation]:
 
 
 def _fixed_sizes(code: Code) -> Iterator[Mutation]:
+    """The launch function uses the primary size instead of the one given, or does nothing for large ones."""
     entry = code.entry()
     if entry is None:
         return
