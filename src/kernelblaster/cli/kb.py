@@ -96,7 +96,7 @@ def search(
 
 @app.command("stats")
 def stats(kb: KbOption = None, json_: JsonOption = False) -> None:
-    """Say how much is known, and from where."""
+    """Count states, techniques and attempts, by GPU and by task."""
     with KnowledgeBase(knowledge_at(kb), create=False) as opened:
         summary = summarize(opened.content())
     if json_:

@@ -116,9 +116,10 @@ class Truth:
         return [t.clone() if t.data_ptr() in {v.data_ptr() for v in views} else t for t in outputs]
 
     def _shake(self, tensors: list[Tensor], views: list[torch.Tensor], distribution: Distribution) -> None:
-        """Perturb every floating value in place by up to one rounding of its tensor's type. For kinds of
-        values with ties, and for integer outputs, equal values are perturbed equally, so that ties remain;
-        landmarks are not perturbed. Both must be resolved as the reference does."""
+        """Perturb every floating value of `views`, which hold the values of `tensors` in float64, in place
+        by up to one rounding of the tensor's type. In distributions of TIED, and for integer outputs, equal
+        values are perturbed equally, so that ties remain. The special numbers of LANDMARKS (0, 1, ...) are
+        not perturbed. A rounding is no excuse for resolving a tie or a landmark otherwise."""
         seed = self._rng.getrandbits(40)
         tied = distribution in TIED or not all(t.floating for t in self._task.signature.outputs)
         for tensor, view in zip(tensors, views, strict=True):

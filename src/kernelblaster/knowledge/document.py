@@ -20,7 +20,7 @@ from kernelblaster.knowledge.events import (
     StateAdded,
 )
 from kernelblaster.knowledge.evidence import Evidence
-from kernelblaster.knowledge.tally import Tally, total
+from kernelblaster.knowledge.tally import total
 from kernelblaster.knowledge.trim import dumped, trimmed
 from kernelblaster.plain_text import one_line
 from kernelblaster.records import Bottleneck, Optimization, State
@@ -70,12 +70,6 @@ Several = Annotated[tuple[Words, ...], Field(max_length=1000)]
 Speedup = Annotated[float, Field(gt=0, lt=1e4)]
 MOST = 1e9  # attempts, or anything else that is counted
 LARGEST_GAIN = 10.0  # a logarithm
-
-
-def _impossible(tally: Tally) -> bool:
-    """Whether a tally has more attempts or larger gains than there can be."""
-    most = MOST * LARGEST_GAIN**2
-    return tally.attempts > MOST or abs(tally.mean) > LARGEST_GAIN or tally.squares > most
 
 
 class _Part(BaseModel):

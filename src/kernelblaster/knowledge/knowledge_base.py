@@ -67,7 +67,7 @@ class KnowledgeBase:
 
     @property
     def name(self) -> str:
-        """The address for messages, without a password."""
+        """The address as it is shown to people, without a password."""
         return self._database.name
 
     @property

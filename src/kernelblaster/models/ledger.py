@@ -236,7 +236,7 @@ def recount(path: Path, prices: Prices) -> Total:
 
 
 def _unknown(reservation: Reservation) -> Settlement:
-    """The settlement of a call of unknown cost: its bound."""
+    """The settlement of a call of unknown cost: the upper bound that was reserved for it counts."""
     return Settlement(
         number=reservation.number, usage=reservation.bound, usd=reservation.most_usd, told=False
     )

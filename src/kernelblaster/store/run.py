@@ -47,7 +47,7 @@ class Run:
         return self._log.events
 
     def append(self, kind: str, **data: Any) -> RunEvent:
-        """Record an event without a key, so that it may occur several times."""
+        """Record an event. Unlike those of `once`, it has no key and may occur several times."""
         return self._log.append(kind, **data)
 
     def once(

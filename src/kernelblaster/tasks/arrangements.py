@@ -394,7 +394,8 @@ def _subnormals(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> to
 
 def _octaves(values: torch.Tensor, pool: torch.Tensor, low: int, high: int, rows: RowValues) -> torch.Tensor:
     """Each value is multiplied by 2**k, where k is drawn for each element from `low` to `high`, both
-    included, so that one tensor has values of all these magnitudes. `pool` is unused."""
+    included, so that one tensor has values of all these magnitudes. `rows` is the source of the random
+    draws; `pool` is unused."""
     exponents = low + rows.scattered("octaves") % (high - low + 1)
     return (values.double() * 2.0 ** exponents.double()).to(values.dtype)
 

@@ -19,9 +19,9 @@ def literals_of(source: str) -> list[int]:
 
 
 def compiled(source: str, path: str, replaced: Mapping[int, int]) -> CodeType:
-    """The code object of a source in which every integer literal that is a key of `replaced` has its
-    value instead. `path` is the file name in tracebacks; lines after BESIDE_MARK are numbered as in
-    the user's file."""
+    """The code object of a source in which every integer literal whose value is a key of `replaced` has
+    the value there instead. `path` is the file name in tracebacks; lines after BESIDE_MARK, the comment
+    that ends what was put before the user's own lines, are numbered as in the user's file."""
     tree = ast.parse(source, path)
     if replaced:
         tree = ast.fix_missing_locations(_Replaced(replaced).visit(tree))

@@ -286,8 +286,8 @@ class SizeDraws:
         return accept
 
     def _facts(self) -> Facts:
-        """The facts of the construction that the base belongs to. Raises BadTask if that is the small one
-        and there is none."""
+        """Shapes and types of the module as it is built for the base workload: with the file's own
+        constants, or with the small ones. Raises BadTask if the latter are needed and the file has none."""
         file = ModuleFile(self._task.source, self._task.path)
         dtype = cast_of(self._task)
         if self.base.module == "primary":

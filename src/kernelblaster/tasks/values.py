@@ -64,8 +64,8 @@ def fill(
     target: torch.Tensor, pool: ValuePool, distribution: Distribution, workload: Workload, seed: int
 ) -> None:
     """Write values drawn from a pool into `target`, which is contiguous and, for a floating pool, of any
-    floating type. `distribution` is their arrangement; those outside SAFE may leave the module's
-    domain (tasks/domain.py). `workload` gives the size that bounds indices."""
+    floating type. `distribution` is their arrangement; with an arrangement that is not in SAFE,
+    values may leave the module's domain (tasks/domain.py). `workload` gives the size that bounds indices."""
     flat = target.view(-1)
     generator = torch.Generator(target.device).manual_seed(seed)
     bound = workload.sizes[pool.bound] if pool.bound is not None else None
