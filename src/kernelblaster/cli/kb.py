@@ -96,7 +96,7 @@ def search(
 
 @app.command("stats")
 def stats(kb: KbOption = None, json_: JsonOption = False) -> None:
-    """Count states, techniques and attempts, by GPU and by task."""
+    """Count states, techniques, attempts and failures, and show which technique pays after which."""
     with KnowledgeBase(knowledge_at(kb), create=False) as opened:
         summary = summarize(opened.content())
     if json_:
