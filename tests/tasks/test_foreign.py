@@ -78,12 +78,15 @@ def test_a_loop_without_an_end_is_stopped(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_real_interrupt_stops_the_command() -> None:
-    before = signal.getsignal(signal.SIGINT)
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # ignored where tests run behind a shell
     gc.disable()  # what is raised in a callback of the collector is ignored, an interrupt too
     try:
         with pytest.raises(KeyboardInterrupt), foreign("t.py"):
             os.kill(os.getpid(), signal.SIGINT)
             threading.Event().wait(10)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         gc.enable()
-    assert signal.getsignal(signal.SIGINT) is before
+        signal.signal(signal.SIGINT, before)
