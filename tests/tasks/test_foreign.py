@@ -78,9 +78,7 @@ def test_a_loop_without_an_end_is_stopped(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_real_interrupt_stops_the_command() -> None:
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # ignored where tests run behind a shell
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore it
     gc.disable()  # what is raised in a callback of the collector is ignored, an interrupt too
     try:
         with pytest.raises(KeyboardInterrupt), foreign("t.py"):
