@@ -51,8 +51,9 @@ def eager_us(task: Task, workload: Workload, spec: GpuSpec) -> float:
 
 
 def steps_us(steps: Iterable[Step], spec: GpuSpec, rates: EagerRates) -> float:
-    """Modelled microseconds until the last kernel of `steps` (a traced forward call) ends. The host starts to
-    issue while the cache flush, which reads its buffer twice, is still running."""
+    """Modelled microseconds from the end of the cache flush before a call until the last kernel of `steps` (a
+    traced forward call) ends. The host issues kernels while the flush, which reads its buffer twice, is
+    still running, so the first ones may already wait in the queue."""
     host_us = -2 * FLUSH_BYTES / (spec.dram_gb_s * 1e3)
     gpu_us = 0.0
     for step in steps:

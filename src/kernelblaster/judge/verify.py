@@ -116,8 +116,9 @@ class Verifier:
         }
 
     def _record(self) -> None:
-        """Draw a layout for every case and record the launches of all of them together, which is faster than
-        one by one."""
+        """Draw where the tensors of each case lie (kept in `_layouts`), and run the candidate's host code on
+        all cases in one recording: the runner keeps the launch list of each and replays it later. One
+        recording for all is faster than one for each."""
         calls = []
         for number, case in enumerate(self._cases):
             layout = self._layouts[number] = self._lay_out(case)

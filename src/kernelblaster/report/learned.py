@@ -24,7 +24,8 @@ def merge_learned(runs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _row(key: tuple[str, str], before: dict[str, Any] | None) -> dict[str, Any]:
-    """A row before anything was learned."""
+    """The row of a technique in a state, which `key` names (state, technique). `before` is what the knowledge
+    base expected of it before the runs, None if it did not know it; what came after is filled in later."""
     named = {"state": key[0], "technique": key[1], "before": before}
     return named | {"after": None, "to": -1, "reasons": []}
 

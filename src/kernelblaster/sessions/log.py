@@ -61,7 +61,8 @@ def unwatched(progress: Progress) -> None:
 
 
 class Log:
-    """What a search records in its run (`once`), and what it tells the watcher, as `Progress`.
+    """The record of one search. `once` stores what was computed as an event of the run, so that a search
+    that is continued gets it back; `judging`, `stepped` and `learned` tell the watcher a `Progress`.
     `iteration` is the present one, set by the session; `steps` are those of the run so far."""
 
     def __init__(self, run: Run, judging: Judging, watcher: Watcher, *, modelled: bool) -> None:

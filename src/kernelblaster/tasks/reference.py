@@ -26,8 +26,9 @@ class ModuleReference:
     def __init__(
         self, task: Task, construction: str, device: torch.device, donor: "ModuleReference | None" = None
     ) -> None:
-        """`construction` is "primary" or "small". `donor` is the same reference on another device, whose
-        pools and scalars are taken over instead of drawing new ones."""
+        """`construction` says how the module is built: "primary" with the file's own constants, "small" with
+        its small ones. `donor` is the same reference on another device, whose pools (example values that
+        inputs are drawn from) and scalar inputs are taken over instead of made anew."""
         self.task = task
         self.device = device
         self._construction = construction

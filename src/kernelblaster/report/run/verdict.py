@@ -37,7 +37,8 @@ class Verdict:
 
 
 def verdict_of(history: History) -> Verdict:
-    """The verdict of a run; if it has not ended, what is known so far."""
+    """What the page of a run says first: how much faster its best candidate is than the baseline, with the
+    interval, or why there is none. If the run has not ended, of the best so far."""
     best = history.best
     if best is None or best.speedup is None:
         return _without(history)
