@@ -25,8 +25,8 @@ class ModelChoice(Record):
     replay: str | None = None
 
     def table(self, roles: Collection[str]) -> ModelTable:
-        """Which model plays each role. `roles` are the names of all roles. Raises `BadName` for a role that is
-        not among them, and for a model's name that is not KIND:NAME of a known kind."""
+        """Which model plays each role. `roles` are the names of all roles. Raises `BadName` for a role that
+        is not among them, and for a model's name that is not KIND:NAME of a known kind."""
         named = parse_table([*([self.model] if self.model else []), *self.roles], roles)
         return ModelTable(ModelName("replay", self.replay), {}) if self.replay else named
 
