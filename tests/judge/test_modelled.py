@@ -27,6 +27,7 @@ from kernelblaster.records import (
     Task,
     Timing,
 )
+from kernelblaster.records.outcome import CORRECT
 from kernelblaster.tasks.catalog import load_task
 from kernelblaster.testing.corpus import ROOT, Corpus
 
@@ -121,6 +122,20 @@ def test_a_module_gets_a_full_verdict(device: Numbered) -> None:
     assert found.counters is not None and found.counters.workload == "small"
     assert found.profile is not None and found.profile.tier == "modelled"
     assert found.profile.workload == "primary" and found.device == device.name
+
+
+def test_what_the_emulator_checks_anyway_is_not_checked_again(
+    device: Numbered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages: list[str] = []
+    options = EvaluationOptions(sanitize=True, filter="emulated", progress=stages.append)
+    monkeypatch.setattr(device, "findings", lambda job: ["sanitized"])
+    judge = DeviceJudge(device, options)
+    found = judge.evaluate(*relu())
+    judge.close()
+    assert isinstance(found.outcome, CORRECT) and "sanitizing" not in stages
+    checked = stages.count("checking on the PTX machine")
+    assert checked == (1 if isinstance(found.outcome, Accepted) else 0)
 
 
 def test_wrong_candidates_are_not_modelled(device: Numbered) -> None:

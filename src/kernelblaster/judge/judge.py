@@ -232,6 +232,7 @@ class DeviceJudge:
         for prepared in self._prepared.values():
             prepared.baseline.close()
         self._prepared.clear()
+        self._clock = clock_of(self.device, keep_samples=self.options.keep_samples)
         if self._filter is not None:
             self._filter.close()
             self._filter = None
@@ -378,7 +379,8 @@ class DeviceJudge:
     def _judge(self, prepared: Prepared, binary: Binary, draw: SecretDraw) -> Judged:
         """Verify and time a compiled candidate; then check an accepted one for races, and sanitize and
         profile a correct one if the options say so. Returns the verdict of the first stage that objects."""
-        note = self._look(prepared.task, binary) if self.options.filter else None
+        first = self.options.filter is not None and not self.device.modelled
+        note = self._look(prepared.task, binary) if first else None
         if isinstance(note, Rejected):
             return Judged(note)
         judged = self._verify_and_time(prepared, binary, draw)
@@ -391,7 +393,9 @@ class DeviceJudge:
             judged = replace(judged, verification=with_note(judged.verification, note))
         if not isinstance(judged.outcome, CORRECT):
             return judged
-        if self.options.sanitize:
+        if (
+            self.options.sanitize and not self.device.modelled
+        ):  # the emulator has checked every access already
             self.options.progress("sanitizing")
             findings = self._sanitize(prepared, binary)
             if findings:
