@@ -194,12 +194,13 @@ class CudaDevice:
             "multiprocessors": self._properties.multi_processor_count,
             "l2_mb": self._properties.L2_cache_size / 1e6,
         }
-        known = spec_named(self.name)
+        name = self._properties.name  # without a remark on the sandbox
+        known = spec_named(name)
         if known is None:
             ffma = self._properties.multi_processor_count * 256 * 2.0e9 / 1e12
             known = GpuSpec(
-                name=self.name.lower().replace(" ", "-"),
-                title=self.name,
+                name=name.lower().replace(" ", "-"),
+                title=name,
                 architecture="",
                 multiprocessors=0,
                 dram_gb_s=10_000,
