@@ -254,7 +254,7 @@ class ReplayRunner:
         return int(self._rng.random() < RESTORED)
 
     def again(self, arguments: Sequence[Argument], count: int) -> BatchReport:
-        answer = self.ask(f"again {self.mapped(arguments)} {count}")
+        answer = self.ask(f"again {self.mapped(arguments)} {count} {self._rng.randrange(256)}")
         return BatchReport(float(answer["wall_us"]), float(answer["event_us"]))
 
     def profile(self, arguments: Sequence[Argument], limit_s: float) -> CallReport:

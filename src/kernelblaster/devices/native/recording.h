@@ -60,8 +60,9 @@ extern Request request;
 void put(const std::string& line);
 // The list so far, to whoever reads the recording.
 void hand_over();
-// Forgets what an earlier call in this process put into the list.
-void begin_call();
+// Forgets what an earlier call in this process put into the list. Only that of the `last` call is handed over: in
+// others, bytes of the host need not be written down.
+void begin_call(bool last);
 // A number that stands for all that host code keeps between its calls; `function` is one of its own.
 uint64_t kept_by(const void* function);
 

@@ -58,6 +58,7 @@ std::map<uint64_t, unsigned> used;      // those that this call uses, numbered b
 cudaError_t last_error = cudaSuccess;
 
 int violations = 0, errors = 0;
+bool recorded = false;                  // this call's list is the one that is handed over
 
 std::string plain(std::string text) {
   for (char& c : text)
@@ -205,6 +206,7 @@ cudaError_t copied(void* target, size_t target_pitch, const void* source, size_t
       write_all("violation a copy of " + std::to_string(width) + " bytes from the host\nend\n");
       _exit(0);
     }
+    if (!recorded) continue;   // it takes longer than the candidate's own work, which is timed
     std::string bytes((const char*)source + row * source_pitch, width);
     use_maps(&bytes[0], bytes.size());
     put("upload " + std::to_string((uint64_t)(uintptr_t)target + row * target_pitch) + " " +
@@ -231,7 +233,8 @@ std::string joined(const Number* numbers, unsigned count) {
 
 }  // namespace
 
-void recording::begin_call() {
+void recording::begin_call(bool last) {
+  recorded = last;
   list.clear();
   operations = 0;
   scratch.clear();
