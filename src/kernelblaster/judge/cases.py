@@ -46,7 +46,11 @@ ALWAYS: tuple[tuple[Distribution, ...], ...] = (
 # Long sums in which few terms are not zero, or that are exact in any order: bounds as for short sums.
 FEW_TERMS: tuple[Distribution, ...] = ("sparse", "sparse-low", "grid")
 # These kinds come twice: at the base workload's sizes, and at others.
-AT_BASE: tuple[tuple[Distribution, ...], ...] = (*((kind,) for kind in FEW_TERMS), ("octaves", "low-octaves"))
+AT_BASE: tuple[tuple[Distribution, ...], ...] = (
+    *((kind,) for kind in FEW_TERMS),
+    ("octaves", "low-octaves"),
+    ("mixed",),
+)
 FAINT: tuple[Distribution, ...] = (
     "small-scale",
     "tiny-scale",
@@ -65,9 +69,11 @@ MOVED: tuple[Distribution, ...] = ("scaled", "negated", "shifted", "large")
 ALONE = 0.4  # chance that an input keeps the file's own values where another one takes the case's kind
 EDGES = 4  # cases of a plan with extents 1, 2 or 3, or with round ones
 LANDMARKED = 2  # cases with scalars that inputs equal
-AT_LARGE = 3  # cases with a random kind at the primary sizes; half as many at other large sizes
+PLANTED_BYTES = 1 << 30  # of all tensors: NaN and infinity come at the base sizes too, if these are no larger
+AT_LARGE = 2  # cases with a random kind at the base sizes; one more at other large sizes
 ABOVE = 3  # sizes that are larger than the base's, each in one case
 LENIENCE, REPEATED = 3.0, 8  # factor on bounds for rearranged values; repeated ones: extent / REPEATED
+SEQUENTIAL = 1536  # level ones: extent / SEQUENTIAL, as a sum from left to right costs a rounding for four terms
 ROUNDS = 4  # on a device without a clock: last calls, with new values at the same addresses
 
 
@@ -119,8 +125,12 @@ class Case:
         if self.distribution in STRICT:
             return 1.0
         if self.distribution in (*REPEATING, *FEW_TERMS):
-            return max(LENIENCE, max(self.workload.sizes.values(), default=1) / REPEATED)
-        return LENIENCE
+            return max(LENIENCE, self._longest / REPEATED)
+        return max(LENIENCE, self._longest / SEQUENTIAL) if self.distribution == "level" else LENIENCE
+
+    @property
+    def _longest(self) -> int:
+        return max(self.workload.sizes.values(), default=1)
 
     def arrangement(self, position: int) -> Distribution:
         """The kind of values of the input tensor at this position among the input tensors."""
@@ -255,10 +265,13 @@ class _Plan:
             elif drawn:
                 above.append(rng.choice(drawn))
         larger = [rng.choice(drawn)] if (drawn := sizes.of("beside")) else []
-        larger += [sizes.base, *rng.sample(above, min(ABOVE, len(above)))]
+        above = rng.sample(above, min(ABOVE, len(above)))
+        larger += [sizes.base, *above]
         if self._small:
             beyond = [rng.choice(drawn) for name in free if (drawn := sizes.stretched(name))]
-            larger += rng.sample(beyond, min(ABOVE, len(beyond)))
+            beyond = rng.sample(beyond, min(ABOVE, len(beyond)))
+            larger += beyond
+            above += beyond
         larger += [rng.choice(drawn)] if (drawn := sizes.of("below")) else []
         if len(larger) == 1 and not self._small:
             larger += [w for w in self._task.workloads if w.name in ("odd", "near")]
@@ -269,18 +282,33 @@ class _Plan:
             if chosen in self._kinds:
                 self._kinds.remove(chosen)
             cases.append(self._case(workload, chosen))
+        if "level" in self._all:  # what cancels, cancels most in long rows
+            cases += [self._case(workload, "level") for workload in above]
+        if drawn := sizes.of("tiled"):
+            cases.append(self._case(rng.choice(drawn), "written"))
+        cases += self._planted_at_base()
         # What is right for small tensors only: any kind of values, and scalars, at large ones too.
-        often = 2 if self._small else AT_LARGE  # where all sizes are small, that is nothing special
-        for workload in (*[sizes.base] * often, *(rng.choice(larger) for _ in range(often // 2))):
+        for workload in (*[sizes.base] * AT_LARGE, rng.choice(larger)):
             kinds = [k for k in self._all if k not in PLANTED] if workload is sizes.base else self._all
             cases.append(self._case(workload, rng.choice(kinds or ["written"])))
         if self._domain.scalars:
             cases.append(Case(sizes.base, "written", scalars=rng.choice(self._domain.scalars)))
         edges = [*sizes.of("edge"), *sizes.of("round")]
         for workload in rng.sample(edges, min(EDGES, len(edges))):
-            if self._kinds:
-                cases.append(self._case(workload, self._kinds.pop()))
+            kind = next((kind for kind in self._kinds if kind not in PLANTED), None)
+            if kind is not None:  # whole rows of NaN are to be longer than these
+                self._kinds.remove(kind)
+                cases.append(self._case(workload, kind))
         return cases
+
+    def _planted_at_base(self) -> list[Case]:
+        """A case with NaN or infinity at the base sizes, if these are not too large and some input accepts
+        it."""
+        base = self._sizes.base
+        kinds = [kind for kind in self._all if kind in PLANTED]
+        if self._small or not kinds or base.total_bytes(self._task.signature) > PLANTED_BYTES:
+            return []
+        return [self._case(base, self._rng.choice(kinds))]
 
     def _case(self, workload: Workload, kind: Distribution) -> Case:
         """A case with this kind of values. Of several inputs that accept it, at least one takes it; each of

@@ -38,6 +38,7 @@ Distribution = Literal[
     "rising",
     "level",
     "peak",
+    "mixed",
     "small-scale",
     "tiny-scale",
     "minute-scale",
@@ -64,6 +65,7 @@ SHIFT, FAR = 128.0, 1024.0  # in standard deviations: means larger, and far larg
 # long sum would round the same way, as they do for no real data.
 MIDDLE = 8
 TIES = 8  # how few different extremes there are among spikes: some are equal
+MIXED_SCALES: tuple[Distribution, ...] = ("large", "small-scale", "tiny-scale")
 CONTRAST = 64.0  # the rest of a row over its beginning, or one row over the others
 PLANTS = 3
 OCTAVES: dict[Distribution, tuple[int, int]] = {"octaves": (-124, 20), "low-octaves": (-124, 0)}
@@ -284,8 +286,8 @@ SAFE = frozenset(_CHOICES)
 
 def _first(rows: RowValues) -> torch.Tensor:
     """True for the first elements along each axis (if more than two axes have several elements, along
-    some of them). How many they are is drawn for each axis: 1, 2 or 4, up to an eighth of the extent,
-    or 10 to 50 % of it."""
+    some of them). How many they are is drawn for each axis: 1, 2 or 4, a warp or two, up to an
+    eighth of the extent, or 10 to 50 % of it."""
     rng = rows.rng("first")
     wide = [axis for axis, extent in enumerate(rows.shape) if extent > 1]
     if len(wide) > 2:
@@ -294,7 +296,8 @@ def _first(rows: RowValues) -> torch.Tensor:
     for axis in wide:
         extent = rows.shape[axis]
         eighth = max(1, extent // 8) ** rng.random()
-        length = rng.choice((rng.choice((1, 2, 4)), eighth, extent * rng.uniform(0.1, 0.5)))
+        few, warps = rng.choice((1, 2, 4)), rng.choice((32, 64))
+        length = rng.choice((few, warps, eighth, extent * rng.uniform(0.1, 0.5)))
         first |= rows.coordinate(axis) < max(1, min(length, extent // 2))
     return first
 
@@ -375,6 +378,18 @@ def _level(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.T
     deviations of the pool."""
     side = rows.rng("side").choice((-1.0, 1.0, 4.0))
     return torch.where(_first(rows), values, values + side * FAR * _spread(pool))
+
+
+def _mixed(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
+    """Every row is of one of eight kinds, drawn by its number: all zero, all zero but one element, zero from
+    some element on, negated, scaled by one of three powers of two, or as it is."""
+    kind = rows.hashed() // rows.extent % 8  # the rest of the number is where padding begins
+    one = rows.along == rows.hashed() % rows.extent
+    zero = (kind == 0) | ((kind == 1) & ~one) | ((kind == 2) & _padding(rows))
+    scales = HALF_SCALES if pool.dtype == torch.float16 else WIDE_SCALES
+    factors = [1.0, 1.0, 1.0, -1.0, *(2.0 ** scales[name][1] for name in MIXED_SCALES), 1.0]
+    factor = torch.tensor(factors, dtype=values.dtype, device=values.device)[kind]
+    return torch.where(zero, torch.zeros_like(values), values * factor)
 
 
 def _peak(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
@@ -481,6 +496,7 @@ _CHANGES = {
     "rising": _rising,
     "level": _level,
     "peak": _peak,
+    "mixed": _mixed,
     "subnormals": _subnormals,
     "landmarks": _landmarks,
     "sparse": _sparse,

@@ -22,19 +22,20 @@ from kernelblaster.tasks.module_file import ModuleFile
 from kernelblaster.tasks.small import find_small
 
 # few: a few hundred kilobytes, no extent below 4, and every size once in each octave up to the base's;
-# edge: some extents 1, 2 or 3; round: powers of two and multiples of 128, up to the base; below: up to the
-# base; beside: off by little; above: larger than the base; long: one size far above, another 1, 2 or 3;
+# edge: some extents 1, 2 or 3; round: powers of two and multiples of 128, up to the base; tiled: multiples of
+# 128 alone, up to the primary workload's; below: up to the base; beside: off by little; above: larger than the base; long: one size far above, another 1, 2 or 3;
 # stretched, around small workloads: one size above the primary one's, all others 1, 2 or 3.
-Kind = Literal["few", "edge", "round", "below", "beside", "above", "long", "stretched"]
+Kind = Literal["few", "edge", "round", "tiled", "below", "beside", "above", "long", "stretched"]
 POOL = 24
 MOST_OCTAVES = 32  # draws beyond those, for octaves of sizes
 ROUND: tuple[Kind, ...] = (
-    *("few", "edge", "long", "above", "round", "few", "beside", "below", "few", "edge", "long", "round"),
+    *("few", "edge", "long", "above", "tiled", "few", "beside", "below", "few", "edge", "long", "round"),
 )
 NAMES: dict[Kind, WorkloadName] = {
     "few": "below",
     "edge": "below",
     "round": "below",
+    "tiled": "below",
     "below": "below",
     "beside": "beside",
     "above": "above",
@@ -48,6 +49,7 @@ FEW_BYTES = 256 << 10
 LARGEST_SHARE, LARGEST_EXTRA_BYTES = 1.3, 4 << 20  # all tensors together, over the base's
 LONGEST = 16.0  # times the base's extent
 SHORT_LONGEST = 8.0  # the same where the base is a small workload
+TILE = 128
 LIMIT_S = 3.0
 ATTEMPTS = 4  # draws of a kind before it is given up for this round
 STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128)
@@ -175,7 +177,7 @@ class SizeDraws:
         accepted in ATTEMPTS. `steps` are the steps of the free sizes, `accept` tells which extents the
         task accepts. `octaves` maps some sizes to a k: these are drawn from 2**k to 2**(k+1)."""
         limit = self._few_bytes if kind in ("few", "edge") else self._most_bytes
-        if kind == "stretched":
+        if kind in ("stretched", "tiled"):
             limit = max(limit, STRETCHED_BYTES)
         for _ in range(ATTEMPTS):
             stretchable = [n for n in steps if self._task.primary.sizes[n] <= self._most_stretched]
@@ -189,6 +191,8 @@ class SizeDraws:
             fixed = {n: _log_uniform(self._rng, 1 << k, 2 << k) for n, k in (octaves or {}).items()}
             wanted |= {n: min(extent, self.base.sizes[n]) for n, extent in fixed.items()}
             while True:
+                if kind == "tiled":  # also after they were reduced
+                    wanted = {name: _tiled(extent) for name, extent in wanted.items()}
                 stepped = {
                     name: _stepped(extent, self.base.sizes[name], steps[name])
                     for name, extent in wanted.items()
@@ -234,6 +238,9 @@ class SizeDraws:
             "below": lambda v: _ragged(rng, int(v * 2 ** rng.uniform(-3, 0))),
             "round": lambda v: _round(rng, _log_uniform(rng, 1, v)),
         }
+        if kind == "tiled":
+            most = self._task.primary.sizes
+            return {name: _log_uniform(rng, min(TILE, most[name]), most[name]) for name in names}
         if kind in each:
             return {name: each[kind](extent) for name, extent in base.items()}
         self._picked += 1  # in turn, so that every size is drawn above the base
@@ -331,6 +338,11 @@ def _round(rng: Random, extent: int) -> int:
     if extent < 128 or rng.random() < 0.5:
         return 1 << (extent.bit_length() - 1)
     return extent // 128 * 128
+
+
+def _tiled(extent: int) -> int:
+    """The largest multiple of TILE up to an extent; below, the largest power of two."""
+    return extent // TILE * TILE if extent >= TILE else 1 << (extent.bit_length() - 1)
 
 
 def _beside(rng: Random, extent: int) -> int:
