@@ -49,6 +49,7 @@ def test_a_bias_that_a_norm_takes_out_is_noted(tmp_path: Path) -> None:
     ("body", "problem"),
     [
         ("self.drop(x) * y", "random"),
+        ("x.mul_(2) * y", "in place"),
         ("torch.softmax(x.sum(1, keepdim=True), 1) + 0 * y.sum()", "does not depend on any input"),
         ("x - x + y - y", "zero everywhere"),
         ("torch.relu(x)", "does not depend on input y"),

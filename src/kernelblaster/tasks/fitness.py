@@ -1,5 +1,5 @@
-"""Checks whether a task can be scored: its reference must be finite, deterministic and depend on every
-input."""
+"""Checks whether a task can be scored: its reference must be finite, deterministic, depend on every input
+and write to none."""
 
 import torch
 
@@ -38,7 +38,7 @@ class _Check:
         """Run all checks. Sensitivity is checked only if nothing else is wrong."""
         self._fill(seed=1)
         first, again = self._outputs(), self._outputs()
-        problems = []
+        problems = self._written_inputs()
         if not _equal(first, again):
             problems.append(
                 "random: two runs on the same inputs differ (dropout? end __init__ with self.eval())"
@@ -64,6 +64,20 @@ class _Check:
         self.reference.bind([p.clone() for p in self.parameters])
         return [o.clone() for o in self.reference.run([i.clone() for i in self.inputs])]
 
+    def _written_inputs(self) -> list[str]:
+        """A problem for each input that the module changes in place: what a kernel may not do, since its
+        result would then depend on how often it ran."""
+        given = [i.clone() for i in self.inputs]
+        self.reference.bind([p.clone() for p in self.parameters])
+        self.reference.run(given)
+        names = [tensor.name for tensor in self.task.signature.input_tensors]
+        changed = [n for n, a, b in zip(names, self.inputs, given, strict=True) if not _same_numbers(a, b)]
+        return [
+            f"in place: forward() writes to its input {name} (use a copy: {name} = {name}.clone(), or a layer "
+            "with inplace=False)"
+            for name in changed
+        ]
+
     def _unresponsive_inputs(self, first: list[torch.Tensor]) -> list[str]:
         """A problem for each input that can be drawn anew without changing the outputs `first`, or a
         single one if that holds for all."""
@@ -88,6 +102,13 @@ class _Check:
                 silent.append(tensor.name)
             self.parameters[position].copy_(saved)
         return tuple(silent)
+
+
+def _same_numbers(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors of floating or whole numbers are equal, NaN being equal to itself."""
+    if not one.is_floating_point():
+        return torch.equal(one, other)
+    return torch.equal(one.nan_to_num(), other.nan_to_num())
 
 
 def _equal(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
