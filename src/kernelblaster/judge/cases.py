@@ -73,7 +73,9 @@ PLANTED_BYTES = 1 << 30  # of all tensors: NaN and infinity come at the base siz
 AT_LARGE = 2  # cases with a random kind at the base sizes; one more at other large sizes
 ABOVE = 3  # sizes that are larger than the base's, each in one case
 LENIENCE, REPEATED = 3.0, 8  # factor on bounds for rearranged values; repeated ones: extent / REPEATED
-SEQUENTIAL = 1536  # level ones: extent / SEQUENTIAL, as a sum from left to right costs a rounding for four terms
+SEQUENTIAL = (
+    1536  # level ones: extent / SEQUENTIAL, as a sum from left to right costs a rounding for four terms
+)
 ROUNDS = 4  # on a device without a clock: last calls, with new values at the same addresses
 
 

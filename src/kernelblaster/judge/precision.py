@@ -5,6 +5,7 @@ inputs that differ from the given ones by a few roundings: as many as a sequenti
 PyTorch itself is less precise than that, a candidate's error may be OWN times PyTorch's.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import hypot
@@ -65,10 +66,7 @@ def compare(
     if not output.is_floating_point():
         return _compare_exact(output, truth)
     flat, exact = output.reshape(-1), truth.reshape(-1)
-    square = 0.0
-    for start in range(0, exact.numel(), PIECE):
-        square += float(_finite(exact[start : start + PIECE].double()).square().sum())
-    scale = (square / max(exact.numel(), 1)) ** 0.5
+    scale = _rms(exact)
     floor = _faint(output.dtype, faint)
     tiny = max(scale * 1e-12, floor) if faint == FAINT else floor
     stride = max(1, exact.numel() // SAMPLE)
@@ -78,20 +76,24 @@ def compare(
     for start in range(0, exact.numel(), PIECE):
         right = exact[start : start + PIECE].double()
         got = flat[start : start + PIECE].to(right.device)
-        strange = _strange(got, right)
-        if strange is not None:
-            first = start + strange
-            return Comparison(None, first, float(exact[first]), float(flat[first]))
-        error = _finite(got.double() - right).abs()
-        right = _finite(right).abs()
-        squares += float(error.square().sum())
+        error = (got.double() if got.dtype != torch.float32 else got) - right
+        if not math.isfinite(_largest(error)):  # one of both is not finite
+            strange = _strange(got, right)
+            if strange is not None:
+                first = start + strange
+                return Comparison(None, first, float(exact[first]), float(flat[first]))
+            error, right = _finite(error), _finite(right)
+        error.abs_()
+        squares += _norm(error) ** 2
+        right = right.abs()
         ratio = error / right.clamp_min(tiny)
-        gone = ratio > 0.5
-        if own is not None:
-            theirs = own.reshape(-1)[start : start + PIECE].to(right.device).double()
-            gone &= _finite(theirs - exact[start : start + PIECE].double()).abs() < right * KNOWN
-        lost += int(gone.sum())
         sampled.append(ratio[::stride].clamp_max(1))  # a view would keep the whole piece
+        if float(ratio.max()) > 0.5:
+            gone = ratio > 0.5
+            if own is not None:
+                theirs = own.reshape(-1)[start : start + PIECE].to(right.device).double()
+                gone &= _finite(theirs - exact[start : start + PIECE].double()).abs() < right * KNOWN
+            lost += int(gone.sum())
         peak, where = error.max(0)
         if float(peak) > worst:
             worst, index = float(peak), start + int(where)
@@ -157,8 +159,7 @@ def pooled(errors: Sequence[Errors]) -> Errors:
 def all_finite(values: torch.Tensor) -> bool:
     """Whether every element is finite, computed piece by piece, without a mask of the tensor's size."""
     flat = values.reshape(-1)
-    pieces = range(0, flat.numel(), PIECE)
-    return all(bool(torch.isfinite(flat[start : start + PIECE]).all()) for start in pieces)
+    return all(math.isfinite(_largest(flat[at : at + PIECE])) for at in range(0, flat.numel(), PIECE))
 
 
 def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) -> bool:
@@ -212,6 +213,26 @@ def _finite(values: torch.Tensor) -> torch.Tensor:
     return torch.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
 
 
+def _largest(values: torch.Tensor) -> float:
+    """The largest magnitude, infinite or NaN if some element is, in a single pass over the values."""
+    return float(torch.linalg.vector_norm(values, ord=math.inf)) if values.numel() else 0.0
+
+
+def _norm(values: torch.Tensor) -> float:
+    """The square root of the sum of all squares, in a single pass."""
+    return float(torch.linalg.vector_norm(values))
+
+
+def _rms(values: torch.Tensor) -> float:
+    """The root mean square in float64, elements that are not finite counted as zero; 0 for no elements."""
+    square = 0.0
+    for start in range(0, values.numel(), PIECE):
+        piece = values[start : start + PIECE]
+        norm = float(torch.linalg.vector_norm(piece, dtype=torch.float64))
+        square += (norm if math.isfinite(norm) else _norm(_finite(piece.double()))) ** 2
+    return math.sqrt(square / max(values.numel(), 1))
+
+
 def _percentile(pieces: list[torch.Tensor]) -> float:
     """The 95th percentile of sampled relative errors."""
     ratios = torch.cat(pieces) if pieces else torch.zeros(1)
@@ -239,7 +260,7 @@ def _worst_tile(error: torch.Tensor, right: torch.Tensor, tiny: float) -> float:
         (error[whole:].view(1, -1), right[whole:].view(1, -1)),
     ):
         if e.numel():
-            ratio = e.square().sum(1).sqrt() / r.square().sum(1).sqrt().clamp_min(tiny)
+            ratio = torch.linalg.vector_norm(e, dim=1) / torch.linalg.vector_norm(r, dim=1).clamp_min(tiny)
             worst = max(worst, float(ratio.max()))
     return worst
 

@@ -17,19 +17,30 @@ from kernelblaster.tasks.arrangements import LANDMARKS, Distribution
 from kernelblaster.tasks.plain_attention import plain_attention
 from kernelblaster.tasks.values import equalize, fill, perturb, shuffle
 
+PLENTY = 8  # times the bytes of all inputs in float64: with less free memory, the arena is overwritten
 FOCUS_STRENGTH = 4.0  # factor on the perturbation of the parameter in focus
 TIED: tuple[Distribution, ...] = ("written", "spiky")  # kinds that test how equal values (ties) are resolved
 
 
 class Truth:
     """Fills in the values of verification cases of one task and computes the float64 reference on them.
-    `arena` is overwritten by that; `rng` draws the roundings by which inputs are perturbed."""
+    `arena` may be overwritten by that; `rng` draws the roundings by which inputs are perturbed."""
 
     def __init__(self, task: Task, baseline: Baseline, arena: Arena, rng: random.Random) -> None:
         self._task = task
         self._baseline = baseline
         self._arena = arena
         self._rng = rng
+        # The tensors that hold the values of the last case, with its seed; None once they are overwritten.
+        self._present: tuple[int, list[torch.Tensor]] | None = None
+
+    def write(
+        self, case: Case, seed: int, inputs: list[torch.Tensor], parameters: list[torch.Tensor]
+    ) -> None:
+        """Write a case's values, determined by `seed`, to these tensors, from which the float64 reference
+        may read them: nothing else may write to them until the next call."""
+        self.fill(case, seed, inputs, parameters)
+        self._present = seed, [*inputs, *parameters]
 
     def fill(
         self,
@@ -63,7 +74,7 @@ class Truth:
 
     def outputs(self, case: Case, seed: int) -> tuple[list[torch.Tensor] | None, LongestSum]:
         """The float64 outputs of a case (None if there is no float64 reference), and an observer that saw the
-        operators run: it knows the longest sum. Overwrites the arena."""
+        operators run: it knows the longest sum. May overwrite the arena."""
         seen = LongestSum(weighed=case.distribution in FEW_TERMS)
         return self._wide(case, seed, seen=seen), seen
 
@@ -105,8 +116,7 @@ class Truth:
         operators."""
         tensors = list(self._task.signature.read_tensors)
         count = len(self._task.signature.input_tensors)
-        views = float64_views(self._arena, tensors, case.workload)
-        self.fill(case, seed, views[:count], views[count:], instead)
+        views = self._widened(case, seed, instead)
         if shake:
             self._shake(tensors, views, case.distribution)
         with seen or nullcontext():
@@ -114,6 +124,33 @@ class Truth:
         if outputs is None:
             return None
         return [t.clone() if t.data_ptr() in {v.data_ptr() for v in views} else t for t in outputs]
+
+    def _widened(self, case: Case, seed: int, instead: Distribution | None) -> list[torch.Tensor]:
+        """The case's inputs and parameters in float64: converted from what `write` wrote, or drawn again. In
+        memory of their own if there is plenty, else in the arena, which they overwrite."""
+        tensors = list(self._task.signature.read_tensors)
+        count = len(self._task.signature.input_tensors)
+        device = self._arena.memory.device
+        size = 8 * sum(case.workload.elements(tensor) for tensor in tensors)
+        if device.type == "cuda" and torch.cuda.mem_get_info(device)[0] < PLENTY * size + (1 << 30):
+            self._present = None
+            views = float64_views(self._arena, tensors, case.workload)
+        else:
+            if instead is None and self._present is not None and self._present[0] == seed:
+                return [
+                    value.to(torch.float64, copy=True) if tensor.floating else value.clone()
+                    for tensor, value in zip(tensors, self._present[1], strict=True)
+                ]
+            views = [
+                torch.empty(
+                    case.workload.shape(tensor),
+                    dtype=torch.float64 if tensor.floating else getattr(torch, tensor.dtype),
+                    device=device,
+                )
+                for tensor in tensors
+            ]
+        self.fill(case, seed, views[:count], views[count:], instead)
+        return views
 
     def _shake(self, tensors: list[Tensor], views: list[torch.Tensor], distribution: Distribution) -> None:
         """Perturb every floating value of `views`, which hold the values of `tensors` in float64, in place

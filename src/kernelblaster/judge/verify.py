@@ -184,7 +184,7 @@ class Verifier:
         seed = self._rng.getrandbits(48)
         inputs = [layout.view(t) for t in signature.input_tensors]
         parameters = [layout.view(t) for t in signature.parameters]
-        self._truth.fill(case, seed, inputs, parameters)
+        self._truth.write(case, seed, inputs, parameters)
         check = MemoryCheck(layout, signature, self._key, protected=self._device.protects_inputs)
         baseline = self._baseline.at(case.workload)
         right = self._stash(baseline.outputs(layout))

@@ -110,8 +110,10 @@ class RowValues:
 
     @cached_property
     def position(self) -> torch.Tensor:
-        """The flat index in the whole tensor of each element of the piece (int64, `size` elements)."""
-        return torch.arange(self.start, self.start + self.size, device=self.device)
+        """The flat index in the whole tensor of each element of the piece (`size` integers). Of 32 bits where
+        these suffice, which is faster; what may exceed them is to be computed after `long()`."""
+        dtype = torch.int32 if prod(self.shape) < 1 << 31 else torch.int64
+        return torch.arange(self.start, self.start + self.size, device=self.device, dtype=dtype)
 
     @cached_property
     def axis(self) -> int:
@@ -152,6 +154,7 @@ class RowValues:
         tensor, and independent of those for other purposes."""
         return Random(f"{self.seed} {purpose}")
 
+    @cached_property
     def hashed(self) -> torch.Tensor:
         """For each element a pseudo-random number below 2^30 that depends on its row and the seed only."""
         return _hashed(self.row, self.rng("hash"))
@@ -170,7 +173,7 @@ class RowValues:
 def _hashed(numbers: torch.Tensor, rng: Random) -> torch.Tensor:
     """For each integer a pseudo-random one below 2^30. Draws one salt from `rng`; equal integers in one
     call get equal results."""
-    bits = (numbers + rng.getrandbits(40)) * 0x9E3779B97F4A7C1 % (1 << 62)
+    bits = (numbers.long() + rng.getrandbits(40)) * 0x9E3779B97F4A7C1 % (1 << 62)
     return (bits ^ (bits >> 29)) * 0x5851F42D4C957F2D >> 33 & 0x3FFFFFFF
 
 
@@ -180,10 +183,10 @@ def arranged(
     """The values of one piece of a floating tensor: drawn from its sorted `pool`, then arranged or
     changed as `distribution` says. `rows` locates the piece in the tensor. Returns `rows.size` values
     of the pool's type. The same random numbers are consumed whatever that type is."""
-    drawn = torch.randint(len(pool), (rows.size,), generator=generator, device=pool.device)
+    drawn = _drawn(pool, rows, generator)
     if distribution in SAFE:
-        return pool[_CHOICES[distribution](len(pool), rows, drawn, generator)]
-    values = pool[drawn]
+        return pool.index_select(0, _CHOICES[distribution](len(pool), rows, drawn, generator))
+    values = pool.index_select(0, drawn)
     if distribution in WIDE_SCALES:
         return values * _scale(distribution, pool.dtype, rows)
     if distribution in OCTAVES:
@@ -191,6 +194,11 @@ def arranged(
     if distribution in PLANTED:
         return _planted(values, pool, distribution, rows)
     return _CHANGES[distribution](values, pool, rows)
+
+
+def _drawn(pool: torch.Tensor, rows: RowValues, generator: torch.Generator) -> torch.Tensor:
+    """For each element of a piece a uniform index into the pool (int32)."""
+    return torch.randint(len(pool), (rows.size,), generator=generator, device=pool.device, dtype=torch.int32)
 
 
 def whole(
@@ -203,8 +211,8 @@ def whole(
     """The values of one piece of an integer or boolean tensor, all below `bound` if it is given: drawn
     from the sorted `pool`, or for some distributions only its lowest and highest value, all equal, or
     counting up. `rows` locates the piece in the tensor."""
-    drawn = torch.randint(len(pool), (rows.size,), generator=generator, device=pool.device)
-    values, low, high = pool[drawn], pool[0], pool[-1]
+    drawn = _drawn(pool, rows, generator)
+    values, low, high = pool.index_select(0, drawn), pool[0], pool[-1]
     if bound is not None:
         values, low, high = values % bound, low % bound, torch.full_like(high, bound - 1)
     if distribution in ("zeros", "minute-scale"):
@@ -215,7 +223,7 @@ def whole(
         return torch.where(_EVEN[distribution](rows, drawn), low, high)
     if distribution in ("sorted", "ramp", "level") and pool.dtype != torch.bool:
         stride = rows.rng("stride").choice((1, 3, 7, 11))
-        return low + (rows.position * stride % (int(high - low) + 1)).to(pool.dtype)
+        return low + (rows.position.long() * stride % (int(high - low) + 1)).to(pool.dtype)
     return values
 
 
@@ -262,7 +270,7 @@ def _end(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Gener
 
 def _sorted(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Every row in order, rising or, by the seed, falling, from one end of the pool to the other."""
-    rising = rows.along * size // rows.extent
+    rising = rows.along.long() * size // rows.extent
     return rising if rows.rng("down").random() < 0.5 else size - 1 - rising
 
 
@@ -304,7 +312,7 @@ def _first(rows: RowValues) -> torch.Tensor:
 
 def _padding(rows: RowValues) -> torch.Tensor:
     """True for the elements at the end of each row, from a pseudo-random index on that is at least 1."""
-    return rows.along >= rows.hashed() % rows.extent + 1
+    return rows.along >= rows.hashed % rows.extent + 1
 
 
 def _scale(distribution: Distribution, dtype: torch.dtype, rows: RowValues) -> float:
@@ -350,7 +358,7 @@ def _equal(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.T
 def _zero_rows(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     """About a quarter of the rows, at least one, are zero."""
     chosen = rows.rng("row").randrange(max(rows.count, 1))
-    return torch.where((rows.hashed() % 4 == 0) | (rows.row == chosen), torch.zeros_like(values), values)
+    return torch.where((rows.hashed % 4 == 0) | (rows.row == chosen), torch.zeros_like(values), values)
 
 
 def _one_row(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
@@ -365,7 +373,7 @@ def _padded(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.
 
 def _one_hot(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     """Zero except one element of each row, at an index of its own."""
-    return torch.where(rows.along == rows.hashed() % rows.extent, values, torch.zeros_like(values))
+    return torch.where(rows.along == rows.hashed % rows.extent, values, torch.zeros_like(values))
 
 
 def _rising(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
@@ -383,8 +391,8 @@ def _level(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.T
 def _mixed(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     """Every row is of one of eight kinds, drawn by its number: all zero, all zero but one element, zero from
     some element on, negated, scaled by one of three powers of two, or as it is."""
-    kind = rows.hashed() // rows.extent % 8  # the rest of the number is where padding begins
-    one = rows.along == rows.hashed() % rows.extent
+    kind = rows.hashed // rows.extent % 8  # the rest of the number is where padding begins
+    one = rows.along == rows.hashed % rows.extent
     zero = (kind == 0) | ((kind == 1) & ~one) | ((kind == 2) & _padding(rows))
     scales = HALF_SCALES if pool.dtype == torch.float16 else WIDE_SCALES
     factors = [1.0, 1.0, 1.0, -1.0, *(2.0 ** scales[name][1] for name in MIXED_SCALES), 1.0]
@@ -403,7 +411,7 @@ def _peak(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Te
 
 def _subnormals(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     """One element in eight is scaled until it is subnormal."""
-    rare = rows.position * 0x9E3779B1 % 8 == rows.rng("rare").randrange(8)
+    rare = rows.position.long() * 0x9E3779B1 % 8 == rows.rng("rare").randrange(8)
     return torch.where(rare, values * _scale("subnormal-scale", pool.dtype, rows), values)
 
 
@@ -506,7 +514,7 @@ _CHANGES = {
 # Where whole numbers take their lowest value; elsewhere they take their highest.
 _EVEN: dict[Distribution, Callable[[RowValues, torch.Tensor], torch.Tensor]] = {
     "alternating": lambda rows, drawn: rows.along % 2 == 0,
-    "one-hot": lambda rows, drawn: rows.along != rows.hashed() % rows.extent,
+    "one-hot": lambda rows, drawn: rows.along != rows.hashed % rows.extent,
     "padded": lambda rows, drawn: _padding(rows),
     "spiky": lambda rows, drawn: drawn % 2 == 0,
     "end": lambda rows, drawn: drawn % 2 == 0,
