@@ -84,3 +84,12 @@ def test_quotient_and_remainder_are_put_together_again() -> None:
     i, columns = variable("i"), variable("columns")
     halves = (indices.divide(i, columns), indices.remainder(i, columns))
     assert indices.row_major(halves, (variable("rows"), columns)) == i
+
+
+def test_values_are_those_of_c_where_they_are_negative() -> None:
+    halved, rest = (
+        make(indices.subtract(variable("a"), number(4)), number(2))
+        for make in (indices.divide, indices.remainder)
+    )
+    assert [indices.evaluate(halved, {"a": a}) for a in (1, 2, 4, 7)] == [-1, -1, 0, 1]
+    assert [indices.evaluate(rest, {"a": a}) for a in (1, 2, 4, 7)] == [-1, 0, 0, 1]
