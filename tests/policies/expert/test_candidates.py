@@ -26,6 +26,7 @@ REWRITTEN = (
     "core/level1/broadcast_affine",
     "core/level1/cross_entropy",
     "core/level1/instance_norm",
+    "core/level2/conv2d_hardswish_maxpool",
     "core/level2/matmul_bias_softmax",
     "core/level2/residual_layernorm_gelu",
     "core/level2/rmsnorm_rotary",
