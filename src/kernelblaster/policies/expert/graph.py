@@ -171,7 +171,9 @@ def _trace(file: ModuleFile, task: Task, place: int) -> _Trace:
 
 @cache
 def _decompositions() -> dict[Any, Callable[..., Any]]:
-    return core_aten_decompositions()
+    """Core operators, and nearest-neighbour upsampling as it is, instead of look-ups by computed places."""
+    known = core_aten_decompositions().items()  # type: ignore[no-untyped-call]
+    return {target: rule for target, rule in known if "::upsample_nearest" not in target.name()}
 
 
 def _decomposed(exported: torch.export.ExportedProgram) -> torch.fx.Graph:
