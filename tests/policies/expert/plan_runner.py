@@ -48,15 +48,8 @@ OPERATIONS = {
 }
 
 
-def sizes_of(plan: Plan, tensors: Mapping[str, torch.Tensor]) -> dict[str, int]:
-    """The sizes that tensors of the signature have."""
-    signature = plan.signature
-    known = [t for t in (*signature.outputs, *signature.read_tensors) if t.name in tensors]
-    return {d: n for t in known for d, n in zip(t.dims, tensors[t.name].shape, strict=True)}
-
-
 def run_plan(plan: Plan, tensors: Mapping[str, torch.Tensor], sizes: Mapping[str, int]) -> list[torch.Tensor]:
-    """The outputs. `tensors` are the signature's, by name."""
+    """The outputs. `tensors` are what the signature reads, by name."""
     memory = {
         name: torch.full([indices.evaluate(extent, sizes) for extent in buffer.shape], torch.nan).double()
         for name, buffer in plan.buffers.items()
