@@ -4,6 +4,7 @@ Every value is known only when the launch function runs, so expressions stay sym
 simplified as they are built. All of them are non-negative unless a subtraction says otherwise.
 """
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -137,10 +138,29 @@ def replace(index: Index, values: Mapping[str, Index]) -> Index:
 
 
 def evaluate(index: Index, values: Mapping[str, int]) -> int:
-    known = replace(index, {name: number(value) for name, value in values.items()})
-    if known.operator != "int":
-        raise KeyError(f"{index}: not every variable has a value")
-    return known.value
+    """As C would: quotients are rounded towards zero."""
+    if index.operator == "int":
+        return index.value
+    if index.operator == "name":
+        if index.name not in values:
+            raise KeyError(f"{index}: not every variable has a value")
+        return values[index.name]
+    left, right = (evaluate(operand, values) for operand in index.operands)
+    return ARITHMETIC[index.operator](left, right)
+
+
+def _quotient_in_c(left: int, right: int) -> int:
+    return left // right if left >= 0 else -(-left // right)
+
+
+ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "min": min,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": _quotient_in_c,
+    "%": lambda left, right: left - right * _quotient_in_c(left, right),
+}
 
 
 Same = Callable[[Index, Index], bool]
@@ -219,6 +239,7 @@ def text(index: Index) -> str:
     weak = ("+", "-")
     first, second = text(left), text(right)
     if index.operator == "min":
+        first, second = (f"(int64_t){part}" if part.isdigit() else part for part in (first, second))
         return f"min({first}, {second})"
     if index.operator in weak:
         return f"{first} {index.operator} " + (f"({second})" if right.operator in weak else second)
