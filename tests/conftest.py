@@ -67,6 +67,8 @@ SLOW = (  # without a compiler too: they start processes or search for long; `--
     "test_optimize.py::test_an_interrupted_run_ends_as_one_that_was_not",
     "test_optimize.py::test_seeds_decide",
     "test_readiness.py",
+    "test_wheel.py::test_what_messages_cite_is_installed",
+    "test_words.py",
 )
 FIRST = "PYTEST_XDIST_WORKER" not in os.environ  # workers take over the environment of the first process
 
