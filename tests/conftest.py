@@ -79,7 +79,9 @@ if FIRST:
 def _copied(source: Path, target: Path) -> None:
     for kind in BUILT:
         if (source / kind).is_dir():
-            shutil.copytree(source / kind, target / kind, dirs_exist_ok=True)
+            for built in (source / kind).glob("*/*"):  # named by what it is made from: never changed
+                if built.is_dir() and not (target / kind / built.relative_to(source / kind)).exists():
+                    shutil.copytree(built, target / kind / built.relative_to(source / kind))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -44,9 +44,11 @@ def is_recipe(technique: str) -> bool:
     return WITH in technique
 
 
-def format_prediction(technique: str, value: float) -> str:
-    """A prediction for people. `value` is a speedup, or for a recipe its speed relative to the floor's."""
-    return f"{value:.2f} of the floor's speed" if is_recipe(technique) else f"{value:.2f}x"
+def format_prediction(technique: str, value: float, *, modelled: bool = False) -> str:
+    """A prediction for people. `value` is a speedup, or for a recipe its speed relative to the floor's;
+    `modelled`: nothing behind it was measured."""
+    text = f"{value:.2f} of the floor's speed" if is_recipe(technique) else f"{value:.2f}x"
+    return f"{text}, modelled" if modelled else text
 
 
 def parts(technique: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.knowledge.consolidate import KnowledgeLimits, consolidation
 from kernelblaster.knowledge.content import Content, OptimizationEntry, Scored
 from kernelblaster.knowledge.events import Change, Observed, OptimizationAdded, Provenance
+from kernelblaster.knowledge.evidence import platform
 from kernelblaster.knowledge.guess import GUESS_WEIGHT, guesses
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.payoff import payoffs
@@ -45,7 +46,9 @@ class Memory:
 
     @property
     def architecture(self) -> str:
-        return self._gpu.architecture
+        """The name under which evidence of this run's device is kept: that of its GPU's architecture, and
+        another where times are modelled."""
+        return platform(self._gpu.architecture, modelled=self._judging.modelled)
 
     # Reading
 
