@@ -14,9 +14,9 @@ from kernelblaster.cli.show import out
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
-from kernelblaster.knowledge.recipes import is_recipe
 from kernelblaster.quantities import kind_text
 from kernelblaster.records import Step, Verification
+from kernelblaster.records.recipe import is_recipe
 from kernelblaster.sessions.settings import Search
 from kernelblaster.store.history import History
 from kernelblaster.store.run import open_run

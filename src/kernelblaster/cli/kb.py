@@ -28,10 +28,11 @@ from kernelblaster.knowledge.address import knowledge_at, shown
 from kernelblaster.knowledge.content import OptimizationEntry
 from kernelblaster.knowledge.differences import Difference, Score, score
 from kernelblaster.knowledge.document import LARGEST_BYTES
-from kernelblaster.knowledge.recipes import format_prediction, is_recipe
+from kernelblaster.knowledge.recipes import format_prediction
 from kernelblaster.knowledge.seed import seed_document
 from kernelblaster.knowledge.summary import search as find
 from kernelblaster.knowledge.summary import summarize
+from kernelblaster.records.recipe import is_recipe
 from kernelblaster.strict_json import InvalidJson, read_bounded
 
 app = typer.Typer(help="Look into a knowledge base, and look after it.", no_args_is_help=True)

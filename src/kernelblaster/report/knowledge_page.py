@@ -19,9 +19,10 @@ from kernelblaster.knowledge.events import (
 )
 from kernelblaster.knowledge.evidence import MODELLED
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
-from kernelblaster.knowledge.recipes import format_prediction, is_recipe
+from kernelblaster.knowledge.recipes import format_prediction
 from kernelblaster.knowledge.summary import summarize
 from kernelblaster.knowledge.tally import total
+from kernelblaster.records.recipe import is_recipe
 from kernelblaster.report.anchors import anchor
 from kernelblaster.report.chart import TONES, Chart, ChartAxis, ChartLine, LineChart, Stack
 from kernelblaster.report.rendering import render_page

@@ -12,7 +12,7 @@ from kernelblaster.report.trajectory import CHILD, PARENT, Detail
 
 
 @dataclass(frozen=True)
-class Branch:
+class TreeBranch:
     """A candidate and the step that led to it, as texts: `title` is the technique (or says that it is a first
     candidate), `gain` the speedup over its parent, `failure` why there is none, `time` its time. `best`: it
     is on the way to the best candidate; `taken`: a rollout went on from it. `below` are the steps from it."""
@@ -25,10 +25,10 @@ class Branch:
     time: str
     best: bool
     taken: bool
-    below: "tuple[Branch, ...]"
+    below: "tuple[TreeBranch, ...]"
 
 
-def step_tree(detail: Detail, *, modelled: bool) -> tuple[Branch, ...]:
+def step_tree(detail: Detail, *, modelled: bool) -> tuple[TreeBranch, ...]:
     """The tree of a run: the candidates that were written from nothing, and below each what was made of it. A
     candidate that several steps led to has its branches below the first of them. `modelled` marks times."""
     numbered = [(step, row[PARENT], row[CHILD]) for step, row in _pairs(detail)]
@@ -61,11 +61,11 @@ class _Tree:
             self._way.add(at)
             at = came_from.get(at)
 
-    def roots(self) -> tuple[Branch, ...]:
+    def roots(self) -> tuple[TreeBranch, ...]:
         return tuple(self._root(number) for number in self._first)
 
-    def _root(self, number: int) -> Branch:
-        return Branch(
+    def _root(self, number: int) -> TreeBranch:
+        return TreeBranch(
             title="first candidate" if number == 0 else f"candidate {number + 1}, from nothing",
             state="",
             gain="",
@@ -77,16 +77,16 @@ class _Tree:
             below=self._below(number),
         )
 
-    def _below(self, number: int) -> tuple[Branch, ...]:
+    def _below(self, number: int) -> tuple[TreeBranch, ...]:
         """The steps from a candidate; one that was walked twice is there once."""
         own = {(child, step.technique): step for step, parent, child in self._steps[::-1] if parent == number}
         return tuple(self._branch(step, child) for (child, _), step in reversed(own.items()))
 
-    def _branch(self, step: Step, child: int | None) -> Branch:
+    def _branch(self, step: Step, child: int | None) -> TreeBranch:
         first = child is not None and child not in self._drawn
         if first and child is not None:
             self._drawn.add(child)
-        return Branch(
+        return TreeBranch(
             title=step.technique,
             state=step.state,
             gain="" if step.log_speedup is None else times(exp(step.log_speedup)),

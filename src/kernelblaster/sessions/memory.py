@@ -17,8 +17,9 @@ from kernelblaster.knowledge.evidence import platform
 from kernelblaster.knowledge.guess import GUESS_WEIGHT, guesses
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.payoff import payoffs
-from kernelblaster.knowledge.recipes import UNKNOWN_REACH, is_recipe, reach, recipes_for
+from kernelblaster.knowledge.recipes import UNKNOWN_REACH, reach, recipes_for
 from kernelblaster.records import Evaluation, Optimization, State, Step, Target, Task, Timing
+from kernelblaster.records.recipe import is_recipe
 from kernelblaster.records.step import Gained, stored_result
 from kernelblaster.sessions.judging import Judging
 from kernelblaster.store.replay import Sample, earlier_samples, samples
@@ -78,7 +79,7 @@ class Memory:
         state = self.match(target.state)
         techniques = [
             *techniques,
-            *recipes_for(self.theta, state, self.architecture, applied, target.family),
+            *map(str, recipes_for(self.theta, state, self.architecture, applied, target.family)),
         ]
         now = self.now().entries.get(state, {})
         if not set(techniques) <= now.keys():

@@ -7,9 +7,9 @@ from statistics import fmean
 
 from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.preparation import NOISE, NOISE_WEIGHT
-from kernelblaster.knowledge.recipes import is_recipe
 from kernelblaster.policies.policy import Discrepancy
 from kernelblaster.records import Step
+from kernelblaster.records.recipe import is_recipe
 from kernelblaster.store.replay import Sample
 
 

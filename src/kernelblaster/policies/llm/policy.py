@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.events import Change, Observed
-from kernelblaster.knowledge.recipes import is_recipe
 from kernelblaster.models.request import Model
 from kernelblaster.policies.expert.policy import ExpertPolicy, Form
 from kernelblaster.policies.expert.states import extract_states, possible_gain
@@ -32,6 +31,7 @@ from kernelblaster.policies.policy import Attempt, Discrepancy, Gap
 from kernelblaster.policies.rewrites.own_source import OwnSource
 from kernelblaster.records import Candidate, Evaluation, Profile, State, Task
 from kernelblaster.records.profile import Depth
+from kernelblaster.records.recipe import is_recipe
 from kernelblaster.records.target import Target
 from kernelblaster.sessions.session import Session
 from kernelblaster.store.replay import Sample
