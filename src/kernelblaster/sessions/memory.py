@@ -19,6 +19,7 @@ from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.payoff import payoffs
 from kernelblaster.knowledge.recipes import UNKNOWN_REACH, reach, recipes_for
 from kernelblaster.records import Evaluation, Optimization, State, Step, Target, Task, Timing
+from kernelblaster.records.outcome import TEACHES_NOTHING
 from kernelblaster.records.recipe import is_recipe
 from kernelblaster.records.step import Gained, stored_result
 from kernelblaster.sessions.judging import Judging
@@ -166,7 +167,7 @@ class Memory:
         however often it is recorded; steps that the device cannot judge are left out."""
         seen = []
         for step in steps:
-            if step.failure != "Unsupported":
+            if step.failure not in TEACHES_NOTHING:
                 uid = f"{self._run.id}/{step.parent}/{step.child}/{step.technique}"
                 observed = self._observed(step)
                 seen.append((observed, self._provenance(step), sha256(uid.encode()).hexdigest()))
