@@ -145,7 +145,7 @@ class ExpertPolicy(ExpertLearning):
 
 
 def _changed(form: Form, rewritten: Form) -> frozenset[str]:
-    """The kernels of a form that another made from it changes."""
+    """The names of the kernels of `form` that `rewritten`, which was made from it, has changed."""
     if isinstance(form, OwnSource):
         assert isinstance(rewritten, OwnSource)
         return form.changed_in(rewritten)

@@ -237,7 +237,8 @@ class MixedPolicy:
         return instructive(self.scene, found, f"version {theta.version}")
 
     def explain(self, discrepancies: Sequence[Discrepancy], now: Content) -> Sequence[Gap]:
-        """Causes of the surprising discrepancies, from the model or the expert as the cast says."""
+        """Causes of the surprising discrepancies, from the model or from the expert's rules, whichever has
+        the role of gap analyst."""
         if not self._cast.llm("gap-analyst"):
             return self._expert.explain(discrepancies, now)
         surprising = [found for found in discrepancies if found.surprising]

@@ -53,8 +53,8 @@ def chain(graph: Graph, node: Node) -> Found:
 
 
 def weighted_sum(graph: Graph, node: Node) -> Found:
-    """The rows of a product, weighted by a vector and summed, are a product with that vector; then
-    `chain` can do the smaller product first."""
+    """Rewrites sum_i v_i (A B)_ij as the vector-matrix product v (A B), so that `chain` can reorder it to
+    (v A) B, which needs fewer multiplications."""
     scaled = sole_producer(graph, node.arguments.get("self"))
     if node.operator != "sum.dim_IntList" or scaled is None or scaled.operator != "mul.Tensor":
         return None
