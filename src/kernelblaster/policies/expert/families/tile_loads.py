@@ -146,7 +146,8 @@ class TileLoads:
         ]
 
     def _guarded(self, body: list[str]) -> list[str]:
-        """The last part may be less than all threads can read."""
+        """The statements `body` under a condition that leaves out lines beyond the tile's last, where the threads
+        of a block can load more lines than it has."""
         if self._lines % self._step == 0:
             return body
         slow = f"{self.name}_{self.line if self.along_inner else 'k'}"
@@ -189,7 +190,8 @@ class TileLoads:
         return f"{self.operand.plain.buffer} + {text(self._at(self.operand.plain))}"
 
     def _element(self) -> tuple[str, set[str]]:
-        """The operand's value by its fixed addresses, and the variables that it still mentions."""
+        """A CUDA expression for the operand's value that uses the addresses of `prepare`, and the names of the
+        loop variables that still occur in it."""
 
         def change(part: Expression) -> Expression:
             return replace(part, position=(self._at(part),)) if isinstance(part, Load) else part

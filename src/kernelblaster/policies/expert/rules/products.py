@@ -192,7 +192,7 @@ class _SummedProduct:
 
 
 def _summed_product(graph: Graph, node: Node) -> _SummedProduct | None:
-    """What a sum is the sum of, where it is rows and columns of a product."""
+    """The matrix product whose rows or columns the sum `node` adds up; None if it sums something else."""
     operand = node.arguments["self"]
     product, alone = producer(graph, operand), True
     while product is not None and product.operator in RESHAPES:
