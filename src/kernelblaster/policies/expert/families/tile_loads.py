@@ -146,8 +146,8 @@ class TileLoads:
         ]
 
     def _guarded(self, body: list[str]) -> list[str]:
-        """The statements `body` under a condition that leaves out lines beyond the tile's last, where the threads
-        of a block can load more lines than it has."""
+        """The statements `body` under a condition that leaves out lines beyond the tile's last, where the
+        threads of a block can load more lines than it has."""
         if self._lines % self._step == 0:
             return body
         slow = f"{self.name}_{self.line if self.along_inner else 'k'}"
@@ -190,8 +190,8 @@ class TileLoads:
         return f"{self.operand.plain.buffer} + {text(self._at(self.operand.plain))}"
 
     def _element(self) -> tuple[str, set[str]]:
-        """A CUDA expression for the operand's value that uses the addresses of `prepare`, and the names of the
-        loop variables that still occur in it."""
+        """A CUDA expression for the operand's value that uses the addresses of `prepare`, and the names of
+        the loop variables that still occur in it."""
 
         def change(part: Expression) -> Expression:
             return replace(part, position=(self._at(part),)) if isinstance(part, Load) else part
