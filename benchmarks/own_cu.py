@@ -1,4 +1,4 @@
-"""Twelve kernels as users have them (benchmarks/own_cu), each optimized by the expert on the emulated device.
+"""Kernels as users have them (benchmarks/own_cu), each optimized by the expert on the emulated device.
 
 python benchmarks/own_cu.py [FILES] [--budget 6] [--out results/own-cu.md]
 
@@ -17,24 +17,33 @@ from kernelblaster.api import load_task, open_searching
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge import KnowledgeBase, plant
 from kernelblaster.optimize import optimize
+from kernelblaster.plain_text import markdown
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.sessions.settings import Search
 from kernelblaster.store.run import create_run
 from kernelblaster.tasks.cuda_prepare import inferred_lines
 
 FOLDER = Path(__file__).parent / "own_cu"
-ANSWERS = {
-    "saxpy.cu": ("// value: a = ?", "// value: a = 2.5"),
-    "gather.cu": ("?", "vocabulary"),
+ANSWERS = {  # what replaces parts of the template
+    "saxpy.cu": {"a = ?": "a = 2.5"},
+    "gather.cu": {"// kernelblaster-task": "// size: vocabulary = 50000, small 50", "?": "vocabulary"},
+    "half2_scale.cu": {
+        "n = 2048, small 33": "n = 4194304, small 1000, fixed",
+        "[?]": "[n]",
+        "scale = ?": "scale = 1.5",
+        "bias = ?": "bias = 0.25",
+    },
+    "stencil3d.cu": {"k = ?": "k = 0.1"},
 }
-MORE = {"gather.cu": "// size: vocabulary = 50000, small 50\n"}
 
 
 def answered(file: Path, asked: str, folder: Path) -> Path:
     """The file with the template that was asked for, filled in."""
-    lines = asked.partition("// kernelblaster-task\n")[2].replace(*ANSWERS[file.name])
+    lines = asked.partition("\n\n")[2]
+    for question, answer in ANSWERS[file.name].items():
+        lines = lines.replace(question, answer)
     copy = folder / file.name
-    copy.write_text(f"// kernelblaster-task\n{MORE.get(file.name, '')}{lines}\n{file.read_text()}")
+    copy.write_text(f"{lines}\n{file.read_text()}")
     return copy
 
 
@@ -55,7 +64,9 @@ def row(file: Path, folder: Path, knowledge: KnowledgeBase, budget: int) -> str:
         with open_searching("emulated") as judge, create_run(folder / "runs") as run:
             found = optimize(task, judge, knowledge, run, Search(evaluations=budget))
     except KernelBlasterError as error:
-        return f"| {file.name} | no: {str(error).splitlines()[0]} | | | |"
+        said = str(error).partition("\n")[0].replace(", for example:", ".").removeprefix(f"{file}: ")
+        print(f"{file.name}: refused: {said}", flush=True)
+        return f"| {file.name} | refused: {markdown(said)} | | | |"
     assert isinstance(found.evaluation.outcome, CORRECT)
     failed = sum(step.failure is not None for step in found.steps)
     techniques = ", ".join(found.applied) or "none: the original is the best"

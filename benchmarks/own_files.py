@@ -31,7 +31,8 @@ def main() -> None:
     print(
         "`python benchmarks/own_files.py`; the files are in `tests/tasks/data/users`. A size is varied where"
     )
-    print("held-out workloads have others; in brackets, where the emulator runs it.\n")
+    print("held-out workloads have others; in brackets, where the emulator runs it. Own kernels are in")
+    print("[own-cu.md](own-cu.md).\n")
     print(f"{len(files)} files: {len(loaded)} are tasks, {len(files) - len(loaded)} refused in a sentence.\n")
     print("| file | loads | type | sizes varied (emulated) | verbs that work | what is said |")
     print("|---|---|---|---|---|---|")

@@ -4,6 +4,7 @@ import os
 import random
 import secrets
 import shutil
+import sys
 import tempfile
 import zlib
 from pathlib import Path
@@ -15,38 +16,59 @@ hypothesis.settings.register_profile("unhurried", deadline=None)  # a busy machi
 hypothesis.settings.load_profile("unhurried")
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side already
+os.environ.pop(
+    "PYTHONDONTWRITEBYTECODE", None
+)  # tests start hundreds of processes: compiled once, not in each
+sys.dont_write_bytecode = False
 
 BUILT = ("native", "ptx")  # what takes a minute to build, and changes seldom
 KEPT = os.environ.get("KERNELBLASTER_TEST_CACHE")  # a folder in which that is kept from session to session
 SLOW = (  # without a compiler too: they start processes or search for long; `--quick` leaves them out
     "bench/test_coverage.py",
+    "bench/test_suite.py::test_a_folder_of_own_files_needs_no_marks",
     "benchmarks/test_agreement.py",
+    "benchmarks/test_variants.py",
     "cli/test_breakage.py",
     "cli/test_commands.py",
     "cli/test_demo.py",
+    "exploits/test_corpus_is_complete.py::test_tasks_are_fit_and_small_enough_to_emulate",
     "export/test_files.py",
     "judge/test_eager_model.py",
     "judge/test_precision.py",
     "judge/test_screen_binary.py",
+    "judge/test_screen_source.py::test_what_the_preprocessor_sees_the_screen_sees",
     "judge/test_secret_values.py",
     "judge/test_shared.py",
     "judge/test_timing.py",
+    "judge/test_verify.py",
+    "knowledge/test_damage.py::test_a_flipped_bit_is_named_or_has_no_effect",
+    "knowledge/test_hostile_documents.py::test_a_hostile_document_is_refused_with_its_place[20,000 states]",
     "knowledge/test_learning.py",
     "knowledge/test_speed.py",
     "knowledge/test_sqlite.py::TestSqlite::test_many_processes_lose_nothing",
+    "policies/expert/test_flatten.py",
     "policies/expert/test_fusion.py",
+    "policies/expert/test_graph.py",
     "policies/expert/test_product.py",
     "policies/expert/test_reduction_candidates.py",
+    "policies/expert/test_reductions.py",
     "policies/expert/test_simplify.py",
     "processes/test_processes.py",
+    "ptx/test_machine.py",
     "report/test_browser.py",
-    "store/test_store.py::test_a_run_that_is_killed_again_and_again_ends_as_one_that_was_not",
     "search/test_learning.py",
+    "search/test_maic_rl.py::test_both_selections_find_what_pays",
+    "store/test_store.py::test_a_run_that_is_killed_again_and_again_ends_as_one_that_was_not",
     "tasks/test_core_suite.py",
     "tasks/test_cuda_prepare.py",
     "tasks/test_size_draws.py",
+    "tasks/test_torch_programs.py",
     "tasks/test_users_files.py",
+    "test_optimize.py::test_an_interrupted_run_ends_as_one_that_was_not",
+    "test_optimize.py::test_seeds_decide",
     "test_readiness.py",
+    "test_wheel.py::test_what_messages_cite_is_installed",
+    "test_words.py",
 )
 FIRST = "PYTEST_XDIST_WORKER" not in os.environ  # workers take over the environment of the first process
 
@@ -57,7 +79,9 @@ if FIRST:
 def _copied(source: Path, target: Path) -> None:
     for kind in BUILT:
         if (source / kind).is_dir():
-            shutil.copytree(source / kind, target / kind, dirs_exist_ok=True)
+            for built in (source / kind).glob("*/*"):  # named by what it is made from: never changed
+                if built.is_dir() and not (target / kind / built.relative_to(source / kind)).exists():
+                    shutil.copytree(built, target / kind / built.relative_to(source / kind))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -66,6 +90,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def _takes_long(item: pytest.Item) -> bool:
     return "compiler" in getattr(item, "fixturenames", ()) or any(slow in item.nodeid for slow in SLOW)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `--quick`, files of which every test takes long are not even imported."""
+    whole = config.getoption("--quick") and any(
+        str(collection_path).endswith(f"/tests/{slow}") for slow in SLOW
+    )
+    return whole or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -3,25 +3,30 @@
 import ast
 import re
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "kernelblaster"
-LEFT_OUT = SOURCE / "policies" / "expert"  # its plan is described in docs/expert.md by its own terms
+LEFT_OUT = Path("policies", "expert")  # its plan is described in docs/expert.md by its own terms
 BANNED = {"going_on", "lasting", "met", "onward", "taking", "told", "turns", "upon"}
 VAGUE = {"base", "common", "helpers", "manager", "misc", "utils"}
 
 
+@cache
+def all_trees() -> dict[Path, ast.Module]:
+    return {path.relative_to(SOURCE): ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")}
+
+
 def trees() -> dict[Path, ast.Module]:
-    paths = (path for path in SOURCE.rglob("*.py") if not path.is_relative_to(LEFT_OUT))
-    return {path.relative_to(SOURCE): ast.parse(path.read_text()) for path in paths}
+    return {path: tree for path, tree in all_trees().items() if not path.is_relative_to(LEFT_OUT)}
 
 
 def test_class_names_are_unique() -> None:
     defined = defaultdict(list)
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path, tree in all_trees().items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                defined[node.name].append(str(path.relative_to(SOURCE)))
+                defined[node.name].append(str(path))
     assert {name: paths for name, paths in defined.items() if len(paths) > 1} == {}
 
 

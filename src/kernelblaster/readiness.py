@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.export.module_facts import module_facts
-from kernelblaster.export.python_file import check_names
+from kernelblaster.export.python_file import changes, check_names
 from kernelblaster.judge.eager_trace import trace
 from kernelblaster.judge.emulate import small_workload
 from kernelblaster.plain_text import one_line
@@ -67,11 +67,10 @@ def _emulated(task: Task) -> None:
 
 def _as_python(task: Task, *, module: bool) -> None:
     """Raise if the task's candidates cannot be exported as Python; `module` means as a drop-in torch module,
-    which a module that updates running statistics prevents."""
+    which a module that changes its buffers prevents."""
     if task.kind != "module":
         raise KernelBlasterError("a CUDA source has no module to stand in for.")
     check_names(task)
-    if module_facts(task).keeps_statistics and module:
-        raise KernelBlasterError(
-            "the module keeps statistics of its inputs in training mode; end its __init__ with self.eval()."
-        )
+    facts = module_facts(task)
+    if facts.changed_buffers and module:
+        raise KernelBlasterError(f"{changes(facts)}.")

@@ -89,7 +89,10 @@ def test_the_demo_searches_twice_and_leaves_a_page_and_an_export(
     folder = tmp_path / "demo"
     demo.demo(folder, "emulated")
     told = capsys.readouterr().out
-    assert "7.0x as fast as eager PyTorch, modelled" in told and "expected" in told
+    assert "7.0x modelled over eager PyTorch" in told and "expected" in told
+    figures = re.findall(r"\b\d[\d.]*(?:x| us)\b(.{0,9})", told)
+    assert len(figures) > 8  # each time and each speedup says of which kind it is, on its own line
+    assert {words.strip() for words in figures} <= {"modelled", "measured"}
     assert "4. The next task" in told and str(folder / "report.html") in told.replace("\n", "")
     assert {path.name for path in folder.iterdir()} >= {"report.html", "cosine_similarity.py", "knowledge.db"}
     assert demo._unused(folder) == tmp_path / "demo-2"

@@ -1,24 +1,44 @@
 """Every outcome is known to people, scripts, models and the knowledge base: nothing forgets a new one."""
 
+import re
+from pathlib import Path
 from typing import get_args
 
 from kernelblaster.cli.show import EXIT_CODES
+from kernelblaster.devices import modelled_metrics
+from kernelblaster.devices.ncu import QUICK_METRICS
 from kernelblaster.knowledge import Failure
 from kernelblaster.policies.expert.gaps import FAILURES
 from kernelblaster.policies.llm.feedback import outcome_feedback
 from kernelblaster.records import Outcome
+from kernelblaster.records.outcome import TEACHES_NOTHING
 
+DOCS = Path(__file__).parents[2] / "docs"
 KINDS = {kind.__name__: kind for kind in get_args(get_args(Outcome)[0])}
 FAILED = {name for name, kind in KINDS.items() if "speedup" not in kind.model_fields}
-NO_VERDICT = {"Unsupported"}  # says nothing about a candidate: it teaches nothing
 
 
 def test_every_outcome_has_an_exit_code() -> None:
     assert set(EXIT_CODES) == set(KINDS.values())
 
 
+def test_the_table_of_exit_codes_is_complete() -> None:
+    rows = re.findall(r"^\| (\d+) \|(.*)$", (DOCS / "optimize.md").read_text(), re.MULTILINE)
+    told = {kind: int(code) for code, words in rows for kind in re.findall(r"`([A-Z]\w+)`", words)}
+    assert told == {kind.__name__: code for kind, code in EXIT_CODES.items()}
+
+
+def test_the_list_of_metrics_is_complete() -> None:
+    """Those that a modelled profile has, and those that states are named from."""
+    text = (DOCS / "judge.md").read_text()
+    source = Path(modelled_metrics.__file__).read_text()
+    modelled = set(re.findall(r'yield [\w" ]+, "([^"{]+)"', source))
+    assert len(modelled) > 20
+    assert {name for name in modelled | set(QUICK_METRICS.values()) if f"`{name}`" not in text} == set()
+
+
 def test_every_failure_can_be_learned_and_explained() -> None:
-    assert set(get_args(Failure)) - {"Inapplicable"} == FAILED - NO_VERDICT == set(FAILURES)
+    assert set(get_args(Failure)) - {"Inapplicable"} == FAILED - TEACHES_NOTHING == set(FAILURES)
 
 
 def test_every_failure_has_words_for_a_model() -> None:

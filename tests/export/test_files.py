@@ -164,11 +164,13 @@ NORMED = """class Model(nn.Module):
 
 def test_what_only_holds_in_one_mode_is_guarded(tmp_path: Path) -> None:
     plain = module_facts(task_in(tmp_path, NORMED.format("LayerNorm(cols)", "")))
-    assert plain.modes is None and not plain.keeps_statistics and plain.result == "out[0]"
+    assert plain.modes is None and not plain.changed_buffers and plain.result == "out[0]"
     task = task_in(tmp_path, NORMED.format("BatchNorm1d(cols)", ""))
     batch = module_facts(task)
-    assert batch.modes == [[True, True]] and batch.keeps_statistics
-    with pytest.raises(KernelBlasterError, match=r"keeps statistics.*self\.eval\(\)"):
+    assert batch.modes == [[True, True]] and batch.changed_buffers
+    with pytest.raises(
+        KernelBlasterError, match=r"changes the module's buffers \(.*running_mean.*self\.eval\(\)"
+    ):
         python_file(task, origin(task), "module")
 
 
@@ -181,7 +183,7 @@ def test_batch_normalization_in_inference_mode_is_exported(
 ) -> None:
     task = task_in(tmp_path, NORMED.format("BatchNorm1d(cols)", end))
     facts = module_facts(task)
-    assert facts.modes == modes and not facts.keeps_statistics
+    assert facts.modes == modes and not facts.changed_buffers
     made = imported(python_file(task, origin(task), "module").replace("KERNEL.build()", ""))
     model = made.OptimizedModel(*made.get_init_inputs())
     with torch.no_grad():

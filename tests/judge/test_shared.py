@@ -54,7 +54,7 @@ def ask(judge: SharedJudge, mark: str, said: Any) -> None:
     task = load_task("core/level1/relu")
     jobs = [(task, Candidate(source=f"{mark}{number}")) for number in range(5)]
     said.put((mark, list(judge.evaluate_many(jobs)), judge.prepare(task)))
-    said.put((mark, judge.profile(task, [jobs[0][1]], depth="quick"), judge.options.profile))
+    said.put((mark, judge.profile(task, [jobs[0][1]], depth="quick")))
     try:
         judge.prepare(load_task("core/level1/gelu"))
     except BadTask as error:
@@ -82,7 +82,7 @@ def test_every_process_gets_its_own_answers_in_order(server: JudgeServer) -> Non
         evaluated, profiled, refused = [row for row in found if row[0] == mark]
         assert evaluated[1] == [f"{mark}{number}" for number in range(5)]
         assert evaluated[2] == ("fit", "floor")
-        assert profiled[1:] == ([f"{mark}0, quick"], True)
+        assert profiled[1] == [f"{mark}0, quick"]
         assert refused[1] == "core/level1/gelu: unfit."
 
 

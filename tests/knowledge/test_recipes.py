@@ -6,8 +6,9 @@ import pytest
 
 from kernelblaster.knowledge import Content, KnowledgeBase, Provenance
 from kernelblaster.knowledge.guess import guesses
-from kernelblaster.knowledge.recipes import LONGEST, OFFERED, WITH, parts, recipe_of, recipes_for
+from kernelblaster.knowledge.recipes import LONGEST, OFFERED, recipe_of, recipes_for
 from kernelblaster.records import State
+from kernelblaster.records.recipe import JOINED, Recipe, techniques_of
 from kernelblaster.testing.knowledge_contract import technique
 
 ROWS = Provenance(architecture="sm_90a", family="rows")
@@ -26,22 +27,26 @@ def base(*recipes: str) -> KnowledgeBase:
 def offered(
     content: Content, state: str = "s", family: str = "rows", applied: tuple[str, ...] = ()
 ) -> list[str]:
-    return recipes_for(content, state, "sm_90a", applied, family)
+    return [str(recipe) for recipe in recipes_for(content, state, "sm_90a", applied, family)]
 
 
 def test_a_recipe_is_the_same_whatever_the_order() -> None:
-    assert recipe_of([("b", 1.0), ("a", 0.2), ("b", 0.3)]) == recipe_of([("a", 0.1), ("b", 0.1)]) == "a + b"
-    assert parts("a + b") == ("a", "b")
+    recipe = recipe_of([("b", 1.0), ("a", 0.2), ("b", 0.3)])
+    assert recipe == recipe_of([("a", 0.1), ("b", 0.1)]) == Recipe.parse("b + a") == Recipe(("a", "b"))
+    assert str(recipe) == "a + b", "as runs and knowledge bases store it"
+    assert Recipe.parse("a") is None and techniques_of("a + b") == ("a", "b")
+    with pytest.raises(ValueError, match="a recipe has two techniques or more"):
+        Recipe(("b", "a"))
     assert recipe_of([("a", 1.0), ("a", 0.5)]) is None
     assert recipe_of([]) is None
-    assert parts("a") == ("a",)
+    assert techniques_of("a") == ("a",)
 
 
 def test_a_name_that_is_too_long_loses_what_gained_least() -> None:
     gains = [(f"technique_number_{n:02}", float(n)) for n in range(20)]
-    name = recipe_of(gains)
-    assert name is not None and len(name) <= LONGEST
-    assert parts(name) == tuple(n for n, _ in gains[-len(parts(name)) :])
+    recipe = recipe_of(gains)
+    assert recipe is not None and len(str(recipe)) <= LONGEST
+    assert recipe.techniques == tuple(n for n, _ in gains[-len(recipe.techniques) :])
 
 
 def test_recipes_of_the_same_family_are_offered_in_every_state() -> None:
@@ -74,7 +79,7 @@ def test_what_is_nearly_done_is_left_to_the_last_technique() -> None:
 
 
 def test_only_the_best_are_offered() -> None:
-    kb = base(*(f"a{WITH}b{n}" for n in range(OFFERED + 4)))
+    kb = base(*(f"a{JOINED}b{n}" for n in range(OFFERED + 4)))
     kb.observe("s", "a + b7", log(0.9), ROWS)
     found = offered(kb.content())
     assert len(found) == OFFERED and found[0] == "a + b7"
@@ -84,7 +89,7 @@ def test_only_the_best_are_offered() -> None:
 def test_what_led_furthest_here_is_offered_whatever_others_did_elsewhere() -> None:
     kb = base("c + d", "e + f")
     for number in range(OFFERED + 2):
-        recipe = f"a{WITH}b{number}"
+        recipe = f"a{JOINED}b{number}"
         kb.add_optimization("other", technique(recipe, 0.5))
         kb.observe("other", recipe, log(0.9), ROWS)
     kb.observe("s", "c + d", log(0.6), ROWS)

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any
 
 from tests.models.server import Anthropic, OpenAI, Says
@@ -144,9 +145,10 @@ def counts(value: Any) -> Behaviour:
     return behave
 
 
+@cache
 def bomb() -> bytes:
     """A gigabyte, compressed."""
-    return gzip.compress(b" " * (64 << 20), 9) * 16
+    return gzip.compress(b" " * (64 << 20), 1) * 16
 
 
 def choice(**changes: Any) -> dict[str, Any]:

@@ -50,6 +50,17 @@ def test_the_page_needs_nothing_from_elsewhere(contents: Contents) -> None:
     assert "@import" not in page and "url(" not in page
 
 
+def test_a_trajectory_is_on_the_page_before_any_script_has_run(contents: Contents) -> None:
+    best = max(contents.subject.rows, key=lambda row: row.speedup(contents.main) or 0.0)
+    detail = contents.details[best.result.job]
+    static = bench_page([contents]).partition("<script")[0]
+    card = static[static.index('id="s0-tree"') : static.index('id="s0-used')]
+    walked = {(step.parent, step.child, step.technique) for step in detail.steps}
+    assert card.count('<div class="step') == 1 + len(walked)
+    assert all(step.technique in card and step.state in card for step in detail.steps)
+    assert card.count("<ul") == card.count("</ul>") and 'class="step best"' in card
+
+
 def test_names_from_outside_cannot_break_the_page(contents: Contents) -> None:
     rows = contents.subject.rows
     result = rows[0].result.model_copy(update={"task": "</script><script>alert(1)</script>"})

@@ -10,8 +10,8 @@ from statistics import fmean, median
 import pytest
 
 from kernelblaster.knowledge import KnowledgeBase, Prediction
-from kernelblaster.knowledge.recipes import is_recipe, parts
 from kernelblaster.records import Optimization
+from kernelblaster.records.recipe import is_recipe, techniques_of
 from tests.search.world import BEST, FRAGILE, GAINS, STATES, World, evaluations_until, form_of, solve
 
 TASKS = 12
@@ -71,7 +71,7 @@ def test_selection_concentrates_on_what_pays(tmp_path: Path) -> None:
             found = solve(kb, tmp_path, World(number), seed)
             opening = next(s.technique for s in found.steps if str(s.id) == "0/0/0/0")
             late = number >= FEWER_TASKS // 2
-            (first if number == 0 else last if late else Counter()).update(parts(opening))
+            (first if number == 0 else last if late else Counter()).update(techniques_of(opening))
     assert len(first) > 1, "nothing is preferred before anything is known"
     assert last["fuse"] > 0.8 * 3 * FEWER_TASKS / 2
 
@@ -146,7 +146,7 @@ def test_credit_goes_to_the_state_before_the_step(taught: KnowledgeBase) -> None
 def test_a_way_that_paid_is_taken_in_one_step_the_next_time(tmp_path: Path) -> None:
     kb = trained(tmp_path, tasks=6, evaluations=40)
     known = [technique for technique in kb.content().entries["plain"] if is_recipe(technique)]
-    assert any({"fuse", "tile", "tensor", "vector"} <= set(parts(recipe)) for recipe in known)
+    assert any({"fuse", "tile", "tensor", "vector"} <= set(techniques_of(recipe)) for recipe in known)
     world = World(99, noise=0.0)
     found = solve(kb, tmp_path, world, evaluations=6)
     assert world.speedup(form_of(found.candidate)) > 0.9 * BEST

@@ -15,7 +15,6 @@ from typing import Any
 from kernelblaster.devices.specs import gpu_specs
 from kernelblaster.judge.timing import conclude
 from kernelblaster.knowledge import KnowledgeBase
-from kernelblaster.knowledge.recipes import parts
 from kernelblaster.optimize import Optimized, optimize
 from kernelblaster.policies.expert.learning import ExpertLearning
 from kernelblaster.policies.policy import Attempt
@@ -34,6 +33,7 @@ from kernelblaster.records import (
     Workload,
 )
 from kernelblaster.records.outcome import Speedup
+from kernelblaster.records.recipe import techniques_of
 from kernelblaster.records.target import Target
 from kernelblaster.sessions.settings import Search
 from kernelblaster.store.run import create_run
@@ -77,7 +77,7 @@ class World(ExpertLearning):
         return [name for name in names if name not in attempt.form]
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
-        new = [part for part in IN_TURN if part in parts(technique) and part not in attempt.form]
+        new = [part for part in IN_TURN if part in techniques_of(technique) and part not in attempt.form]
         for count in range(len(new), 0, -1):
             yield replace(attempt_of((*attempt.form, *new[:count])), applied=tuple(new[:count]))
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernelblaster.errors import BadTask
+from kernelblaster.judge.emulate import small_workload
 from kernelblaster.records import Candidate
 from kernelblaster.tasks.catalog import load_file, load_task
 from kernelblaster.tasks.cuda_prepare import fitted, inferred_lines
@@ -21,6 +22,10 @@ SHAPES = {
     "reduce_atomic": {"total": (), "data": ("n",)},
     "softmax_row": {"y": ("rows", "cols"), "x": ("rows", "cols")},
     "stencil": {"next": ("ny", "nx"), "cur": ("ny", "nx")},
+    "dynamic_shared": {"out": ("rows", "cols"), "in": ("rows", "cols"), "gain": ("cols",)},
+    "float4_add": {"c": ("n4", "lanes4"), "a": ("n4", "lanes4"), "b": ("n4", "lanes4")},
+    "shared_histogram": {"bins": ("bins_count",), "pixels": ("n",)},
+    "template_unary": {"y": ("n",), "x": ("n",)},
     "transpose": {"out": ("cols", "rows"), "in": ("rows", "cols")},
 }
 SCALE = """
@@ -93,12 +98,30 @@ def test_a_launch_function_of_the_judge_s_is_left_alone(tmp_path: Path) -> None:
             f"void a(float* h, long n) {{ float *x, *y; cudaMalloc(&x, n); {LAUNCH} }}",
             r"a allocates or copies host memory; give a function in its place .*\n\nvoid launch\(",
         ),
-        (f"void a(float** y, long n) {{ {LAUNCH} }}", r"y points to float\*; the judge has"),
+        (
+            f"void a(float** y, long n) {{ {LAUNCH} }}",
+            r"y points to float\*, which is no .* let a take a pointer",
+        ),
+        (
+            f"torch::Tensor a(torch::Tensor x, torch::Tensor y, long n) {{ {LAUNCH} return y; }}",
+            r"a takes tensors of PyTorch; keep the kernels in a file .*\n\nvoid launch\(",
+        ),
     ],
 )
 def test_what_stands_in_the_way_is_said_in_a_sentence(more: str, sentence: str, tmp_path: Path) -> None:
     with pytest.raises(BadTask, match=sentence):
         load_task(written(tmp_path, SCALE + more))
+
+
+def test_vectors_and_a_single_instantiation_are_cast(tmp_path: Path) -> None:
+    task = load_task(str(OWN / "float4_add.cu"))
+    assert "add_vectors((const float4*)a, (const float4*)b, (float4*)c, (int)n4, stream);" in task.source
+    assert "map_gelu(y, x, (int)n, stream);" in load_task(str(OWN / "template_unary.cu")).source
+    both = (OWN / "template_unary.cu").read_text() + "void more(int* y) { map_gelu<int>(y, y, 1, 0); }\n"
+    with pytest.raises(BadTask, match="y points to T, which is no type of a tensor; let map_gelu take"):
+        load_task(written(tmp_path, both))
+    with pytest.raises(BadTask, match=r"// output: y float16 \[\?\]\n// input: x float16 \[\?\] normal"):
+        load_task(str(OWN / "half2_scale.cu"))  # through reinterpret_cast
 
 
 def test_inputs_need_no_const(tmp_path: Path) -> None:
@@ -131,3 +154,14 @@ def test_a_table_counts_as_far_as_it_is_looked_up(tmp_path: Path) -> None:
     declared += "// output: out float32 [count, dim]\n"
     task = load_task(written(tmp_path, declared + (OWN / "gather.cu").read_text()))
     assert floor_of(task).bytes == 2048 * (8 + 2 * 512 * 4)
+
+
+def test_a_fixed_size_may_have_a_small_value_of_its_own(tmp_path: Path) -> None:
+    tensors = "// output: y float32 [n]\n// input: x float32 [n]\n" + SCALE
+    text = tensors + f"void go(float* y, const float* x, long n, cudaStream_t stream) {{ {LAUNCH} }}"
+    task = load_task(written(tmp_path, "// size: n = 4194304, small 1024, fixed\n" + text))
+    assert task.small is not None and task.small.sizes == {"n": 1024}
+    assert {workload.sizes["n"] for workload in task.workloads} == {1024, 4194304}
+    large = load_task(written(tmp_path, "// size: n = 4194304, fixed\n" + text))
+    with pytest.raises(BadTask, match="end each `// size:` line with a small value"):
+        small_workload(large)

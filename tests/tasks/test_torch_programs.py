@@ -73,3 +73,8 @@ def test_an_exported_program_is_a_task(tmp_path: Path) -> None:
     file.write_bytes(b"no program")
     with pytest.raises(BadTask, match="is no exported program"):
         load_task(str(file))
+
+
+def test_a_compiled_instance_is_taken_as_it_was_before() -> None:
+    compiled = torch.compile(torch.nn.ReLU())
+    assert task_from_module(compiled, [torch.randn(64, 32)]).name == "ReLU"  # type: ignore[arg-type]

@@ -42,6 +42,19 @@ TASKS = {
     "windows_umlauts.py": ("float32", "const float* gr__e,"),
     "names_a_gpu.py": ("float32", "const float* offset,"),
     "values_in_constructor.py": ("float32", "const float* base,"),
+    "rotary.py": ("float32", "const float* cos, const float* sin,"),
+    "groupnorm_silu.py": ("float32", "const float* block_0_weight,"),
+    "int8_dequant.py": ("float16", "const int8_t* qweight, const __half* scales,"),
+    "message_passing.py": ("float32", "const int64_t* src, const int64_t* dst,"),
+    "moe_router.py": ("float32", "float* out0, int64_t* out1,"),
+    "compiled_forward.py": ("float32", "const float* scale,"),
+    "dropout.py": ("float32", "const float* residual,"),
+    "optional_mask.py": ("float32", "const float* q, const float* k, const float* v,"),
+    "rnn_loop.py": ("float32", "float* out,"),
+    "tied_weights.py": ("float32", "const float* embed_weight,"),
+    "scripted.py": ("float32", "const float* x,"),
+    "weight_norm.py": ("float32", "const float* proj_parametrizations_weight_original0,"),
+    "prints_and_counts.py": ("float32", "const float* x,"),
     "default_dtype.py": ("bfloat16", "const __nv_bfloat16* fc_weight,"),
 }
 REFUSED = {
@@ -51,6 +64,8 @@ REFUSED = {
     "no_inputs.py": 'forward takes x, skip: give example inputs with --inputs "randn(...), randn(...)"',
     "several_classes.py": "classes Encoder, Decoder; say which one is meant",
     "complex_numbers.py": "tensors of type complex64 are not supported; keep those out",
+    "autocast.py": "forward() uses torch.autocast, whose types depend on the device; leave it out, and cast",
+    "sparse_product.py": "input 0 is a sparse tensor; give its parts as inputs of their own",
     "returns_a_number.py": "the module returned int; it must return tensors. Leave the rest out",
 }
 

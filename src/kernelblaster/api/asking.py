@@ -18,12 +18,12 @@ from kernelblaster.api.subjects import CandidateLike, Inputs, TaskLike, load_can
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.address import knowledge_at
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
-from kernelblaster.knowledge.recipes import is_recipe
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.opening import DeviceKind
 from kernelblaster.policies.expert.states import extract_states, possible_gain
 from kernelblaster.records import Candidate, Evaluation, Optimization, Step, StepId, Target
 from kernelblaster.records.kernel_name import source_name
+from kernelblaster.records.recipe import is_recipe
 from kernelblaster.records.signature import Dtype
 from kernelblaster.records.step import compare
 from kernelblaster.sessions.session import Advice, Session

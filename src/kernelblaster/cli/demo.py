@@ -14,8 +14,9 @@ from kernelblaster.cli.show import out
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
-from kernelblaster.knowledge.recipes import is_recipe
+from kernelblaster.quantities import kind_text
 from kernelblaster.records import Step, Verification
+from kernelblaster.records.recipe import is_recipe
 from kernelblaster.sessions.settings import Search
 from kernelblaster.store.history import History
 from kernelblaster.store.run import open_run
@@ -23,6 +24,7 @@ from kernelblaster.store.run import open_run
 if TYPE_CHECKING:
     from kernelblaster.api import OptimizeResult
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
 RACY = ("core/level1/softmax", "racy_softmax.cu")
 FIRST, SECOND = "core/level1/cosine_similarity", "core/level1/logsumexp"
 BUDGETS = {FIRST: 7, SECOND: 6}
@@ -157,34 +159,51 @@ def _needed(result: "OptimizeResult") -> int:
 
 def _show_speed(task: str, result: "OptimizeResult") -> None:
     timing = result.timing
-    how = "modelled" if result.modelled else "measured"
+    speedup, candidate, baseline, floor = (
+        _marked(figure, result.modelled)
+        for figure in (
+            f"{result.speedup:.1f}x",
+            f"{timing.candidate_us:.0f} us",
+            f"{timing.baseline_us:.0f} us",
+            f"{timing.floor_us:.0f} us",
+        )
+    )
     _print(
-        f"{result.speedup:.1f}x as fast as eager PyTorch, {how}: {timing.candidate_us:.0f} us instead of "
-        f"{timing.baseline_us:.0f} on {result.device}; at least {timing.floor_us:.0f} us are needed to move "
-        "the bytes.",
+        f"{speedup} over eager PyTorch: {candidate} instead of {baseline} on {result.device}; at least "
+        f"{floor} are needed to move the bytes.",
         style="green",
     )
     eager, compiled = MEASURED[task]
     _print(
-        f"Measured on an H200, where a search found a kernel of its own: {eager:.2f}x over eager, "
-        f"{compiled:.2f}x over torch.compile (docs/how-it-compares.md)."
+        f"On an H200, where a search found a kernel of its own: {eager:.2f}x{NO_BREAK}measured over eager, "
+        f"{compiled:.2f}x{NO_BREAK}measured over torch.compile (docs/how-it-compares.md)."
     )
 
 
 def _show_path(result: "OptimizeResult", folder: Path) -> None:
-    """Print the steps to the best candidate: state, technique, expected and measured speedup."""
+    """Print the steps to the best candidate: state, technique, expected speedup and what came of it."""
     with KnowledgeBase(folder.absolute() / "knowledge.db") as knowledge:
         content = knowledge.content()
     for number, step in enumerate(_path_to_best(result), 1):
         bound = content.states[content.resolve(step.state)].state.description
         _print(f"{number}. {step.state}: {bound}", hang=3)
         _print(f"   {step.technique}: {_described(content, step.technique)}", hang=5)
-        _print(f"     expected {step.predicted:.2f}x, got {_gained(step)}")
+        _print(f"     expected {_expected(step, result)}, got {_gained(step, result)}")
 
 
-def _gained(step: Step) -> str:
+def _expected(step: Step, result: "OptimizeResult") -> str:
+    """The speedup that was expected of a step, as text; it is learned from times of the same kind."""
+    return _marked(f"{step.predicted:.2f}x", result.modelled)
+
+
+def _gained(step: Step, result: "OptimizeResult") -> str:
     """The speedup of a step as text, or its failure."""
-    return step.failure or f"{step.speedup:.2f}x"
+    return step.failure or _marked(f"{step.speedup:.2f}x", result.modelled)
+
+
+def _marked(figure: str, modelled: bool) -> str:
+    """A time or a speedup, with ` modelled` after it if it was not measured; lines do not break within."""
+    return f"{figure}{kind_text(modelled)}".replace(" ", NO_BREAK)
 
 
 def _described(content: Content, technique: str) -> str:
@@ -219,7 +238,7 @@ def _show_transfer(first: "OptimizeResult", second: "OptimizeResult") -> None:
         return
     _print(
         f"Known from {FIRST}: {recipe.technique} pay together. They were tried in one step: "
-        f"expected {recipe.predicted:.2f}x over the plain kernel, got {_gained(recipe)}."
+        f"expected {_expected(recipe, second)} over the plain kernel, got {_gained(recipe, second)}."
     )
     _print(
         f"That is candidate 2; the first task came to them with candidate {needed}. {needed - 2} were saved."
@@ -253,4 +272,4 @@ def _print(text: str, style: str = "", hang: int = 0) -> None:
     """Print a paragraph; lines after the first are indented by `hang` more."""
     indents = {"initial_indent": "  ", "subsequent_indent": " " * (2 + hang)}
     wrapped = fill(text, out.width, break_long_words=False, break_on_hyphens=False, **indents)  # type: ignore[arg-type]
-    out.print(wrapped, style=style, highlight=False, soft_wrap=True)
+    out.print(wrapped.replace(NO_BREAK, " "), style=style, highlight=False, soft_wrap=True)

@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -24,12 +25,14 @@ from kernelblaster.knowledge import (
     import_changes,
 )
 from kernelblaster.knowledge.address import knowledge_at, shown
+from kernelblaster.knowledge.content import OptimizationEntry
 from kernelblaster.knowledge.differences import Difference, Score, score
 from kernelblaster.knowledge.document import LARGEST_BYTES
-from kernelblaster.knowledge.recipes import format_prediction, is_recipe
+from kernelblaster.knowledge.recipes import format_prediction
 from kernelblaster.knowledge.seed import seed_document
 from kernelblaster.knowledge.summary import search as find
 from kernelblaster.knowledge.summary import summarize
+from kernelblaster.records.recipe import is_recipe
 from kernelblaster.strict_json import InvalidJson, read_bounded
 
 app = typer.Typer(help="Look into a knowledge base, and look after it.", no_args_is_help=True)
@@ -60,7 +63,8 @@ def show(
         return
     scored = content.optimizations(state, architecture, tuple(after or ()))
     if json_:
-        print(json.dumps([_scored(item) for item in scored], indent=1))
+        entries = content.entries[content.resolve(state)] if scored else {}
+        print(json.dumps([_scored(item, entries[item.optimization.technique]) for item in scored], indent=1))
         return
     known = content.states[content.resolve(state)]
     name, words = plain(known.state.name), plain(known.state.description)
@@ -68,10 +72,11 @@ def show(
     for note in known.notes:
         out.print(f"note: {note}", markup=False, highlight=False)
     recipes = [item for item in scored if is_recipe(item.optimization.technique)]
-    _show_scored([item for item in scored if item not in recipes])
+    entries = content.entries[known.state.name] if scored else {}
+    _show_scored([item for item in scored if item not in recipes], entries)
     if recipes:
         out.print("recipes, by how near to the floor they lead", style="dim")
-        _show_scored(sorted(recipes, key=lambda item: -item.prediction.mean), "of floor's speed")
+        _show_scored(sorted(recipes, key=lambda item: -item.prediction.mean), entries, "of floor's speed")
 
 
 @app.command("search")
@@ -88,7 +93,7 @@ def search(
         return
     for entry in matches:
         expected = score(entry)
-        text = f"{format_prediction(entry.technique, expected.speedup)}  {expected.attempts:g} attempts"
+        text = f"{format_prediction(entry.technique, expected.speedup)}  {_attempts(entry)}"
         line = f"{entry.state}  {entry.technique}  {text}"
         out.print(line, highlight=False, markup=False, soft_wrap=True)
     out.print(f"{len(matches)} optimizations", style="dim")
@@ -112,7 +117,8 @@ def stats(kb: KbOption = None, json_: JsonOption = False) -> None:
     )
     for payoff in summary.payoffs:
         alone = f"{payoff.speedup_without:.2f}x" if payoff.speedup_without else "never tried"
-        line = f"{payoff.after} -> {payoff.technique}: {payoff.speedup:.2f}x (without: {alone})"
+        clock = ", modelled" if payoff.modelled else ""
+        line = f"{payoff.after} -> {payoff.technique}: {payoff.speedup:.2f}x (without: {alone}{clock})"
         out.print(f"payoff         {line} in {payoff.state}", highlight=False)
 
 
@@ -282,14 +288,21 @@ def _show_states(content: Content, json_: bool) -> None:
         rows = content.entries.get(name, {}).values()
         best = content.optimizations(name)[:1]
         technique = best[0].optimization.technique if best else ""
-        expected = format_prediction(technique, best[0].prediction.speedup) if best else ""
+        modelled = bool(best) and score(content.entry(name, technique)).modelled
+        speedup = best[0].prediction.speedup if best else 1.0
+        expected = format_prediction(technique, speedup, modelled=modelled) if best else ""
         attempts = sum(row.evidence.total.attempts for row in rows)
         shown_name = break_name(out, name, out.width - BESIDE_STATE)
         table.add_row(shown_name, str(len(rows)), f"{attempts:g}", technique, expected)
     out.show(table)
 
 
-def _scored(item: Scored) -> dict[str, object]:
+def _attempts(entry: OptimizationEntry) -> str:
+    """The attempts behind a prediction, measured and modelled ones apart."""
+    return f"{entry.evidence.clocks or 'no'} attempts"
+
+
+def _scored(item: Scored, entry: OptimizationEntry) -> dict[str, object]:
     """A technique's prediction as JSON data; gains are log speedups."""
     prediction = item.prediction
     return {
@@ -300,17 +313,21 @@ def _scored(item: Scored) -> dict[str, object]:
         "weight": prediction.weight,
         "valid_chance": prediction.valid_chance,
         "conditioned_on": prediction.after,
+        "attempts": {"measured": entry.evidence.measured, "modelled": entry.evidence.modelled},
         "notes": item.notes,
     }
 
 
-def _show_scored(scored: list[Scored], expected: str = "expected") -> None:
-    """Print a table with a line for each technique; `expected` is the title of the column of predictions. Its
-    last note stands in the table if there is room, else below it."""
+def _show_scored(
+    scored: list[Scored], entries: Mapping[str, OptimizationEntry], expected: str = "expected"
+) -> None:
+    """Print a table with a line for each technique, whose attempts are those of `entries`; `expected` is the
+    title of the column of predictions. Its last note stands in the table if there is room, else below it."""
     beside = not out.is_terminal or out.width >= ROOM_FOR_NOTES
     table = Table(box=None, header_style="dim", pad_edge=False)
-    for title in ("technique", expected, "likely range", "valid", "weight", *(["note"] if beside else [])):
-        side: JustifyMethod = "left" if title in ("technique", "note") else "right"
+    titles = ("technique", expected, "likely range", "valid", "attempts", *(["note"] if beside else []))
+    for title in titles:
+        side: JustifyMethod = "left" if title in ("technique", "attempts", "note") else "right"
         table.add_column(title, justify=side, min_width=WIDEST if title == "technique" else None)
     for item in scored:
         p = item.prediction
@@ -318,7 +335,8 @@ def _show_scored(scored: list[Scored], expected: str = "expected") -> None:
         technique = item.optimization.technique
         speed = f"{p.speedup:.2f}" + ("" if is_recipe(technique) else "x")
         row = [technique, speed, f"{low:.2f} to {high:.2f}", f"{p.valid_chance:.0%}"]
-        table.add_row(*row, f"{p.weight:.1f}", *([item.notes[-1] if item.notes else ""] if beside else []))
+        attempts = entries[technique].evidence.clocks or "none"
+        table.add_row(*row, attempts, *([item.notes[-1] if item.notes else ""] if beside else []))
     out.show(table)
     for item in scored if not beside else ():
         if item.notes:
@@ -368,7 +386,8 @@ def _short(technique: str, expected: Score | None) -> str:
     return (
         "none"
         if expected is None
-        else f"{format_prediction(technique, expected.speedup)} ({expected.attempts:g} attempts)"
+        else f"{format_prediction(technique, expected.speedup, modelled=expected.modelled)} "
+        f"({expected.attempts:g} attempts)"
     )
 
 

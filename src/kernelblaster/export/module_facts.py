@@ -21,13 +21,13 @@ class ModuleFacts:
     """What running a module showed about it. `parameters` are the names in its state dict. `result` is a
     Python expression for what forward returns, with its tensors as `out[i]`. `modes` are the training modes
     in which it computes the same as when it was built, each as `training` of the module and all its
-    submodules; None: in every mode; only the built one if that cannot be tried. `keeps_statistics`: forward
-    writes into buffers of the module as built."""
+    submodules; None: in every mode; only the built one if that cannot be tried. `changed_buffers` are the
+    names of those that forward writes, in the module as built."""
 
     parameters: tuple[str, ...]
     result: str
     modes: list[list[bool]] | None
-    keeps_statistics: bool
+    changed_buffers: tuple[str, ...]
 
 
 def module_facts(task: Task) -> ModuleFacts:
@@ -51,7 +51,7 @@ def module_facts(task: Task) -> ModuleFacts:
         parameters=tuple(parameter_names(module)),
         result=_expression(task.name, result),
         modes=None if all(same) else [built, *(way for way in ways if way != built)],
-        keeps_statistics=tried and not _equal(before, after),
+        changed_buffers=tuple(name for name in after if tried and not _equal([before[name]], [after[name]])),
     )
 
 
@@ -68,9 +68,9 @@ def _same_modes(module: torch.nn.Module, inputs: list[Any], result: Any) -> list
     return [_equal(leaves, trained), _equal(leaves, evaluated)]
 
 
-def _buffers(module: torch.nn.Module) -> list[torch.Tensor]:
-    """Copies of the module's buffers."""
-    return [buffer.clone() for buffer in module.buffers()]
+def _buffers(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Copies of the module's buffers by name."""
+    return {name: buffer.clone() for name, buffer in module.named_buffers()}
 
 
 def _equal(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:

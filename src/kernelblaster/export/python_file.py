@@ -72,16 +72,22 @@ def python_file(task: Task, origin: Origin, form: Literal["kernelbench", "module
         )
     check_names(task)
     facts = module_facts(task)
-    if form == "module" and facts.keeps_statistics:
+    if form == "module" and facts.changed_buffers:
         raise KernelBlasterError(
-            f"{task.name}: the module keeps statistics of its inputs in training mode, which the kernel does "
-            "not; as a module it would not be the same. For inference, end its __init__ with self.eval() and "
-            "optimize that; or export this with --format kernelbench or cu."
+            f"{task.name}: {changes(facts)}; or export this with --format kernelbench or cu."
         )
     head = "\n".join(["# coding: utf-8", *(f"# {line}" for line in header_lines(origin))])
     model = MODELS[form].replace("RESULT", facts.result)
     parts = (head, "", task.source.strip(), "\n\n# The kernel, and how it is called.", LAUNCHER.strip())
     return "\n".join((*parts, "\n", _kernel(task, origin, facts))) + "\n" + model
+
+
+def changes(facts: ModuleFacts) -> str:
+    """Why a module that writes its buffers cannot be exported as one, and what to do, without a full stop."""
+    return (
+        f"forward() changes the module's buffers ({', '.join(facts.changed_buffers)}), which the kernel does "
+        "not; end __init__ with self.eval() if they are statistics for training, else leave them out"
+    )
 
 
 def _kernel(task: Task, origin: Origin, facts: ModuleFacts) -> str:

@@ -15,10 +15,13 @@ def small_workload(task: Task) -> Workload:
     LARGEST_BYTES."""
     workload = task.small
     if workload is None or workload.total_bytes(task.signature) > LARGEST_BYTES:
+        if task.kind == "cuda":
+            advice = "end each `// size:` line with a small value (`, small 1000`; docs/tasks.md)"
+        else:
+            advice = "name its sizes and give small ones with SMALL (docs/tasks.md)"
         raise BadTask(
             f"{task.name}: has no workload that is small enough to be emulated, by smaller numbers in its "
-            "file or by smaller inputs; name its sizes and give small ones with SMALL (docs/tasks.md), or "
-            "use a GPU."
+            f"file or by smaller inputs; {advice}, or use a GPU."
         )
     return workload
 

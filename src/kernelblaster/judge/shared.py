@@ -1,7 +1,7 @@
 """Shares one judge between processes: their candidates are compiled in parallel and take turns on the device.
 
 server = JudgeServer(judge)
-workers = [context.Process(target=work, args=(server.connect(),)) for _ in range(4)]
+workers = Workers(work, [(server.connect(),) for _ in range(4)])  # of processes/workers.py
 server.serve()
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.compile import Binary
-from kernelblaster.judge.judge import DeviceJudge, EvaluationOptions, compilers
+from kernelblaster.judge.judge import DeviceJudge, compilers
 from kernelblaster.records import Candidate, Evaluation, Fitness, Floor, Profile, Task
 from kernelblaster.records.outcome import Outcome
 from kernelblaster.records.profile import Depth
@@ -40,11 +40,8 @@ class SharedJudge:
     `JudgeServer.connect`. Not thread-safe; can be pickled to a process as that is started. An error of a
     request is raised here; DeviceLost if the other process has ended."""
 
-    def __init__(
-        self, connection: "Connection[Any, Any]", options: EvaluationOptions, device: DeviceFacts
-    ) -> None:
+    def __init__(self, connection: "Connection[Any, Any]", device: DeviceFacts) -> None:
         self._connection = connection
-        self.options = options
         self.device = device
 
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
@@ -116,10 +113,7 @@ class JudgeServer:
         self._clients.append(here)
         self._theirs.append(there)
         device = self._judge.device
-        options = EvaluationOptions(
-            baseline=self._judge.options.baseline, profile=self._judge.options.profile
-        )
-        return SharedJudge(there, options, DeviceFacts(device.name, device.spec, device.modelled))
+        return SharedJudge(there, DeviceFacts(device.name, device.spec, device.modelled))
 
     def serve(self) -> None:
         """Answer requests until every process has closed its judge or has ended. The processes must be

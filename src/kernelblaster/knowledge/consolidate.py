@@ -9,7 +9,7 @@ from statistics import median
 from kernelblaster.knowledge.content import Content, OptimizationEntry
 from kernelblaster.knowledge.events import Change, Provenance, Retired, Reweighed, StatesMerged
 from kernelblaster.knowledge.matching import distance
-from kernelblaster.knowledge.recipes import is_recipe
+from kernelblaster.records.recipe import is_recipe
 
 
 @dataclass(frozen=True)

@@ -63,8 +63,10 @@ class OptimizationEntry(Record):
         self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
     ) -> Prediction:
         """The prediction for one more attempt on a GPU architecture, after the techniques `applied`, in a
-        family of tasks; None stands for any."""
-        return predict(self.prior, self.weight, self.evidence, architecture, applied, family)
+        family of tasks; None stands for any. Without an architecture, measured and modelled attempts
+        are not mixed: see `Evidence.of_one_clock`."""
+        evidence = self.evidence.of_one_clock if architecture is None else self.evidence
+        return predict(self.prior, self.weight, evidence, architecture, applied, family)
 
     def scored(
         self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None

@@ -8,11 +8,12 @@ from kernelblaster.records.record import Record
 
 class Score(Record):
     """A technique's predicted speedup and chance of a valid candidate on any architecture, and the number
-    of attempts behind them."""
+    of attempts behind them. `modelled`: their times come from a model of a GPU, and none was measured."""
 
     speedup: float
     valid_chance: float
     attempts: float
+    modelled: bool = False
 
 
 class Changed(Record):
@@ -81,4 +82,5 @@ def score(entry: OptimizationEntry) -> Score:
         speedup=exp(prediction.mean),
         valid_chance=prediction.valid_chance,
         attempts=entry.evidence.total.attempts,
+        modelled=0 < entry.evidence.modelled == entry.evidence.total.attempts,
     )

@@ -1,7 +1,7 @@
 """Evidence: the results of all attempts at one technique in one state."""
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from pydantic import Field
 
@@ -11,15 +11,24 @@ from kernelblaster.records.record import Record
 from kernelblaster.records.step import Failed, StepResult
 
 UNKNOWN = "unknown"
+MODELLED = " (modelled)"  # what the name of an architecture ends with where times were modelled
 
 
 Cells = dict[str, dict[str, Tally]]
+T = TypeVar("T")
+
+
+def platform(architecture: str, *, modelled: bool) -> str:
+    """The name under which evidence from GPUs of an architecture is kept: the architecture's own where times
+    were measured, and another (`sm_90a (modelled)`) where they come from a model of the GPU."""
+    return architecture + MODELLED if modelled else architecture
 
 
 class Evidence(Record):
-    """The results of all attempts at one technique in one state, as sums. `gains`: by GPU architecture,
-    then task family. `after`: attempts made when another technique had been applied before, by that
-    technique, then architecture; an attempt is also in `gains`. `failures`: counts by kind of failure."""
+    """The results of all attempts at one technique in one state, as sums. `gains`: by GPU architecture, with
+    modelled attempts apart from measured ones (see `platform`), then task family. `after`: attempts made
+    when another technique had been applied before, by that technique, then architecture; an attempt is
+    also in `gains`. `failures`: counts by kind of failure."""
 
     gains: Cells = Field(default_factory=dict)
     after: Cells = Field(default_factory=dict)
@@ -69,6 +78,35 @@ class Evidence(Record):
         return total(self.by_architecture.values())
 
     @cached_property
+    def measured(self) -> float:
+        """The number of attempts that were timed on a GPU."""
+        return self.total.attempts - self.modelled
+
+    @cached_property
+    def modelled(self) -> float:
+        """The number of attempts whose times come from a model of a GPU."""
+        return sum(t.attempts for name, t in self.by_architecture.items() if name.endswith(MODELLED))
+
+    @property
+    def clocks(self) -> str:
+        """How many attempts were measured and how many modelled, in words: `12 measured, 40 modelled`; empty
+        if there are none."""
+        counts = (("measured", self.measured), ("modelled", self.modelled))
+        return ", ".join(f"{count:.3g} {word}" for word, count in counts if count > 0)
+
+    @cached_property
+    def of_one_clock(self) -> "Evidence":
+        """What a figure over all architectures is made of: the measured attempts, or the modelled ones if
+        none was measured. `failures` are those of all attempts."""
+        if not (self.measured and self.modelled):
+            return self
+        return Evidence.model_construct(
+            gains=_measured(self.gains),
+            after={technique: _measured(cells) for technique, cells in self.after.items()},
+            failures=self.failures,
+        )
+
+    @cached_property
     def preparation(self) -> str | None:
         """The technique whose earlier application changes the gain or the validity of this one most; None
         if none does significantly."""
@@ -101,6 +139,11 @@ class Side(NamedTuple):
     by_architecture: dict[str, Tally]
     total: Tally
     across: Tally
+
+
+def _measured(cells: dict[str, T]) -> dict[str, T]:
+    """Of a table by architecture, what was measured."""
+    return {name: cell for name, cell in cells.items() if not name.endswith(MODELLED)}
 
 
 def _added(one: Cells, other: Cells) -> Cells:

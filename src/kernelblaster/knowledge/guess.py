@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.matching import distance
 from kernelblaster.knowledge.posterior import Prediction
-from kernelblaster.knowledge.recipes import UNKNOWN_REACH, alike, is_recipe
+from kernelblaster.knowledge.recipes import UNKNOWN_REACH
 from kernelblaster.records import State
+from kernelblaster.records.recipe import Recipe
 
 UNKNOWN = 0.1
 """Log speedup expected of a technique without any evidence."""
@@ -27,7 +28,7 @@ def guesses(
     weighted by nearness and evidence, together with the default for unknown techniques. For recipes it
     is a reach (log speed relative to the floor's), weighted by similarity of the recipes instead of
     the states."""
-    recipes = [technique for technique in techniques if is_recipe(technique)]
+    recipes = {t: recipe for t in techniques if (recipe := Recipe.parse(t)) is not None}
     means = {t: _Mean(UNKNOWN_REACH if t in recipes else UNKNOWN) for t in techniques}
     for living in content.living:
         nearness = NEAR / (NEAR + distance(state, living.state))
@@ -35,11 +36,12 @@ def guesses(
         for technique in techniques:
             if technique in known and technique not in recipes:
                 means[technique].add(known[technique].prediction(architecture, (), family), nearness)
-        for other in filter(is_recipe, known if recipes else ()):
-            if any(family in cells for cells in known[other].evidence.gains.values()):
-                prediction = known[other].prediction(architecture, (), family)
-                for recipe in recipes:
-                    means[recipe].add(prediction, alike(recipe, other) ** 2)
+        for name, entry in known.items() if recipes else ():
+            other = Recipe.parse(name)
+            if other and any(family in cells for cells in entry.evidence.gains.values()):
+                prediction = entry.prediction(architecture, (), family)
+                for technique, recipe in recipes.items():
+                    means[technique].add(prediction, recipe.similarity(other) ** 2)
     return {technique: mean.value for technique, mean in means.items()}
 
 

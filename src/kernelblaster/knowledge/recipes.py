@@ -1,4 +1,4 @@
-"""Recipes: sets of techniques that paid together on one path, stored under one name.
+"""Which recipes are learned and offered: techniques that paid together on one path (`records/recipe.py`).
 
 A search that knows a recipe applies it in one step and has only the result judged, instead of every technique
 on the path. A recipe is a set: the policy chooses the order of application, and paths that differ only in
@@ -15,23 +15,23 @@ from math import log
 
 from kernelblaster.knowledge.content import Content, OptimizationEntry
 from kernelblaster.records import Timing
+from kernelblaster.records.recipe import Recipe, is_recipe
 
-WITH = " + "
 LONGEST = 200  # characters of a name, as tables and documents allow
 OFFERED = 6  # recipes in one state
 USUAL = 0.3  # a technique in more than this share of a family's recipes is usual there
 UNKNOWN_REACH = log(0.5)  # of a recipe that nothing is known of
 
 
-def recipe_of(gains: Sequence[tuple[str, float]]) -> str | None:
-    """The name of the recipe of these techniques, each with its log speedup; None if fewer than two are
-    left. If the name would exceed LONGEST characters, techniques that gained least are left out."""
+def recipe_of(gains: Sequence[tuple[str, float]]) -> Recipe | None:
+    """The recipe of these techniques, each with its log speedup; None if fewer than two are left. If its text
+    would exceed LONGEST characters, techniques that gained least are left out."""
     total: dict[str, float] = {}
     for technique, gained in gains:
         total[technique] = total.get(technique, 0.0) + gained
-    while len(name := WITH.join(sorted(total))) > LONGEST:
+    while (recipe := Recipe.of(total)) is not None and len(str(recipe)) > LONGEST:
         del total[min(total, key=lambda technique: total[technique])]
-    return name if len(total) > 1 else None
+    return recipe
 
 
 def reach(timing: Timing) -> float:
@@ -39,72 +39,57 @@ def reach(timing: Timing) -> float:
     return log(timing.floor_us / timing.candidate_us)
 
 
-def is_recipe(technique: str) -> bool:
-    """Whether the name is that of a recipe, not of a single technique."""
-    return WITH in technique
-
-
-def format_prediction(technique: str, value: float) -> str:
-    """A prediction for people. `value` is a speedup, or for a recipe its speed relative to the floor's."""
-    return f"{value:.2f} of the floor's speed" if is_recipe(technique) else f"{value:.2f}x"
-
-
-def parts(technique: str) -> tuple[str, ...]:
-    """The names of a recipe's techniques; of a plain technique, its own name alone."""
-    return tuple(technique.split(WITH))
+def format_prediction(technique: str, value: float, *, modelled: bool = False) -> str:
+    """A prediction for people. `value` is a speedup, or for a recipe its speed relative to the floor's;
+    `modelled`: nothing behind it was measured."""
+    text = f"{value:.2f} of the floor's speed" if is_recipe(technique) else f"{value:.2f}x"
+    return f"{text}, modelled" if modelled else text
 
 
 def recipes_for(
     content: Content, state: str, architecture: str, applied: Sequence[str], family: str | None
-) -> list[str]:
-    """At most OFFERED recipe names for a state, best first: those tried in this family of tasks in any
+) -> list[Recipe]:
+    """At most OFFERED recipes for a state, best first: those tried in this family of tasks in any
     state, and those known in this state and never tried. First the recipe of the family's usual
     techniques and the one with the best result in this state, then by optimistic prediction; results
     in this state override those elsewhere. Recipes that would add fewer than two techniques to
     `applied` are left out."""
-    hoped: dict[str, float] = {}
-    here: dict[str, float] = {}
-    seen: dict[str, float] = {}
-    for entry in _recipes(content):
-        technique = entry.technique
+    hoped: dict[Recipe, float] = {}
+    here: dict[Recipe, float] = {}
+    seen: dict[Recipe, float] = {}
+    for recipe, entry in _recipes(content):
         kin = sum(cells[family].seen for cells in entry.evidence.gains.values() if family in cells)
         if kin or (entry.state == state and not entry.evidence.gains):
             prediction = entry.prediction(architecture, (), family)
             hope = prediction.mean + prediction.spread + log(prediction.valid_chance)
-            hoped[technique] = max(hoped.get(technique, hope), hope)
-            seen[technique] = seen.get(technique, 0.0) + kin
+            hoped[recipe] = max(hoped.get(recipe, hope), hope)
+            seen[recipe] = seen.get(recipe, 0.0) + kin
             if kin and entry.state == state:
-                here[technique] = hope
+                here[recipe] = hope
     hoped |= here
-    ranked = sorted(hoped, key=lambda technique: (-hoped[technique], technique))
-    usual = usual_parts(seen)
-    first = [usual, max(here, key=lambda technique: (here[technique], technique), default=None)]
+    ranked = sorted(hoped, key=lambda recipe: (-hoped[recipe], str(recipe)))
+    usual = usual_recipe(seen)
+    first = [usual, max(here, key=lambda recipe: (here[recipe], str(recipe)), default=None)]
     ordered = dict.fromkeys([*(one for one in first if one), *ranked])
-    return [one for one in ordered if len(set(parts(one)).difference(applied)) > 1][:OFFERED]
+    return [recipe for recipe in ordered if recipe.beyond(applied) > 1][:OFFERED]
 
 
-def _recipes(content: Content) -> Iterator[OptimizationEntry]:
-    """Recipes that are not retired, in states that were not merged. Filters by name first, since most
-    techniques are no recipes."""
+def _recipes(content: Content) -> Iterator[tuple[Recipe, OptimizationEntry]]:
+    """Recipes that are not retired, in states that were not merged, with their entries."""
     for state, entries in content.entries.items():
-        for technique in filter(is_recipe, entries):
+        for technique in filter(is_recipe, entries):  # by name first: most techniques are no recipes
             entry = entries[technique]
-            if entry.retired is None and content.states[state].merged_into is None:
-                yield entry
+            recipe = Recipe.parse(technique)
+            if recipe and entry.retired is None and content.states[state].merged_into is None:
+                yield recipe, entry
 
 
-def usual_parts(seen: Mapping[str, float]) -> str | None:
+def usual_recipe(seen: Mapping[Recipe, float]) -> Recipe | None:
     """The recipe of all techniques that occur in more than a share USUAL of these recipes, weighted by
     how often each was seen (`seen`, by recipe); None if there are fewer than two."""
     shares: dict[str, float] = {}
-    for technique, times in seen.items():
-        for part in parts(technique):
-            shares[part] = shares.get(part, 0.0) + times
+    for recipe, times in seen.items():
+        for technique in recipe.techniques:
+            shares[technique] = shares.get(technique, 0.0) + times
     bar = USUAL * sum(seen.values())
-    return recipe_of([(part, share) for part, share in shares.items() if share > bar])
-
-
-def alike(one: str, other: str) -> float:
-    """The Jaccard similarity of two recipes' sets of techniques, from 0 to 1."""
-    mine, theirs = set(parts(one)), set(parts(other))
-    return len(mine & theirs) / len(mine | theirs)
+    return recipe_of([(technique, share) for technique, share in shares.items() if share > bar])

@@ -11,7 +11,8 @@ from kernelblaster.records.record import Record
 
 class Payoff(Record):
     """The mean speedup of a technique in a state when another (`after`) had been applied before it, and
-    without that (None if never observed). `count` is the number of valid attempts behind the former."""
+    without that (None if never observed). `count` is the number of valid attempts behind the former;
+    `modelled`: their times come from a model of a GPU, and none of this technique was measured."""
 
     state: str
     technique: str
@@ -19,6 +20,7 @@ class Payoff(Record):
     speedup: float
     speedup_without: float | None
     count: float
+    modelled: bool = False
 
 
 class KnowledgeSummary(Record):
@@ -91,9 +93,10 @@ def _payoffs(entries: list[OptimizationEntry]) -> list[Payoff]:
     """All preparations with at least two valid attempts, the largest speedup first."""
     payoffs = []
     for entry in entries:
-        for technique, cells in entry.evidence.after.items():
+        evidence = entry.evidence.of_one_clock
+        for technique, cells in evidence.after.items():
             after = total(cells.values())
-            without = entry.evidence.total.minus(after)
+            without = evidence.total.minus(after)
             if after.seen >= 2:
                 payoffs.append(
                     Payoff(
@@ -103,6 +106,7 @@ def _payoffs(entries: list[OptimizationEntry]) -> list[Payoff]:
                         speedup=exp(after.mean),
                         speedup_without=exp(without.mean) if without.seen else None,
                         count=after.seen,
+                        modelled=evidence.modelled > 0,
                     )
                 )
     return sorted(payoffs, key=lambda payoff: -payoff.speedup)

@@ -105,3 +105,4 @@ Outcome = Annotated[
     Field(discriminator="kind"),
 ]
 CORRECT = (Accepted, Inconclusive, Slower)
+TEACHES_NOTHING = frozenset({"Unsupported"})  # kinds that are no evidence: of the device

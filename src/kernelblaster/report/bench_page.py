@@ -16,6 +16,7 @@ from kernelblaster.report.compare import comparison_chart, comparison_rows
 from kernelblaster.report.contents import Contents, summary_dict
 from kernelblaster.report.figures import named
 from kernelblaster.report.rendering import render_page
+from kernelblaster.report.step_tree import step_tree
 from kernelblaster.report.trajectory import Detail
 
 PARTS = {
@@ -72,6 +73,7 @@ def _article(one: Contents, settings: dict[str, Any]) -> dict[str, Any]:
         "tiles": list(_tiles(one)),
         "charts": one.charts,
         "has_runs": bool(one.details),
+        "opened": _opened(one),
         "has_learned": bool(one.learned),
         "pace": one.subject.pace,
         "settings": settings,
@@ -109,6 +111,21 @@ def _tiles(one: Contents) -> Iterator[tuple[str, str]]:
         yield percent(one.light[1]), "of the speed of light at the median"
     cost = one.costs[-1].cost
     yield f"{cost.evaluations:,}", f"candidates judged, {cost.device_seconds:,.0f} s on the device"
+
+
+def _opened(one: Contents) -> dict[str, Any] | None:
+    """The run that the page shows at first, that of the largest speedup: its task, its tree and its number of
+    steps; None if there is none. The page's script opens the same one, and others on request."""
+    rows = [row for row in one.subject.rows if row.result.job in one.details]
+    if not rows:
+        return None
+    row = max(rows, key=lambda row: row.speedup(one.main) or 0.0)
+    detail = one.details[row.result.job]
+    return {
+        "task": row.result.task,
+        "tree": step_tree(detail, modelled=one.subject.modelled),
+        "steps": len(detail.steps),
+    }
 
 
 def _compared(contents: Sequence[Contents]) -> dict[str, Any]:

@@ -9,11 +9,20 @@ from pathlib import Path
 from kernelblaster.bench.tables import percent, times
 from kernelblaster.knowledge.content import Content, OptimizationEntry, StateEntry
 from kernelblaster.knowledge.differences import score
-from kernelblaster.knowledge.events import KnowledgeEvent, Observed, OptimizationAdded, StateAdded, effective
+from kernelblaster.knowledge.events import (
+    KnowledgeEvent,
+    Observed,
+    OptimizationAdded,
+    Provenance,
+    StateAdded,
+    effective,
+)
+from kernelblaster.knowledge.evidence import MODELLED
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
-from kernelblaster.knowledge.recipes import format_prediction, is_recipe
+from kernelblaster.knowledge.recipes import format_prediction
 from kernelblaster.knowledge.summary import summarize
 from kernelblaster.knowledge.tally import total
+from kernelblaster.records.recipe import is_recipe
 from kernelblaster.report.anchors import anchor
 from kernelblaster.report.chart import TONES, Chart, ChartAxis, ChartLine, LineChart, Stack
 from kernelblaster.report.rendering import render_page
@@ -39,15 +48,16 @@ class Curve:
 @dataclass(frozen=True)
 class TechniqueRow:
     """The table row of a technique in a state, as text for the page. `name` is split at underscores, where a
-    line may break; `valid` is the chance (0 to 1) that an attempt is valid; `where` is the result on each
-    architecture with the failures; `prepared` the speedup with and without a preceding technique; `retired`
-    why it is no longer tried, empty if it is."""
+    line may break; `modelled`: nothing behind `expected` was measured; `valid` is the chance (0 to 1) that an
+    attempt is valid; `where` is the result on each architecture with the failures; `prepared` the speedup
+    with and without a preceding technique; `retired` why it is no longer tried, empty if it is."""
 
     anchor: str
     name: list[str]
     description: str
     retired: str
     expected: str
+    modelled: bool
     tone: str
     curve: Curve | None
     valid: float
@@ -146,10 +156,15 @@ def used_chart(content: Content) -> Chart | None:
 def _lead(content: Content, events: Sequence[KnowledgeEvent]) -> str:
     """The sentence below the title: version, number of runs, GPUs."""
     runs = {event.provenance.run for event in events if event.provenance.run}
-    gpus = sorted({event.provenance.gpu for event in events if event.provenance.gpu})
+    gpus = sorted({_gpu(event.provenance) for event in events if event.provenance.gpu})
     where = f" on {', '.join(gpus)}" if gpus else ""
     many = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
     return f"Version {content.version}: what {many}{where} taught."
+
+
+def _gpu(provenance: Provenance) -> str:
+    """The name of the GPU that a change comes from, marked if it was modelled."""
+    return f"{provenance.gpu}{MODELLED if (provenance.architecture or '').endswith(MODELLED) else ''}"
 
 
 def _tiles(content: Content) -> list[tuple[str, str]]:
@@ -209,10 +224,11 @@ def _technique(state: str, entry: OptimizationEntry) -> TechniqueRow:
         description=entry.description,
         retired=entry.retired or "",
         expected=format_prediction(entry.technique, scored.speedup) if recipe else times(scored.speedup),
+        modelled=scored.modelled,
         tone="faster" if scored.speedup > 1.005 else slower if scored.speedup < 0.995 else "",
         curve=None if recipe else _posterior(entry),
         valid=scored.valid_chance,
-        attempts=f"{scored.attempts:g}",
+        attempts=entry.evidence.clocks or "none",
         where=where + failures,
         prepared=_prepared(entry),
         notes=entry.notes[-NOTES_SHOWN:],
@@ -220,14 +236,16 @@ def _technique(state: str, entry: OptimizationEntry) -> TechniqueRow:
 
 
 def _prepared(entry: OptimizationEntry) -> str:
-    """The measured speedup with and without the preceding technique on which this one depends, as text; empty
+    """The observed speedup with and without the preceding technique on which this one depends, as text; empty
     if it depends on none."""
-    preparation = entry.evidence.preparation
+    evidence = entry.evidence.of_one_clock
+    preparation = evidence.preparation
     if preparation is None:
         return ""
-    with_, without = (total(side.by_architecture.values()) for side in entry.evidence.sides[::-1])
+    with_, without = (total(side.by_architecture.values()) for side in evidence.sides[::-1])
     after, alone = (times(exp(t.mean)) if t.seen else "never valid" for t in (with_, without))
-    return f"after {preparation} {after}, without {alone}"
+    clock = ", modelled" if evidence.modelled else ""
+    return f"after {preparation} {after}, without {alone}{clock}"
 
 
 def _posterior(entry: OptimizationEntry) -> Curve:

@@ -9,6 +9,7 @@ from kernelblaster.records import Step
 from kernelblaster.store.run import Run
 
 KERNELS_SHOWN = 12
+PARENT, CHILD = 6, 7  # where a step's list in the page's data has the numbers of its candidates
 METRICS = {
     "Duration": "us",
     "DRAM Throughput": "dram",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kernelblaster.knowledge.events import Change, OptimizationAdded, Provenance, StateAdded
 from kernelblaster.knowledge.knowledge_base import NOBODY, Fresh, KnowledgeBase
-from kernelblaster.knowledge.recipes import is_recipe
+from kernelblaster.records.recipe import is_recipe
 
 
 class FrozenKnowledge(KnowledgeBase):

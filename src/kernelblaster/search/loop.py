@@ -25,7 +25,7 @@ from random import Random
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.content import Scored
-from kernelblaster.knowledge.recipes import parts, recipe_of
+from kernelblaster.knowledge.recipes import recipe_of
 from kernelblaster.knowledge.select import thompson, weighted_choice
 from kernelblaster.policies.policy import WORTH_SAYING, Attempt, Policy
 from kernelblaster.records import (
@@ -44,6 +44,7 @@ from kernelblaster.records import (
     Unsupported,
 )
 from kernelblaster.records.outcome import CORRECT
+from kernelblaster.records.recipe import techniques_of
 from kernelblaster.records.step import compare
 from kernelblaster.search.strategy import Best
 from kernelblaster.sessions.log import Trial
@@ -315,7 +316,9 @@ class MaicRl:
     def _ordered(self, advice: Advice, random: Random, by_chance: bool) -> list[Scored]:
         """All options that the device supports, in the order in which they are to be tried: drawn by
         promise, or purely at random if `by_chance`, so that underestimated techniques are tried too."""
-        known = [o for o in advice.options if self._unsupported.isdisjoint(parts(o.optimization.technique))]
+        known = [
+            o for o in advice.options if self._unsupported.isdisjoint(techniques_of(o.optimization.technique))
+        ]
         if by_chance:
             return random.sample(known, len(known))
         if self._search.selection == "thompson":
@@ -449,11 +452,11 @@ class MaicRl:
                 gains += [(technique, log(now / speedup)) for technique in branch.applied]
             speedup = now
         recipe = recipe_of(gains)
-        if recipe is None or best.path[-1].trial.technique == recipe:
+        if recipe is None or best.path[-1].trial.technique == str(recipe):
             return
         step = _step_of(best.path[0], self._first, best)
         gained = Gained(log(best.speedup / first))
-        about = {"technique": recipe, "result": gained, "child": best.code, "taken": True}
+        about = {"technique": str(recipe), "result": gained, "child": best.code, "taken": True}
         self._session.memory.remember_recipe(str(iteration), step.model_copy(update=about))
 
     def _surprising(self, steps: Sequence[Step]) -> list[Candidate]:

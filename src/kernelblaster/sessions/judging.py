@@ -38,6 +38,11 @@ class Judging:
         return self._judge.prepare(self._task)[1].bytes
 
     @property
+    def modelled(self) -> bool:
+        """Whether times come from a model of the GPU."""
+        return self._judge.device.modelled
+
+    @property
     def seconds(self) -> float:
         """Seconds since the search began, without the pauses between processes that continued it."""
         return time.monotonic() - self._begun

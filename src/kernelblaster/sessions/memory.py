@@ -13,11 +13,14 @@ from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.knowledge.consolidate import KnowledgeLimits, consolidation
 from kernelblaster.knowledge.content import Content, OptimizationEntry, Scored
 from kernelblaster.knowledge.events import Change, Observed, OptimizationAdded, Provenance
+from kernelblaster.knowledge.evidence import platform
 from kernelblaster.knowledge.guess import GUESS_WEIGHT, guesses
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.payoff import payoffs
-from kernelblaster.knowledge.recipes import UNKNOWN_REACH, is_recipe, reach, recipes_for
+from kernelblaster.knowledge.recipes import UNKNOWN_REACH, reach, recipes_for
 from kernelblaster.records import Evaluation, Optimization, State, Step, Target, Task, Timing
+from kernelblaster.records.outcome import TEACHES_NOTHING
+from kernelblaster.records.recipe import is_recipe
 from kernelblaster.records.step import Gained, stored_result
 from kernelblaster.sessions.judging import Judging
 from kernelblaster.store.replay import Sample, earlier_samples, samples
@@ -45,7 +48,9 @@ class Memory:
 
     @property
     def architecture(self) -> str:
-        return self._gpu.architecture
+        """The name under which evidence of this run's device is kept: that of its GPU's architecture, and
+        another where times are modelled."""
+        return platform(self._gpu.architecture, modelled=self._judging.modelled)
 
     # Reading
 
@@ -75,7 +80,7 @@ class Memory:
         state = self.match(target.state)
         techniques = [
             *techniques,
-            *recipes_for(self.theta, state, self.architecture, applied, target.family),
+            *map(str, recipes_for(self.theta, state, self.architecture, applied, target.family)),
         ]
         now = self.now().entries.get(state, {})
         if not set(techniques) <= now.keys():
@@ -162,7 +167,7 @@ class Memory:
         however often it is recorded; steps that the device cannot judge are left out."""
         seen = []
         for step in steps:
-            if step.failure != "Unsupported":
+            if step.failure not in TEACHES_NOTHING:
                 uid = f"{self._run.id}/{step.parent}/{step.child}/{step.technique}"
                 observed = self._observed(step)
                 seen.append((observed, self._provenance(step), sha256(uid.encode()).hexdigest()))

@@ -116,4 +116,4 @@ def _learned_table(learned: dict[str, Any]) -> str:
 
 def _expected(technique: str, score: Score | None) -> str:
     """An expected speedup for people; "unknown" for None."""
-    return format_prediction(technique, score.speedup) if score else "unknown"
+    return format_prediction(technique, score.speedup, modelled=score.modelled) if score else "unknown"

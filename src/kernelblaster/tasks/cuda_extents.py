@@ -35,13 +35,15 @@ class Extents:
     the names of sizes whose product is p's number of elements, with `?` where unknown; `indexing[p]`
     is the tensor that p's integer values index into; `written`: elements are assigned by `=`, a memset
     or a copy; `read`: they are read before that, in launch order; `changed`: written in any way,
-    atomics included."""
+    atomics included. `constants` are the sizes in `dims` that are no parameters but numbers with a
+    name in the source (`#define BINS 256` gives bins_count, 256)."""
 
     dims: dict[str, Sizes] = field(default_factory=dict)
     indexing: dict[str, str] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
     changed: set[str] = field(default_factory=set)
+    constants: dict[str, int] = field(default_factory=dict)
 
 
 def extents(source: CudaSource, entry: Function) -> Extents:
@@ -52,9 +54,18 @@ def extents(source: CudaSource, entry: Function) -> Extents:
     sizes = {p.name for p in entry.parameters if not p.pointer}
     for launch in source.launches:
         kernel = source.function(launch.kernel)
-        if launch.caller is entry and kernel is not None:
-            _Kernel(kernel, launch, sizes).into(inferred)
+        if launch.caller.node == entry.node and kernel is not None:
+            _Kernel(kernel, launch, sizes, source.constants).into(inferred)
+    named = {constant_size(name): value for name, value in source.constants.items()}
+    used = {dim for dims in inferred.dims.values() for dim in dims}
+    inferred.constants = {name: value for name, value in named.items() if name in used - sizes}
     return inferred
+
+
+def constant_size(name: str) -> str:
+    """The name of the size that a constant of the source stands for; not the constant's own, which may be a
+    macro."""
+    return f"{name.lower()}_count"
 
 
 class _Kernel:
@@ -63,9 +74,13 @@ class _Kernel:
     `_defined` maps local variables to initializers; `_bounds` maps expressions to the sizes whose
     product they are below."""
 
-    def __init__(self, kernel: Function, launch: LaunchSyntax, sizes: set[str]) -> None:
-        """`sizes` are the names of the launch function's parameters that are not pointers."""
+    def __init__(
+        self, kernel: Function, launch: LaunchSyntax, sizes: set[str], constants: Mapping[str, int]
+    ) -> None:
+        """`sizes` are the names of the launch function's parameters that are not pointers, `constants`
+        the source's named numbers."""
         self._kernel = kernel
+        self._constants = constants
         names = [parameter.name for parameter in kernel.parameters]
         given = [text(bare(argument)) for argument in launch.arguments]
         self._outer = dict(zip(names, given, strict=False))
@@ -188,8 +203,8 @@ class _Kernel:
             if kind == "*" and left and right:
                 return left + right
             return left if kind in "+-" and text(bare(pair[1])).isalnum() else ()
-        if name in self._sizes:
-            return (self._sizes[name],)
+        if name in self._sizes or name in self._constants:
+            return (self._sizes.get(name) or constant_size(name),)
         outer = self._outer.get(name)
         if outer and "*" in outer:
             parts = [part.strip() for part in outer.split("*")]

@@ -57,8 +57,8 @@ class CudaFile:
         )
 
     def workloads(self) -> tuple[Workload, ...]:
-        """The primary, odd, near, tiny and small workloads; in those other than the primary one only
-        sizes not declared `fixed` vary."""
+        """The primary, odd, near, tiny and small workloads. Sizes declared `fixed` are as in the primary
+        one, or as in the small one where they have another value there."""
         free = {
             name: FreeSize(dimensions=(), value=value, other=value + 1)
             for name, (value, _, fixed) in self._sizes.items()
@@ -75,7 +75,7 @@ class CudaFile:
             ("odd", odd),
             ("near", near),
             ("tiny", tiny),
-            ("small", {name: small[name] for name in free}),
+            ("small", small),
         ]
         return tuple(Workload(name=name, sizes=base | choice) for name, choice in choices)
 
@@ -89,8 +89,8 @@ class CudaFile:
             if any(len(number) > LONGEST_SIZE or int(number) < 1 for number in match.groups()[1:3] if number):
                 raise BadTask(f"{where}: a size should be from 1 to {10**LONGEST_SIZE - 1}")
             value = int(match[2])
-            small = int(match[3]) if match[3] else min(value, 16)
-            self._sizes[match[1]] = (value, value if match[4] else small, bool(match[4]))
+            usual = value if match[4] else min(value, 16)
+            self._sizes[match[1]] = (value, int(match[3]) if match[3] else usual, bool(match[4]))
             return
         if kind == "value":
             match = VALUE.match(text)

@@ -4,6 +4,7 @@ add."""
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kernelblaster.errors import BadTask
 from kernelblaster.records import Candidate, Signature, Task
@@ -31,6 +32,13 @@ DTYPES = {c: dtype for dtype, c in C_TYPES.items()} | {
     "char": "int8",
     "half": "float16",
 }
+VECTORS = {  # vector types of CUDA: type and number of their components
+    f"{kind}{width}": (dtype, width)
+    for kind, dtype in {"float": "float32", "double": "float64", "int": "int32"}.items()
+    for width in (2, 4)
+} | {"half2": ("float16", 2), "__half2": ("float16", 2), "__nv_bfloat162": ("bfloat16", 2)}
+USUAL = {"eps": "1e-5", "epsilon": "1e-5"}  # values that are assumed, by the names of arguments
+CAST = {*VECTORS, "unsigned", "unsigned int", "uint32_t", "long long", "long", "char"}  # not the judge's own
 WINDOW = re.compile(r"(k|ksize|kernel_size|r|radius|taps|filter\w*|\w*width_f|window)$", re.IGNORECASE)
 PRODUCT = {"m", "n", "k"}
 PRIMARY = {1: (1 << 22, 1000), 2: (2048, 33), 3: (256, 13)}  # by the most dimensions: primary, small
@@ -50,7 +58,7 @@ def prepared(source: str, path: str) -> str:
         CudaFile(source, path)  # or BadTask, with the line of the declaration
         if not tree.kernels and tree.function(ENTRY) is None:
             return source  # made of macros or of other functions: the compiler has the last word
-    entry = launch_function(tree, path)
+    entry = _instantiated(tree, launch_function(tree, path))
     lines = [] if declared else _inferred(tree, entry, path)
     head = "\n".join([INFERRED, *lines]) + "\n" if lines else ""
     file = CudaFile(head + source, path)
@@ -91,6 +99,14 @@ def launch_function(tree: CudaSource, path: str) -> Function:
     declared = tree.function(ENTRY)
     if declared is not None:
         return declared
+    tensors = next((launch for launch in tree.launches if "Tensor" in _kinds(launch.caller)), None)
+    if tensors is not None:
+        kernel = tree.function(tensors.kernel)
+        raise BadTask(
+            f"{path}: {tensors.caller.name} takes tensors of PyTorch; keep the kernels in a file that does "
+            "not include its headers, with a function that takes device pointers"
+            + (f", for example:\n\n{_launcher(kernel)}" if kernel is not None else ".")
+        )
     callers = {launch.caller.name: launch.caller for launch in tree.launches if launch.caller.pointers}
     if len(callers) == 1:
         return _on_device(tree, next(iter(callers.values())), path)
@@ -105,13 +121,33 @@ def launch_function(tree: CudaSource, path: str) -> Function:
     )
 
 
+def _kinds(function: Function) -> str:
+    """The types of a function's parameters, as one text."""
+    return " ".join(parameter.kind for parameter in function.parameters)
+
+
+def _instantiated(tree: CudaSource, entry: Function) -> Function:
+    """A launch function that is a template, with the types for its parameters that the source's only explicit
+    instantiation has (`go<float>(y, x)`); unchanged if it is no template, or there is not exactly one."""
+    above = entry.node.parent
+    if above is None or above.type != "template_declaration":
+        return entry
+    names = re.findall(r"(?:typename|class)\s+(\w+)", text(above.child_by_field_name("parameters")))
+    calls = {found.strip() for found in re.findall(rf"\b{entry.name}\s*<([^<>]+)>\s*\(", tree.text)}
+    if len(calls) != 1:
+        return entry
+    kinds = dict(zip(names, (kind.strip() for kind in calls.pop().split(",")), strict=False))
+    parameters = tuple(replace(p, kind=kinds.get(p.kind, p.kind)) for p in entry.parameters)
+    return replace(entry, parameters=parameters)
+
+
 def _on_device(tree: CudaSource, entry: Function, path: str) -> Function:
     """`entry` itself if it takes device memory. Raises BadTask, with an example, if it allocates memory
     or copies between host and device."""
     for call in walk(entry.body, "call_expression"):
         name = text(call.child_by_field_name("function"))
         if name in ("cudaMalloc", "cudaMallocManaged") or re.search("HostToDevice|DeviceToHost", text(call)):
-            kernel = next(launch.kernel for launch in tree.launches if launch.caller is entry)
+            kernel = next(launch.kernel for launch in tree.launches if launch.caller.node == entry.node)
             found = tree.function(kernel)
             example = f", for example:\n\n{_launcher(found)}" if found is not None else "."
             raise BadTask(
@@ -133,15 +169,19 @@ def _inferred(tree: CudaSource, entry: Function, path: str) -> list[str]:
     _assign_last_size(inferred, [p.name for p in sizes])
     rank = max((len(dims) for dims in inferred.dims.values()), default=1)
     lines = [_size_line(p.name, [s.name for s in sizes], rank) for p in sizes]
+    lines += [f"// size: {name} = {value}, fixed" for name, value in inferred.constants.items()]
+    widths = sorted({VECTORS[p.kind][1] for p in entry.pointers if p.kind in VECTORS})
+    lines += [f"// size: {_lanes(width)} = {width}, fixed" for width in widths]
     unclear = []
     for parameter in entry.pointers:
-        dtype = DTYPES.get(parameter.kind)
+        dtype, width = VECTORS.get(parameter.kind, (DTYPES.get(parameter.kind), 1))
         if dtype is None:
             raise BadTask(
-                f"{path}: {parameter.name} points to {parameter.kind}; the judge has tensors of "
-                f"{', '.join(C_TYPES.values())}."
+                f"{path}: {parameter.name} points to {parameter.kind}, which is no type of a tensor; let "
+                f"{entry.name} take a pointer to one of {', '.join(C_TYPES.values())}, and cast it there."
             )
-        dims = inferred.dims.get(parameter.name, (UNKNOWN,))
+        seen = inferred.dims.get(parameter.name, (UNKNOWN,))
+        dims = ((UNKNOWN,) if {*seen} == {UNKNOWN} else seen) + ((_lanes(width),) if width > 1 else ())
         shape = f"{dtype} [{', '.join(dims)}]"
         values = _values(parameter, inferred, dtype)
         if UNKNOWN in f"{shape} {values}":
@@ -153,8 +193,8 @@ def _inferred(tree: CudaSource, entry: Function, path: str) -> list[str]:
             if parameter.name in inferred.read:
                 lines.append(f"// input: {parameter.name}{BEFORE} {shape} {values}")
     given = [p for p in entry.parameters if not p.pointer and p.kind in REAL]
-    lines += [f"// value: {p.name} = {UNKNOWN}" for p in given]
-    unclear += [p.name for p in given]
+    lines += [f"// value: {p.name} = {USUAL.get(p.name.lower(), UNKNOWN)}" for p in given]
+    unclear += [p.name for p in given if p.name.lower() not in USUAL]
     if unclear:
         raise BadTask(
             f"{path}: it does not show the sizes or values of {', '.join(unclear)}; add these lines at its "
@@ -162,6 +202,11 @@ def _inferred(tree: CudaSource, entry: Function, path: str) -> list[str]:
             "// kernelblaster-task\n" + "\n".join(lines)
         )
     return lines
+
+
+def _lanes(width: int) -> str:
+    """The name of the last dimension of a tensor of CUDA's vector types of `width` components."""
+    return f"lanes{width}"
 
 
 def _assign_last_size(inferred: Extents, sizes: Sequence[str]) -> None:
@@ -255,7 +300,7 @@ def _with_stream(tree: CudaSource, entry: Function) -> list[Edit]:
     last = entry.parameters[-1].node.end_byte
     edits = [inserted(last, f", {STREAM} stream = 0")]
     for launch in tree.launches:
-        if launch.caller is entry and len(launch.configuration) < 4:
+        if launch.caller.node == entry.node and len(launch.configuration) < 4:
             missing = ", 0" * (3 - len(launch.configuration)) + ", stream"
             edits.append(inserted(launch.configuration[-1].end_byte, missing))
     for call in walk(entry.body, "call_expression"):
@@ -282,7 +327,9 @@ def _call(entry: Function, name: str, file: CudaFile, path: str) -> str:
             given.append(f"({parameter.kind}){file.values[parameter.name]}")
         elif parameter.name in known:
             kind = parameter.kind + ("*" if parameter.pointer else "")
-            cast = "" if parameter.const or kind == "int64_t" or parameter.name in outputs else f"({kind})"
+            same = parameter.const or kind == "int64_t" or parameter.name in outputs
+            const = "const " if parameter.const else ""
+            cast = "" if same and parameter.kind not in CAST else f"({const}{kind})"
             given.append(f"{cast}{parameter.name}")
         else:
             raise BadTask(

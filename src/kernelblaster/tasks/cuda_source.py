@@ -85,6 +85,18 @@ class CudaSource:
         return next((function for function in self.functions if function.name == name), None)
 
     @property
+    def constants(self) -> dict[str, int]:
+        """Whole numbers that the source gives a name: by `#define NAME 256`, or as a `const` or `constexpr`
+        variable outside of functions."""
+        found = re.findall(
+            r"^\s*(?:#\s*define\s+(\w+)\s+|(?:static\s+)?const(?:expr)?\s+(?:unsigned|int|size_t)\s+(\w+)\s*=\s*)"
+            r"\(?(\d+)u?\)?\s*(?:;|$|//)",
+            self.text,
+            re.MULTILINE,
+        )
+        return {macro or variable: int(value) for macro, variable, value in found}
+
+    @property
     def kernels(self) -> list[Function]:
         return [function for function in self.functions if function.kernel]
 
@@ -165,8 +177,8 @@ def bare(node: Node) -> Node:
 
 
 def _is_cast(name: str) -> bool:
-    """Whether a called name converts to an integer type, as `int(x)` and `static_cast<...>(x)` do."""
-    return bool(re.fullmatch(r"(unsigned|int|long|size_t|u?int\d+_t)|static_cast<.*>", name))
+    """Whether a called name converts its argument, as `int(x)` and `reinterpret_cast<...>(x)` do."""
+    return bool(re.fullmatch(r"(unsigned|int|long|size_t|u?int\d+_t)|(static|reinterpret)_cast<.*>", name))
 
 
 def dimensions(launch: LaunchSyntax, node: Node) -> list[Node]:

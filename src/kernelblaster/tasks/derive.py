@@ -18,6 +18,7 @@ from kernelblaster.tasks import probe as sizes
 from kernelblaster.tasks.failures import why_forward_failed
 from kernelblaster.tasks.module_file import ModuleFile, c_name, call_module
 from kernelblaster.tasks.plain_attention import plain_attention
+from kernelblaster.tasks.plain_forward import plain_forward
 from kernelblaster.tasks.probe import FreeSize, Probe, Shapes
 
 SMALL_BYTES = 4 << 20  # of a small workload that keeps the module's own construction
@@ -102,7 +103,7 @@ def learn(file: ModuleFile, dtype: torch.dtype | None, *, real: bool = False, sm
     marks the result: the caller has replaced the file's constants. Raises BadTask if the module cannot
     be built or run."""
     mode = nullcontext() if real else FakeTensorMode(allow_non_fake_inputs=True)
-    with mode, _unlogged(), plain_attention():
+    with mode, _unlogged(), plain_attention(), plain_forward():
         module = convert(file.build(), dtype)
         inputs = [cast(value, dtype) for value in file.inputs()]
         try:

@@ -21,6 +21,7 @@ from kernelblaster.keeper import seal
 from kernelblaster.tasks.device_redirect import DeviceRedirect
 from kernelblaster.tasks.foreign import IMPORT_LIMIT_S, foreign, kept_going
 from kernelblaster.tasks.literals import compiled, literals_of
+from kernelblaster.tasks.plain_forward import plain_forward
 
 T = TypeVar("T")
 TASK = "kernelblaster_task_"  # and a hash: what a file is called as a module
@@ -157,6 +158,11 @@ class ModuleFile:
             if not isinstance(value, torch.Tensor | int | float | bool):
                 kind = type(value).__name__
                 raise BadTask(f"{self.path}: input {position} is a {kind}; inputs are tensors or numbers.")
+            if isinstance(value, torch.Tensor) and value.layout != torch.strided:
+                raise BadTask(
+                    f"{self.path}: input {position} is a sparse tensor; give its parts as inputs of their "
+                    "own (indices and values), or make it dense."
+                )
         return list(values)
 
     def input_names(self, count: int) -> list[str]:
@@ -191,6 +197,7 @@ class ModuleFile:
         with (
             foreign(self.path, what, IMPORT_LIMIT_S),
             default_dtype(self._executed.default_dtype),
+            plain_forward(),
             DeviceRedirect(),
         ):
             return call()
@@ -264,7 +271,7 @@ def execute(source: str, path: str, literals: Mapping[int, int] | None = None) -
     known = dict(sys.modules)
     before = torch.get_default_dtype()
     try:
-        with foreign(path, limit_s=IMPORT_LIMIT_S):
+        with foreign(path, limit_s=IMPORT_LIMIT_S), plain_forward():
             exec(compiled(source, path, literals or {}), module.__dict__)
         return Executed(module.__dict__, torch.get_default_dtype())
     finally:

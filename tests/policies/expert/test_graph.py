@@ -100,3 +100,9 @@ def get_init_inputs():
     file.write_text(source)
     with pytest.raises(NotUniform, match=r"other operators at other sizes \(tanh\.default\)"):
         capture(load_task(str(file)))
+
+
+def test_a_loop_over_a_size_is_named() -> None:
+    file = Path(__file__).parents[2] / "tasks" / "data" / "users" / "rnn_loop.py"
+    with pytest.raises(NotUniform, match=r"runs a loop whose length is a size \(add\.Tensor, .*--model"):
+        capture(load_task(str(file)))

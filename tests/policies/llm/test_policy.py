@@ -6,7 +6,6 @@ import pytest
 
 from kernelblaster.api import load_task
 from kernelblaster.knowledge.events import Noted, Observed, Provenance
-from kernelblaster.knowledge.recipes import WITH
 from kernelblaster.models.failures import BudgetSpent, Empty, Malformed, Refused, TooLong
 from kernelblaster.models.request import ModelAnswer
 from kernelblaster.policies.expert.evaluation import evaluate_policy
@@ -17,6 +16,7 @@ from kernelblaster.policies.llm.policy import MixedPolicy, Written, _Seen
 from kernelblaster.policies.llm.roles import ROLES, Cast, cast_of
 from kernelblaster.policies.policy import Attempt, Sample, Target
 from kernelblaster.records import Candidate, CompileFailed, Evaluation, Incorrect
+from kernelblaster.records.recipe import JOINED
 from tests.policies.llm.played import ANSWERS, BROKEN, FUSED, NO_CHANGE, VECTOR, rewrite
 from tests.policies.llm.questions import discrepancies
 from tests.policies.llm.scenes import FLOOR_BYTES, Scripted, SessionInMemory, planted, relu, speedup_of, tried
@@ -68,7 +68,7 @@ def test_a_technique_is_lowered_by_the_model_once() -> None:
         (move,) = policy.moves(attempt, "kernel_fusion", target)
         assert move.candidate.source == FUSED and move.candidate.origin == "llm: kernel_fusion"
     assert model.asked == ["lowerer"]
-    assert not list(policy.moves(attempt, WITH.join(("kernel_fusion", "unrolling")), target))
+    assert not list(policy.moves(attempt, JOINED.join(("kernel_fusion", "unrolling")), target))
 
 
 def test_edits_that_do_not_fit_are_refused_once_with_the_reason() -> None:

@@ -7,13 +7,13 @@ import pytest
 
 from kernelblaster.api import open_searching
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
-from kernelblaster.knowledge.recipes import WITH
 from kernelblaster.optimize import optimize
 from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.policy import Target
 from kernelblaster.policies.rewrites.own_source import OwnSource
 from kernelblaster.policies.rewrites.techniques import load_rewrites
 from kernelblaster.records.outcome import CORRECT
+from kernelblaster.records.recipe import JOINED
 from kernelblaster.sessions.settings import Search
 from kernelblaster.store.run import create_run
 from kernelblaster.tasks.catalog import load_task
@@ -122,7 +122,7 @@ def test_techniques_follow_each_other_and_make_recipes(tmp_path: Path) -> None:
     second = next(policy.moves(first, "unrolling", target))
     assert "#define TILE 32" in second.candidate.source and "#pragma unroll 4" in second.candidate.source
     recipe = next(
-        policy.moves(attempt, WITH.join(("kernel_fusion", "tunable_constants", "unrolling")), target)
+        policy.moves(attempt, JOINED.join(("kernel_fusion", "tunable_constants", "unrolling")), target)
     )
     assert recipe.candidate.source == second.candidate.source
     assert recipe.applied == ("unrolling", "tunable_constants") and recipe.changed == {"matmul"}

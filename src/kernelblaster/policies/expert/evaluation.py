@@ -7,9 +7,10 @@ from statistics import fmean
 
 from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.preparation import NOISE, NOISE_WEIGHT
-from kernelblaster.knowledge.recipes import is_recipe
 from kernelblaster.policies.policy import Discrepancy
 from kernelblaster.records import Step
+from kernelblaster.records.outcome import TEACHES_NOTHING
+from kernelblaster.records.recipe import is_recipe
 from kernelblaster.store.replay import Sample
 
 
@@ -21,7 +22,7 @@ def evaluate_policy(
     tried = {_key(sample.step) for sample in fresh}
     groups: dict[tuple[str, str], dict[tuple[str, str], Sample]] = {}
     for sample in (*earlier, *fresh):
-        if _key(sample.step) in tried and sample.step.failure != "Unsupported":
+        if _key(sample.step) in tried and sample.step.failure not in TEACHES_NOTHING:
             walked = (sample.step.parent, sample.step.child)
             groups.setdefault(_key(sample.step), {})[walked] = sample
     return [_discrepancy(list(found.values()), theta, architecture) for found in groups.values()]

@@ -98,7 +98,7 @@ def operation(name: str, *operands: Expression, kind: Kind = "real") -> Expressi
 
 
 def to_kind(expression: Expression, kind: Kind) -> Expression:
-    """A conversion where one is needed."""
+    """The expression converted to another kind of arithmetic; unchanged if it has that kind already."""
     if expression.kind == kind:
         return expression
     if isinstance(expression, Number):
@@ -134,7 +134,7 @@ def rebuild(expression: Expression, change: Callable[[Expression], Expression]) 
 
 
 def move(expression: Expression, values: Mapping[str, Index]) -> Expression:
-    """The tree with other index expressions in the place of loop variables."""
+    """The expression with loop variables in its indices replaced: `values` maps their names to indices."""
 
     def change(part: Expression) -> Expression:
         if isinstance(part, Load | Gather):

@@ -29,7 +29,8 @@ def flattened(kernel: Kernel, plan: Plan) -> Kernel:
 
 
 def _merged(kernel: Kernel, plan: Plan, outer: Axis, inner: Axis) -> Kernel:
-    """The kernel with one loop for two neighbours, if they can be one."""
+    """The kernel with the neighbouring loops `outer` and `inner` merged into one; unchanged if an access
+    needs them apart."""
     if outer.part is not None or inner.part is not None or not _together(kernel, plan, outer, inner):
         return kernel
     wide = Axis(inner.name, indices.multiply(outer.extent, inner.extent))
@@ -67,7 +68,7 @@ def _addresses(kernel: Kernel, plan: Plan) -> Iterator[Index]:
 
 
 def _canonical(index: Index) -> Counter[tuple[str, ...]]:
-    """A sum of products in a form that is equal for equal sums; quotients are taken as they are."""
+    """A normal form of an index that is a sum of products: equal sums have equal forms."""
     found: Counter[tuple[str, ...]] = Counter()
     for term in terms(index):
         factor, names = 1, []

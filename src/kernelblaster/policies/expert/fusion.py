@@ -284,7 +284,8 @@ def _joined(
     each: bool,
     change: Callable[[Expression], Expression],
 ) -> Kernel:
-    """The first kernel with the second one's stages and stores after its own, in its variables."""
+    """The fused kernel: the first one, with the stages and stores of the second appended. `moved` maps
+    the second one's loop variables to the first one's."""
     names: dict[str, str] = {}
 
     def placed_in_first(expression: Expression) -> Expression:

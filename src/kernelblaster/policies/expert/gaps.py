@@ -27,7 +27,7 @@ FAILURES: dict[str, Cause] = {
     "TimedOut": "crashed",
     "Rejected": "rejected",
 }
-RESOURCES = (
+RESOURCE_ERRORS = (
     "too many resources",
     "too much shared",
     "out of resources",
@@ -129,7 +129,7 @@ def _cause(discrepancy: Discrepancy, contrast: Contrast) -> Cause:
 def _failed(discrepancy: Discrepancy) -> Gap:
     kind = Counter(discrepancy.failures).most_common(1)[0][0]
     said = next(_said(s.child) for s in discrepancy.samples if s.step.failure == kind)
-    exceeded = any(words in said.lower() for words in RESOURCES)
+    exceeded = any(words in said.lower() for words in RESOURCE_ERRORS)
     cause = "resources-exceeded" if exceeded else FAILURES.get(kind, "unexplained")
     return _gap(discrepancy, cause, f": {said}" if said else "", None)
 

@@ -144,7 +144,9 @@ def _check_uniform(task: Task, traces: Sequence[_Trace]) -> None:
         one, other = (Counter(str(n.target) for n in t.nodes) for t in (first, trace))
         changing = sorted(name.removeprefix("aten.") for name in (one - other) | (other - one))
         which = f" ({', '.join(changing)})" if changing else ""
-        raise NotUniform(f"{task.name}: the module uses other operators at other sizes{which}. {INSTEAD}")
+        loops = one.keys() == other.keys()
+        how = "runs a loop whose length is a size" if loops else "uses other operators at other sizes"
+        raise NotUniform(f"{task.name}: the module {how}{which}. {INSTEAD}")
 
 
 def _trace(file: ModuleFile, task: Task, place: int) -> _Trace:

@@ -63,13 +63,15 @@ def in_row(
 
 
 def placed(plan: Plan, writer: Kernel, load: Load | Gather, moved: Mapping[str, Index]) -> tuple[Index, ...]:
-    """A load's position in the writer's loop variables."""
+    """The index of a load in another kernel (the reader), rewritten in the loop variables of the kernel that
+    writes the tensor; `moved` maps the reader's variables to the writer's."""
     extents = {axis.name: axis.extent for axis in writer.axes + writer.reduced}
     return tuple(indices.within(indices.replace(i, moved), extents, plan.same) for i in load.position)
 
 
 def _solved(load: Load | Gather, store: Store) -> dict[str, Index]:
-    """The reader's variables from the equation of its position with the writer's."""
+    """The reader's loop variables in terms of the writer's, found by equating the index that it loads with
+    the index that the writer stores."""
     moved: dict[str, Index] = {}
     digits: dict[str, Index] = {}
     for own, there in zip(load.position, store.position, strict=True):

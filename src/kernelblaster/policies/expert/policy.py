@@ -6,7 +6,6 @@ from functools import cached_property
 from itertools import count, dropwhile, islice
 from typing import NamedTuple
 
-from kernelblaster.knowledge.recipes import WITH, is_recipe, parts
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.learning import ExpertLearning
@@ -21,6 +20,7 @@ from kernelblaster.policies.rewrites.techniques import Technique as Rewriting
 from kernelblaster.policies.rewrites.techniques import load_rewrites
 from kernelblaster.records import Candidate, Evaluation, Profile, Task
 from kernelblaster.records.kernel_name import source_name
+from kernelblaster.records.recipe import JOINED, Recipe
 from kernelblaster.records.target import Target
 
 ALWAYS = ("algebraic_simplification", "kernel_fusion")  # in a recipe, whether it says so or not
@@ -114,7 +114,7 @@ class ExpertPolicy(ExpertLearning):
             source = form.text if isinstance(form, OwnSource) else emit(form)
             if source not in seen:
                 seen.add(source)
-                origin, parent = f"expert: {WITH.join(applied)}", attempt.candidate.digest
+                origin, parent = f"expert: {JOINED.join(applied)}", attempt.candidate.digest
                 candidate = Candidate(source=source, origin=origin, parent=parent)
                 yield Attempt(candidate, form, changed, applied)
 
@@ -133,19 +133,19 @@ class ExpertPolicy(ExpertLearning):
         if technique in self._techniques(form):
             for found in self._applied(form, technique):
                 yield found, (technique,)
-        elif is_recipe(technique):
+        elif (recipe := Recipe.parse(technique)) is not None:
             reached: list[tuple[Form, tuple[str, ...]]] = [(form, ())]
-            for part in in_turn({*ALWAYS, *parts(technique)}):
+            for part in in_turn({*ALWAYS, *recipe.techniques}):
                 before, applied = reached[-1]
                 further = next(self._rewritten(before, part), None)
                 if further is not None:
                     reached.append((further[0], (*applied, part)))
-            own = set(parts(technique))
+            own = set(recipe.techniques)
             yield from (found for found in reached[: -1 - TRUNCATED : -1] if own.intersection(found[1]))
 
 
 def _changed(form: Form, rewritten: Form) -> frozenset[str]:
-    """The kernels of a form that another made from it changes."""
+    """The names of the kernels of `form` that `rewritten`, which was made from it, has changed."""
     if isinstance(form, OwnSource):
         assert isinstance(rewritten, OwnSource)
         return form.changed_in(rewritten)

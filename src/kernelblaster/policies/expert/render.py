@@ -104,7 +104,7 @@ class Renderer:
         return f"{load.buffer}[{text(self.address(load))}]"
 
     def address(self, load: Load | Gather) -> Index:
-        """Where an element lies in its buffer."""
+        """The linear index of a loaded element in its buffer, as a CUDA expression."""
         position = list(load.position)
         if isinstance(load, Gather):
             position[load.axis] = Index("name", name=f"({self.expression(load.where)})")

@@ -70,8 +70,9 @@ def gpu_of(device: str) -> GpuSpec | None:
 def signals_of(
     profile: Profile, kernel: KernelProfile, floor_bytes: int | None = None, access_bytes: int | None = None
 ) -> Signals:
-    """`floor_bytes`: the least that the call must move. `access_bytes`: what a lane loads and stores at
-    once, where whoever wrote the kernel knows it."""
+    """The signals (shares from 0 to 1, by name) of one kernel of a profile, from which its state is named.
+    `floor_bytes`: the least memory traffic of the whole call. `access_bytes`: bytes that a lane loads or
+    stores at once, None if unknown."""
     read = _Reader(kernel)
     spec = gpu_of(profile.device)
     moved = _sum(read.number("dram__bytes_read.sum"), read.number("dram__bytes_write.sum"))
@@ -193,15 +194,15 @@ def _bank_conflicts(read: _Reader) -> float | None:
 
 
 def _branch_efficiency(read: _Reader) -> float | None:
-    """Branches that did not divide a warp. From counters alone it is at most this: not every instruction
-    is a branch."""
+    """The share of branches in which no warp diverged. From emulated counters it is an upper bound: divergent
+    branches are divided by all instructions."""
     divergent = _part(read.number("Divergent Branches"), read.number("Warp Instructions"))
     return read.share("Branch Efficiency") if divergent is None else 1 - divergent
 
 
 def _atomics(read: _Reader, spec: GpuSpec | None, kernel: KernelProfile, modelled: bool) -> float | None:
-    """How much of the L2 cache's time atomics take. Counted requests, as a share of all, where the profiler
-    has them; the model shows them as time of the L2 cache that its bytes do not explain."""
+    """The share of L2 work that is atomics: atomic requests over all requests where these were counted; in a
+    modelled profile, the L2 time that its traffic does not explain."""
     counted = [read.number(GLOBAL.format("requests", way)) for way in ("atom", "red", "ld", "st")]
     if counted[0] is not None or counted[1] is not None:
         atomic, every = (sum(v or 0.0 for v in part) for part in (counted[:2], counted))
@@ -281,7 +282,7 @@ def _floor_rate(
 
 
 def _used(spec: GpuSpec | None, kernel: KernelProfile) -> float:
-    """Multiprocessors that get a block, of all; the model tells how busy those are."""
+    """The share of SMs that get at least one block, by the size of the grid; 1 if the GPU is not known."""
     return 1.0 if spec is None else min(1.0, _volume(kernel.grid) / spec.multiprocessors)
 
 

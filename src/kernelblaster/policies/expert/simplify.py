@@ -37,7 +37,7 @@ def _load_rules() -> tuple[Rule, ...]:
 
 
 def _replaced(graph: Graph, node: Node, found: tuple[Node, ...] | Reference) -> Graph:
-    """The graph with `found` in the node's place, and without what is then needed no more."""
+    """The graph with `node` replaced by `found`, without the nodes that nothing needs any more."""
     if isinstance(found, tuple):
         nodes = [new for other in graph.nodes for new in (found if other is node else (other,))]
         outputs = graph.outputs

@@ -31,7 +31,7 @@ def _changed(kernel: Kernel, plan: Plan, choose: Choose) -> Kernel:
 
 
 def terms(inner: Axis, plan: Plan) -> int:
-    """How many terms one sum has in the primary workload."""
+    """The length of the sum over the K axes `inner` at the primary workload's sizes."""
     return plan.extent(inner.extent if inner.part is None else inner.part.length)
 
 

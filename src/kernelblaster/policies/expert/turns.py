@@ -31,6 +31,7 @@ TURNS = (
 
 
 def in_turn(techniques: Iterable[str]) -> list[str]:
-    """What has no turn of its own comes last, in the order given."""
+    """Techniques sorted by the order TURNS in which they build on each other; those not listed there come
+    last, in the order given."""
     turns = {technique: number for number, technique in enumerate(TURNS)}
     return sorted(techniques, key=lambda technique: turns.get(technique, len(turns)))

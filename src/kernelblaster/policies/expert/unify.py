@@ -23,7 +23,8 @@ class NotUniform(KernelBlasterError):
 
 
 class Unifier:
-    """Knows the value of every size, and of every extent explained so far, in each workload."""
+    """Finds symbolic extents: expressions in the sizes that have a tensor's observed extents in all
+    workloads. It remembers the value of each size and of each extent found so far, in each workload."""
 
     def __init__(self, sizes: dict[str, Values], numbers: dict[str, tuple[float, ...]]) -> None:
         self._numbers = numbers

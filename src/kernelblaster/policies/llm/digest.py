@@ -13,7 +13,7 @@ from kernelblaster.records import KernelProfile, KernelState, Profile
 from kernelblaster.records.kernel_name import source_name
 from kernelblaster.records.state import HEADROOM
 
-RESOURCES = {
+RESOURCE_METRICS = {
     "Registers Per Thread": "registers",
     "Static Shared Memory Per Block": "{unit} of static shared memory",
     "Dynamic Shared Memory Per Block": "{unit} of dynamic shared memory",
@@ -91,7 +91,7 @@ def _pipes(pipes: Mapping[str, float]) -> list[str]:
 def _resources(profiled: KernelProfile) -> str:
     """Registers and shared memory as a continuation of a sentence; empty for a profile without them."""
     parts = []
-    for metric, words in RESOURCES.items():
+    for metric, words in RESOURCE_METRICS.items():
         value = profiled.metric(metric)
         if value is not None and isinstance(value.value, float) and value.value:
             unit = value.unit.split("/")[0]

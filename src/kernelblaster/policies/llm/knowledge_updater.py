@@ -8,7 +8,7 @@ from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.events import Change, Noted
 from kernelblaster.policies.llm.asker import Question
 from kernelblaster.policies.llm.data import RULE, one_line
-from kernelblaster.policies.llm.knowledge_view import attempts, technique_text
+from kernelblaster.policies.llm.knowledge_view import technique_text
 from kernelblaster.policies.llm.prompt import NEEDED, Piece
 from kernelblaster.policies.llm.scene import Scene
 from kernelblaster.policies.policy import Gap
@@ -55,7 +55,7 @@ def updater_question(scene: Scene, gaps: Sequence[Gap], now: Content, key: str) 
     ]
     entries = [now.entry(gap.discrepancy.state, gap.discrepancy.technique) for gap in gaps]
     held = [
-        Piece(f"- {e.state}: {technique_text(e.scored(scene.architecture), attempts(e))}", 50 - rank)
+        Piece(f"- {e.state}: {technique_text(e.scored(scene.architecture), e.evidence)}", 50 - rank)
         for rank, e in enumerate(entries[:12])
     ]
     return Question(

@@ -3,6 +3,7 @@
 from math import exp
 
 from kernelblaster.knowledge.content import Content, OptimizationEntry, Scored
+from kernelblaster.knowledge.evidence import Evidence
 from kernelblaster.knowledge.matching import MATCH, nearest
 from kernelblaster.policies.llm.data import one_line
 from kernelblaster.policies.llm.figures import figure
@@ -47,12 +48,13 @@ def _evidence(state: State) -> str:
     return f" Evidence: {metrics}." if metrics else ""
 
 
-def technique_text(scored: Scored, attempts: float, *, briefly: bool = False) -> str:
+def technique_text(scored: Scored, evidence: Evidence, *, briefly: bool = False) -> str:
     """Lines on a technique in a state: expected speedup with its interval, and the last notes; unless
-    `briefly`, also description and preconditions. `attempts` is how often it was tried there; below 1 it
-    counts as untried."""
+    `briefly`, also description and preconditions. `evidence` are the attempts there, of which it is said
+    how many were measured and how many modelled; less than one counts as none."""
     optimization, low_high = scored.optimization, scored.prediction.interval
-    tried = f"tried {attempts:.0f} times, {scored.prediction.valid_chance:.0%} valid"
+    attempts = evidence.total.attempts
+    tried = f"tried {attempts:.0f} times ({evidence.clocks}), {scored.prediction.valid_chance:.0%} valid"
     lines = [
         f"{one_line(optimization.technique)}: expected {exp(scored.prediction.mean):.2f}x "
         f"({low_high[0]:.2f} to {low_high[1]:.2f}{f'; {tried}' if attempts >= 1 else ''})"
@@ -84,7 +86,7 @@ def techniques(content: Content, state: str, architecture: str, most: int) -> li
         (
             s.optimization.technique,
             [
-                Piece(f"- {technique_text(s, attempts(entry), briefly=True)}", EVIDENCE - rank),
+                Piece(f"- {technique_text(s, entry.evidence, briefly=True)}", EVIDENCE - rank),
                 Piece(meaning(s.optimization), MEANING - rank),
             ],
         )

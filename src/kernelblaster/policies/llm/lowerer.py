@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from kernelblaster.knowledge.content import Content
 from kernelblaster.policies.llm.facts import constants
 from kernelblaster.policies.llm.gpu_words import only_on_hardware
-from kernelblaster.policies.llm.knowledge_view import attempts, known_state, state_text, technique_text
+from kernelblaster.policies.llm.knowledge_view import known_state, state_text, technique_text
 from kernelblaster.policies.llm.prompt import Piece
 from kernelblaster.policies.llm.reference_words import computation
 from kernelblaster.policies.llm.rewriting import REFERENCE, RewritingTask, Rewritten, mend, rewrite
@@ -83,4 +83,4 @@ def technique_words(content: Content, state: str, technique: str, architecture: 
         elsewhere = (e[technique].description for e in content.entries.values() if technique in e)
         text = described or next((words for words in elsewhere if words), "")
         entry = entry.model_copy(update={"description": text})
-    return technique_text(entry.scored(architecture), attempts(entry))
+    return technique_text(entry.scored(architecture), entry.evidence)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.events import Change, Observed
-from kernelblaster.knowledge.recipes import is_recipe
 from kernelblaster.models.request import Model
 from kernelblaster.policies.expert.policy import ExpertPolicy, Form
 from kernelblaster.policies.expert.states import extract_states, possible_gain
@@ -32,6 +31,7 @@ from kernelblaster.policies.policy import Attempt, Discrepancy, Gap
 from kernelblaster.policies.rewrites.own_source import OwnSource
 from kernelblaster.records import Candidate, Evaluation, Profile, State, Task
 from kernelblaster.records.profile import Depth
+from kernelblaster.records.recipe import is_recipe
 from kernelblaster.records.target import Target
 from kernelblaster.sessions.session import Session
 from kernelblaster.store.replay import Sample
@@ -237,7 +237,8 @@ class MixedPolicy:
         return instructive(self.scene, found, f"version {theta.version}")
 
     def explain(self, discrepancies: Sequence[Discrepancy], now: Content) -> Sequence[Gap]:
-        """Causes of the surprising discrepancies, from the model or the expert as the cast says."""
+        """Causes of the surprising discrepancies, from the model or from the expert's rules, whichever has
+        the role of gap analyst."""
         if not self._cast.llm("gap-analyst"):
             return self._expert.explain(discrepancies, now)
         surprising = [found for found in discrepancies if found.surprising]

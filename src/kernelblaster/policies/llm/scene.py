@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from kernelblaster.knowledge.evidence import platform
 from kernelblaster.policies.llm.asker import Asker
 from kernelblaster.policies.llm.data import data
 from kernelblaster.policies.llm.digest import digest, whole_profile
@@ -63,7 +64,8 @@ class Scene:
 
     @property
     def architecture(self) -> str:
-        return self.session.gpu.architecture
+        """The name under which evidence of this device is kept (`knowledge.evidence.platform`)."""
+        return platform(self.session.gpu.architecture, modelled=self.modelled)
 
     def times(self, code: str) -> str:
         """A sentence on the time of the candidate `code`, and on the run's best if that is another

@@ -137,6 +137,13 @@ def _source(name: str, text: str, language: Language) -> ShownSource:
     return ShownSource(name, lines, f"data:text/plain;charset=utf-8;base64,{data}")
 
 
+def _expected(technique: str, score: dict[str, Any] | None) -> str:
+    """An expected speedup as it was recorded, for people; "unknown" for None."""
+    if score is None:
+        return "unknown"
+    return format_prediction(technique, score["speedup"], modelled=score.get("modelled", False))
+
+
 def _learned(history: History) -> list[dict[str, Any]]:
     """The expectation before and after the run for each technique that was tried, as texts by the names that
     the template uses."""
@@ -146,10 +153,8 @@ def _learned(history: History) -> list[dict[str, Any]]:
         {
             "state": one["state"],
             "technique": one["technique"],
-            "before": format_prediction(one["technique"], one["before"]["speedup"])
-            if one["before"]
-            else "unknown",
-            "after": format_prediction(one["technique"], one["after"]["speedup"]),
+            "before": _expected(one["technique"], one["before"]),
+            "after": _expected(one["technique"], one["after"]),
             "attempts": f"{one['after']['attempts']:g}",
         }
         for one in techniques

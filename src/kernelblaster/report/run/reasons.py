@@ -6,10 +6,10 @@ from functools import cache
 from math import exp
 from typing import Any
 
-from kernelblaster.knowledge.recipes import is_recipe, parts
 from kernelblaster.knowledge.seed import seed_document
 from kernelblaster.policies.llm.asker import ANSWER
 from kernelblaster.records import Step
+from kernelblaster.records.recipe import Recipe
 from kernelblaster.store.events import RunEvent
 
 PROPOSER = "proposer/"
@@ -54,8 +54,10 @@ class Reasons:
 
     def what(self, technique: str) -> str:
         """What a technique, or a recipe of several, does; empty if it has no description."""
-        if is_recipe(technique):
-            return f"A recipe: {', '.join(parts(technique))} paid together before, and are taken in one step."
+        recipe = Recipe.parse(technique)
+        if recipe is not None:
+            names = ", ".join(recipe.techniques)
+            return f"A recipe: {names} paid together before, and are taken in one step."
         return self._described.get(technique) or _seed()[1].get(technique, "")
 
     def differed(self, step: Step) -> list[str]:

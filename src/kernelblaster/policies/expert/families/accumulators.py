@@ -138,7 +138,7 @@ class Accumulator:
         return f"{self.name}.{part}" if same else None
 
     def result(self, running: str) -> str:
-        """The stage's result under its own name, in the kernel's own type."""
+        """A CUDA statement that converts the accumulator `running` to the kernel's type and names it."""
         if self.stage.combine in PLACED_FUNCTORS:
             return f"const int64_t {self.stage.name} = {running}.place;"
         if self.stage.combine == "exponentials":

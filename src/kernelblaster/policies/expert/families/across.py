@@ -29,7 +29,7 @@ OTHERS = 40  # that it needs beside those that hold elements
 
 
 def shared_bytes(schedule: Schedule, each: int) -> int:
-    """Shared memory of a block; `each` is what an element of all that is kept takes."""
+    """Bytes of shared memory of a block; `each` is the number of bytes kept for one element of a row."""
     return schedule.kept * schedule.threads * each
 
 
@@ -39,13 +39,13 @@ def registers(schedule: Schedule, each: int) -> int:
 
 
 def blocks_per_processor(schedule: Schedule, each: int) -> int:
-    """How many blocks there is room for."""
+    """How many blocks of this schedule fit on an SM."""
     by_memory = PROCESSOR // (shared_bytes(schedule, each) + RESERVED)
     return min(by_memory, REGISTERS // (schedule.threads * registers(schedule, each)))
 
 
 def together(schedule: Schedule, each: int) -> int:
-    """How many clusters there is room for."""
+    """How many clusters of this schedule fit on the GPU at once."""
     return TOGETHER[schedule.cluster] * blocks_per_processor(schedule, each)
 
 
@@ -182,7 +182,7 @@ def unrolled(kind: str, count: str, start: str, statements: list[str]) -> list[s
 
 
 def _places(packs: Mapping[str, Kept]) -> list[str]:
-    """Where the thread's packs are in shared memory."""
+    """CUDA statements for the shared-memory slots of the vectors (packs) that a thread copied."""
     lines = ["extern __shared__ uint4 kept[];"]
     start = "kept"
     for name, one in packs.items():

@@ -223,7 +223,8 @@ def _taken(columns: Columns, found: Sequence[Accumulator], short: Sequence[Accum
 
 
 def _short(columns: Columns, found: Sequence[Accumulator]) -> Short | None:
-    """Adding in double takes longer than reading: of rows that are taken together, it is done once."""
+    """CUDA statements that sum the rows of one unrolled step first and add that to the double accumulator
+    once, since an addition in double takes longer than a load; None if nothing is unrolled or in double."""
     exact = [a for a in found if a.exact]
     if columns.kernel.schedule.unroll == 1 or not exact:
         return None

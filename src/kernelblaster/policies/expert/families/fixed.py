@@ -32,8 +32,8 @@ def fixed(
 
 
 def _fixed(expression: Expression, moving: set[str], *, sure: bool = True) -> Iterator[Expression]:
-    """The largest parts that are worth a name. What is read only under a condition, where it is not `sure`,
-    stays there."""
+    """The largest subexpressions that do not depend on the variables `moving`, to be computed once before the
+    loop. Loads that happen only under a condition are left where they are, unless they are safe (`sure`)."""
     if not used_names([expression], []) & moving:
         gathered = any(isinstance(part, Gather) for part in walk(expression))
         there = sure or not loads(expression)

@@ -14,7 +14,7 @@ from kernelblaster.policies.expert.index import Index
 
 @dataclass(frozen=True)
 class Guard:
-    """The loop's position is below the boundary, or not."""
+    """A condition under which an element is read: the loop variable is below (or not below) a boundary."""
 
     boundary: Index
     below: bool
@@ -53,7 +53,7 @@ def _conditions(
 
 
 def _guard(condition: Expression, along: str, sizes: Collection[str], *, first: bool) -> Guard | None:
-    """What a comparison says in its first case, or in the other one."""
+    """The guard that a comparison of a loop variable with a size implies, when it is true or when false."""
     if not isinstance(condition, Operation) or condition.name not in ("lt", "ge"):
         return None
     left, right = condition.operands

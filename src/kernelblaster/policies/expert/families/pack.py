@@ -126,7 +126,8 @@ def _stores(name: str, kind: str, terms: int) -> list[str]:
 
 
 def _terms(kind: str, terms: int) -> list[str]:
-    """A number as a sum of narrower ones, the second what the first left over."""
+    """CUDA statements that split a float into `terms` half-precision numbers (type `kind`) whose sum it is:
+    the rounded value, then the rounding error."""
     if terms == 1:
         return [f"term[0][e] = ({kind})value[tile][e];"]
     return [

@@ -69,7 +69,7 @@ def packable(kernel: Kernel, plan: Plan) -> list[str]:
 
 
 def _element(kernel: Kernel, plan: Plan, render: Renderer) -> list[str]:
-    """Statements that compute and store element `i`."""
+    """CUDA statements that compute and store the element with the linear index `i`."""
     whole = whole_position(kernel, plan)
     render = replace(render, whole=whole)
     lines = unravel("i", kernel.axes, _variables(kernel, whole))

@@ -50,7 +50,7 @@ class Rows:
 
     @property
     def cluster(self) -> int:
-        """Blocks that share a row."""
+        """The number of thread blocks of the cluster that share a row; 1 without a cluster."""
         return self.kernel.schedule.cluster
 
     @property
@@ -110,7 +110,8 @@ def passes_with(kernel: Kernel, load: Load | Gather) -> int:
 
 
 def needed_again(kernel: Kernel, found: Near) -> list[Load | Gather]:
-    """Packs that more than one pass needs; across blocks, those that are always read."""
+    """Loads that more than one pass over the row needs, and that are therefore kept in registers; in a
+    cluster, only those that are read unconditionally."""
     known = [load for load in found.reads if kernel.schedule.cluster == 1 or load not in found.guards]
     return [load for load in known if passes_with(kernel, load) > 1]
 

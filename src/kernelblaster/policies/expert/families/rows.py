@@ -132,8 +132,9 @@ def _row(rows: Rows) -> list[str]:
 
 @dataclass
 class Taking:
-    """What a pass does with each pack: before, for each, and after its elements. `places` are loop
-    variables that are needed beside those that `values` mention."""
+    """What a pass over a row does with each vector (pack) of `values`: CUDA statements before its elements,
+    for each element, and after them. `places` are loop variables that must be defined beside those that
+    occur in `values`."""
 
     values: list[Expression]
     before: list[str] = field(default_factory=list)

@@ -101,7 +101,8 @@ def counts(product: Product, tile: TensorTile) -> list[str]:
 
 
 def block_place(product: Product) -> list[str]:
-    """Which results a block has: a few rows of blocks are walked column by column."""
+    """CUDA statements that compute a block's tile of the result from its number. GROUP rows of tiles are
+    walked column by column, so that blocks that run together share operands in the L2 cache."""
     lines = [
         f"const int64_t group = {GROUP} * block_columns, first_row = place / group * {GROUP};",
         f"const int64_t group_rows = block_rows - first_row < {GROUP} ? block_rows - first_row : {GROUP};",
@@ -140,7 +141,7 @@ def packed_operands(kernel: Kernel, plan: Plan) -> tuple[Buffer, Buffer]:
 
 
 def operands(product: Product, left: Buffer, right: Buffer, tile: TensorTile) -> str:
-    """Where a block's rows of both operands begin."""
+    """CUDA statements for pointers to the first packed rows of both operands that a block reads."""
 
     def start(buffer: Buffer, block: str, size: int, rows: str) -> str:
         first = f"{block} * {size // SLAB_ROWS}" if size > SLAB_ROWS else block

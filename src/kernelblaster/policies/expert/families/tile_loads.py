@@ -38,7 +38,8 @@ class TileLoads:
 
     @property
     def pad(self) -> int:
-        """Elements after each line of the tile, so that writing across lines meets no bank twice."""
+        """The padding of each line of the shared-memory tile, in elements, so that stores across lines have
+        no bank conflicts."""
         return 1 if self.tile.thread_m == 1 else PACK_WIDTH
 
     @property
@@ -67,7 +68,7 @@ class TileLoads:
 
     @property
     def _step(self) -> int:
-        """Lines that all threads together read at once."""
+        """The number of lines of the tile that all threads of a block load in one go."""
         return self.tile.threads // self._across
 
     @property
@@ -106,7 +107,8 @@ class TileLoads:
         return found
 
     def prepare(self) -> list[str]:
-        """Which elements a thread reads, and their fixed addresses."""
+        """CUDA statements before the loop over the K axis: which elements of the tile a thread loads, and the
+        parts of their addresses that do not change in the loop."""
         across, along = f"threadIdx.x % {self._across}", f"threadIdx.x / {self._across}"
         across += f" * {self.width}" if self.width > 1 else ""
         fast, slow = ("k", self.line) if self.along_inner else (self.line, "k")
@@ -144,7 +146,8 @@ class TileLoads:
         ]
 
     def _guarded(self, body: list[str]) -> list[str]:
-        """The last part may be less than all threads can read."""
+        """The statements `body` under a condition that leaves out lines beyond the tile's last, where the
+        threads of a block can load more lines than it has."""
         if self._lines % self._step == 0:
             return body
         slow = f"{self.name}_{self.line if self.along_inner else 'k'}"
@@ -187,7 +190,8 @@ class TileLoads:
         return f"{self.operand.plain.buffer} + {text(self._at(self.operand.plain))}"
 
     def _element(self) -> tuple[str, set[str]]:
-        """The operand's value by its fixed addresses, and the variables that it still mentions."""
+        """A CUDA expression for the operand's value that uses the addresses of `prepare`, and the names of
+        the loop variables that still occur in it."""
 
         def change(part: Expression) -> Expression:
             return replace(part, position=(self._at(part),)) if isinstance(part, Load) else part

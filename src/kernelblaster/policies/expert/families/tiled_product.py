@@ -54,7 +54,7 @@ def shared_bytes(tile: Tile, element_bytes: int) -> int:
 
 @dataclass(frozen=True)
 class _Parts:
-    """The pieces of a kernel's text, in their order."""
+    """The parts of an emitted kernel's source, in the order in which they are written."""
 
     kernel: Kernel
     plan: Plan
@@ -267,7 +267,8 @@ class _Parts:
         return lines
 
     def _result_pack(self) -> list[str]:
-        """Four neighbours; written together, or singly where the sizes do not allow it."""
+        """CUDA statements that store four neighbouring results: as one vector, or one by one where the sizes
+        leave them unaligned."""
         stores = self.kernel.stores
         kinds = [f"Pack<{C_TYPES[self.plan.buffers[s.buffer].dtype]}, {PACK_WIDTH}>" for s in stores]
         spread = _spread("c", "thread_column", self.tile.block_n, self.tile.thread_n)

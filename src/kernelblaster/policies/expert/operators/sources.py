@@ -54,7 +54,8 @@ def gather(builder: Builder, node: Node) -> None:
 
 
 def _looked_up(node: Node, element: Expression, axis: int, where: Expression) -> Expression:
-    """The load with its place along `axis` taken from a value; only stored tensors can be asked so."""
+    """The load with its index along `axis` replaced by a loaded value (a gather). Raises
+    UncoveredOperators if `element` is no load of a whole tensor."""
     if not isinstance(element, Load) or element.position[axis] != ZERO:
         raise UncoveredOperators((f"{node.operator} of a view",))
     return Gather(element.buffer, element.position, axis, to_kind(where, "whole"), element.kind)

@@ -247,7 +247,8 @@ def matched(graph: Graph, old: Sequence[Index], new: Sequence[Index]) -> list[tu
 
 @lowers("cat.default")
 def cat(builder: Builder, node: Node) -> None:
-    """Joined tensors are chosen between by position; the result is stored, as PyTorch does."""
+    """`torch.cat` as one kernel: each element is loaded from the operand in whose range its index along the
+    joined axis lies. The result is stored, not fused as a view."""
     shape = node.results[0].shape
     parts = [builder.value(part) for part in node.arguments["tensors"]]
     place = node.arguments["dim"].value % len(shape)

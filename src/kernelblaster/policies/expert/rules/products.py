@@ -53,8 +53,8 @@ def chain(graph: Graph, node: Node) -> Found:
 
 
 def weighted_sum(graph: Graph, node: Node) -> Found:
-    """The rows of a product, weighted by a vector and summed, are a product with that vector; then
-    `chain` can do the smaller product first."""
+    """Rewrites sum_i v_i (A B)_ij as the vector-matrix product v (A B), so that `chain` can reorder it to
+    (v A) B, which needs fewer multiplications."""
     scaled = sole_producer(graph, node.arguments.get("self"))
     if node.operator != "sum.dim_IntList" or scaled is None or scaled.operator != "mul.Tensor":
         return None
@@ -192,7 +192,7 @@ class _SummedProduct:
 
 
 def _summed_product(graph: Graph, node: Node) -> _SummedProduct | None:
-    """What a sum is the sum of, where it is rows and columns of a product."""
+    """The matrix product whose rows or columns the sum `node` adds up; None if it sums something else."""
     operand = node.arguments["self"]
     product, alone = producer(graph, operand), True
     while product is not None and product.operator in RESHAPES:

@@ -1,0 +1,53 @@
+"""Recipes: techniques that are applied together in one step."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+JOINED = " + "
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """At least two techniques that are applied in one step: `techniques` are their names, sorted, each once;
+    the policy chooses the order of application. Runs and knowledge bases store a recipe as its text,
+    `kernel_fusion + vectorized_access`, in the place of a technique's name."""
+
+    techniques: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.techniques) < 2 or list(self.techniques) != sorted(set(self.techniques)):
+            raise ValueError(f"{self.techniques}: a recipe has two techniques or more, sorted, each once")
+
+    @classmethod
+    def of(cls, techniques: Iterable[str]) -> "Recipe | None":
+        """The recipe of these techniques; None if fewer than two differ."""
+        names = tuple(sorted(set(techniques)))
+        return cls(names) if len(names) > 1 else None
+
+    @classmethod
+    def parse(cls, name: str) -> "Recipe | None":
+        """The recipe with this text, the inverse of `str`; None if it is the name of one technique."""
+        return cls.of(name.split(JOINED)) if JOINED in name else None
+
+    def __str__(self) -> str:
+        return JOINED.join(self.techniques)
+
+    def beyond(self, applied: Collection[str]) -> int:
+        """The number of its techniques that are not in `applied`."""
+        return len(set(self.techniques).difference(applied))
+
+    def similarity(self, other: "Recipe") -> float:
+        """The Jaccard similarity of the two sets of techniques, from 0 to 1."""
+        mine, theirs = set(self.techniques), set(other.techniques)
+        return len(mine & theirs) / len(mine | theirs)
+
+
+def is_recipe(technique: str) -> bool:
+    """Whether a technique's name is the text of a recipe."""
+    return JOINED in technique
+
+
+def techniques_of(name: str) -> tuple[str, ...]:
+    """The techniques of the recipe with this text; a single technique's name alone."""
+    recipe = Recipe.parse(name)
+    return recipe.techniques if recipe else (name,)

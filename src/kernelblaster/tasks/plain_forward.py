@@ -1,0 +1,48 @@
+"""Runs a user's code as plain eager PyTorch: `torch.compile` in it does nothing, and `torch.autocast` is
+refused, since its types depend on the device."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from kernelblaster.errors import BadTask
+
+
+@contextmanager
+def plain_forward() -> Iterator[None]:
+    """A context in which `torch.compile` returns what it is given, `Module.compile()` does nothing, and an
+    enabled `torch.autocast` raises BadTask. Compiled code would not run on fake tensors, nor be seen by
+    torch.export."""
+    autocast = torch.amp.autocast_mode.autocast
+    before = torch.compile, torch.nn.Module.compile, autocast.__init__
+    torch.compile = _uncompiled
+    torch.nn.Module.compile = lambda self, *_, **__: None  # type: ignore[method-assign]
+    autocast.__init__ = _refusing(autocast.__init__)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        torch.compile, torch.nn.Module.compile, autocast.__init__ = before  # type: ignore[method-assign]
+
+
+def _uncompiled(model: Any = None, **_: Any) -> Any:
+    """`torch.compile` for those who want none: the function or module itself, or a decorator that
+    returns it."""
+    return model if model is not None else lambda decorated: decorated
+
+
+def _refusing(initialize: Callable[..., None]) -> Callable[..., None]:
+    """The constructor of `torch.autocast`, which raises BadTask unless `enabled` is False."""
+
+    def checked(
+        self: Any, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: Any = None
+    ) -> None:
+        if enabled:
+            raise BadTask(
+                "forward() uses torch.autocast, whose types depend on the device; leave it out, and cast the "
+                "module and its inputs instead (--dtype bfloat16)."
+            )
+        initialize(self, device_type, dtype, enabled, cache_enabled)
+
+    return checked
