@@ -13,7 +13,7 @@ from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.simplify import simplify
-from kernelblaster.policies.expert.techniques.kernel_fusion import apply
+from kernelblaster.policies.expert.techniques import load_techniques
 from kernelblaster.records import Candidate, Verification
 
 CASES = 20
@@ -82,7 +82,7 @@ def test_random_modules_are_right_when_fused(compiler: str, tmp_path: Path) -> N
     file.write_text(SOURCE.replace("STATEMENTS", lines).replace("RESULTS", results))
     task = load_task(str(file))
     first = initial_plan(simplify(capture(task)))
-    plan = next(apply(first))
+    plan = next(load_techniques()["kernel_fusion"](first))
     assert len(plan.kernels) < len(first.kernels) / 2
     with closing(open_device("emulated")) as device, closing(DeviceJudge(device)) as judge:
         outcome = judge.check(task, Candidate(source=emit(plan))).outcome

@@ -7,6 +7,7 @@ position that is used as a value, depends on nothing else of them.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import prod
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.address import terms
@@ -66,17 +67,15 @@ def _addresses(kernel: Kernel, plan: Plan) -> Iterator[Index]:
         yield indices.row_major(store.position, plan.buffers[store.buffer].shape)
 
 
-def _canonical(index: Index) -> Counter[tuple[str, ...]]:
-    """A sum of products in a form that is equal for equal sums; quotients are taken as they are."""
-    found: Counter[tuple[str, ...]] = Counter()
+def _canonical(index: Index) -> Counter[frozenset[tuple[Index, int]]]:
+    """A sum of products in a form that is equal for equal sums: how often each product of factors appears.
+    Quotients are taken as they are."""
+    found: Counter[frozenset[tuple[Index, int]]] = Counter()
     for term in terms(index):
-        factor, names = 1, []
-        for part in _factors(term):
-            if part.operator == "int":
-                factor *= part.value
-            else:
-                names.append(indices.text(part))
-        found[tuple(sorted(names))] += factor
+        factors = _factors(term)
+        numbers = [part.value for part in factors if part.operator == "int"]
+        powers = Counter(part for part in factors if part.operator != "int")
+        found[frozenset(powers.items())] += prod(numbers)
     return Counter({key: count for key, count in found.items() if count})
 
 

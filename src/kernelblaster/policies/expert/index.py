@@ -4,23 +4,29 @@ Every value is known only when the launch function runs, so expressions stay sym
 simplified as they are built. All of them are non-negative unless a subtraction says otherwise.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
 class Index:
-    """`operator` is one of int, name, min, +, *, /, %, or -, with whole-number meaning as in C."""
+    """`operator` is one of min, +, *, /, %, or -, with whole-number meaning as in C, or a leaf: int, name, a
+    number in an array (element), or a number that is looked up (lookup), of which only `key` is known
+    here."""
 
     operator: str
     operands: tuple["Index", ...] = ()
     value: int = 0
     name: str = ""
+    key: Hashable = None
 
     def __str__(self) -> str:
         return text(self)
 
 
+LEAVES = ("int", "name", "element", "lookup")
+ATOMS = (*LEAVES, "min")  # which are written without parentheses
 ZERO = Index("int", value=0)
 ONE = Index("int", value=1)
 
@@ -31,6 +37,16 @@ def number(value: int) -> Index:
 
 def variable(name: str) -> Index:
     return Index("name", name=name)
+
+
+def element(array: str, place: int | str) -> Index:
+    """An element of a local array of numbers, at a place that is a number or a variable."""
+    return Index("element", (number(place) if isinstance(place, int) else variable(place),), name=array)
+
+
+def lookup(key: Hashable) -> Index:
+    """A number that is itself looked up; equal where the keys are."""
+    return Index("lookup", key=key)
 
 
 def is_number(index: Index, value: int) -> bool:
@@ -130,7 +146,7 @@ def replace(index: Index, values: Mapping[str, Index]) -> Index:
     """The same expression with other expressions in the place of variables."""
     if index.operator == "name":
         return values.get(index.name, index)
-    if index.operator == "int":
+    if index.operator in LEAVES:
         return index
     left, right = (replace(operand, values) for operand in index.operands)
     return BUILD[index.operator](left, right)
@@ -148,7 +164,7 @@ Same = Callable[[Index, Index], bool]
 
 def bound(index: Index, extents: Mapping[str, Index], same: Same) -> Index | None:
     """What an expression of loop variables comes up to, exclusively; None where that is not plain."""
-    if index.operator in ("int", "name"):
+    if index.operator in LEAVES:
         return number(index.value + 1) if index.operator == "int" else extents.get(index.name)
     left, right = index.operands
     if index.operator == "%":
@@ -168,7 +184,7 @@ def bound(index: Index, extents: Mapping[str, Index], same: Same) -> Index | Non
 
 def within(index: Index, extents: Mapping[str, Index], same: Same) -> Index:
     """Simplified with the knowledge of how far loop variables run: (a * n + b) / n is a for b below n."""
-    if not index.operands:
+    if index.operator in LEAVES:
         return index
     left, right = (within(operand, extents, same) for operand in index.operands)
     if index.operator not in "/%":
@@ -200,24 +216,33 @@ def _quotient(term: Index, divisor: Index) -> Index | None:
     return None
 
 
+def is_increasing(index: Index) -> bool:
+    """Whether an expression never falls where a variable grows, so that it is largest where all of them
+    are."""
+    if index.operator in ("int", "name"):
+        return True
+    return index.operator in ("+", "*", "min") and all(map(is_increasing, index.operands))
+
+
+LOOKED_UP = "?"  # among names: no variable has this one
+
+
 def names(index: Index) -> set[str]:
-    if index.operator == "name":
+    """The variables of an expression; what is looked up counts as one that no loop has."""
+    if index.operator in ("name", "element"):
         return {index.name}
+    if index.operator == "lookup":
+        return {LOOKED_UP}
     return set().union(*(names(operand) for operand in index.operands))
 
 
-ATOMS = ("int", "name", "min")
-
-
-def text(index: Index) -> str:
-    """As C, with parentheses only where they are needed."""
-    if index.operator == "int":
-        return str(index.value)
-    if index.operator == "name":
-        return index.name
+def text(index: Index, lookup: Callable[[Any], str] | None = None) -> str:
+    """As C, with parentheses only where they are needed. `lookup` writes what is looked up, by its key."""
+    if index.operator in LEAVES:
+        return _leaf_text(index, lookup)
     left, right = index.operands
     weak = ("+", "-")
-    first, second = text(left), text(right)
+    first, second = text(left, lookup), text(right, lookup)
     if index.operator == "min":
         return f"min({first}, {second})"
     if index.operator in weak:
@@ -228,3 +253,11 @@ def text(index: Index) -> str:
     if right.operator not in ATOMS:
         second = f"({second})"
     return f"{first} {index.operator} {second}"
+
+
+def _leaf_text(index: Index, lookup: Callable[[Any], str] | None) -> str:
+    if index.operator == "int":
+        return str(index.value)
+    if index.operator == "lookup":
+        return f"({lookup(index.key)})" if lookup else LOOKED_UP
+    return index.name if index.operator == "name" else f"{index.name}[{text(index.operands[0])}]"

@@ -12,7 +12,8 @@ from kernelblaster.policies.expert.expression import Argument, Expression, Kind,
 from kernelblaster.policies.expert.graph import Graph, Node, Reference, UncoveredOperators, as_expression
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
 from kernelblaster.policies.expert.names import inner_name
-from kernelblaster.policies.expert.plan import Axis, Buffer, Family, Kernel, Plan, Schedule, Stage, Store
+from kernelblaster.policies.expert.plan import Axis, Buffer, Kernel, Plan, Stage, Store
+from kernelblaster.policies.expert.schedule import Accumulate, BlockPerRow, Schedule, ThreadPerColumn
 from kernelblaster.records import Scalar
 from kernelblaster.records.signature import FLOATING, Dtype
 
@@ -105,7 +106,7 @@ class Builder:
         axes = axes_of(node.results[0].shape)
         position = tuple(axis.index for axis in axes)
         store = Store(self.buffer(node), position, make(position))
-        self.kernels.append(Kernel(kernel_name(node), "pointwise", axes, (store,)))
+        self.kernels.append(Kernel(kernel_name(node), axes, (store,)))
 
     def reduction(
         self,
@@ -115,19 +116,19 @@ class Builder:
         stages: Sequence[Stage],
         stores: Sequence[Store],
     ) -> None:
-        family, schedule = self._reduction_family(axes, reduced, stages)
-        name = kernel_name(node)
-        self.kernels.append(Kernel(name, family, axes, tuple(stores), reduced, tuple(stages), schedule))
+        schedule = self._reduction_schedule(axes, reduced, stages)
+        kernel = Kernel(kernel_name(node), axes, tuple(stores), reduced, tuple(stages), schedule)
+        self.kernels.append(kernel)
 
-    def _reduction_family(
+    def _reduction_schedule(
         self, axes: tuple[Axis, ...], reduced: tuple[Axis, ...], stages: Sequence[Stage]
-    ) -> tuple[Family, Schedule]:
+    ) -> Schedule:
         """By which axis runs along memory in the largest tensor: neighbours in memory should go to
         neighbouring threads."""
         exact = any(stage.combine == "sum" for stage in stages)
-        accumulate: Any = "double" if exact else "float"
+        accumulate: Accumulate = "double" if exact else "float"
         if all(self.is_one(axis.extent) for axis in axes):
-            return "full_reduction", Schedule(workers="block", accumulate=accumulate)
+            return BlockPerRow(accumulate=accumulate)
         found = [load for stage in stages for load in loads(stage.body) if load.position]
         sizes = [self._elements(load.buffer) for load in found]
         inner = {axis.name for axis in reduced}
@@ -137,8 +138,8 @@ class Builder:
             if size == max(sizes)
         )
         if along or not found:
-            return "row_reduction", Schedule(workers="block", accumulate=accumulate)
-        return "column_reduction", Schedule(accumulate=accumulate)
+            return BlockPerRow(accumulate=accumulate)
+        return ThreadPerColumn(accumulate=accumulate)
 
     def _elements(self, buffer: str) -> int:
         return self.graph.values(indices.product(self.buffers[buffer].shape))[0]
@@ -195,4 +196,4 @@ def _finish(builder: Builder, place: int, reference: Reference) -> None:
     axes = axes_of(builder.buffers[name].shape)
     position = tuple(axis.index for axis in axes)
     store = Store(name, position, value.at(position))
-    builder.kernels.append(Kernel(f"copy_{name}_kernel", "pointwise", axes, (store,)))
+    builder.kernels.append(Kernel(f"copy_{name}_kernel", axes, (store,)))

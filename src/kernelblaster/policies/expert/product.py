@@ -1,14 +1,14 @@
-"""A matrix product as its kernels see it: which loops are rows, columns, batch and inner axis."""
+"""A matrix product as its kernels see it: which loops are rows, columns, batch and K axis."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.address import alignment
-from kernelblaster.policies.expert.expression import Expression, Load, Operation, loads
+from kernelblaster.policies.expert.expression import Expression, Load, Operation, loads, used_names
 from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.plan import Axis, Kernel, Plan
-from kernelblaster.policies.expert.render import used_names
+from kernelblaster.policies.expert.schedule import Product as ProductSchedule
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,13 @@ class Product:
     right: Operand
     part: Axis | None = None
 
+    def blocks(self, block_m: int, block_n: int) -> Index:
+        """Blocks of a launch where each has `block_m` x `block_n` results."""
+        down = indices.tiles(self.extent(self.rows), block_m)
+        across = indices.tiles(self.extent(self.columns), block_n)
+        outer = [self.part] if self.part is not None else []
+        return indices.product([self.extent((*outer, *self.batch)), down, across])
+
     @staticmethod
     def extent(axes: Iterable[Axis]) -> Index:
         return indices.product(axis.extent for axis in axes)
@@ -47,7 +54,7 @@ def as_product(kernel: Kernel, plan: Plan) -> Product | None:
     """The kernel as a product of two matrices; None where it is something else: a product with a vector,
     more than one stage, more than one inner axis."""
     inner = [axis for axis in kernel.reduced if not axis.once]
-    if kernel.family != "matrix_product" or len(kernel.stages) != 1 or len(inner) != 1:
+    if not isinstance(kernel.schedule, ProductSchedule) or len(kernel.stages) != 1 or len(inner) != 1:
         return None
     body = kernel.stages[0].body
     if kernel.stages[0].combine != "sum" or any(store.each for store in kernel.stores):

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelblaster.policies.expert import emit as emitting
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.device_code import device_code
+from kernelblaster.policies.expert.emission.loops import count
 from kernelblaster.policies.expert.plan import Axis, Kernel, Plan, Stage
+from kernelblaster.policies.expert.schedule import Accumulating
 
 FUNCTORS = {
     "sum": ("Sum", "a + b"),
@@ -37,9 +38,9 @@ struct Placed {
 
 @dataclass(frozen=True)
 class Taken:
-    """How elements are taken in packs: statements before all packs, before and after those of each, and after
-    all. An element is taken into the result named `running`, or by the statement `element`, which has a place
-    for it."""
+    """How elements are taken in vectors: statements before all of them, before and after those of each, and
+    after all. An element is taken into the result named `running`, or by the statement `element`, which has a
+    place for it."""
 
     first: Sequence[str] = ()
     before: Sequence[str] = ()
@@ -116,9 +117,10 @@ class Accumulator:
         return [f"{running} = {self.functor}()({running}, ({self.type})({value}));"]
 
     def by_packs(self, width: str) -> Taken:
-        """How a thread of a row takes packs of elements: more cheaply than one by one, where that can be."""
+        """How a thread of a row takes vectors of elements: more cheaply than one by one, where that can
+        be."""
         own = f"{self.stage.name}_here"
-        if self.exact:  # a pack is summed up shortly first
+        if self.exact:  # a vector is summed up shortly first
             before = [f"{self.kind} {own} = 0;"]
             return Taken(before=before, running=own, after=[f"{self.name} += {own};"])
         if self.stage.combine not in ("exponentials", "variation"):
@@ -162,17 +164,18 @@ class Accumulator:
 
 def accumulators(kernel: Kernel, plan: Plan) -> list[Accumulator]:
     """One for each stage of a kernel."""
-    real = emitting.real_type(plan)
+    real = plan.real
     kinds = {"real": real, "whole": "int64_t", "truth": "bool"}
     extents = [axis.extent for axis in kernel.reduced]
     place = indices.row_major((axis.index for axis in kernel.reduced), extents)
-    double = kernel.schedule.accumulate == "double"
+    schedule = kernel.schedule
+    double = isinstance(schedule, Accumulating) and schedule.accumulate == "double"
     return [
         Accumulator(
             stage=stage,
             kind=kinds[stage.body.kind],
             place=indices.text(place),
-            count=emitting.count([_length(axis) for axis in kernel.reduced]),
+            count=count([_length(axis) for axis in kernel.reduced]),
             exact=double and stage.combine == "sum" and stage.body.kind == "real" and real == "float",
         )
         for stage in kernel.stages

@@ -13,10 +13,11 @@ from kernelblaster.policies.expert.expression import (
     Number,
     Operation,
     Reduced,
+    address,
     walk,
 )
-from kernelblaster.policies.expert.index import Index, names, row_major, text
-from kernelblaster.policies.expert.plan import Buffer
+from kernelblaster.policies.expert.index import Index, row_major, text
+from kernelblaster.policies.expert.plan import Buffer, Kernel, Plan
 
 # {f} is the suffix of functions for float; operands are already in parentheses where needed.
 FORMS = {
@@ -101,14 +102,15 @@ class Renderer:
         """What is read, before it is converted to the arithmetic's type."""
         if isinstance(load, Load):
             return self.place(load.buffer, load.position)
-        return f"{load.buffer}[{text(self.address(load))}]"
+        return f"{load.buffer}[{self.index(self.address(load))}]"
 
     def address(self, load: Load | Gather) -> Index:
         """Where an element lies in its buffer."""
-        position = list(load.position)
-        if isinstance(load, Gather):
-            position[load.axis] = Index("name", name=f"({self.expression(load.where)})")
-        return row_major(position, self.buffers[load.buffer].shape)
+        return address(load, self.buffers[load.buffer].shape)
+
+    def index(self, index: Index) -> str:
+        """A whole-number expression, with what it looks up."""
+        return text(index, self.expression)
 
     def _load(self, load: Load | Gather) -> str:
         element = self.element(load)
@@ -156,15 +158,13 @@ def _compound(expression: Expression) -> bool:
     return isinstance(expression, Number) and float(expression.value) < 0
 
 
-def used_names(expressions: list[Expression], positions: list[Index]) -> set[str]:
-    """Sizes, loop variables and arguments that the expressions mention."""
-    found: set[str] = set()
-    for expression in expressions:
-        for part in walk(expression):
-            if isinstance(part, Argument):
-                found.add(part.name)
-            elif isinstance(part, Counted):
-                found |= names(part.index)
-            elif isinstance(part, Load | Gather):
-                found |= set().union(*(names(i) for i in part.position))
-    return found.union(*(names(i) for i in positions))
+def renderer(plan: Plan) -> Renderer:
+    return Renderer(plan.buffers, plan.real)
+
+
+def takes_extremes(kernel: Kernel) -> bool:
+    """Whether a kernel calls nan_max or nan_min: largest and smallest numbers of which NaN wins."""
+    parts = [part for expression in kernel.expressions for part in walk(expression)]
+    found = [part for part in parts if isinstance(part, Operation) and part.name in ("max", "min")]
+    real = any(operand.kind != "whole" for part in found for operand in part.operands)
+    return real or any(stage.combine == "variation" for stage in kernel.stages)

@@ -1,4 +1,4 @@
-"""Where two kernels meet: the loops of one that reads in terms of the loops of the one that wrote.
+"""Loop matching for fusion: the loops of a kernel that reads in terms of the loops of the one that wrote.
 
 Views between them are only index arithmetic, so a loop of the reader may be a part of the writer's
 loop, or several of them together; all that counts is that every point of one is a point of the other.
@@ -14,7 +14,7 @@ from kernelblaster.policies.expert.plan import Axis, Kernel, Plan, Store
 
 
 @dataclass(frozen=True)
-class Meeting:
+class LoopMatch:
     """`moved` gives the reader's loop variables in the writer's. With `each`, a point of the reader is
     an element of the writer's reduced axes too."""
 
@@ -22,7 +22,7 @@ class Meeting:
     each: bool
 
 
-def meet(plan: Plan, writer: Kernel, reader: Kernel) -> Meeting | None:
+def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
     """How the reader's loops are the writer's, if they are, and it reads nothing of other rows."""
     written = {store.buffer: store for store in writer.stores}
     found = [load for load in reader.loads() if load.buffer in written]
@@ -47,7 +47,7 @@ def meet(plan: Plan, writer: Kernel, reader: Kernel) -> Meeting | None:
     if not _same_points(plan, writer, reader, moved, each):
         return None
     rows = all(in_row(plan, writer, load, moved, shifted=not reader.stages) for load in found)
-    return Meeting(moved, each) if rows else None
+    return LoopMatch(moved, each) if rows else None
 
 
 def in_row(

@@ -1,28 +1,31 @@
 """Matrix products by plain arithmetic, on tiles in shared memory (tile_loads.py).
 
 The sums of a thread stay in registers over the whole loop; what follows the product is computed from
-them and written in packs where the result's layout allows it.
+them and written in vectors where the result's layout allows it.
 """
 
 from dataclasses import dataclass
 
-from kernelblaster.policies.expert import emit as emitting
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.device_code import device_code
-from kernelblaster.policies.expert.families.assign import assign, stored
-from kernelblaster.policies.expert.families.loops import indented, unravel
-from kernelblaster.policies.expert.families.tile_loads import PACK_WIDTH, TileLoads, condition, divisible
+from kernelblaster.policies.expert.emission.assign import assign, stored
+from kernelblaster.policies.expert.emission.emitted import Emitted
+from kernelblaster.policies.expert.emission.loops import indented, unravel
+from kernelblaster.policies.expert.emission.render import renderer
+from kernelblaster.policies.expert.emission.tile_loads import PACK_WIDTH, TileLoads, condition, divisible
 from kernelblaster.policies.expert.index import Index, row_major, text
-from kernelblaster.policies.expert.plan import Kernel, Plan, Store, TensorTile, Tile
+from kernelblaster.policies.expert.plan import Kernel, Plan, Store
 from kernelblaster.policies.expert.product import Product, as_product, contiguous
+from kernelblaster.policies.expert.schedule import TiledProduct
 from kernelblaster.tasks.header import C_TYPES
 
+SCHEDULES = (TiledProduct,)
 PIPELINE = "#include <cuda_pipeline.h>"
 
 
-def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
-    tile, product = kernel.schedule.tile, as_product(kernel, plan)
-    assert isinstance(tile, Tile) and product is not None
+def emit(kernel: Kernel, plan: Plan) -> Emitted:
+    tile, product = kernel.schedule, as_product(kernel, plan)
+    assert isinstance(tile, TiledProduct) and product is not None
     parts = _Parts(kernel, plan, tile, product)
     lines = [
         *parts.block_place(),
@@ -36,20 +39,7 @@ def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
     helpers = [device_code("pack"), device_code(f"multiply_tile{singly}")]
     if any(side.asynchronous for side in parts.sides):
         helpers.insert(0, PIPELINE)
-    return emitting.Emitted(lines, text(blocks(product, tile)), tile.threads, tuple(helpers))
-
-
-def blocks(product: Product, tile: Tile | TensorTile) -> Index:
-    """How many blocks a launch has."""
-    down = indices.tiles(product.extent(product.rows), tile.block_m)
-    across = indices.tiles(product.extent(product.columns), tile.block_n)
-    outer = [product.part] if product.part is not None else []
-    return indices.product([product.extent((*outer, *product.batch)), down, across])
-
-
-def shared_bytes(tile: Tile, element_bytes: int) -> int:
-    """Shared memory of a block, with the padding of its lines."""
-    return tile.stages * tile.block_k * (tile.block_m + tile.block_n + 2 * PACK_WIDTH) * element_bytes
+    return Emitted(lines, text(product.blocks(tile.block_m, tile.block_n)), tile.threads, tuple(helpers))
 
 
 @dataclass(frozen=True)
@@ -58,12 +48,12 @@ class _Parts:
 
     kernel: Kernel
     plan: Plan
-    tile: Tile
+    tile: TiledProduct
     product: Product
 
     @property
     def real(self) -> str:
-        return emitting.real_type(self.plan)
+        return self.plan.real
 
     @property
     def sides(self) -> tuple[TileLoads, TileLoads]:
@@ -237,7 +227,7 @@ class _Parts:
         ]
 
     def _packed(self) -> tuple[Index, ...]:
-        """What must be divisible for results to be written in packs; nothing where they are not."""
+        """What must be divisible for results to be written in vectors; nothing where they are not."""
         if self.tile.thread_n == 1:
             return ()
         last = self.product.columns[-1]
@@ -253,7 +243,7 @@ class _Parts:
         product = self.product
         spread = _spread("c", "thread_column", self.tile.block_n, self.tile.thread_n)
         sums = "totals" if self.tile.flush is not None else "sums"
-        render = emitting.renderer(self.plan)
+        render = renderer(self.plan)
         lines = [
             f"const int64_t column = first_column + {spread}{' + lane' if packed else ''};",
             f"if (column >= {text(product.extent(product.columns))}) continue;",
@@ -271,7 +261,7 @@ class _Parts:
         stores = self.kernel.stores
         kinds = [f"Pack<{C_TYPES[self.plan.buffers[s.buffer].dtype]}, {PACK_WIDTH}>" for s in stores]
         spread = _spread("c", "thread_column", self.tile.block_n, self.tile.thread_n)
-        render = emitting.renderer(self.plan)
+        render = renderer(self.plan)
         single = [
             f"if (!packed) {render.place(s.buffer, s.position)} = {s.buffer}_pack.at[lane];" for s in stores
         ]

@@ -1,4 +1,4 @@
-"""Loop headers and index arithmetic that the families share."""
+"""Loop headers and index arithmetic that the emitters share."""
 
 from collections.abc import Iterable, Sequence
 
@@ -41,3 +41,7 @@ def nested(axes: Sequence[Axis], body: Sequence[str]) -> list[str]:
         head = f"for (int64_t {axis.name} = {first}; {axis.name} < {last}; ++{axis.name}) {{"
         lines = [head, *indented(lines), "}"]
     return lines
+
+
+def count(extents: Iterable[Index]) -> str:
+    return text(indices.product(extents))

@@ -1,4 +1,4 @@
-"""Matrix products by tensor cores, on packed operands (pack.py), with the instructions of single warps.
+"""Matrix products by tensor cores, on packed operands (packing.py), with the instructions of single warps.
 
 The loop over tiles is one device function; a kernel calls it for its block of results and then does
 what follows the product. Tensor cores cut off what does not fit when they add, always towards zero:
@@ -6,31 +6,26 @@ after every few tiles their sums are therefore taken over into sums in ordinary 
 which rounds to nearest.
 """
 
-from kernelblaster.policies.expert import emit as emitting
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.device_code import device_code
-from kernelblaster.policies.expert.families.assign import assign
-from kernelblaster.policies.expert.families.loops import indented, unravel
-from kernelblaster.policies.expert.families.pack import SLAB_ROWS, TERM
+from kernelblaster.policies.expert.emission.assign import assign
+from kernelblaster.policies.expert.emission.emitted import Emitted
+from kernelblaster.policies.expert.emission.loops import indented, unravel
+from kernelblaster.policies.expert.emission.packing import SLAB_ROWS, TERM
+from kernelblaster.policies.expert.emission.render import renderer
 from kernelblaster.policies.expert.index import text
-from kernelblaster.policies.expert.plan import (
-    PACKED_DEPTH,
-    PACKED_ROWS,
-    TOGETHER,
-    Buffer,
-    Kernel,
-    Plan,
-    TensorTile,
-)
+from kernelblaster.policies.expert.plan import TOGETHER, Buffer, Kernel, Plan
 from kernelblaster.policies.expert.product import Product, as_product
+from kernelblaster.policies.expert.schedule import PACKED_DEPTH, PACKED_ROWS, MmaProduct, TensorProduct
 from kernelblaster.tasks.header import C_TYPES
 
+SCHEDULES = (MmaProduct,)
 WARP_M, WARP_N = 64, 32
 GROUP = 8  # rows of blocks that are walked together, so that their operands stay in the L2 cache
 INSTRUCTION_TYPES = {"__half": "f16", "__nv_bfloat16": "bf16"}
 
 
-def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
+def emit(kernel: Kernel, plan: Plan) -> Emitted:
     tile, product = parts(kernel, plan)
     left, right = packed_operands(kernel, plan)
     across = tile.block_n // WARP_N
@@ -58,38 +53,27 @@ def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
     ]
     instructions = device_code("tensor_cores").replace("TYPE", INSTRUCTION_TYPES[C_TYPES[left.dtype]])
     threads = tile.block_m // WARP_M * across * 32
-    return emitting.Emitted(
+    return Emitted(
         lines,
-        text(blocks(product, tile)),
+        text(product.blocks(tile.block_m, tile.block_n)),
         threads,
         (instructions, device_code("scales"), device_code("multiply_tiles")),
-        shared=shared_bytes(tile, left),
+        shared=tile.shared_bytes(left.terms),
     )
 
 
-def parts(kernel: Kernel, plan: Plan) -> tuple[TensorTile, Product]:
-    tile, product = kernel.schedule.tile, as_product(kernel, plan)
-    assert isinstance(tile, TensorTile) and product is not None
+def parts(kernel: Kernel, plan: Plan) -> tuple[TensorProduct, Product]:
+    tile, product = kernel.schedule, as_product(kernel, plan)
+    assert isinstance(tile, TensorProduct) and product is not None
     return tile, product
 
 
-def shape(tile: TensorTile, operand: Buffer) -> str:
+def shape(tile: TensorProduct, operand: Buffer) -> str:
     """Template arguments of the device functions."""
     return f"{tile.block_m}, {tile.block_n}, {tile.stages}, {operand.terms}"
 
 
-def shared_bytes(tile: TensorTile, operand: Buffer) -> int:
-    return (tile.block_m + tile.block_n) * PACKED_DEPTH * 2 * operand.terms * tile.stages
-
-
-def blocks(product: Product, tile: TensorTile) -> indices.Index:
-    across = indices.tiles(product.extent(product.columns), tile.block_n)
-    down = indices.tiles(product.extent(product.rows), tile.block_m)
-    pieces = product.extent([product.part] if product.part else [])
-    return indices.product([pieces, product.extent(product.batch), down, across])
-
-
-def counts(product: Product, tile: TensorTile) -> list[str]:
+def counts(product: Product, tile: TensorProduct) -> list[str]:
     rows, columns = product.extent(product.rows), product.extent(product.columns)
     return [
         f"const int64_t tiles = {text(indices.tiles(product.inner.extent, PACKED_DEPTH))};",
@@ -117,7 +101,7 @@ def block_place(product: Product) -> list[str]:
 
 
 def _piece(product: Product) -> list[str]:
-    """Where the inner axis is cut: the tiles of a block's piece."""
+    """Where the K axis is cut: the tiles of a block's piece."""
     if product.part is None:
         return []
     cut = product.inner.part
@@ -139,7 +123,7 @@ def packed_operands(kernel: Kernel, plan: Plan) -> tuple[Buffer, Buffer]:
     return left, right
 
 
-def operands(product: Product, left: Buffer, right: Buffer, tile: TensorTile) -> str:
+def operands(product: Product, left: Buffer, right: Buffer, tile: TensorProduct) -> str:
     """Where a block's rows of both operands begin."""
 
     def start(buffer: Buffer, block: str, size: int, rows: str) -> str:
@@ -155,7 +139,7 @@ def operands(product: Product, left: Buffer, right: Buffer, tile: TensorTile) ->
     )
 
 
-def scales(product: Product, left: Buffer, right: Buffer, tile: TensorTile) -> str:
+def scales(product: Product, left: Buffer, right: Buffer, tile: TensorProduct) -> str:
     """Where the scales of a block's rows and columns begin, if there are any."""
     if left.terms == 1:
         return "Scales{}"
@@ -187,5 +171,5 @@ def column_lines(kernel: Kernel, plan: Plan, product: Product, result: str) -> l
         f"if (column >= {text(product.extent(product.columns))}) continue;",
         *unravel("column", product.columns),
         f"const float {kernel.stages[0].name} = {result};",
-        *(assign(store, plan, emitting.renderer(plan)) for store in kernel.stores),
+        *(assign(store, plan, renderer(plan)) for store in kernel.stores),
     ]

@@ -1,9 +1,9 @@
-"""In which order the techniques of a recipe are applied: what changes whole plans comes first, because the
-kernels that it makes begin plainly; then how the work is divided; last what only tunes."""
+"""The order in which the techniques of a recipe are applied: what changes whole plans comes first, because
+the kernels that it makes begin plainly; then how the work is divided; last what only tunes."""
 
 from collections.abc import Iterable
 
-TURNS = (
+ORDER = (
     "algebraic_simplification",
     "kernel_fusion",
     "shared_memory_tiling",
@@ -30,7 +30,7 @@ TURNS = (
 )
 
 
-def in_turn(techniques: Iterable[str]) -> list[str]:
-    """What has no turn of its own comes last, in the order given."""
-    turns = {technique: number for number, technique in enumerate(TURNS)}
-    return sorted(techniques, key=lambda technique: turns.get(technique, len(turns)))
+def in_order(techniques: Iterable[str]) -> list[str]:
+    """Those that the order does not name come last, as they were given."""
+    ranks = {technique: number for number, technique in enumerate(ORDER)}
+    return sorted(techniques, key=lambda technique: ranks.get(technique, len(ranks)))

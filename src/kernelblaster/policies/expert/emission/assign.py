@@ -1,7 +1,7 @@
 """The statement that stores a value."""
 
+from kernelblaster.policies.expert.emission.render import Renderer
 from kernelblaster.policies.expert.plan import Plan, Store
-from kernelblaster.policies.expert.render import Renderer
 from kernelblaster.tasks.header import C_TYPES
 
 

@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from kernelblaster.policies.expert import emit as emitting
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.address import separate
-from kernelblaster.policies.expert.expression import Expression, Load, loads, rebuild
-from kernelblaster.policies.expert.families.loops import indented, unravel
+from kernelblaster.policies.expert.emission.loops import indented, unravel
+from kernelblaster.policies.expert.emission.render import renderer
+from kernelblaster.policies.expert.expression import Expression, Load, loads, rebuild, used_names
 from kernelblaster.policies.expert.index import Index, row_major, text
-from kernelblaster.policies.expert.plan import Axis, Plan, Tile
+from kernelblaster.policies.expert.plan import Axis, Plan
 from kernelblaster.policies.expert.product import Operand, Product
-from kernelblaster.policies.expert.render import used_names
+from kernelblaster.policies.expert.schedule import LINE_PADDING, TiledProduct
 from kernelblaster.tasks.header import C_TYPES
 
 PACK_WIDTH = 4
@@ -33,19 +33,19 @@ class TileLoads:
     block: int
     operand: Operand
     inner: Axis
-    tile: Tile
+    tile: TiledProduct
     plan: Plan
 
     @property
     def pad(self) -> int:
         """Elements after each line of the tile, so that writing across lines meets no bank twice."""
-        return 1 if self.tile.thread_m == 1 else PACK_WIDTH
+        return 1 if self.tile.thread_m == 1 else LINE_PADDING
 
     @property
     def asynchronous(self) -> bool:
         plain = self.operand.plain
         fits = plain is not None and self.plan.buffers[plain.buffer].dtype == "float32"
-        return self.tile.asynchronous and fits and emitting.real_type(self.plan) == "float"
+        return self.tile.asynchronous and fits and self.plan.real == "float"
 
     @property
     def along_inner(self) -> bool:
@@ -92,7 +92,7 @@ class TileLoads:
         """The type in which elements wait in registers."""
         if self.width > 1 and self.operand.plain is not None:
             return C_TYPES[self.plan.buffers[self.operand.plain.buffer].dtype]
-        return emitting.real_type(self.plan)
+        return self.plan.real
 
     @cached_property
     def _addresses(self) -> dict[Load, tuple[str, Index, Index]]:
@@ -179,7 +179,8 @@ class TileLoads:
 
     def _at(self, load: Load) -> Index:
         name, _, moving = self._addresses[load]
-        return indices.add(indices.variable(f"{name}[{self._part if self.along_inner else 0}]"), moving)
+        part = "part" if self.along_inner and self._parts > 1 else 0
+        return indices.add(indices.element(name, part), moving)
 
     def _source(self) -> str:
         """Where a plain operand's element, or the first of a pack, lies."""
@@ -198,13 +199,13 @@ class TileLoads:
             name: replace(buffer, shape=(indices.ONE,)) if name in flat else buffer
             for name, buffer in self.plan.buffers.items()
         }
-        render = replace(emitting.renderer(self.plan), buffers=buffers)
+        render = replace(renderer(self.plan), buffers=buffers)
         return render.expression(moved), used_names([moved], [])
 
     def _fetch(self) -> list[str]:
         if self.width == 1:
             value, wanted = self._element()
-            nothing = "0.0f" if emitting.real_type(self.plan) == "float" else "0.0"
+            nothing = "0.0f" if self.plan.real == "float" else "0.0"
             declared = self._declared(wanted=wanted)
             return [*declared, f"{self._next} = {self._inside()} ? {value} : {nothing};"]
         pack = f"Pack<{self._kind}, {self.width}>"
@@ -222,7 +223,7 @@ class TileLoads:
     def _stash(self) -> list[str]:
         if self.width == 1:
             return [f"{self._place()} = {self._next};"]
-        real = emitting.real_type(self.plan)
+        real = self.plan.real
         if not self.along_inner and self._kind == real:
             pack = f"Pack<{real}, {self.width}>"
             return [f"*reinterpret_cast<{pack}*>(&{self._place()}) = {self._next};"]
@@ -247,7 +248,7 @@ class TileLoads:
         """A statement on each element of a pack, from its own address."""
         plain = self.operand.plain
         assert plain is not None
-        element = emitting.renderer(self.plan).place(plain.buffer, plain.position)
+        element = renderer(self.plan).place(plain.buffer, plain.position)
         return _loop("lane", self.width, [*self._declared(" + lane"), statement(element)])
 
 

@@ -1,4 +1,5 @@
-"""What is the same for all elements of a row is found once, before the loop over them.
+"""Loop-invariant code motion: what is the same for all elements of a row is computed before the loop over
+them.
 
 The compiler does not see to that where an element is only conditionally there.
 """
@@ -6,6 +7,7 @@ The compiler does not see to that where an element is only conditionally there.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from kernelblaster.policies.expert.emission.render import Renderer
 from kernelblaster.policies.expert.expression import (
     Expression,
     Gather,
@@ -13,16 +15,16 @@ from kernelblaster.policies.expert.expression import (
     Operation,
     Reduced,
     loads,
+    used_names,
     walk,
 )
-from kernelblaster.policies.expert.render import Renderer, used_names
 
 
-def fixed(
+def hoisted(
     expressions: Sequence[Expression], moving: set[str], render: Renderer, prefix: str
 ) -> tuple[list[str], list[Expression]]:
     """Declarations of what does not depend on the moving variables, and the expressions that use them."""
-    found = dict.fromkeys(part for expression in expressions for part in _fixed(expression, moving))
+    found = dict.fromkeys(part for expression in expressions for part in _invariant(expression, moving))
     names = {part: Reduced(f"{prefix}_fixed{place}", part.kind) for place, part in enumerate(found)}
     types = {"real": render.real, "whole": "int64_t", "truth": "bool"}
     lines = [
@@ -31,7 +33,7 @@ def fixed(
     return lines, [_with(expression, names) for expression in expressions]
 
 
-def _fixed(expression: Expression, moving: set[str], *, sure: bool = True) -> Iterator[Expression]:
+def _invariant(expression: Expression, moving: set[str], *, sure: bool = True) -> Iterator[Expression]:
     """The largest parts that are worth a name. What is read only under a condition, where it is not `sure`,
     stays there."""
     if not used_names([expression], []) & moving:
@@ -42,7 +44,7 @@ def _fixed(expression: Expression, moving: set[str], *, sure: bool = True) -> It
             return
     if isinstance(expression, Operation):
         for place, part in enumerate(expression.operands):
-            yield from _fixed(part, moving, sure=sure and not (expression.name == "where" and place > 0))
+            yield from _invariant(part, moving, sure=sure and not (expression.name == "where" and place > 0))
 
 
 def _with(expression: Expression, names: dict[Expression, Reduced]) -> Expression:

@@ -1,7 +1,7 @@
 """Packing an operand for tensor cores: rearranged, padded with zeros, and split into half precisions.
 
 A packed operand is a sequence of slabs of 64 rows; a slab is a sequence of tiles of 32 elements of
-the inner axis; a tile holds its terms one after another, each as 64 rows of 32 numbers. Within a
+the K axis; a tile holds its terms one after another, each as 64 rows of 32 numbers. Within a
 row, the four groups of 8 numbers change places with the row's number, so that reading 8 rows at once
 touches every bank of shared memory. A tile is therefore copied as it lies.
 
@@ -10,22 +10,24 @@ What is split is scaled before, by a power of two for every few tiles of a row.
 
 from dataclasses import replace
 
-from kernelblaster.policies.expert import emit as emitting
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.device_code import device_code
+from kernelblaster.policies.expert.emission.emitted import Emitted
+from kernelblaster.policies.expert.emission.loops import indented, unravel
+from kernelblaster.policies.expert.emission.render import renderer
 from kernelblaster.policies.expert.expression import Gather, Load, loads
-from kernelblaster.policies.expert.families.loops import indented, unravel
 from kernelblaster.policies.expert.index import Index, row_major, text
-from kernelblaster.policies.expert.plan import PACKED_DEPTH, PACKED_ROWS, TOGETHER, Axis, Kernel, Plan, Store
+from kernelblaster.policies.expert.plan import TOGETHER, Axis, Kernel, Plan, Store
+from kernelblaster.policies.expert.schedule import PACKED_DEPTH, PACKED_ROWS, Packing
 from kernelblaster.tasks.header import C_TYPES
 
-FAMILIES = ("pack",)
+SCHEDULES = (Packing,)
 THREADS = 256  # 64 rows of 4 groups
 SLAB_ROWS = 64
 TERM = SLAB_ROWS * PACKED_DEPTH
 
 
-def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
+def emit(kernel: Kernel, plan: Plan) -> Emitted:
     """A block packs one slab's next few tiles; a thread 8 neighbours of one row of each of them."""
     store = kernel.stores[0]
     buffer = plan.buffers[store.buffer]
@@ -34,8 +36,8 @@ def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
     parts = indices.tiles(inner.extent, TOGETHER * PACKED_DEPTH)
     slabs = indices.divide(indices.round_up(rows, PACKED_ROWS), indices.number(SLAB_ROWS))
     batch = indices.product(buffer.shape[:-2])
-    near = _near(kernel, plan)
-    along = bool(near) or any(_contiguous(load, inner.name) for load in loads(store.value))
+    reads = _contiguous_reads(kernel, plan)
+    along = bool(reads) or any(_contiguous(load, inner.name) for load in loads(store.value))
     lines = [
         "const int row = threadIdx.x / 4, group = threadIdx.x % 4;"
         if along
@@ -47,15 +49,15 @@ def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
         f"float value[{TOGETHER}][8] = {{}};",
         f"if (line < {text(rows)}) {{",
         *indented(_outer(outer, rows, batch)),
-        *indented(_values(kernel, plan, store, near)),
+        *indented(_values(kernel, plan, store, reads)),
         "}",
         *(_scaling(kernel.stores[1], 1 if along else 8) if buffer.terms > 1 else []),
         *_stores(store.buffer, C_TYPES[buffer.dtype], buffer.terms),
     ]
-    helpers = [device_code("read_near")] if near else []
+    helpers = [device_code("read_near")] if reads else []
     helpers += [device_code("split_terms")] if buffer.terms > 1 else []
     blocks = text(indices.product([batch, slabs, parts]))
-    return emitting.Emitted(lines, blocks, THREADS, tuple(helpers))
+    return Emitted(lines, blocks, THREADS, tuple(helpers))
 
 
 def _outer(axes: list[Axis], rows: Index, batch: Index) -> list[str]:
@@ -66,15 +68,15 @@ def _outer(axes: list[Axis], rows: Index, batch: Index) -> list[str]:
     return ["const int64_t batch = slab / slabs;", f"const int64_t i = {text(place)};", *unravel("i", axes)]
 
 
-def _values(kernel: Kernel, plan: Plan, store: Store, near: list[Load]) -> list[str]:
+def _values(kernel: Kernel, plan: Plan, store: Store, reads: list[Load]) -> list[str]:
     inner = kernel.axes[-1]
     extent = text(inner.extent)
-    render = emitting.renderer(plan)
+    render = renderer(plan)
     lines = [f"const int64_t first = (part * {TOGETHER} + tile) * {PACKED_DEPTH} + group * 8;"]
-    if near:
-        render = replace(render, whole=near[0].position, whole_form="{buffer}_near[e]")
+    if reads:
+        render = replace(render, whole=reads[0].position, whole_form="{buffer}_near[e]")
         start = {inner.name: indices.variable("first")}
-        for load in near:
+        for load in reads:
             found = plan.buffers[load.buffer]
             place = row_major((indices.replace(i, start) for i in load.position), found.shape)
             lines.append(f"{C_TYPES[found.dtype]} {found.name}_near[8];")
@@ -136,8 +138,8 @@ def _terms(kind: str, terms: int) -> list[str]:
     ]
 
 
-def _near(kernel: Kernel, plan: Plan) -> list[Load]:
-    """Loads whose neighbours along the inner axis lie side by side, where all are at one position."""
+def _contiguous_reads(kernel: Kernel, plan: Plan) -> list[Load]:
+    """Loads whose neighbours along the K axis lie side by side, where all are at one position."""
     inner = kernel.axes[-1]
     found = [load for load in dict.fromkeys(loads(kernel.stores[0].value)) if _contiguous(load, inner.name)]
     plain = [load for load in found if isinstance(load, Load)]

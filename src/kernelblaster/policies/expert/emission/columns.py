@@ -1,56 +1,60 @@
-"""Columns: reductions across memory. The lanes of a warp take neighbouring columns, a pack each, and the
+"""Columns: reductions across memory. The lanes of a warp take neighbouring columns, a vector each, and the
 warps of a block share the rows; what they found is combined in shared memory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelblaster.policies.expert import emit as emitting
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.device_code import device_code
-from kernelblaster.policies.expert.expression import Expression, Reduced, loads, walk
-from kernelblaster.policies.expert.families.accumulators import Accumulator, accumulators, helpers
-from kernelblaster.policies.expert.families.assign import assign
-from kernelblaster.policies.expert.families.loops import indented
-from kernelblaster.policies.expert.families.near import (
+from kernelblaster.policies.expert.emission.accumulators import Accumulator, accumulators, helpers
+from kernelblaster.policies.expert.emission.assign import assign
+from kernelblaster.policies.expert.emission.emitted import Emitted, Variant
+from kernelblaster.policies.expert.emission.loops import indented
+from kernelblaster.policies.expert.emission.render import renderer
+from kernelblaster.policies.expert.emission.vectors import (
     FIRST,
-    Near,
-    NearRenderer,
+    VectorRenderer,
+    aligned,
     declared,
-    fits,
-    mentioned,
-    near,
-    near_renderer,
-    pack_type,
     read_text,
+    vector_renderer,
+    vector_type,
     write_text,
 )
-from kernelblaster.policies.expert.families.row_kernel import passes, passes_with
+from kernelblaster.policies.expert.expression import Expression, Reduced, loads, walk
 from kernelblaster.policies.expert.flatten import flattened
 from kernelblaster.policies.expert.index import text
 from kernelblaster.policies.expert.plan import Kernel, Plan, Stage, Store
+from kernelblaster.policies.expert.row_kernel import passes, passes_with
+from kernelblaster.policies.expert.schedule import Columns
+from kernelblaster.policies.expert.vector_access import VectorAccess, fits, mentioned, vector_access
+
+SCHEDULES = (Columns,)
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnWriter:
     """A kernel as columns, with what is needed to write it."""
 
     kernel: Kernel
     plan: Plan
-    near: Near
-    render: NearRenderer
+    schedule: Columns
+    access: VectorAccess
+    render: VectorRenderer
     found: Sequence[Accumulator]
 
 
-def columns_of(kernel: Kernel, plan: Plan) -> Columns:
+def column_writer(kernel: Kernel, plan: Plan) -> ColumnWriter:
     kernel = flattened(kernel, plan)
-    found = near(kernel, plan, kernel.axes[-1])
-    render = near_renderer(emitting.renderer(plan), found)
-    return Columns(kernel, plan, found, render, accumulators(kernel, plan))
+    assert isinstance(kernel.schedule, Columns)
+    found = vector_access(kernel, plan, kernel.axes[-1])
+    render = vector_renderer(renderer(plan), found)
+    return ColumnWriter(kernel, plan, kernel.schedule, found, render, accumulators(kernel, plan))
 
 
-def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
-    columns = columns_of(kernel, plan)
-    schedule = columns.kernel.schedule
+def emit(kernel: Kernel, plan: Plan) -> Emitted:
+    columns = column_writer(kernel, plan)
+    schedule = columns.schedule
     width = schedule.vector_width
     lines = [
         *(["constexpr int WIDTH = 1;"] if width == 1 else []),
@@ -60,28 +64,28 @@ def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
         *_element_stores(columns),
         *_column_stores(columns),
     ]
-    condition = columns.near.condition(width)
+    condition = aligned(columns.access, width)
     blocks = _blocks(columns, width)
-    variants = [emitting.Variant(str(width), condition, blocks)] if width > 1 else []
-    variants += [emitting.Variant("1", "", _blocks(columns, 1))] if condition and variants else []
+    variants = [Variant((str(width),), condition, blocks)] if width > 1 else []
+    variants += [Variant(("1",), "", _blocks(columns, 1))] if condition and variants else []
     found = [device_code("pack"), *([device_code("streaming")] if schedule.streaming else [])]
-    return emitting.Emitted(
+    return Emitted(
         body=lines,
         blocks=blocks,
         threads=schedule.threads,
         helpers=(*found, device_code("column_reduce"), *helpers(columns.found)),
-        template="template <int WIDTH>" if variants else "",
+        parameters=("int WIDTH",) if variants else (),
         variants=tuple(variants),
     )
 
 
-def _blocks(columns: Columns, width: int) -> str:
+def _blocks(columns: ColumnWriter, width: int) -> str:
     *outer, last = columns.kernel.axes
     tiles = indices.tiles(last.extent, 32 * width)
     return text(indices.product([*(axis.extent for axis in outer), tiles]))
 
 
-def _place(columns: Columns) -> list[str]:
+def _place(columns: ColumnWriter) -> list[str]:
     """Which columns this thread has; threads beyond the last one work on none."""
     *outer, last = columns.kernel.axes
     narrow = fits(columns.plan, indices.product(axis.extent for axis in columns.kernel.axes))
@@ -100,11 +104,11 @@ def _place(columns: Columns) -> list[str]:
 
 
 def _over_rows(
-    columns: Columns, expressions: list[Expression], lines: list[str], short: "Short | None" = None
+    columns: ColumnWriter, expressions: list[Expression], lines: list[str], short: "Short | None" = None
 ) -> list[str]:
-    """The loop over this warp's rows: their packs, then what is done with them. With `short`, several rows
+    """The loop over this warp's rows: their vectors, then what is done with them. With `short`, several rows
     are summed up shortly first."""
-    unroll = columns.kernel.schedule.unroll
+    unroll = columns.schedule.unroll
     early, packs = _packs(columns, expressions)
     rows = _row_loop(columns)
     if short is None:
@@ -144,19 +148,19 @@ class Short:
     after: list[str]
 
 
-def _packs(columns: Columns, expressions: list[Expression]) -> tuple[list[str], list[str]]:
-    """The reads of packs that the expressions need: those that are the same in all rows, and the others."""
+def _packs(columns: ColumnWriter, expressions: list[Expression]) -> tuple[list[str], list[str]]:
+    """The reads of vectors that the expressions need: those that are the same in all rows, and the others."""
     kernel = columns.kernel
     used = {load for expression in expressions for load in loads(expression)}
     reduced = {axis.name for axis in kernel.reduced}
     early: list[str] = []
     packs: list[str] = []
-    for load, name in columns.near.reads.items():
+    for load, name in columns.access.reads.items():
         if load not in used:
             continue
-        once = kernel.schedule.streaming and passes_with(kernel, load) == 1
-        read = read_text(load, columns.render, columns.near.along, once=once)
-        kind = pack_type(columns.plan.buffers[load.buffer])
+        once = columns.schedule.streaming and passes_with(kernel, load) == 1
+        read = read_text(load, columns.render, columns.access.along, once=once)
+        kind = vector_type(columns.plan.buffers[load.buffer])
         moving = bool(indices.names(columns.render.address(load)) & reduced)
         (packs if moving else early).append(f"const {kind} {name}_at = {read};")
     return early, packs
@@ -172,7 +176,7 @@ class RowLoop:
     inside: list[str]
 
 
-def _row_loop(columns: Columns) -> RowLoop:
+def _row_loop(columns: ColumnWriter) -> RowLoop:
     reduced = columns.kernel.reduced
     if len(reduced) == 1:
         axis = reduced[0]
@@ -187,17 +191,17 @@ def _row_loop(columns: Columns) -> RowLoop:
     return RowLoop(name, first, end, inside)
 
 
-def _lanes(columns: Columns, expressions: list[Expression], lines: list[str]) -> list[str]:
-    """A loop over the columns of a pack, with the results of earlier stages and the column's number."""
-    along = columns.near.along.name
+def _lanes(columns: ColumnWriter, expressions: list[Expression], lines: list[str]) -> list[str]:
+    """A loop over the columns of a vector, with the results of earlier stages and the column's number."""
+    along = columns.access.along.name
     needed = {part.stage for e in expressions for part in walk(e) if isinstance(part, Reduced)}
     named = [a.result(f"{a.name}[lane]") for a in columns.found if a.stage.name in needed]
-    if along in mentioned(expressions, columns.near):
+    if along in mentioned(expressions, columns.access):
         named.append(f"const int64_t {along} = {FIRST} + lane;")
     return ["#pragma unroll", "for (int lane = 0; lane < WIDTH; ++lane) {", *indented([*named, *lines]), "}"]
 
 
-def _pass(columns: Columns, group: list[Stage]) -> list[str]:
+def _pass(columns: ColumnWriter, group: list[Stage]) -> list[str]:
     """One pass for stages that do not need each other, and their results for every thread."""
     found = [accumulator for accumulator in columns.found if accumulator.stage in group]
     bodies = [stage.body for stage in group]
@@ -213,8 +217,10 @@ def _pass(columns: Columns, group: list[Stage]) -> list[str]:
     ]
 
 
-def _taken(columns: Columns, found: Sequence[Accumulator], short: Sequence[Accumulator] = ()) -> list[str]:
-    """What is done with the packs of a row; some sums are `short` ones."""
+def _taken(
+    columns: ColumnWriter, found: Sequence[Accumulator], short: Sequence[Accumulator] = ()
+) -> list[str]:
+    """What is done with the vectors of a row; some sums are `short` ones."""
     lane = []
     for a in found:
         name = f"{a.stage.name}_here" if a in short else a.name
@@ -222,23 +228,23 @@ def _taken(columns: Columns, found: Sequence[Accumulator], short: Sequence[Accum
     return _lanes(columns, [a.stage.body for a in found], lane)
 
 
-def _short(columns: Columns, found: Sequence[Accumulator]) -> Short | None:
+def _short(columns: ColumnWriter, found: Sequence[Accumulator]) -> Short | None:
     """Adding in double takes longer than reading: of rows that are taken together, it is done once."""
     exact = [a for a in found if a.exact]
-    if columns.kernel.schedule.unroll == 1 or not exact:
+    if columns.schedule.unroll == 1 or not exact:
         return None
     before = [f"{a.kind} {a.stage.name}_here[WIDTH] = {{}};" for a in exact]
     after = [f"{a.name}[lane] += {a.stage.name}_here[lane];" for a in exact]
     return Short(before, _taken(columns, found, exact), _lanes(columns, [], after))
 
 
-def _element_stores(columns: Columns) -> list[str]:
+def _element_stores(columns: ColumnWriter) -> list[str]:
     stores = [store for store in columns.kernel.stores if store.each]
     values = [store.value for store in stores]
     return _over_rows(columns, values, _stored(columns, stores)) if stores else []
 
 
-def _column_stores(columns: Columns) -> list[str]:
+def _column_stores(columns: ColumnWriter) -> list[str]:
     stores = [store for store in columns.kernel.stores if not store.each]
     if not stores:
         return []
@@ -246,14 +252,14 @@ def _column_stores(columns: Columns) -> list[str]:
     return ["if (inside && threadIdx.x < 32) {", *indented([*packs, *_stored(columns, stores)]), "}"]
 
 
-def _stored(columns: Columns, stores: list[Store]) -> list[str]:
-    """Packs of results, or single ones where they do not lie side by side."""
+def _stored(columns: ColumnWriter, stores: list[Store]) -> list[str]:
+    """Vectors of results, or single ones where they are not contiguous."""
     before, after = [], []
     for store in stores:
-        if store in columns.near.writes:
-            name = columns.near.writes[store]
-            before.append(f"{pack_type(columns.plan.buffers[store.buffer])} {name}_at;")
-            once = columns.kernel.schedule.streaming and store.each
-            after.append(write_text(store, name, columns.render, columns.near.along, once=once))
+        if store in columns.access.writes:
+            name = columns.access.writes[store]
+            before.append(f"{vector_type(columns.plan.buffers[store.buffer])} {name}_at;")
+            once = columns.schedule.streaming and store.each
+            after.append(write_text(store, name, columns.render, columns.access.along, once=once))
     lane = [assign(store, columns.plan, columns.render) for store in stores]
     return [*before, *_lanes(columns, [store.value for store in stores], lane), *after]

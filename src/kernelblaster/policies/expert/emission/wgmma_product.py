@@ -1,21 +1,23 @@
-"""Matrix products by tensor cores with the instructions of four warps together (sm_90a).
+"""Matrix products by tensor cores with the instructions of warpgroups (sm_90a).
 
-A block stays on its processor and takes one block of results after another. Its last four warps
-only fetch tiles, ahead of the others, which wait for nothing but them. Otherwise as tensor_product.py.
+Blocks are persistent and take one block of results after another. The last warpgroup only fetches tiles,
+ahead of the others, which wait for nothing but them. Otherwise as mma_product.py.
 """
 
-from kernelblaster.policies.expert import emit as emitting
 from kernelblaster.policies.expert.device_code import device_code
-from kernelblaster.policies.expert.families import tensor_product as tensor
-from kernelblaster.policies.expert.families.loops import indented
+from kernelblaster.policies.expert.emission import mma_product as tensor
+from kernelblaster.policies.expert.emission.emitted import Emitted
+from kernelblaster.policies.expert.emission.loops import indented
 from kernelblaster.policies.expert.index import text
 from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.schedule import WgmmaProduct
 from kernelblaster.tasks.header import C_TYPES
 
+SCHEDULES = (WgmmaProduct,)
 GROUP_ROWS, GROUP_THREADS = 64, 128
 
 
-def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
+def emit(kernel: Kernel, plan: Plan) -> Emitted:
     tile, product = tensor.parts(kernel, plan)
     left, right = tensor.packed_operands(kernel, plan)
     groups = tile.block_m // GROUP_ROWS
@@ -31,7 +33,7 @@ def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
         f"prepare(pipeline, {groups});",
         "const uint32_t base = shared_address(memory);",
         *tensor.counts(product, tile),
-        f"const int64_t blocks = {text(tensor.blocks(product, tile))};",
+        f"const int64_t blocks = {text(product.blocks(tile.block_m, tile.block_n))};",
         "uint32_t step = 0;",
         f"if (threadIdx.x >= {computing}) {{",
         '  asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");',
@@ -63,9 +65,9 @@ def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
         "  }",
         "}",
     ]
-    return emitting.Emitted(
+    return Emitted(
         lines,
-        f"min((int64_t)processors(), {text(tensor.blocks(product, tile))})",
+        f"min((int64_t)processors(), {text(product.blocks(tile.block_m, tile.block_n))})",
         computing + GROUP_THREADS,
         (
             device_code("processors"),
@@ -74,8 +76,8 @@ def emit(kernel: Kernel, plan: Plan) -> emitting.Emitted:
             device_code("scales"),
             device_code("group_tiles"),
         ),
-        shared=tensor.shared_bytes(tile, left),
-        per_processor=1,
+        shared=tile.shared_bytes(left.terms),
+        blocks_per_sm=1,
     )
 
 
