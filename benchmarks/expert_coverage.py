@@ -16,8 +16,9 @@ from pathlib import Path
 
 from kernelblaster.api import load_task, open_device
 from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
-from kernelblaster.policies.expert.graph import UncoveredOperators, capture
+from kernelblaster.policies.expert.graph import UncoveredOperators
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.simplify import simplify

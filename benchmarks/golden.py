@@ -26,8 +26,9 @@ from itertools import islice
 from pathlib import Path
 
 from kernelblaster.api import load_task
+from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
-from kernelblaster.policies.expert.graph import Graph, UncoveredOperators, capture
+from kernelblaster.policies.expert.graph import Graph, UncoveredOperators
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.simplify import simplify

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kernelblaster.api import load_task
+from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.fusion import into_products, prologue_is_free
-from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.simplify import simplify

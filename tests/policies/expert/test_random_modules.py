@@ -9,8 +9,8 @@ from random import Random
 
 from kernelblaster.api import load_task, open_device
 from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
-from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.simplify import simplify
 from kernelblaster.policies.expert.techniques import load_techniques

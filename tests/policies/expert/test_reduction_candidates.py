@@ -13,9 +13,9 @@ import pytest
 from kernelblaster.api import load_task
 from kernelblaster.devices.specs import gpu_named
 from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.flatten import flattened
-from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.row_kernel import kept_elements

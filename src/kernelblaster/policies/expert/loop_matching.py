@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert import proofs
 from kernelblaster.policies.expert.expression import Gather, Load
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
 from kernelblaster.policies.expert.plan import Axis, Kernel, Plan, Store
@@ -38,9 +39,9 @@ def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
         if len(missing) != len(inner):
             return None
         moved |= {a.name: b.index for a, b in zip(missing, inner, strict=True)}
-    moved = {name: indices.within(index, extents, plan.same) for name, index in moved.items()}
+    moved = {name: proofs.within(index, extents, plan.same) for name, index in moved.items()}
     for axis in axes:
-        limit = indices.bound(moved[axis.name], extents, plan.same)
+        limit = proofs.bound(moved[axis.name], extents, plan.same)
         if limit is None or not plan.same(limit, axis.extent):
             return None
     each = any(written[load.buffer].each for load in found) or bool(missing)
@@ -65,7 +66,7 @@ def in_row(
 def placed(plan: Plan, writer: Kernel, load: Load | Gather, moved: Mapping[str, Index]) -> tuple[Index, ...]:
     """A load's position in the writer's loop variables."""
     extents = {axis.name: axis.extent for axis in writer.axes + writer.reduced}
-    return tuple(indices.within(indices.replace(i, moved), extents, plan.same) for i in load.position)
+    return tuple(proofs.within(indices.replace(i, moved), extents, plan.same) for i in load.position)
 
 
 def _solved(load: Load | Gather, store: Store) -> dict[str, Index]:

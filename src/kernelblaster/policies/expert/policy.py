@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.knowledge.recipes import WITH, is_recipe, parts
+from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
-from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.learning import ExpertLearning
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kernelblaster.policies.expert import index as indices
-from kernelblaster.policies.expert.address import alignment
 from kernelblaster.policies.expert.expression import Expression, Load, Operation, loads, used_names
 from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.plan import Axis, Kernel, Plan
+from kernelblaster.policies.expert.proofs import alignment
 from kernelblaster.policies.expert.schedule import Product as ProductSchedule
 
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kernelblaster.policies.expert import index as indices
-from kernelblaster.policies.expert.address import separate
 from kernelblaster.policies.expert.expression import Gather, Load, Reduced, address, loads, walk
-from kernelblaster.policies.expert.flatten import flattened, straight
+from kernelblaster.policies.expert.flatten import flattened
 from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.plan import Kernel, Plan, Stage
+from kernelblaster.policies.expert.proofs import is_linear, separate
 from kernelblaster.policies.expert.schedule import BlockRows, ClusterRows, Rows, WarpRows, row_threads
 from kernelblaster.policies.expert.vector_access import VectorAccess, fits, vector_access
 from kernelblaster.records.signature import DTYPE_BYTES
@@ -52,7 +52,8 @@ class RowKernel:
     def straight(self, place: Index) -> dict[str, Index]:
         """What the loops' variables become in an address that needs nothing but their running number."""
         *outer, inner = self.kernel.reduced
-        if not outer or not straight(place, self.kernel.reduced):
+        loops = [(axis.name, axis.extent) for axis in self.kernel.reduced]
+        if not outer or not is_linear(place, loops):
             return {}
         return {axis.name: indices.ZERO for axis in outer} | {inner.name: indices.variable(RUNNING)}
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kernelblaster.policies.expert import index as indices
-from kernelblaster.policies.expert.address import alignment
 from kernelblaster.policies.expert.expression import (
     Counted,
     Expression,
@@ -24,6 +23,7 @@ from kernelblaster.policies.expert.flatten import flattened
 from kernelblaster.policies.expert.guards import Guards, guarded
 from kernelblaster.policies.expert.index import Index, row_major
 from kernelblaster.policies.expert.plan import Axis, Kernel, Plan, Store
+from kernelblaster.policies.expert.proofs import alignment, stays_below
 from kernelblaster.records.signature import DTYPE_BYTES
 
 VECTOR_BYTES = 16
@@ -103,12 +103,12 @@ def _harmless(load: Load | Gather, kernel: Kernel, plan: Plan) -> bool:
     """Whether a load stays within its buffer at every point of the loops."""
     shape = plan.buffers[load.buffer].shape
     place = row_major(load.position, shape)
-    if isinstance(load, Gather) or not indices.is_increasing(place):
+    if isinstance(load, Gather):
         return False
     for sizes in plan.sizes:
         axes = (*kernel.axes, *kernel.reduced)
-        ends = {axis.name: indices.evaluate(axis.extent, sizes) - 1 for axis in axes}
-        if indices.evaluate(place, {**sizes, **ends}) >= indices.evaluate(indices.product(shape), sizes):
+        last = {axis.name: indices.evaluate(axis.extent, sizes) - 1 for axis in axes}
+        if not stays_below(place, {**sizes, **last}, indices.evaluate(indices.product(shape), sizes)):
             return False
     return True
 

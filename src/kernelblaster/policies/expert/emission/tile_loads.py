@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kernelblaster.policies.expert import index as indices
-from kernelblaster.policies.expert.address import separate
 from kernelblaster.policies.expert.emission.loops import indented, unravel
 from kernelblaster.policies.expert.emission.render import renderer
 from kernelblaster.policies.expert.expression import Expression, Load, loads, rebuild, used_names
 from kernelblaster.policies.expert.index import Index, row_major, text
 from kernelblaster.policies.expert.plan import Axis, Plan
 from kernelblaster.policies.expert.product import Operand, Product
+from kernelblaster.policies.expert.proofs import separate
 from kernelblaster.policies.expert.schedule import LINE_PADDING, TiledProduct
 from kernelblaster.tasks.header import C_TYPES
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from kernelblaster.policies.expert.builder import Builder, Position, Value, axes_of, kernel_name, lowers
 from kernelblaster.policies.expert.expression import Expression, Reduced, operation, to_kind
 from kernelblaster.policies.expert.graph import Node, as_expression
-from kernelblaster.policies.expert.lower import Builder, Position, Value, axes_of, kernel_name, lowers
 from kernelblaster.policies.expert.plan import Axis, Kernel, Stage, Store
 from kernelblaster.policies.expert.schedule import ThreadPerResult
 

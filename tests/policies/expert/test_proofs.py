@@ -2,8 +2,8 @@
 
 import pytest
 
-from kernelblaster.policies.expert.address import alignment, separate
 from kernelblaster.policies.expert.index import Index, add, divide, multiply, remainder, variable
+from kernelblaster.policies.expert.proofs import alignment, separate
 
 LINE, K, ROWS, DEPTH, HEAD = (variable(name) for name in ("i", "k", "rows", "depth", "head"))
 SIZES = ("rows", "depth", "head")
