@@ -30,15 +30,15 @@ from kernelblaster.policies.expert.loop_matching import match_loops, placed
 from kernelblaster.policies.expert.plan import Buffer, Kernel, Plan, Stage, Store
 from kernelblaster.policies.expert.schedule import (
     Accumulating,
-    Across,
-    Along,
+    ColumnReduction,
     Pointwise,
     Product,
     Reduction,
+    RowReduction,
     Schedule,
 )
 
-JOINED = (Pointwise, Along, Across)  # kinds of which two kernels can be one
+JOINED = (Pointwise, RowReduction, ColumnReduction)  # kinds of which two kernels can be one
 CHEAP = 4  # expressions of no more parts than this may be computed more often, if they are plain
 CHEAP_POSITIONS = 12  # the same for those that read nothing, like masks made of positions
 PLAIN = {"add", "sub", "mul", "neg", "abs", "max", "min", "to_real", "where", "and", "or", "not"}

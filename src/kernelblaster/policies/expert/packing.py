@@ -49,7 +49,7 @@ def _pack(
 ) -> tuple[Kernel, tuple[Buffer, ...]]:
     """The kernel that packs an operand, with what it writes: the operand, and the scales of its rows
     for every `TOGETHER` tiles where it is split."""
-    inner = replace(product.inner, part=None)
+    inner = replace(product.k_axis, part=None)
     batch, batch_shape = _place(product.batch), tuple(axis.extent for axis in product.batch)
     row = indices.row_major(_place(side.axes), (axis.extent for axis in side.axes))
     rows = product.extent(side.axes)

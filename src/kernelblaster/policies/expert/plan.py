@@ -17,11 +17,11 @@ from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.schedule import (
     PACKED_DEPTH,
     PACKED_ROWS,
-    Across,
-    Along,
+    ColumnReduction,
     ElementPerThread,
     Packing,
     Pointwise,
+    RowReduction,
     Schedule,
 )
 from kernelblaster.records import Signature
@@ -117,9 +117,9 @@ class Kernel:
             return "pack"
         if isinstance(self.schedule, Pointwise):
             return "pointwise"
-        if isinstance(self.schedule, Across):
+        if isinstance(self.schedule, ColumnReduction):
             return "column_reduction"
-        if isinstance(self.schedule, Along):
+        if isinstance(self.schedule, RowReduction):
             return "full_reduction" if all(axis.once for axis in self.axes) else "row_reduction"
         return "matrix_product"
 

@@ -215,13 +215,13 @@ class Packing:
 WarpPerRow = WarpRows | WarpRowMap
 RowMap = WarpRowMap | BlockRowMap
 Pointwise = ElementPerThread | FlatVectors | TransposedTiles | RowMap
-RowReduction = WarpRows | BlockRows | ClusterRows
-Along = BlockPerRow | RowReduction
-Across = ThreadPerColumn | Columns
-Reduction = Along | Across
+TunedRows = WarpRows | BlockRows | ClusterRows
+RowReduction = BlockPerRow | TunedRows
+ColumnReduction = ThreadPerColumn | Columns
+Reduction = RowReduction | ColumnReduction
 Product = ThreadPerResult | TiledProduct | MmaProduct | WgmmaProduct
 TensorProduct = MmaProduct | WgmmaProduct
-Rows = RowMap | RowReduction
+Rows = RowMap | TunedRows
 Accumulating = Reduction | ThreadPerResult
 Schedule = Pointwise | Reduction | Product | Packing
 

@@ -31,11 +31,11 @@ from kernelblaster.policies.expert.plan import (
 )
 from kernelblaster.policies.expert.schedule import (
     Accumulating,
-    Across,
     BlockRows,
+    ColumnReduction,
     Columns,
-    RowReduction,
     Schedule,
+    TunedRows,
     WarpRows,
 )
 from kernelblaster.records.signature import Dtype
@@ -54,7 +54,7 @@ class Splitting:
 
     @property
     def across(self) -> bool:
-        return isinstance(self.kernel.schedule, Across)
+        return isinstance(self.kernel.schedule, ColumnReduction)
 
     @property
     def parts(self) -> Axis:
@@ -146,9 +146,9 @@ def _partial_schedule(old: Schedule) -> Schedule:
     """Columns, or a block for each part of a row; what was tuned stays, but for what is kept of a row."""
     assert isinstance(old, Accumulating)
     width, unroll, streaming = 1, 1, False
-    if isinstance(old, Columns | RowReduction):
+    if isinstance(old, Columns | TunedRows):
         width, unroll, streaming = old.vector_width, old.unroll, old.streaming
-    if isinstance(old, Across):
+    if isinstance(old, ColumnReduction):
         return Columns(width, old.threads, unroll, streaming, old.accumulate)
     return BlockRows(True, 0, old.threads, width, unroll, streaming, old.accumulate)
 

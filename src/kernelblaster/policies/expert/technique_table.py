@@ -5,11 +5,16 @@ python -m kernelblaster.policies.expert.technique_table
 
 from typing import get_args
 
-from kernelblaster.policies.expert.schedule import Across, Along, Packing, Pointwise, Product
+from kernelblaster.policies.expert.schedule import ColumnReduction, Packing, Pointwise, Product, RowReduction
 from kernelblaster.policies.expert.technique_order import in_order
 from kernelblaster.policies.expert.techniques import load_techniques
 
-KINDS = {"pointwise": Pointwise, "along memory": Along, "across memory": Across, "product": Product}
+KINDS = {
+    "pointwise": Pointwise,
+    "along memory": RowReduction,
+    "across memory": ColumnReduction,
+    "product": Product,
+}
 ALL = "all"
 
 

@@ -20,7 +20,7 @@ def retiled(kernel: Kernel, plan: Plan, choose: Choose) -> Kernel | No:
     tile = choose(product, kernel.schedule if isinstance(kernel.schedule, TiledProduct) else None)
     if isinstance(tile, No):
         return tile
-    flush = FLUSH if terms(product.inner, plan) > LONG else None
+    flush = FLUSH if terms(product.k_axis, plan) > LONG else None
     return replace(kernel, schedule=replace(tile, flush=flush))
 
 

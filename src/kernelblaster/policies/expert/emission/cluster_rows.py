@@ -162,8 +162,8 @@ def _places(packs: Mapping[str, Resident]) -> list[str]:
     return lines
 
 
-def combine(turns: Mapping[int, Accumulator]) -> list[str]:
+def combine(slots: Mapping[int, Accumulator]) -> list[str]:
     """Combines running results of all blocks at one cluster barrier."""
-    tell = [f"tell_cluster<THREADS, BLOCKS, {turn}>({a.name}, {a.functor}());" for turn, a in turns.items()]
-    hear = [f"hear_cluster<BLOCKS, {turn}>({a.name}, {a.functor}());" for turn, a in turns.items()]
+    tell = [f"tell_cluster<THREADS, BLOCKS, {slot}>({a.name}, {a.functor}());" for slot, a in slots.items()]
+    hear = [f"hear_cluster<BLOCKS, {slot}>({a.name}, {a.functor}());" for slot, a in slots.items()]
     return [*tell, "meet_cluster();", *hear]

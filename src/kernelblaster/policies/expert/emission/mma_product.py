@@ -76,7 +76,7 @@ def shape(tile: TensorProduct, operand: Buffer) -> str:
 def counts(product: Product, tile: TensorProduct) -> list[str]:
     rows, columns = product.extent(product.rows), product.extent(product.columns)
     return [
-        f"const int64_t tiles = {text(indices.tiles(product.inner.extent, PACKED_DEPTH))};",
+        f"const int64_t tiles = {text(indices.tiles(product.k_axis.extent, PACKED_DEPTH))};",
         f"const int64_t block_rows = {text(indices.tiles(rows, tile.block_m))};",
         f"const int64_t block_columns = {text(indices.tiles(columns, tile.block_n))};",
         f"const int64_t all_rows = {text(indices.round_up(rows, PACKED_ROWS))};",
@@ -104,7 +104,7 @@ def _piece(product: Product) -> list[str]:
     """Where the K axis is cut: the tiles of a block's piece."""
     if product.part is None:
         return []
-    cut = product.inner.part
+    cut = product.k_axis.part
     assert cut is not None
     length = text(indices.divide(cut.length, indices.number(PACKED_DEPTH)))
     return [

@@ -99,11 +99,10 @@ def axes(rows: RowWriter, names: set[str] | None = None) -> list[str]:
 def places(rows: RowWriter) -> list[str]:
     """In a cluster, a function for each tensor that is kept: the address of the vector of a number."""
     lines = []
-    stays = rows.persistent
-    row = f"{' '.join(rows.row)}, " if stays else ""
+    row = f"{' '.join(rows.row)}, " if rows.persistent else ""
     for load, name in rows.kept.items() if rows.cluster > 1 else ():
         moved, names = straightened(rows, load)
-        inside = axes(rows, indices.names(rows.render.address(moved))) if stays else []
+        inside = axes(rows, indices.names(rows.render.address(moved))) if rows.persistent else []
         place = pointer_text(moved, rows.render, rows.access.along)
         inside += [*position(rows, names), f"return {place};"]
         lines += [f"auto place_{name} = [&]({row}{rows.number} at) {{", *indented(inside), "};"]

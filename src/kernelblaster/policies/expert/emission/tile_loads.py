@@ -20,7 +20,7 @@ from kernelblaster.policies.expert.proofs import separate
 from kernelblaster.policies.expert.schedule import LINE_PADDING, TiledProduct
 from kernelblaster.tasks.header import C_TYPES
 
-PACK_WIDTH = 4
+VECTOR_WIDTH = 4
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class TileLoads:
     line: str
     block: int
     operand: Operand
-    inner: Axis
+    k_axis: Axis
     tile: TiledProduct
     plan: Plan
 
     @property
     def pad(self) -> int:
-        """Elements after each line of the tile, so that writing across lines meets no bank twice."""
+        """Elements after each line of the tile, against bank conflicts of writes across lines."""
         return 1 if self.tile.thread_m == 1 else LINE_PADDING
 
     @property
@@ -48,22 +48,22 @@ class TileLoads:
         return self.tile.asynchronous and fits and self.plan.real == "float"
 
     @property
-    def along_inner(self) -> bool:
-        return self.operand.along == self.inner
+    def along_k(self) -> bool:
+        return self.operand.along == self.k_axis
 
     @property
     def width(self) -> int:
         """Elements that a thread reads together. An asynchronous copy cannot turn them around."""
         if self.tile.thread_m == 1 or self.operand.plain is None or self.operand.along is None:
             return 1
-        if self.asynchronous and self.along_inner:
+        if self.asynchronous and self.along_k:
             return 1
-        return PACK_WIDTH if divisible(self.operand.aligned, self.plan) else 1
+        return VECTOR_WIDTH if divisible(self.operand.aligned, self.plan) else 1
 
     @property
     def _across(self) -> int:
         """Threads side by side along memory."""
-        return (self.tile.block_k if self.along_inner else self.block) // self.width
+        return (self.tile.block_k if self.along_k else self.block) // self.width
 
     @property
     def _step(self) -> int:
@@ -72,7 +72,7 @@ class TileLoads:
 
     @property
     def _lines(self) -> int:
-        return self.block if self.along_inner else self.tile.block_k
+        return self.block if self.along_k else self.tile.block_k
 
     @property
     def _parts(self) -> int:
@@ -102,18 +102,18 @@ class TileLoads:
             if isinstance(load, Load) and load not in found:
                 address = row_major(load.position, self.plan.buffers[load.buffer].shape)
                 name = f"{self.name}_at{len(found) or ''}"
-                found[load] = (name, *separate(address, self.inner.name))
+                found[load] = (name, *separate(address, self.k_axis.name))
         return found
 
     def prepare(self) -> list[str]:
         """Which elements a thread reads, and their fixed addresses."""
         across, along = f"threadIdx.x % {self._across}", f"threadIdx.x / {self._across}"
         across += f" * {self.width}" if self.width > 1 else ""
-        fast, slow = ("k", self.line) if self.along_inner else (self.line, "k")
+        fast, slow = ("k", self.line) if self.along_k else (self.line, "k")
         lines = [f"const int {self.name}_{fast} = {across}, {self.name}_{slow} = {along};"]
         if self.width > 1:
             lines.append(f"const bool {self.name}_wide = {condition(self.operand.aligned)};")
-        count = self._parts if self.along_inner else 1
+        count = self._parts if self.along_k else 1
         for name, _, _ in self._addresses.values():
             lines.append(f"int64_t {name}[{count}];")
         each = "part" if count > 1 else "0"
@@ -147,39 +147,39 @@ class TileLoads:
         """The last part may be less than all threads can read."""
         if self._lines % self._step == 0:
             return body
-        slow = f"{self.name}_{self.line if self.along_inner else 'k'}"
+        slow = f"{self.name}_{self.line if self.along_k else 'k'}"
         moving = f" + part * {self._step}" if self._parts > 1 else ""
         return [f"if ({slow}{moving} < {self._lines}) {{", *indented(body), "}"]
 
     def _line(self, lane: str = "") -> str:
-        moving = f" + part * {self._step}" if self.along_inner and self._parts > 1 else ""
-        return f"first_{self.line} + {self.name}_{self.line}{moving}" + ("" if self.along_inner else lane)
+        moving = f" + part * {self._step}" if self.along_k and self._parts > 1 else ""
+        return f"first_{self.line} + {self.name}_{self.line}{moving}" + ("" if self.along_k else lane)
 
     def _inner(self, lane: str = "") -> str:
-        moving = "" if self.along_inner or self._parts == 1 else f" + part * {self._step}"
-        return f"first + {self.name}_k{moving}" + (lane if self.along_inner else "")
+        moving = "" if self.along_k or self._parts == 1 else f" + part * {self._step}"
+        return f"first + {self.name}_k{moving}" + (lane if self.along_k else "")
 
     def _inside(self) -> str:
         lines = text(Product.extent(self.operand.axes))
-        return f"{self.line} < {lines} && {self.inner.name} < end"
+        return f"{self.line} < {lines} && {self.k_axis.name} < end"
 
     def _place(self, lane: str = "") -> str:
         """The element's place in its tile."""
         step = f" + part * {self._step}" if self._parts > 1 else ""
         inner, line = f"{self.name}_k", f"{self.name}_{self.line}"
-        inner += lane if self.along_inner else step
-        line += step if self.along_inner else lane
+        inner += lane if self.along_k else step
+        line += step if self.along_k else lane
         return f"{self.name}_tile[buffer][{inner}][{line}]"
 
     def _declared(self, lane: str = "", wanted: set[str] | None = None) -> list[str]:
         return [
-            f"const int64_t {self.line} = {self._line(lane)}, {self.inner.name} = {self._inner(lane)};",
+            f"const int64_t {self.line} = {self._line(lane)}, {self.k_axis.name} = {self._inner(lane)};",
             *unravel(self.line, self.operand.axes, wanted),
         ]
 
     def _at(self, load: Load) -> Index:
         name, _, moving = self._addresses[load]
-        part = "part" if self.along_inner and self._parts > 1 else 0
+        part = "part" if self.along_k and self._parts > 1 else 0
         return indices.add(indices.element(name, part), moving)
 
     def _source(self) -> str:
@@ -224,7 +224,7 @@ class TileLoads:
         if self.width == 1:
             return [f"{self._place()} = {self._next};"]
         real = self.plan.real
-        if not self.along_inner and self._kind == real:
+        if not self.along_k and self._kind == real:
             pack = f"Pack<{real}, {self.width}>"
             return [f"*reinterpret_cast<{pack}*>(&{self._place()}) = {self._next};"]
         value = f"{self._next}.at[lane]"
@@ -254,12 +254,12 @@ class TileLoads:
 
 def divisible(found: Sequence[Index], plan: Plan) -> bool:
     """Whether all are multiples of a pack's width in the primary workload."""
-    return all(plan.extent(index) % PACK_WIDTH == 0 for index in found)
+    return all(plan.extent(index) % VECTOR_WIDTH == 0 for index in found)
 
 
 def condition(found: Sequence[Index]) -> str:
     """The same at run time."""
-    width = indices.number(PACK_WIDTH)
+    width = indices.number(VECTOR_WIDTH)
     return " && ".join(f"{text(Index('%', (index, width)))} == 0" for index in found)
 
 

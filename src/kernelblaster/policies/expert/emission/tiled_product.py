@@ -12,7 +12,7 @@ from kernelblaster.policies.expert.emission.assign import assign, stored
 from kernelblaster.policies.expert.emission.emitted import Emitted
 from kernelblaster.policies.expert.emission.loops import indented, unravel
 from kernelblaster.policies.expert.emission.render import renderer
-from kernelblaster.policies.expert.emission.tile_loads import PACK_WIDTH, TileLoads, condition, divisible
+from kernelblaster.policies.expert.emission.tile_loads import VECTOR_WIDTH, TileLoads, condition, divisible
 from kernelblaster.policies.expert.index import Index, row_major, text
 from kernelblaster.policies.expert.plan import Kernel, Plan, Store
 from kernelblaster.policies.expert.product import Product, as_product, contiguous
@@ -58,8 +58,8 @@ class _Parts:
     @property
     def sides(self) -> tuple[TileLoads, TileLoads]:
         product, tile = self.product, self.tile
-        left = TileLoads("left", "row", tile.block_m, product.left, product.inner, tile, self.plan)
-        right = TileLoads("right", "column", tile.block_n, product.right, product.inner, tile, self.plan)
+        left = TileLoads("left", "row", tile.block_m, product.left, product.k_axis, tile, self.plan)
+        right = TileLoads("right", "column", tile.block_n, product.right, product.k_axis, tile, self.plan)
         return left, right
 
     def block_place(self) -> list[str]:
@@ -102,7 +102,7 @@ class _Parts:
         lines.append(f"{self.real} sums[{tile.thread_m}][{tile.thread_n}] = {{}};")
         if tile.flush is not None:
             lines.append(f"{self.real} totals[{tile.thread_m}][{tile.thread_n}] = {{}};")
-        inner = self.product.inner
+        inner = self.product.k_axis
         return [*lines, f"const int64_t begin = {text(inner.begin)}, end = {text(inner.end)};"]
 
     def loop(self) -> list[str]:
@@ -211,7 +211,7 @@ class _Parts:
         packed = self._packed()
         head = [f"const bool packed = {condition(packed)};"] if packed else []
         body = self._result_pack() if packed else self._result("c")
-        step = f"c += {PACK_WIDTH}" if packed else "++c"
+        step = f"c += {VECTOR_WIDTH}" if packed else "++c"
         return [
             *head,
             "#pragma unroll",
@@ -259,7 +259,7 @@ class _Parts:
     def _result_pack(self) -> list[str]:
         """Four neighbours; written together, or singly where the sizes do not allow it."""
         stores = self.kernel.stores
-        kinds = [f"Pack<{C_TYPES[self.plan.buffers[s.buffer].dtype]}, {PACK_WIDTH}>" for s in stores]
+        kinds = [f"Pack<{C_TYPES[self.plan.buffers[s.buffer].dtype]}, {VECTOR_WIDTH}>" for s in stores]
         spread = _spread("c", "thread_column", self.tile.block_n, self.tile.thread_n)
         render = renderer(self.plan)
         single = [
@@ -268,7 +268,7 @@ class _Parts:
         return [
             *(f"{kind} {s.buffer}_pack;" for kind, s in zip(kinds, stores, strict=True)),
             "#pragma unroll",
-            f"for (int lane = 0; lane < {PACK_WIDTH}; ++lane) {{",
+            f"for (int lane = 0; lane < {VECTOR_WIDTH}; ++lane) {{",
             *indented([*self._result("c + lane", packed=True), *single]),
             "}",
             f"const int64_t column = first_column + {spread};",
@@ -293,5 +293,5 @@ def _spread(place: str, thread: str, block: int, count: int) -> str:
     """Where a thread's result number `place` lies: in groups of four, a whole block of threads apart."""
     if count == 1:
         return thread
-    group = f"{place} / {PACK_WIDTH} * {block * PACK_WIDTH // count} + " if count > PACK_WIDTH else ""
-    return f"{group}{thread} * {PACK_WIDTH} + {place} % {PACK_WIDTH}"
+    group = f"{place} / {VECTOR_WIDTH} * {block * VECTOR_WIDTH // count} + " if count > VECTOR_WIDTH else ""
+    return f"{group}{thread} * {VECTOR_WIDTH} + {place} % {VECTOR_WIDTH}"

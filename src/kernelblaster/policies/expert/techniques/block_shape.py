@@ -8,15 +8,15 @@ from typing import get_args
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedule import (
-    Across,
     BlockPerRow,
     BlockRows,
+    ColumnReduction,
     Pointwise,
     ThreadPerResult,
     WarpRows,
 )
 
-Shaped = Pointwise | BlockPerRow | WarpRows | BlockRows | Across | ThreadPerResult
+Shaped = Pointwise | BlockPerRow | WarpRows | BlockRows | ColumnReduction | ThreadPerResult
 APPLIES_TO = get_args(Shaped)
 THREADS = (64, 128, 256, 512, 1024)
 

@@ -12,7 +12,7 @@ from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.expression import Expression, Number, Operation, real, rebuild, used_names
 from kernelblaster.policies.expert.plan import Kernel, Plan, Stage
 from kernelblaster.policies.expert.rewriting import No
-from kernelblaster.policies.expert.schedule import Accumulating, Product, RowReduction
+from kernelblaster.policies.expert.schedule import Accumulating, Product, TunedRows
 
 APPLIES_TO = get_args(Accumulating | Product)
 
@@ -36,7 +36,7 @@ def _single(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
 def _sums(kernel: Kernel) -> list[Stage]:
     """Sums whose type makes a difference: over rows, a variance finds the sum of the same numbers too."""
     known = [stage.body for stage in kernel.stages if stage.combine == "variation"]
-    given = known if isinstance(kernel.schedule, RowReduction) else []
+    given = known if isinstance(kernel.schedule, TunedRows) else []
     sums = [stage for stage in kernel.stages if stage.combine == "sum" and stage.body.kind == "real"]
     return [stage for stage in sums if stage.body not in given]
 

@@ -14,9 +14,9 @@ from kernelblaster.policies.expert.expression import Counted, Expression, Operat
 from kernelblaster.policies.expert.plan import Kernel, Plan, Stage
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.row_kernel import passes
-from kernelblaster.policies.expert.schedule import Along, Columns
+from kernelblaster.policies.expert.schedule import Columns, RowReduction
 
-APPLIES_TO = get_args(Along | Columns)
+APPLIES_TO = get_args(RowReduction | Columns)
 
 
 def single_pass(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:

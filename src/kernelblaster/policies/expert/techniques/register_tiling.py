@@ -41,7 +41,7 @@ def _tiled(kernel: Kernel, plan: Plan, gpu: GpuSpec, rank: int) -> Kernel | No:
 def _ranked(product: Product, plan: Plan, gpu: GpuSpec) -> list[TiledProduct]:
     """Shapes by the time that the busiest SM needs, the best first. Where SMs stay idle even so, the fastest
     shape comes second: split_k can give them work."""
-    wide = plan.real == "double" or terms(product.inner, plan) > LONG
+    wide = plan.real == "double" or terms(product.k_axis, plan) > LONG
     fitting = [tile for tile in SHAPES if not wide or tile.thread_m * tile.thread_n <= MOST]
 
     def launched(tile: TiledProduct) -> int:

@@ -31,7 +31,7 @@ def _packed(kernel: Kernel, plan: Plan, gpu: GpuSpec, form: PackedForm, tile: Mm
     rows, columns = (plan.elements(axes) for axes in (product.rows, product.columns))
     if rows * 2 < tile.block_m or columns * 2 < tile.block_n:
         return No("its results fill less than half of a tile")
-    if rows * columns * plan.extent(product.inner.extent) * plan.elements(product.batch) < LEAST:
+    if rows * columns * plan.extent(product.k_axis.extent) * plan.elements(product.batch) < LEAST:
         return No("packing its operands would cost more than tensor cores save")
     chosen = form(_operand_types(plan, product))
     return chosen if isinstance(chosen, No) else packed(plan, kernel, product, *chosen, tile)

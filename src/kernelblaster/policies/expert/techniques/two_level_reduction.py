@@ -13,11 +13,11 @@ from kernelblaster.policies.expert.flatten import flattened
 from kernelblaster.policies.expert.plan import Kernel, Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.row_kernel import passes
-from kernelblaster.policies.expert.schedule import Across, BlockPerRow, BlockRows, Columns, WarpRows
+from kernelblaster.policies.expert.schedule import BlockPerRow, BlockRows, ColumnReduction, Columns, WarpRows
 from kernelblaster.policies.expert.splitting import split
 from kernelblaster.policies.expert.vector_access import column_access
 
-APPLIES_TO = get_args(BlockPerRow | WarpRows | BlockRows | Across)
+APPLIES_TO = get_args(BlockPerRow | WarpRows | BlockRows | ColumnReduction)
 FILLS = (8, 4, 16)  # blocks for each SM after the split
 SHORTEST = 4096  # elements of a part, below which a block has too little to do
 GRAIN = 8  # elements: parts of rows are multiples of this, so that vectors of any type are aligned
@@ -30,7 +30,7 @@ def _split(kernel: Kernel, plan: Plan, gpu: GpuSpec, fill: int) -> Plan | No:
     cut, *rest = flat.reduced
     if any(axis.part is not None for axis in flat.reduced):
         return No("it has parts of a reduction already")
-    across = isinstance(kernel.schedule, Across)
+    across = isinstance(kernel.schedule, ColumnReduction)
     wide = WARP * _width(kernel, plan) if across else 1
     working = -(-plan.elements(flat.axes) // wide)
     blocks = fill * gpu.multiprocessors

@@ -9,7 +9,7 @@ from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.plan import Kernel, Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.row_kernel import keeps_all
-from kernelblaster.policies.expert.schedule import Columns, RowReduction, Rows
+from kernelblaster.policies.expert.schedule import Columns, Rows, TunedRows
 
 Unrolled = Rows | Columns
 APPLIES_TO = get_args(Unrolled)
@@ -21,7 +21,7 @@ def _unrolled(kernel: Kernel, plan: Plan, gpu: GpuSpec, times: int) -> Kernel | 
     assert isinstance(schedule, Unrolled)
     if schedule.unroll == times:
         return No("its loops are unrolled that often already")
-    if isinstance(schedule, RowReduction) and keeps_all(kernel, schedule, plan):
+    if isinstance(schedule, TunedRows) and keeps_all(kernel, schedule, plan):
         return No("all of a row is kept, and nothing is left for the loop")
     return replace(kernel, schedule=replace(schedule, unroll=times))
 

@@ -15,21 +15,21 @@ from kernelblaster.policies.expert.plan import Kernel, Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.row_kernel import row_kernel
 from kernelblaster.policies.expert.schedule import (
-    Across,
-    Along,
     BlockPerRow,
     BlockRowMap,
     BlockRows,
+    ColumnReduction,
     Columns,
     ElementPerThread,
     FlatVectors,
     RowReduction,
     Schedule,
+    TunedRows,
     WarpRowMap,
 )
 from kernelblaster.policies.expert.vector_access import VectorAccess, column_access
 
-APPLIES_TO = get_args(ElementPerThread | Along | Across)
+APPLIES_TO = get_args(ElementPerThread | RowReduction | ColumnReduction)
 SHORTEST = 32  # vectors along a row of a pointwise kernel, below which rows are too short
 SHORT_ROW = 256  # vectors of a row up to which a warp does it alone
 UNROLL = 4
@@ -41,12 +41,12 @@ def _vectorized(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
     found: Schedule | No
     if isinstance(schedule, ElementPerThread):
         found = _pointwise(kernel, schedule, plan)
-    elif isinstance(schedule, RowReduction | Columns) and schedule.vector_width > 1:
+    elif isinstance(schedule, TunedRows | Columns) and schedule.vector_width > 1:
         found = No("its accesses are vectors already")
-    elif isinstance(schedule, Across):
+    elif isinstance(schedule, ColumnReduction):
         found = _columns(kernel, schedule, plan)
     else:
-        assert isinstance(schedule, Along)
+        assert isinstance(schedule, RowReduction)
         width = _width(row_kernel(kernel, plan).access, plan)
         if isinstance(schedule, BlockPerRow):
             schedule = BlockRows(threads=schedule.threads, accumulate=schedule.accumulate)
@@ -58,7 +58,7 @@ def _width(access: VectorAccess, plan: Plan) -> int:
     return access.width(plan) if access.reads else 1
 
 
-def _columns(kernel: Kernel, schedule: Across, plan: Plan) -> Columns | No:
+def _columns(kernel: Kernel, schedule: ColumnReduction, plan: Plan) -> Columns | No:
     if not kernel.axes:
         return No("it has one column only")
     access = column_access(kernel, plan)
