@@ -1,6 +1,7 @@
 """Every field of every schedule means something, and every technique says what it is for and why not."""
 
 import ast
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from functools import cache
 from graphlib import TopologicalSorter
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from tree_sitter import Node
 
 from kernelblaster.api import load_task
 from kernelblaster.devices.specs import gpu_named
@@ -16,10 +18,12 @@ from kernelblaster.policies.expert import schedule as schedules
 from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit, load_emitters
 from kernelblaster.policies.expert.lower import initial_plan
+from kernelblaster.policies.expert.names import is_taken
 from kernelblaster.policies.expert.plan import Kernel, Plan
 from kernelblaster.policies.expert.schedule import Schedule
 from kernelblaster.policies.expert.technique_table import technique_table
 from kernelblaster.policies.expert.techniques import load_techniques
+from kernelblaster.tasks.cuda_source import CudaSource, walk
 
 ROOT = Path(expert.__file__).parent
 DOCS = Path(__file__).parents[3] / "docs"
@@ -89,6 +93,24 @@ def test_every_field_changes_the_source(plan: Plan, name: str, schedule: Schedul
         changed = replace(schedule, **{field.name: other(getattr(schedule, field.name))})
         sources.append(emit(whole.with_kernel(kernel, replace(kernel, schedule=changed))))
         assert sources[-1] not in sources[:-1], field.name
+
+
+def declared(kernel: Node) -> Iterator[str]:
+    """The variables that a kernel declares, in its body and in functions within it."""
+    for node in walk(kernel):
+        for found in node.children_by_field_name("declarator"):
+            if node.type in ("declaration", "init_declarator", "parameter_declaration"):
+                names = [part for part in walk(found) if part.type == "identifier"]
+                yield from (str(part.text, "utf-8") for part in names[:1] if found.type != "init_declarator")
+
+
+@pytest.mark.parametrize(("name", "schedule"), EXAMPLES, ids=lambda value: type(value).__name__)
+def test_no_kernel_declares_what_a_tensor_may_be_called(plan: Plan, name: str, schedule: Schedule) -> None:
+    whole, kernel = place_of(plan, name)
+    source = emit(whole.with_kernel(kernel, replace(kernel, schedule=schedule, constant_sizes=True)))
+    outer = {*whole.buffers, *whole.sizes[0]}
+    found = {n for f in CudaSource(source).functions if f.kernel for n in declared(f.node)} - outer
+    assert found and {name for name in found if not is_taken(name)} == set()
 
 
 @pytest.mark.parametrize("name", sorted(load_techniques()))

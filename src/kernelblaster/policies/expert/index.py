@@ -4,8 +4,10 @@ Every value is known only when the launch function runs, so expressions stay sym
 simplified as they are built. All of them are non-negative unless a subtraction says otherwise.
 """
 
+import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 
@@ -31,10 +33,12 @@ ZERO = Index("int", value=0)
 ONE = Index("int", value=1)
 
 
+@cache
 def number(value: int) -> Index:
-    return Index("int", value=value)
+    return Index("int", value=int(value))
 
 
+@cache
 def variable(name: str) -> Index:
     return Index("name", name=name)
 
@@ -153,10 +157,29 @@ def replace(index: Index, values: Mapping[str, Index]) -> Index:
 
 
 def evaluate(index: Index, values: Mapping[str, int]) -> int:
-    known = replace(index, {name: number(value) for name, value in values.items()})
-    if known.operator != "int":
-        raise KeyError(f"{index}: not every variable has a value")
-    return known.value
+    """As C would: quotients are rounded towards zero."""
+    if index.operator == "int":
+        return index.value
+    if index.operator in LEAVES:
+        if index.name not in values:
+            raise KeyError(f"{index}: not every variable has a value")
+        return values[index.name]
+    left, right = (evaluate(operand, values) for operand in index.operands)
+    return ARITHMETIC[index.operator](left, right)
+
+
+def _quotient_in_c(left: int, right: int) -> int:
+    return left // right if left >= 0 else -(-left // right)
+
+
+ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "min": min,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": _quotient_in_c,
+    "%": lambda left, right: left - right * _quotient_in_c(left, right),
+}
 
 
 LOOKED_UP = "?"  # among names: no variable has this one
