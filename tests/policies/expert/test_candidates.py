@@ -1,5 +1,7 @@
 """Plans give candidates that are right on the emulated device, as first written and rewritten."""
 
+from pathlib import Path
+
 import pytest
 
 from kernelblaster.api import load_task
@@ -26,10 +28,39 @@ REWRITTEN = (
     "core/level1/broadcast_affine",
     "core/level1/cross_entropy",
     "core/level1/instance_norm",
+    "core/level2/conv2d_hardswish_maxpool",
     "core/level2/matmul_bias_softmax",
     "core/level2/residual_layernorm_gelu",
     "core/level2/rmsnorm_rotary",
 )
+
+WINDOWS = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+batch, height, width = 2, 9, 8
+SMALL = {"batch": 1, "height": 7, "width": 6}
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(6, 8, (3, 2), stride=(1, 2), padding=(1, 0), dilation=(2, 1), groups=2)
+        self.second = nn.ConvTranspose2d(8, 5, 3, stride=2, padding=1, output_padding=1)
+        self.last = nn.Conv2d(5, 5, 3, padding=2, groups=5, bias=False)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.first(x)), (3, 2), stride=2, padding=1, ceil_mode=True)
+        x = self.last(self.second(x) * 0.5)
+        x = F.avg_pool2d(x, 3, stride=2, padding=1, ceil_mode=True, count_include_pad=False)
+        return F.interpolate(x, scale_factor=(2, 3)).repeat(1, 2, 1, 1).unfold(2, 3, 2)
+
+def get_inputs():
+    return [torch.randn(batch, 6, height, width)]
+
+def get_init_inputs():
+    return []
+"""
 
 
 def exhausted(plan: Plan, *techniques: str) -> Plan:
@@ -61,4 +92,17 @@ def test_rewritten_candidates_are_right(judge: DeviceJudge, name: str) -> None:
 def test_half_precisions_are_right(judge: DeviceJudge, dtype: str) -> None:
     task = load_task("core/level1/softmax", dtype)  # type: ignore[arg-type]
     outcome = judge.check(task, Candidate(source=emit(initial_plan(capture(task))))).outcome
+    assert isinstance(outcome, Verification), outcome
+
+
+def test_windows_after_windows_are_right_in_half_precision(judge: DeviceJudge, tmp_path: Path) -> None:
+    """Sums are kept in float; what follows a convolution is done in its kernel."""
+    file = tmp_path / "windows.py"
+    file.write_text(WINDOWS)
+    task = load_task(str(file), "bfloat16")
+    plan = exhausted(initial_plan(capture(task)), "kernel_fusion")
+    families = [kernel.family for kernel in plan.kernels]
+    pools, products = ["column_reduction"], ["matrix_product"]
+    assert families == [*products, *pools, *products, *pools * 2, "pointwise"]
+    outcome = judge.check(task, Candidate(source=emit(plan))).outcome
     assert isinstance(outcome, Verification), outcome

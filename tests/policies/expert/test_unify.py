@@ -6,6 +6,7 @@ import pytest
 
 from kernelblaster.policies.expert.expression import Argument, real
 from kernelblaster.policies.expert.unify import NotUniform, Unifier
+from kernelblaster.policies.expert.window_extents import WindowCount
 
 SIZES = {"rows": (4096, 1515, 3), "columns": (8192, 2785, 5), "classes": (10, 10, 10)}
 
@@ -30,6 +31,13 @@ def unifier() -> Unifier:
 )
 def test_extents(unifier: Unifier, values: tuple[int, ...], expected: str) -> None:
     assert str(unifier.whole(values)) == expected
+
+
+def test_a_count_of_windows_is_what_the_operator_says() -> None:
+    """Even rows alone would leave it at rows / 2."""
+    unifier = Unifier({"rows": (4096, 64, 8)}, {})
+    unifier.follow((4096, 64, 8), (2048, 32, 4), WindowCount(1, 1, 2))
+    assert str(unifier.whole((2048, 32, 4))) == "(rows + 1) / 2"
 
 
 def test_an_extent_without_a_reason_is_refused(unifier: Unifier) -> None:

@@ -33,6 +33,7 @@ from kernelblaster.policies.expert.graph import (
 )
 from kernelblaster.policies.expert.indexing import PlainIndexing
 from kernelblaster.policies.expert.unify import NotUniform, Unifier
+from kernelblaster.policies.expert.window_extents import window_counts
 from kernelblaster.records import Scalar, Signature, Task, Workload
 from kernelblaster.tasks.derive import cast, cast_of, convert, dtype_name
 from kernelblaster.tasks.foreign import kept_going
@@ -111,7 +112,9 @@ def _trace(file: ModuleFile, task: Task, place: int) -> _Trace:
 
 @cache
 def _decompositions() -> dict[Any, Callable[..., Any]]:
-    return core_aten_decompositions()
+    """Core operators, and nearest-neighbour upsampling as it is, instead of look-ups by computed places."""
+    known = core_aten_decompositions().items()  # type: ignore[no-untyped-call]
+    return {target: rule for target, rule in known if "::upsample_nearest" not in target.name()}
 
 
 def _decomposed(exported: torch.export.ExportedProgram) -> torch.fx.Graph:
@@ -191,18 +194,13 @@ class _Reader:
         results = zip(*metas, strict=True) if several else [tuple(metas)]
         target: Any = first.target
         schema = target._schema.arguments
-        arguments: dict[str, Any] = {}
-        for position, argument in enumerate(schema):
-            values = []
-            for node in column:
-                if position < len(node.args):
-                    values.append(node.args[position])
-                else:
-                    values.append(node.kwargs.get(argument.name, argument.default_value))
-            arguments[argument.name] = self._argument(values)
+        given = [_given(node, schema) for node in column]
+        arguments = {a.name: self._argument([found[a.name] for found in given]) for a in schema}
+        operator = str(first.target).removeprefix("aten.")
+        self._learn_windows(operator, given, metas)
         return Node(
             name=first.name,
-            operator=str(first.target).removeprefix("aten."),
+            operator=operator,
             arguments=arguments,
             results=tuple(self._result(r) for r in results if isinstance(r[0], torch.Tensor)),
         )
@@ -214,6 +212,18 @@ class _Reader:
             assert isinstance(source, torch.fx.Node)
             return Reference(source.name, node.args[1])  # type: ignore[arg-type]
         return Reference(self._tensors[0].get(node.name, node.name))
+
+    def _learn_windows(self, operator: str, given: list[dict[str, Any]], metas: list[Any]) -> None:
+        """Explains extents of a result over windows by those of its operand, where windows lie alike
+        in all traces."""
+        counts = [window_counts(operator, found) for found in given]
+        if not counts[0] or any(other != counts[0] for other in counts):
+            return
+        operands = [(found["input"] if "input" in found else found["self"]).meta["val"] for found in given]
+        results = [meta[0] if isinstance(meta, tuple | list) else meta for meta in metas]
+        for place, count in enumerate(counts[0], start=-len(counts[0])):
+            before, after = (tuple(t.shape[place] for t in tensors) for tensors in (operands, results))
+            self._unifier.follow(before, after, count)
 
     def _result(self, tensors: tuple[torch.Tensor, ...]) -> Result:
         extents = zip(*(t.shape for t in tensors), strict=True)
@@ -234,6 +244,12 @@ class _Reader:
         if all(isinstance(v, int) for v in values):
             return self._unifier.whole(tuple(values))
         return self._unifier.number(tuple(float(v) for v in values))
+
+
+def _given(node: torch.fx.Node, schema: Sequence[Any]) -> dict[str, Any]:
+    """A node's arguments by name, with defaults."""
+    named = {a.name: node.kwargs.get(a.name, a.default_value) for a in schema[len(node.args) :]}
+    return {a.name: value for a, value in zip(schema, node.args, strict=False)} | named
 
 
 def _is_selection(node: torch.fx.Node) -> bool:

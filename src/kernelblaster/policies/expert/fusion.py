@@ -156,8 +156,12 @@ def side_by_side(plan: Plan, first: Kernel, second: Kernel) -> Plan | None:
 def prologue_is_free(producer: Kernel, product: Kernel) -> bool:
     """Whether a product may compute its operand from what a pointwise kernel reads, at any cost: the
     operand is one factor only, so that it is computed once for each element where operands are packed
-    before the product, and once for each tile of the other operand where they are not."""
+    before the product, and once for each tile of the other operand where they are not. A convolution
+    computes it again for every window that an element is in, which only plain arithmetic is fit for."""
     if not isinstance(product.schedule, Product) or len(product.stages) != 1:
+        return False
+    windows = sum(not axis.once for axis in product.reduced) > 1
+    if windows and not _plain(producer.stores[0].value):
         return False
     body = product.stages[0].body
     if not isinstance(body, Operation) or body.name != "mul":
@@ -216,9 +220,12 @@ def _fraction(plan: Plan, consumer: Kernel, test: Expression) -> float | None:
 
 
 def _cheap(value: Expression) -> bool:
-    parts = list(walk(value))
-    plain = all(part.name in PLAIN for part in parts if isinstance(part, Operation))
-    return plain and len(parts) <= (CHEAP if loads(value) else CHEAP_POSITIONS)
+    parts = len(list(walk(value)))
+    return _plain(value) and parts <= (CHEAP if loads(value) else CHEAP_POSITIONS)
+
+
+def _plain(value: Expression) -> bool:
+    return all(part.name in PLAIN for part in walk(value) if isinstance(part, Operation))
 
 
 def _gathers(kernel: Kernel, buffers: set[str]) -> bool:

@@ -202,6 +202,7 @@ def text(index: Index, lookup: Callable[[Any], str] | None = None) -> str:
     weak = ("+", "-")
     first, second = text(left, lookup), text(right, lookup)
     if index.operator == "min":
+        first, second = (f"(int64_t){part}" if part.isdigit() else part for part in (first, second))
         return f"min({first}, {second})"
     if index.operator in weak:
         return f"{first} {index.operator} " + (f"({second})" if right.operator in weak else second)

@@ -12,6 +12,7 @@ from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.expression import Argument, Counted, Expression, operation, real, to_kind
 from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.names import inner_name
+from kernelblaster.policies.expert.window_extents import WindowCount
 
 Values = tuple[int, ...]
 LITERAL = 8  # constants up to this are written as they are; larger ones are called by a size's name
@@ -46,6 +47,13 @@ class Unifier:
                 )
             self._known[values] = found
         return self._known[values]
+
+    def follow(self, before: Values, after: Values, count: WindowCount) -> None:
+        """Explains an extent by that of the operand whose windows it counts."""
+        if len(set(after)) > 1 and after not in self._known and after == tuple(map(count, before)):
+            scaled = indices.multiply(indices.number(count.factor), self.whole(before))
+            moved = indices.add(scaled, indices.number(count.offset))
+            self._known[after] = indices.divide(moved, indices.number(count.divisor))
 
     def number(self, values: tuple[float, ...]) -> Expression:
         """A literal, an argument of the launch function, or a function of an extent."""

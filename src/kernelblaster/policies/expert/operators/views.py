@@ -5,8 +5,10 @@ from collections.abc import Callable, Sequence
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.builder import Builder, Position, Value, kind_of, lowers
 from kernelblaster.policies.expert.expression import Counted, Expression, operation, to_kind
-from kernelblaster.policies.expert.graph import Graph, Node, as_expression
+from kernelblaster.policies.expert.graph import Graph, Node, UncoveredOperators, as_expression
 from kernelblaster.policies.expert.index import ZERO, Index, number
+
+WHOLE_FACTORS = range(1, 17)  # by which PyTorch's own rounding finds the same neighbour as a division
 
 
 def axis(builder: Builder, node: Node, name: str = "dim", rank: int | None = None) -> int:
@@ -138,6 +140,48 @@ def flip(builder: Builder, node: Node) -> None:
             indices.subtract(indices.subtract(extent, number(1)), p) if place in turned else p
             for place, (p, extent) in enumerate(zip(position, shape, strict=True))
         )
+
+    _view(builder, node, back)
+
+
+@lowers("repeat.default")
+def repeat(builder: Builder, node: Node) -> None:
+    source, times = builder.value(node.arguments["self"]), node.arguments["repeats"]
+    new = len(times) - source.rank
+
+    def back(position: Position) -> Position:
+        rows = zip(position[new:], source.shape, times[new:], strict=True)
+        return tuple(p if builder.is_one(n) else indices.remainder(p, extent) for p, extent, n in rows)
+
+    _view(builder, node, back)
+
+
+@lowers("unfold.default")
+def unfold(builder: Builder, node: Node) -> None:
+    """Windows along a dimension, their elements along a new last one."""
+    place, step = axis(builder, node, "dimension"), node.arguments["step"]
+
+    def back(p: Position) -> Position:
+        return (*p[:place], indices.add(indices.multiply(p[place], step), p[-1]), *p[place + 1 : -1])
+
+    _view(builder, node, back)
+
+
+@lowers(*(f"upsample_nearest{count}d.default" for count in (1, 2, 3)))
+def upsample(builder: Builder, node: Node) -> None:
+    """Every element several times side by side, as often at all sizes."""
+    source, shape = builder.value(node.arguments["self"]), node.results[0].shape
+    pairs = [
+        [builder.graph.values(extents[place]) for extents in (source.shape, shape)]
+        for place in range(2, len(shape))
+    ]
+    factors = [{after / before for before, after in zip(*pair, strict=True)} for pair in pairs]
+    if not all(len(found) == 1 and min(found) in WHOLE_FACTORS for found in factors):
+        raise UncoveredOperators((f"{node.operator} by other factors than small whole numbers",))
+    steps = [number(int(min(found))) for found in factors]
+
+    def back(position: Position) -> Position:
+        return (*position[:2], *(indices.divide(p, s) for p, s in zip(position[2:], steps, strict=True)))
 
     _view(builder, node, back)
 

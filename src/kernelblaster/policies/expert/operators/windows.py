@@ -1,0 +1,148 @@
+"""Windows that slide over a tensor: what their elements are, and the kernels that reduce them.
+
+The padding is never in memory: where a window reaches out of the tensor, conditions keep its elements from
+being read.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.builder import Builder, axes_of, kernel_name
+from kernelblaster.policies.expert.expression import Counted, Expression, Reduced, operation, rebuild
+from kernelblaster.policies.expert.graph import Node
+from kernelblaster.policies.expert.index import ONE, ZERO, Index
+from kernelblaster.policies.expert.operators.products import LONG
+from kernelblaster.policies.expert.operators.views import inside
+from kernelblaster.policies.expert.plan import Axis, Kernel, Stage, Store
+from kernelblaster.policies.expert.schedule import ThreadPerColumn, ThreadPerResult
+
+Single = type[ThreadPerColumn] | type[ThreadPerResult]
+FEW = 1 << 14  # results, which leave most of a GPU idle with a thread for each
+MANY = 256  # elements of a window from which the threads of a block share it
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """How windows lie along one dimension: `taps` elements, `step` apart, from one result to the next
+    `stride` further, the first one `padding` before the beginning of the operand's `extent` elements. With
+    `beyond`, the last one may reach past the padding too."""
+
+    extent: Index
+    taps: Index
+    stride: Index
+    padding: Index
+    step: Index
+    beyond: bool = False
+
+
+@dataclass(frozen=True)
+class Window:
+    """The elements of one result's window along one dimension: the loop over them, where each lies in the
+    operand and in a filter, and the conditions under which it is in the operand, and in the filter."""
+
+    axis: Axis
+    place: Index
+    tap: Index
+    in_operand: tuple[Expression, ...] = ()
+    in_filter: tuple[Expression, ...] = ()
+
+
+def window(builder: Builder, axis: str, result: Index, sliding: Sliding) -> Window:
+    """The window of the result at a position."""
+    loop = Axis(axis, sliding.taps)
+    tap = indices.multiply(loop.index, sliding.step)
+    start = indices.multiply(result, sliding.stride)
+    place = indices.subtract(indices.add(start, tap), sliding.padding)
+    low, high = inside(place, sliding.extent)
+    if not builder.same(sliding.padding, ZERO):
+        return Window(loop, place, loop.index, (low, high))
+    return Window(loop, place, loop.index, (high,) if sliding.beyond else ())
+
+
+def transposed_window(builder: Builder, axis: str, result: Index, sliding: Sliding) -> Window:
+    """What of the operand reaches a result where every element of it is spread over a window of results.
+    With a stride and neighbouring taps, only every stride-th of these is looped over."""
+    moved = indices.add(result, sliding.padding)
+    strided = not builder.same(sliding.stride, ONE)
+    if strided and builder.same(sliding.step, ONE):
+        loop = Axis(axis, _rounded_up(sliding.taps, sliding.stride))
+        first = indices.remainder(moved, sliding.stride)
+        tap = indices.add(first, indices.multiply(loop.index, sliding.stride))
+        place = indices.subtract(indices.divide(moved, sliding.stride), loop.index)
+        full = builder.same(indices.multiply(loop.extent, sliding.stride), sliding.taps)
+        in_filter = () if full else (compared("lt", tap, sliding.taps),)
+        return Window(loop, place, tap, tuple(inside(place, sliding.extent)), in_filter)
+    loop = Axis(axis, sliding.taps)
+    behind = indices.subtract(moved, indices.multiply(loop.index, sliding.step))
+    place = indices.divide(behind, sliding.stride)
+    tests = [compared("ge", behind, ZERO), compared("lt", place, sliding.extent)]
+    if strided:
+        tests.append(compared("eq", indices.remainder(behind, sliding.stride), ZERO))
+    return Window(loop, place, loop.index, tuple(tests))
+
+
+def adaptive_window(builder: Builder, axis: str, result: Index, extent: Index, results: Index) -> Window:
+    """One of so many windows that together cover the operand; neighbours may share an element."""
+    if builder.is_one(results):
+        loop = Axis(axis, extent)
+        return Window(loop, loop.index, loop.index)
+    first, end = adaptive_bounds(result, extent, results)
+    loop = Axis(axis, indices.add(indices.divide(extent, results), indices.number(2)))
+    place = indices.add(first, loop.index)
+    return Window(loop, place, loop.index, (compared("lt", place, end),))
+
+
+def adaptive_bounds(result: Index, extent: Index, results: Index) -> tuple[Index, Index]:
+    """The first element of an adaptive window, and the one behind its last."""
+    first = indices.divide(indices.multiply(result, extent), results)
+    return first, _rounded_up(indices.multiply(indices.add(result, ONE), extent), results)
+
+
+def compared(name: str, left: Index, right: Index) -> Expression:
+    return operation(name, Counted(left), Counted(right), kind="truth")
+
+
+def for_each(given: Any, count: int) -> list[Index]:
+    """An argument that may be one number for all dimensions."""
+    listed = list(given) if isinstance(given, tuple) else [given]
+    return listed * count if len(listed) == 1 else listed
+
+
+def known(builder: Builder, extent: Index) -> Index:
+    """An extent as a number where it is the same at all sizes."""
+    values = set(builder.graph.values(extent))
+    return indices.number(values.pop()) if len(values) == 1 else extent
+
+
+def over_windows(
+    builder: Builder, node: Node, single: Single, loops: Sequence[Axis], stage: Stage, value: Expression
+) -> None:
+    """A kernel that reduces the loops for each result and stores `value`. A thread has a `single` result, so
+    that neighbouring threads read neighbouring elements; of few results over many elements, a block has
+    each."""
+    axes = axes_of(node.results[0].shape)
+    position = tuple(axis.index for axis in axes)
+    reduced = tuple(axis for axis in loops if not axis.once)
+    if not reduced:
+        builder.pointwise(
+            node, lambda _: rebuild(value, lambda p: stage.body if isinstance(p, Reduced) else p)
+        )
+        return
+    store = Store(builder.buffer(node), position, value)
+    results, elements = (_count(builder, some) for some in (axes, reduced))
+    if results < FEW and elements >= MANY:
+        builder.reduction(node, axes, reduced, [stage], [store])
+        return
+    schedule = single(accumulate="double" if stage.combine == "sum" and elements > LONG else "float")
+    builder.kernels.append(Kernel(kernel_name(node), axes, (store,), reduced, (stage,), schedule))
+
+
+def _count(builder: Builder, axes: Sequence[Axis]) -> int:
+    """Points of the loops in the primary workload."""
+    return builder.graph.values(indices.product(axis.extent for axis in axes))[0]
+
+
+def _rounded_up(extent: Index, by: Index) -> Index:
+    return indices.divide(indices.add(extent, indices.subtract(by, ONE)), by)

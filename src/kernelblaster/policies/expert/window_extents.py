@@ -1,0 +1,63 @@
+"""How many windows fit in an operand, by PyTorch's own formulas.
+
+The extents of a few workloads alone would not tell (x + 1) / 2 from x / 2 where all x are even.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+POOLS = tuple(
+    f"{kind}_pool{n}d{end}" for n in (2, 3) for kind, end in (("avg", ""), ("max", "_with_indices"))
+)
+
+
+@dataclass(frozen=True)
+class WindowCount:
+    """(factor * extent + offset) / divisor, rounded down."""
+
+    factor: int
+    offset: int
+    divisor: int
+
+    def __call__(self, extent: int) -> int:
+        return (self.factor * extent + self.offset) // self.divisor
+
+
+def window_counts(operator: str, arguments: Mapping[str, Any]) -> list[WindowCount]:
+    """For each of an operator's last dimensions, what gives the result's extent from the operand's; nothing
+    for operators without windows. `arguments` are named as in the schema."""
+    name = operator.partition(".")[0]
+    if name == "convolution":
+        return list(_convolution(arguments))
+    return list(_pool(arguments, 3 if "3d" in name else 2)) if name in POOLS else []
+
+
+def _convolution(arguments: Mapping[str, Any]) -> Iterator[WindowCount]:
+    taps = arguments["weight"].meta["val"].shape[2:]
+    names = ("stride", "padding", "dilation", "output_padding")
+    rows = zip(taps, *(_each(arguments[name], len(taps)) for name in names), strict=True)
+    for count, stride, padding, dilation, more in rows:
+        reach = dilation * (count - 1) + 1 - 2 * padding
+        if arguments["transposed"]:
+            yield WindowCount(stride, reach + more - stride, 1)
+        else:
+            yield WindowCount(1, stride - reach, stride)
+
+
+def _pool(arguments: Mapping[str, Any], dimensions: int) -> Iterator[WindowCount]:
+    """With ceil_mode, a window may reach past the operand, but must begin in it or in the padding before."""
+    taps = _each(arguments["kernel_size"], dimensions)
+    strides = _each(arguments["stride"] or taps, dimensions)
+    rest = (_each(arguments.get(name, 1), dimensions) for name in ("padding", "dilation"))
+    for count, stride, padding, dilation in zip(taps, strides, *rest, strict=True):
+        reach = dilation * (count - 1) + 1 - 2 * padding
+        offset = stride - reach
+        if arguments["ceil_mode"]:
+            offset = min(offset, padding) + stride - 1
+        yield WindowCount(1, offset, stride)
+
+
+def _each(given: Any, count: int) -> list[int]:
+    listed = list(given) if isinstance(given, list | tuple) else [given]
+    return listed * count if len(listed) == 1 else listed
