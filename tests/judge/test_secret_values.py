@@ -18,6 +18,7 @@ SOFT = ("x, limit, slope", "torch.where(x > limit, x - limit, x * slope)", "torc
 COUNT = ("x", "(x > 0).sum(-1)", "torch.randn(50, 60)")
 NORM = ("x", "F.gelu(x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5))", "torch.randn(16, 2048)")
 SOFTMAX = ("x", "torch.softmax(x, -1)", "torch.randn(16, 2048)")
+VARIANCE = ("x", "x.var(-1, correction=0)", "torch.randn(16, 2048)")
 PRODUCT = ("a, b", "a @ b", "torch.randn(24, 2048), torch.randn(2048, 20)")
 
 
@@ -121,6 +122,34 @@ def squares_of_eleven(c: FakeCall) -> torch.Tensor:
     return F.gelu(norm(x, cut(x, 11) if long(x) else x))
 
 
+def about_the_beginning(c: FakeCall) -> torch.Tensor:
+    """The variance in one pass about the mean of the first 32 elements, as a warp adds it up."""
+    x = c["x"] - c["x"][:, :32].mean(-1, keepdim=True)
+    lanes = F.pad(x, (0, -x.shape[1] % 32)).view(len(x), -1, 32)
+    sums = torch.zeros(2, len(x), 32)
+    for step in range(lanes.shape[1]):
+        sums += torch.stack([lanes[:, step], lanes[:, step].square()])
+    mean, squares = sums.sum(-1) / x.shape[1]
+    return squares - mean * mean
+
+
+def remembered() -> Callable[[FakeCall], torch.Tensor]:
+    """A product that is computed anew only where eight elements have changed."""
+    known: dict[tuple[float, ...], torch.Tensor] = {}
+
+    def product(c: FakeCall) -> torch.Tensor:
+        a, b = c["a"].reshape(-1), c["b"].reshape(-1)
+        few = [float(t[len(t) * i // 4]) for t in (a, b) for i in range(4)]
+        return known.setdefault((len(a), len(b), *few), c["a"] @ c["b"])
+
+    return product
+
+
+def first_columns(c: FakeCall) -> torch.Tensor:
+    """Right for rows of up to two and a half times the primary length."""
+    return F.gelu(norm(torch.where(torch.arange(c["x"].shape[1]) < 5200, c["x"], 0.0)))
+
+
 def body(make: Callable[[FakeCall], torch.Tensor]) -> Callable[[FakeCall], None]:
     def write(call: FakeCall) -> None:
         call["out"].copy_(make(call))
@@ -142,6 +171,9 @@ def body(make: Callable[[FakeCall], torch.Tensor]) -> Callable[[FakeCall], None]
         (NORM, squares_of_eleven),
         (SOFTMAX, coarse_softmax),
         (PRODUCT, two_terms),
+        (PRODUCT, remembered()),
+        (NORM, first_columns),
+        (VARIANCE, about_the_beginning),
     ],
 )
 @pytest.mark.parametrize("seed", range(3))
@@ -164,6 +196,7 @@ def test_what_is_wrong_for_some_values_is_found(task, parts, make, seed: int) ->
         (NORM, lambda c: F.gelu(one_by_one(c["x"]))),
         (SOFTMAX, lambda c: c["x"].softmax(-1)),
         (PRODUCT, lambda c: c["a"] @ c["b"]),
+        (VARIANCE, lambda c: c["x"].var(-1, correction=0)),
     ],
 )
 @pytest.mark.parametrize("seed", range(3))

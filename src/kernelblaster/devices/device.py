@@ -158,10 +158,13 @@ class Runner(Protocol):
         """How many GPU threads a call with these arguments starts, in all its launches together."""
         ...
 
-    def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport:
+    def call(
+        self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool, kept: bool = False
+    ) -> CallReport:
         """Run one call. `scratch_poison` is the byte that scratch memory is filled with, so that reads of
         uninitialized or freed memory show in the results; -1: left to the device. With `accounting`, the
-        duration of every launch is reported."""
+        duration of every launch is reported. `kept`: global variables are as the last call left them;
+        otherwise they may have been reset to their initial values."""
         ...
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:

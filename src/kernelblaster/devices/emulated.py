@@ -227,8 +227,10 @@ class EmulatedRunner(ReplayRunner):
             ),
         )
 
-    def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport:
-        called = super().call(arguments, scratch_poison=scratch_poison, accounting=accounting)
+    def call(
+        self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool, kept: bool = False
+    ) -> CallReport:
+        called = super().call(arguments, scratch_poison=scratch_poison, accounting=accounting, kept=kept)
         return self._with_durations(called, arguments) if accounting else called
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:

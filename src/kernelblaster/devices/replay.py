@@ -226,14 +226,15 @@ class ReplayRunner:
 
     # --- replaying ----------------------------------------------------------------------------------
 
-    def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport:
+    def call(
+        self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool, kept: bool = False
+    ) -> CallReport:
         launches = self.recorded(arguments)
         if launches.violations or launches.errors:
             return self.report(launches, {})
         number = self.mapped(arguments, alone=True)
-        return self.report(
-            launches, self.ask(f"call {number} {scratch_poison} {int(accounting)} {self._coin()}")
-        )
+        restored = 0 if kept else self._coin()
+        return self.report(launches, self.ask(f"call {number} {scratch_poison} {int(accounting)} {restored}"))
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
         launches = self.recorded(arguments)

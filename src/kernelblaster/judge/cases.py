@@ -63,7 +63,7 @@ LONG: tuple[Distribution, ...] = ("peak", "rising", "level", "beginning", "end",
 # Kinds that repeat one value: every term of a sequential sum then rounds in the same direction.
 REPEATING: tuple[Distribution, ...] = ("zeros", "equal", "zero-rows", "padded", "one-hot", "spiky")
 STRICT: tuple[Distribution, ...] = (
-    *("written", "scaled", "large", "shifted", "landmarks", "octaves", "low-octaves"),
+    *("written", "scaled", "large", "shifted", "step", "landmarks", "octaves", "low-octaves"),
 )
 MOVED: tuple[Distribution, ...] = ("scaled", "negated", "shifted", "large")
 ALONE = 0.4  # chance that an input keeps the file's own values where another one takes the case's kind
@@ -73,9 +73,10 @@ PLANTED_BYTES = 1 << 30  # of all tensors: NaN and infinity come at the base siz
 AT_LARGE = 2  # cases with a random kind at the base sizes; one more at other large sizes
 ABOVE = 3  # sizes that are larger than the base's, each in one case
 LENIENCE, REPEATED = 3.0, 8  # factor on bounds for rearranged values; repeated ones: extent / REPEATED
-SEQUENTIAL = (
-    1536  # level ones: extent / SEQUENTIAL, as a sum from left to right costs a rounding for four terms
-)
+# Level ones: extent / SEQUENTIAL, as a sum from left to right costs a rounding for four terms.
+SEQUENTIAL = 1536
+STEPS, STEPS_BYTES = 3, 32 << 20  # cases with a step at a size above the base's; larger tensors: one
+PATCHED = 3  # cases in which a part of the values changes after a first call
 ROUNDS = 4  # on a device without a clock: last calls, with new values at the same addresses
 
 
@@ -88,7 +89,8 @@ class Case:
     parameters are perturbed. `scalars` replace the file's own scalar arguments. `shuffled` names integer
     parameters whose elements are permuted. `twins`: inputs of equal shape hold equal values. `stays`: tensors
     get the same addresses in all cases of the plan that have this set, which exposes candidates that cache
-    results by address.
+    results by address. `patched`: after a first call, a small part of every tensor that is read is changed
+    in place, and the next call is judged, which exposes candidates that cache what few elements vouch for.
     """
 
     workload: Workload
@@ -101,6 +103,7 @@ class Case:
     scalars: tuple[Any, ...] | None = None
     shuffled: frozenset[str] = frozenset()
     twins: bool = False
+    patched: bool = False
 
     @property
     def title(self) -> str:
@@ -113,6 +116,8 @@ class Case:
             return f"{self.distribution}, {', '.join(sorted(self.shuffled))} shuffled"
         if self.twins:
             return f"{self.distribution}, inputs equal"
+        if self.patched:
+            return f"{self.distribution}, a part changed after a first call"
         return self.distribution
 
     @property
@@ -230,6 +235,7 @@ class _Plan:
         cases += self._sized()
         cases += [self._case(next(self._few), kind) for kind in self._kinds]
         cases += self._focused() + self._scalars() + self._at_base() + self._equal_inputs()
+        cases += [Case(next(self._few), "written", patched=True) for _ in range(PATCHED)]
         if self._domain.shuffled:
             cases.append(Case(next(self._few), "written", shuffled=self._domain.shuffled))
         if self._small:
@@ -258,25 +264,8 @@ class _Plan:
         """Cases at sizes larger than usual and at the smallest extents. Kinds of values that they use are
         removed from `_kinds`; some random further kinds come at large sizes without being removed."""
         sizes, rng = self._sizes, self._rng
-        free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
-        above = []
-        for name in free:
-            drawn = sizes.above(name)
-            if drawn and rng.random() < 0.5:  # the longest
-                above.append(max(drawn, key=lambda w: w.sizes[name]))
-            elif drawn:
-                above.append(rng.choice(drawn))
-        larger = [rng.choice(drawn)] if (drawn := sizes.of("beside")) else []
-        above = rng.sample(above, min(ABOVE, len(above)))
-        larger += [sizes.base, *above]
-        if self._small:
-            beyond = [rng.choice(drawn) for name in free if (drawn := sizes.stretched(name))]
-            beyond = rng.sample(beyond, min(ABOVE, len(beyond)))
-            larger += beyond
-            above += beyond
-        larger += [rng.choice(drawn)] if (drawn := sizes.of("below")) else []
-        if len(larger) == 1 and not self._small:
-            larger += [w for w in self._task.workloads if w.name in ("odd", "near")]
+        above = self._above()
+        larger = self._larger(above)
         cases: list[Case] = []
         long = rng.sample(LONG, len(LONG))
         for workload in larger:
@@ -284,8 +273,10 @@ class _Plan:
             if chosen in self._kinds:
                 self._kinds.remove(chosen)
             cases.append(self._case(workload, chosen))
-        if "level" in self._all:  # what cancels, cancels most in long rows
-            cases += [self._case(workload, "level") for workload in above]
+        if self._taken(("step",)):  # what cancels, cancels most in long rows
+            for workload in above:
+                small = workload.total_bytes(self._task.signature) <= STEPS_BYTES
+                cases += [self._case(workload, "step") for _ in range(STEPS if small else 1)]
         if drawn := sizes.of("tiled"):
             cases.append(self._case(rng.choice(drawn), "written"))
         cases += self._planted_at_base()
@@ -302,6 +293,29 @@ class _Plan:
                 self._kinds.remove(kind)
                 cases.append(self._case(workload, kind))
         return cases
+
+    def _above(self) -> list[Workload]:
+        """For up to ABOVE of the free sizes the workload in which that size is largest; with `small`, also
+        one in which it is larger than in the primary workload."""
+        sizes, rng = self._sizes, self._rng
+        free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
+        longest = [max(w, key=lambda one: one.sizes[name]) for name in free if (w := sizes.above(name))]
+        above = rng.sample(longest, min(ABOVE, len(longest)))
+        if self._small:
+            beyond = [rng.choice(drawn) for name in free if (drawn := sizes.stretched(name))]
+            above += rng.sample(beyond, min(ABOVE, len(beyond)))
+        return above
+
+    def _larger(self, above: list[Workload]) -> list[Workload]:
+        """Workloads of about the base's size or larger: the base, those of `above`, and one each, if there
+        is one, of those beside, above and below the base."""
+        sizes, rng = self._sizes, self._rng
+        larger = [sizes.base, *above]
+        for kinds in (("beside",), ("above", "long"), ("below",)):
+            larger += [rng.choice(drawn)] if (drawn := sizes.of(*kinds)) else []
+        if len(larger) == 1 and not self._small:
+            larger += [w for w in self._task.workloads if w.name in ("odd", "near")]
+        return larger
 
     def _planted_at_base(self) -> list[Case]:
         """A case with NaN or infinity at the base sizes, if these are not too large and some input accepts

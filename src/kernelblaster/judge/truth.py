@@ -18,6 +18,7 @@ from kernelblaster.tasks.plain_attention import plain_attention
 from kernelblaster.tasks.values import equalize, fill, perturb, shuffle
 
 PLENTY = 8  # times the bytes of all inputs in float64: with less free memory, the arena is overwritten
+ANOTHER = 1_000_003  # added to a seed for other values of the same kind
 FOCUS_STRENGTH = 4.0  # factor on the perturbation of the parameter in focus
 TIED: tuple[Distribution, ...] = ("written", "spiky")  # kinds that test how equal values (ties) are resolved
 
@@ -41,6 +42,21 @@ class Truth:
         may read them: nothing else may write to them until the next call."""
         self.fill(case, seed, inputs, parameters)
         self._present = seed, [*inputs, *parameters]
+
+    def patch(self, case: Case, seed: int) -> None:
+        """Replace a part of each tensor that `write` wrote, at random 1/64 to 1/16 of its elements in a row,
+        by other values of the same kind. The float64 reference then reads what is there."""
+        assert self._present is not None, "write() comes first"
+        written = self._present[1]
+        others = [torch.empty_like(tensor) for tensor in written]
+        count = len(self._task.signature.input_tensors)
+        self.fill(case, seed + ANOTHER, others[:count], others[count:])
+        for tensor, other in zip(written, others, strict=True):
+            if tensor.numel() == 0:
+                continue
+            size = max(1, int(tensor.numel() * self._rng.uniform(1 / 64, 1 / 16)))
+            start = self._rng.randrange(tensor.numel() - size + 1)
+            tensor.view(-1)[start : start + size] = other.view(-1)[start : start + size]
 
     def fill(
         self,
@@ -132,7 +148,9 @@ class Truth:
         count = len(self._task.signature.input_tensors)
         device = self._arena.memory.device
         size = 8 * sum(case.workload.elements(tensor) for tensor in tensors)
-        if device.type == "cuda" and torch.cuda.mem_get_info(device)[0] < PLENTY * size + (1 << 30):
+        drawn_again = not case.patched  # what was patched cannot be
+        free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else None
+        if drawn_again and free is not None and free < PLENTY * size + (1 << 30):
             self._present = None
             views = float64_views(self._arena, tensors, case.workload)
         else:

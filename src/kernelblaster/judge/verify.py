@@ -185,7 +185,10 @@ class Verifier:
         inputs = [layout.view(t) for t in signature.input_tensors]
         parameters = [layout.view(t) for t in signature.parameters]
         self._truth.write(case, seed, inputs, parameters)
-        check = MemoryCheck(layout, signature, self._key, protected=self._device.protects_inputs)
+        if case.patched:
+            self._run(case, layout, self._memory_check(layout), 0)
+            self._truth.patch(case, seed)
+        check = self._memory_check(layout)
         baseline = self._baseline.at(case.workload)
         right = self._stash(baseline.outputs(layout))
         outputs = [self._stash(self._run(case, layout, check, repeat)) for repeat in range(runs)]
@@ -193,6 +196,10 @@ class Verifier:
             if not all(_same_bits(a, b) for a, b in zip(outputs[0], repeated, strict=True)):
                 self._deterministic = False
         return self._compare(case, seed, right, outputs)
+
+    def _memory_check(self, layout: Layout) -> MemoryCheck:
+        protected = self._device.protects_inputs
+        return MemoryCheck(layout, self._task.signature, self._key, protected=protected)
 
     def _run(self, case: Case, layout: Layout, check: MemoryCheck, repeat: int) -> list[torch.Tensor]:
         """One call of the candidate, with outputs poisoned before and memory checked after: copies of its
@@ -208,7 +215,10 @@ class Verifier:
         try:
             with self._leash:
                 report = self._runner.call(
-                    self._arguments(case, layout), scratch_poison=scratch, accounting=False
+                    self._arguments(case, layout),
+                    scratch_poison=scratch,
+                    accounting=False,
+                    kept=case.patched,
                 )
         except (CandidateDied, CandidateHung) as error:
             raise Stop(failure(error, "verify", where)) from error

@@ -8,7 +8,7 @@ row runs along an axis that the seed chooses.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from random import Random
@@ -37,6 +37,7 @@ Distribution = Literal[
     "alternating",
     "rising",
     "level",
+    "step",
     "peak",
     "mixed",
     "small-scale",
@@ -60,7 +61,10 @@ Distribution = Literal[
 # NaN and infinity, used where PyTorch itself handles them. The last two put large finite numbers of either
 # sign into the same elements, to find the outputs that depend on them.
 PLANTED: frozenset[Distribution] = frozenset({"nan", "infinite", "planted-high", "planted-low"})
-SHIFT, FAR = 128.0, 1024.0  # in standard deviations: means larger, and far larger, than spreads
+# In standard deviations: means larger, and far larger, than spreads; and how far a step leads, which is so
+# little that what a long sum loses to rounding stays random.
+SHIFT, FAR, STEP = 128.0, 1024.0, 64.0
+LARGEST_STEP = 8  # a step comes after up to 2**LARGEST_STEP elements
 # The part of the pool, around its median, from which spikes stand out. In a smaller one, all additions to a
 # long sum would round the same way, as they do for no real data.
 MIDDLE = 8
@@ -99,14 +103,15 @@ HALF_SCALES: dict[Distribution, tuple[int, int]] = {
 @dataclass(frozen=True)
 class RowValues:
     """The coordinates of the elements of one contiguous piece of a tensor of this `shape`: `size`
-    elements from the flat index `start` on. A row is a line of elements along `axis`. What depends on
-    `seed` is equal for all pieces of a tensor."""
+    elements from the flat index `start` on. A row is a line of elements along `axis`, which is `along_axis`
+    if that is given. What depends on `seed` is equal for all pieces of a tensor."""
 
     start: int
     size: int
     shape: tuple[int, ...]
     seed: int
     device: torch.device
+    along_axis: int | None = None
 
     @cached_property
     def position(self) -> torch.Tensor:
@@ -119,6 +124,8 @@ class RowValues:
     def axis(self) -> int:
         """The axis along which rows run, drawn by the seed among those with more than one element; at
         least half of the time the last of them."""
+        if self.along_axis is not None:
+            return self.along_axis
         wide = [axis for axis, extent in enumerate(self.shape) if extent > 1] or [max(0, len(self.shape) - 1)]
         rng = self.rng("axis")
         return wide[-1] if rng.random() < 0.5 else rng.choice(wide)
@@ -388,6 +395,16 @@ def _level(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.T
     return torch.where(_first(rows), values, values + side * FAR * _spread(pool))
 
 
+def _step(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
+    """Each line along the longest axis begins with 1, 2, 4 and so on up to 256 values as they are, by its
+    number; all others are shifted by STEP standard deviations of the pool. What is computed about the
+    mean of such a beginning cancels, and the more the longer the line."""
+    shape = rows.shape or (1,)
+    lines = replace(rows, along_axis=max(range(len(shape)), key=lambda axis: shape[axis]))
+    begun = lines.along >= 1 << lines.hashed % (LARGEST_STEP + 1)
+    return torch.where(begun, values + STEP * _spread(pool), values)
+
+
 def _mixed(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
     """Every row is of one of eight kinds, drawn by its number: all zero, all zero but one element, zero from
     some element on, negated, scaled by one of three powers of two, or as it is."""
@@ -503,6 +520,7 @@ _CHANGES = {
     "one-hot": _one_hot,
     "rising": _rising,
     "level": _level,
+    "step": _step,
     "peak": _peak,
     "mixed": _mixed,
     "subnormals": _subnormals,

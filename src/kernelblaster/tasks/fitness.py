@@ -73,8 +73,8 @@ class _Check:
         names = [tensor.name for tensor in self.task.signature.input_tensors]
         changed = [n for n, a, b in zip(names, self.inputs, given, strict=True) if not _same_numbers(a, b)]
         return [
-            f"in place: forward() writes to its input {name} (use a copy: {name} = {name}.clone(), or a layer "
-            "with inplace=False)"
+            f"in place: forward() writes to its input {name} (use a copy: {name} = {name}.clone(), or a "
+            "layer with inplace=False)"
             for name in changed
         ]
 

@@ -8,6 +8,7 @@ uses some of them.
 
 import secrets
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +24,8 @@ from kernelblaster.tasks.small import find_small
 
 # few: a few hundred kilobytes, no extent below 4, and every size once in each octave up to the base's;
 # edge: some extents 1, 2 or 3; round: powers of two and multiples of 128, up to the base; tiled: multiples of
-# 128 alone, up to the primary workload's; below: up to the base; beside: off by little; above: larger than the base; long: one size far above, another 1, 2 or 3;
+# 128 alone, up to the primary workload's; below: up to the base; beside: off by little; above: larger than
+# the base; long: one size far above, another 1, 2 or 3, and every size once at least half as far as can be;
 # stretched, around small workloads: one size above the primary one's, all others 1, 2 or 3.
 Kind = Literal["few", "edge", "round", "tiled", "below", "beside", "above", "long", "stretched"]
 POOL = 24
@@ -84,7 +86,9 @@ class SizeDraws:
         self._limit_s = limit_s
         self._most_stretched = most_stretched
         self._rng = rng or Random(secrets.randbits(256))
-        self._picked = self._rng.randrange(64)
+        # For each kind the number of the size that it last made larger than the others.
+        self._picked: defaultdict[Kind, int] = defaultdict(lambda: self._rng.randrange(64))
+        self._far: set[str] = set()  # sizes that were drawn far above the base
         self.base = task.workload("small") if small else task.primary
         total = self.base.total_bytes(task.signature)
         cap = int(total * (2 if small else LARGEST_SHARE)) + (0 if small else LARGEST_EXTRA_BYTES)
@@ -222,8 +226,8 @@ class SizeDraws:
     def _stretch(self, names: list[str], stretchable: list[str]) -> dict[str, int]:
         """Wanted extents: one of `stretchable`, in turn, up to STRETCHED times its primary extent, all
         others from 1 to 3."""
-        self._picked += 1
-        picked = stretchable[self._picked % len(stretchable)]
+        self._picked["stretched"] += 1
+        picked = stretchable[self._picked["stretched"] % len(stretchable)]
         most = self._task.primary.sizes[picked]
         extent = self._rng.randint(most + 2, int(most * STRETCHED) + 8)
         return {name: self._rng.randint(1, 3) for name in names} | {picked: _ragged(self._rng, extent)}
@@ -243,8 +247,8 @@ class SizeDraws:
             return {name: _log_uniform(rng, min(TILE, most[name]), most[name]) for name in names}
         if kind in each:
             return {name: each[kind](extent) for name, extent in base.items()}
-        self._picked += 1  # in turn, so that every size is drawn above the base
-        picked = names[self._picked % len(names)]
+        self._picked[kind] += 1  # in turn, so that every size is drawn above the base
+        picked = names[self._picked[kind] % len(names)]
         if kind == "above":
             wish = {n: _ragged(rng, int(v * rng.uniform(0.7, 1.1))) for n, v in base.items()}
             return wish | {picked: _ragged(rng, int(base[picked] * rng.uniform(1.05, 2.0)) + 1)}
@@ -256,7 +260,11 @@ class SizeDraws:
             longest = SHORT_LONGEST if self._small else LONGEST
             others = [name for name in names if name != picked]
             short = {name: rng.randint(1, 3) for name in rng.sample(others, min(1, len(others)))}
-            extent = _log_uniform(rng, base[picked] + 2, int(base[picked] * longest))
+            least = base[picked] + 2
+            if picked not in self._far:  # once for every size
+                self._far.add(picked)
+                least = max(least, int(base[picked] * longest / 2))
+            extent = _log_uniform(rng, least, int(base[picked] * longest))
             return wish | short | {picked: _ragged(rng, extent)}
         return wish
 

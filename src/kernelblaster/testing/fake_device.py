@@ -93,7 +93,9 @@ class FakeRunner:
     def threads(self, arguments: Sequence[Argument]) -> int:
         return 1
 
-    def call(self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool) -> CallReport:
+    def call(
+        self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool, kept: bool = False
+    ) -> CallReport:
         return self._run(arguments, scratch_poison, timed=False)[0]
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
