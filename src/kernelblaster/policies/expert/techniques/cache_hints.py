@@ -18,7 +18,7 @@ def _streaming(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
     if kernel.schedule.streaming:
         return No("it has cache hints already")
     if isinstance(kernel.schedule, Rows) and not _touches_once(row_kernel(kernel, plan), kernel.schedule):
-        return No("everything that it reads or writes in vectors is used again")
+        return No("nothing that it reads or writes in vectors is known to be touched once")
     return replace(kernel, schedule=replace(kernel.schedule, streaming=True))
 
 
