@@ -16,12 +16,13 @@ from pathlib import Path
 
 from kernelblaster.api import load_task, open_device
 from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
-from kernelblaster.policies.expert.graph import UncoveredOperators, capture
+from kernelblaster.policies.expert.graph import UncoveredOperators
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.simplify import simplify
-from kernelblaster.policies.expert.techniques import kernel_fusion, vectorized_memory_access
+from kernelblaster.policies.expert.techniques import load_techniques
 from kernelblaster.policies.expert.unify import NotUniform
 from kernelblaster.records import Candidate, Task, Verification
 from kernelblaster.tasks.catalog import find
@@ -44,8 +45,8 @@ class Row:
 
 def rewritten(plan: Plan) -> Plan:
     """The plan after the techniques that come to an end by themselves."""
-    for technique in (kernel_fusion.apply, vectorized_memory_access.apply):
-        while (following := next(technique(plan), None)) is not None:
+    for name in ("kernel_fusion", "vectorized_memory_access"):
+        while (following := next(load_techniques()[name](plan), None)) is not None:
             plan = following
     return plan
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from kernelblaster.api import DeviceKind, load_task, open_judge
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
-from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.simplify import simplify

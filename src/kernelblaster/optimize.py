@@ -66,7 +66,7 @@ def optimize(
 def expert_for(judge: Judge) -> ExpertPolicy:
     """The rule-based expert policy (no language model), limited to techniques that the judge's device can
     run."""
-    return ExpertPolicy(judge.device.spec.architecture, judge.device.modelled)
+    return ExpertPolicy(judge.device.spec, judge.device.modelled)
 
 
 def _best_so_far(session: Session, steps: list[Step], stopped: BudgetSpent) -> Best:

@@ -10,6 +10,7 @@ from typing import Literal
 import pytest
 import torch
 
+from kernelblaster.devices.specs import gpu_named
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.export.cuda_file import cuda_file
 from kernelblaster.export.module_facts import module_facts
@@ -228,7 +229,7 @@ def test_what_the_expert_writes_compiles_alone(family: str, compiler: str, tmp_p
     dtype, forward = FAMILIES[family]
     (tmp_path / "task.py").write_text(HEAD + WEIGHTED.format(forward) + TAIL)
     task = load_file("made", tmp_path / "task.py", dtype)  # type: ignore[arg-type]
-    policy = ExpertPolicy("sm_90a")
+    policy = ExpertPolicy(gpu_named("h200"))
     attempt = policy.initial(task)
     if family == "tiled product":
         target = Target(attempt.form.kernels[0].name, 1.0, None, None)  # type: ignore[arg-type]

@@ -11,7 +11,9 @@ from kernelblaster.records.record import Record
 class GpuSpec(Record):
     """A GPU's data: SM count, DRAM bandwidth (GB/s), L2 size (MB), peak arithmetic rates (dense, TFLOPS; a
     multiply-add is two). No kernel exceeds the rates, so bytes and operations divided by them are lower
-    bounds on time. `title` is the driver's name for it, `source` where the numbers come from."""
+    bounds on time. `title` is the driver's name for it, `source` where the numbers come from.
+    `resident_clusters` are pairs: blocks of a thread-block cluster, and how many such clusters run at once
+    with one block on an SM (cudaOccupancyMaxActiveClusters); empty where nobody has asked yet."""
 
     name: str
     title: str
@@ -23,6 +25,12 @@ class GpuSpec(Record):
     tf32_tflops: float
     fp16_tflops: float
     source: str
+    resident_clusters: tuple[tuple[int, int], ...] = ()
+
+    def clusters(self, blocks: int) -> int:
+        """How many clusters of so many blocks run at once, with one block on an SM; where that is not known,
+        as many as there are SMs for."""
+        return dict(self.resident_clusters).get(blocks, max(1, self.multiprocessors // blocks))
 
     @property
     def split_tflops(self) -> float:

@@ -1,8 +1,8 @@
 """Loops become one where all addresses allow it, and stay apart where one does not."""
 
 from kernelblaster.api import load_task
+from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.flatten import flattened
-from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.index import text
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Kernel

@@ -1,18 +1,20 @@
 """Fusion joins kernels across views, rows and outputs, and only where no work is repeated."""
 
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from kernelblaster.api import load_task
+from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.fusion import into_products, prologue_is_free
-from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.simplify import simplify
-from kernelblaster.policies.expert.techniques.kernel_fusion import MOST, apply
+from kernelblaster.policies.expert.techniques import load_techniques
+from kernelblaster.policies.expert.techniques.kernel_fusion import MOST
 
 SOURCE = """
 import torch
@@ -35,8 +37,12 @@ def plan_of(name: str) -> Plan:
     return initial_plan(simplify(capture(load_task(name))))
 
 
+def fusions(plan: Plan) -> Iterator[Plan]:
+    return load_techniques()["kernel_fusion"](plan)
+
+
 def fused(plan: Plan) -> Plan:
-    return next(apply(plan))
+    return next(fusions(plan))
 
 
 def module(folder: Path, body: str) -> Plan:
@@ -96,7 +102,7 @@ def test_reductions_over_the_same_rows_become_one(tmp_path: Path) -> None:
 
 def test_different_tensors_stay_apart(tmp_path: Path) -> None:
     body = "return torch.sin(x), torch.cos(w)"
-    assert list(apply(module(tmp_path, body))) == []
+    assert list(fusions(module(tmp_path, body))) == []
 
 
 def test_a_prologue_of_one_factor_is_free_and_comes_last(tmp_path: Path) -> None:
@@ -109,7 +115,7 @@ def test_a_prologue_of_one_factor_is_free_and_comes_last(tmp_path: Path) -> None
 def test_a_prologue_of_both_factors_is_not_free(tmp_path: Path) -> None:
     plan = module(tmp_path, "y = torch.tanh(x)\n        return y @ y.t()")
     assert not prologue_is_free(*plan.kernels)
-    assert list(apply(plan)) == []
+    assert list(fusions(plan)) == []
 
 
 def test_a_normalization_is_written_before_a_product_reads_it() -> None:
@@ -119,8 +125,8 @@ def test_a_normalization_is_written_before_a_product_reads_it() -> None:
 
 def test_everything_comes_first_and_then_single_fusions() -> None:
     plan = plan_of("core/level3/transformer_encoder_block")
-    found = list(apply(plan))
+    found = list(fusions(plan))
     assert len(found) == MOST
-    assert list(apply(found[0])) == []
+    assert list(fusions(found[0])) == []
     assert all(len(found[0].kernels) < len(other.kernels) for other in found[1:])
     assert len({emit(other) for other in found}) == len(found)

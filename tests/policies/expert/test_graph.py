@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from kernelblaster.api import load_task
-from kernelblaster.policies.expert.graph import Graph, Reference, UncoveredOperators, capture
+from kernelblaster.policies.expert.capture import capture
+from kernelblaster.policies.expert.graph import Graph, Reference, UncoveredOperators
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.unify import NotUniform
 

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert import proofs
 from kernelblaster.policies.expert.index import Index, number, variable
 
 NAMES = ("a", "b", "c")
@@ -63,7 +64,7 @@ def test_what_loops_run_over_simplifies_and_keeps_the_value(
         expected = meaning(values)  # type: ignore[operator]
     except ZeroDivisionError:
         return
-    assert indices.evaluate(indices.within(index, extents, lambda a, b: a == b), values) == expected
+    assert indices.evaluate(proofs.within(index, extents, lambda a, b: a == b), values) == expected
 
 
 def test_digits_of_a_number_are_found_again() -> None:
@@ -73,12 +74,12 @@ def test_digits_of_a_number_are_found_again() -> None:
     whole = indices.row_major((i, j, k), (number(7), rows, columns))
 
     def simple(index: Index) -> str:
-        return str(indices.within(index, extents, lambda a, b: a == b))
+        return str(proofs.within(index, extents, lambda a, b: a == b))
 
     assert simple(indices.remainder(whole, columns)) == "k"
     assert simple(indices.divide(whole, columns)) == "i * rows + j"
     assert simple(indices.divide(indices.divide(whole, columns), rows)) == "i"
-    assert str(indices.bound(whole, extents, lambda a, b: a == b)) == "7 * rows * columns"
+    assert str(proofs.bound(whole, extents, lambda a, b: a == b)) == "7 * rows * columns"
 
 
 def test_quotient_and_remainder_are_put_together_again() -> None:

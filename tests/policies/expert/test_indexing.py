@@ -7,8 +7,9 @@ import torch
 
 from kernelblaster.api import load_task
 from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
-from kernelblaster.policies.expert.graph import UncoveredOperators, capture
+from kernelblaster.policies.expert.graph import UncoveredOperators
 from kernelblaster.policies.expert.indexing import PlainIndexing
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.records import Candidate, Verification

@@ -3,7 +3,7 @@
 import pytest
 
 from kernelblaster.api import load_task
-from kernelblaster.policies.expert.graph import capture
+from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.product import Product, as_product
 

@@ -11,13 +11,23 @@ from pathlib import Path
 import pytest
 
 from kernelblaster.api import load_task
+from kernelblaster.devices.specs import gpu_named
 from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
-from kernelblaster.policies.expert.families.across import blocks_per_processor
 from kernelblaster.policies.expert.flatten import flattened
-from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
+from kernelblaster.policies.expert.row_kernel import kept_elements
+from kernelblaster.policies.expert.schedule import (
+    BlockRows,
+    ClusterRows,
+    Columns,
+    FlatVectors,
+    Rows,
+    WarpRows,
+    rows_per_block,
+)
 from kernelblaster.policies.expert.splitting import split
 from kernelblaster.policies.expert.techniques import load_techniques
 from kernelblaster.records import Candidate, Verification
@@ -92,7 +102,8 @@ def test_aligned_packs_are_right(judge: DeviceJudge, name: str, tmp_path: Path) 
     file.write_text(source.replace(odd, even))
     task = load_task(str(file))
     plan = rewritten(initial_plan(capture(task)), "kernel_fusion", *techniques)
-    assert plan.kernels[0].schedule.vector_width > 1
+    schedule = plan.kernels[0].schedule
+    assert isinstance(schedule, Rows | Columns | FlatVectors) and schedule.vector_width > 1
     outcome = judge.check(task, Candidate(source=emit(plan))).outcome
     assert isinstance(outcome, Verification), outcome
 
@@ -123,34 +134,49 @@ def test_rows_across_blocks_are_right(judge: DeviceJudge, case: Across, tmp_path
     plan = rewritten(initial_plan(capture(task)), "kernel_fusion", "warp_shuffle_reduction")
     plan = rewritten(plan, *filter(None, techniques))
     kernel = plan.kernels[0]
-    schedule = replace(kernel.schedule, workers="block", shuffles=True, cluster=case.cluster)
-    schedule = replace(schedule, threads=case.threads, kept=case.kept, held=case.held, stays=case.stays)
+    assert isinstance(kernel.schedule, WarpRows | BlockRows)
+    schedule = ClusterRows(
+        blocks=case.cluster,
+        blocks_per_sm=1,
+        resident=gpu_named("h200").clusters(case.cluster),
+        register_elements=case.held,
+        shared_elements=case.kept,
+        persistent=case.stays,
+        threads=case.threads,
+        vector_width=kernel.schedule.vector_width,
+        accumulate=kernel.schedule.accumulate,
+    )
     plan = plan.with_kernel(kernel, replace(kernel, schedule=schedule))
     outcome = judge.check(task, Candidate(source=emit(plan))).outcome
     assert isinstance(outcome, Verification), outcome
 
 
+def clusters_of(plan: Plan) -> list[ClusterRows]:
+    found = [plan.kernels[0].schedule for plan in load_techniques()["rows_across_blocks"](plan)]
+    return [schedule for schedule in found if isinstance(schedule, ClusterRows)]
+
+
 def test_a_long_row_is_kept_by_blocks_of_which_several_fit() -> None:
     plan = rewritten(initial_plan(capture(load_task("core/level1/instance_norm"))), *ROWS[:2])
-    found = [plan.kernels[0].schedule for plan in load_techniques()["rows_across_blocks"](plan)]
-    assert blocks_per_processor(found[0], 4) >= 3 and found[0].held > 0
-    assert any(schedule.held == 0 for schedule in found)
-    assert all((s.kept + s.held) * s.threads * s.cluster >= 57600 // 2 for s in found)
-    assert (found[0].kept + found[0].held) * found[0].threads * found[0].cluster >= 57600
-    assert "rows_across_blocks" not in load_techniques("sm_80")
+    found = clusters_of(plan)
+    assert found[0].blocks_per_sm >= 3 and found[0].register_elements > 0
+    assert any(schedule.register_elements == 0 for schedule in found)
+    assert all(kept_elements(schedule) >= 57600 // 2 for schedule in found)
+    assert kept_elements(found[0]) >= 57600
+    assert "rows_across_blocks" not in load_techniques(gpu_named("a100"))
     short = rewritten(initial_plan(capture(load_task("core/level1/layer_norm"))), *ROWS[:2])
     assert list(load_techniques()["rows_across_blocks"](short)) == []
 
 
 def test_a_row_that_shared_memory_has_no_room_for_is_held_in_registers_too() -> None:
     plan = rewritten(initial_plan(capture(load_task("core/level1/batch_norm"))), *ROWS[:2])
-    found = [plan.kernels[0].schedule for plan in load_techniques()["rows_across_blocks"](plan)]
-    assert all(s.kept * s.threads * s.cluster < 1 << 20 for s in found)
-    assert any((s.kept + s.held) * s.threads * s.cluster >= 1 << 20 for s in found)
-    assert blocks_per_processor(found[0], 4) == 1  # with all of it; with two, the rest is read twice
-    assert (found[0].kept + found[0].held) * found[0].threads * found[0].cluster >= 1 << 20
-    assert any(blocks_per_processor(schedule, 4) == 2 for schedule in found)
-    assert found[0].stays and not any(s.stays for s in found if blocks_per_processor(s, 4) > 1)
+    found = clusters_of(plan)
+    assert all(s.shared_elements * s.threads * s.blocks < 1 << 20 for s in found)
+    assert any(kept_elements(schedule) >= 1 << 20 for schedule in found)
+    assert found[0].blocks_per_sm == 1  # with all of it; with two, the rest is read twice
+    assert kept_elements(found[0]) >= 1 << 20
+    assert any(schedule.blocks_per_sm == 2 for schedule in found)
+    assert found[0].persistent and not any(s.persistent for s in found if s.blocks_per_sm > 1)
 
 
 def test_what_is_the_same_for_a_row_is_found_once() -> None:
@@ -211,7 +237,8 @@ def test_short_rows_are_done_by_a_few_lanes_each(judge: DeviceJudge) -> None:
     task = load_task("core/level2/rmsnorm_rotary")
     plan = rewritten(initial_plan(capture(task)), *["kernel_fusion"] * 20, *ROWS, "thread_coarsening")
     schedule = plan.kernels[0].schedule
-    assert (schedule.lanes, schedule.kept, schedule.rows_together) == (8, 16, 32)
+    assert isinstance(schedule, WarpRows)
+    assert (schedule.lanes, schedule.register_elements, rows_per_block(schedule)) == (8, 16, 32)
     source = emit(plan)
     assert "warp_reduce<THREADS>(total_so_far, Sum(), members)" in source
     assert "const float out_fixed0 = rsqrtf(" in source  # needed on both sides of the boundary
@@ -219,6 +246,12 @@ def test_short_rows_are_done_by_a_few_lanes_each(judge: DeviceJudge) -> None:
     assert isinstance(outcome, Verification), outcome
     long = rewritten(initial_plan(capture(load_task("core/level1/layer_norm"))), *ROWS)
     assert list(load_techniques()["thread_coarsening"](long)) == []
+
+
+def lanes_of(plan: Plan) -> int:
+    schedule = plan.kernels[0].schedule
+    assert isinstance(schedule, WarpRows)
+    return schedule.lanes
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -233,9 +266,8 @@ def test_few_lanes_take_all_of_a_row_that_begins_anywhere(
     task = load_task(str(file), dtype=dtype)
     plan = initial_plan(capture(task))
     for name in order:
-        found = list(load_techniques()[name](plan))
-        plan = min(found, key=lambda p: p.kernels[0].schedule.lanes)
-    assert plan.kernels[0].schedule.lanes <= 4
+        plan = min(load_techniques()[name](plan), key=lanes_of)
+    assert lanes_of(plan) <= 4
     outcome = judge.check(task, Candidate(source=emit(plan))).outcome
     assert isinstance(outcome, Verification), outcome
 
@@ -250,7 +282,8 @@ def test_every_technique_can_be_asked_about_rows_with_nothing_side_by_side() -> 
 def test_a_row_that_a_warp_cannot_keep_is_kept_by_a_block() -> None:
     plan = initial_plan(capture(load_task("core/level2/scale_mask_softmax")))
     kernel = rewritten(plan, *["kernel_fusion"] * 20, *ROWS).kernels[0]
-    assert (kernel.schedule.workers, kernel.schedule.threads, kernel.schedule.kept) == ("block", 64, 16)
+    assert isinstance(kernel.schedule, BlockRows)
+    assert (kernel.schedule.threads, kernel.schedule.register_elements) == (64, 16)
 
 
 def test_a_transposed_read_is_right(judge: DeviceJudge) -> None:

@@ -3,11 +3,12 @@
 from functools import cache
 
 from kernelblaster.api import load_task
+from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
-from kernelblaster.policies.expert.families.row_kernel import passes, rows_of
-from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
+from kernelblaster.policies.expert.row_kernel import passes, row_kernel
+from kernelblaster.policies.expert.schedule import Columns, WarpRows
 from kernelblaster.policies.expert.techniques import load_techniques
 
 ROWS = ("warp_shuffle_reduction", "vectorized_memory_access", "rows_in_registers")
@@ -40,7 +41,7 @@ def test_a_row_is_read_once_and_written_once() -> None:
 
 def test_short_rows_need_no_barrier() -> None:
     plan = after("core/level1/max_rows", "warp_shuffle_reduction")
-    assert plan.kernels[0].schedule.workers == "warp"
+    assert isinstance(plan.kernels[0].schedule, WarpRows)
     assert "__syncthreads" not in emit(plan)
 
 
@@ -92,7 +93,7 @@ def test_many_rows_are_not_split() -> None:
 
 def test_columns_are_taken_by_packs_that_lie_side_by_side() -> None:
     plan = after("core/level1/mean_middle", "vectorized_memory_access")
-    assert plan.kernels[0].schedule.workers == "tile"
+    assert isinstance(plan.kernels[0].schedule, Columns)
     assert "column_reduce<WARPS>" in emit(plan)
 
 
@@ -105,10 +106,10 @@ def test_broadcast_operands_are_vectorized_along_rows() -> None:
 
 def test_an_element_that_may_not_exist_is_read_only_on_its_side() -> None:
     plan = after("core/level2/rmsnorm_rotary", "warp_shuffle_reduction")
-    near = rows_of(plan.kernels[0], plan).near
-    always = [load.buffer for load in near.reads if load not in near.guards]
+    access = row_kernel(plan.kernels[0], plan).access
+    always = [load.buffer for load in access.reads if load not in access.guards]
     assert sorted(always) == ["weight", "x"]
-    sides = [(load.buffer, guard.below) for load, guards in near.guards.items() for guard in guards]
+    sides = [(load.buffer, guard.below) for load, guards in access.guards.items() for guard in guards]
     expected = [(name, below) for name in ("cos", "sin", "weight", "x") for below in (False, True)]
     assert sorted(sides) == expected
 
@@ -124,4 +125,5 @@ def test_techniques_yield_few_plans_all_kernels_first() -> None:
         plans = list(load_techniques()[name](plan))
         assert len(plans) <= FEW
     first = next(load_techniques()["warp_shuffle_reduction"](plan))
-    assert all(kernel.schedule.shuffles for kernel in first.kernels if kernel.family == "row_reduction")
+    rows = [kernel.schedule for kernel in first.kernels if kernel.family == "row_reduction"]
+    assert rows and all(isinstance(schedule, WarpRows) or schedule.shuffles for schedule in rows)

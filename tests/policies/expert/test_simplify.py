@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from kernelblaster.api import load_task
-from kernelblaster.policies.expert.graph import Graph, capture, needed
+from kernelblaster.policies.expert.capture import capture
+from kernelblaster.policies.expert.graph import Graph, needed
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.simplify import simplify
 from tests.policies.expert.interpreter import random_tensors, run

@@ -3,10 +3,11 @@
 from functools import cache
 
 from kernelblaster.api import load_task
+from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
-from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
+from kernelblaster.policies.expert.schedule import FlatVectors
 from kernelblaster.policies.expert.techniques import load_techniques
 
 
@@ -47,7 +48,7 @@ def test_fusion_leaves_results_with_other_readers_alone() -> None:
 
 def test_vector_width_follows_the_type_and_is_applied_once() -> None:
     plan = exhausted(plan_of("core/level1/relu"), "vectorized_memory_access")
-    assert plan.kernels[0].schedule.vector_width == 4
+    assert plan.kernels[0].schedule == FlatVectors(4)
     assert list(load_techniques()["vectorized_memory_access"](plan)) == []
 
 

@@ -7,8 +7,8 @@ import pytest
 from kernelblaster.api import load_task
 from kernelblaster.judge.compile import Binary, compile_candidate
 from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
-from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.techniques import load_techniques

@@ -7,10 +7,11 @@ import pytest
 
 from kernelblaster.api import load_task
 from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
-from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.lower import initial_plan
-from kernelblaster.policies.expert.plan import Kernel, Plan, Tile
+from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.schedule import TiledProduct
 from kernelblaster.policies.expert.techniques import load_techniques
 from kernelblaster.policies.expert.techniques.split_k import split_sums
 from kernelblaster.policies.expert.tiling import retiled
@@ -59,10 +60,17 @@ def product_in(plan: Plan) -> Kernel:
     return next(kernel for kernel in plan.kernels if kernel.family == "matrix_product")
 
 
-def tile_in(plan: Plan) -> Tile:
-    tile = product_in(plan).schedule.tile
-    assert isinstance(tile, Tile)
+def tile_in(plan: Plan) -> TiledProduct:
+    tile = product_in(plan).schedule
+    assert isinstance(tile, TiledProduct)
     return tile
+
+
+def with_tile(plan: Plan, tile: TiledProduct) -> Plan:
+    kernel = product_in(plan)
+    tiled = retiled(kernel, plan, lambda product, old: tile)
+    assert isinstance(tiled, Kernel)
+    return plan.with_kernel(kernel, tiled)
 
 
 def assert_right(judge: DeviceJudge, task: Task, plan: Plan) -> None:
@@ -73,23 +81,26 @@ def assert_right(judge: DeviceJudge, task: Task, plan: Plan) -> None:
 @pytest.mark.parametrize(
     ("body", "left", "right", "tile"),
     [
-        ("x @ w", "70, 45", "45, 67", Tile(16, 32, 32)),
-        ("x.t() @ w.t()", "45, 70", "67, 45", Tile(32, 32, 32, 4, 4)),
-        ("x @ w.t()", "70, 44", "68, 44", Tile(64, 64, 16, 4, 4, 2)),
-        ("x.t() @ w", "44, 70", "44, 68", Tile(64, 64, 16, 4, 4, 3, asynchronous=True)),
-        ("torch.tril(x) @ w + w[0]", "45, 45", "45, 67", Tile(32, 64, 16, 4, 4, 2, asynchronous=True)),
-        ("(x.reshape(5, 14, 44) @ w) * 2", "70, 44", "44, 36", Tile(128, 64, 8, 8, 4, 2)),
+        ("x @ w", "70, 45", "45, 67", TiledProduct(16, 32, 32)),
+        ("x.t() @ w.t()", "45, 70", "67, 45", TiledProduct(32, 32, 32, 4, 4)),
+        ("x @ w.t()", "70, 44", "68, 44", TiledProduct(64, 64, 16, 4, 4, 2)),
+        ("x.t() @ w", "44, 70", "44, 68", TiledProduct(64, 64, 16, 4, 4, 3, asynchronous=True)),
+        (
+            "torch.tril(x) @ w + w[0]",
+            "45, 45",
+            "45, 67",
+            TiledProduct(32, 64, 16, 4, 4, 2, asynchronous=True),
+        ),
+        ("(x.reshape(5, 14, 44) @ w) * 2", "70, 44", "44, 36", TiledProduct(128, 64, 8, 8, 4, 2)),
     ],
 )
 def test_every_layout_and_kind_of_tile_is_right(
-    judge: DeviceJudge, tmp_path: Path, body: str, left: str, right: str, tile: Tile
+    judge: DeviceJudge, tmp_path: Path, body: str, left: str, right: str, tile: TiledProduct
 ) -> None:
     task = written(tmp_path, body, left, right)
     plan = initial_plan(capture(task))
     fused = next(load_techniques()["kernel_fusion"](plan), plan)
-    tiled = retiled(fused, lambda product, old: tile)
-    assert tiled is not None
-    assert_right(judge, task, tiled)
+    assert_right(judge, task, with_tile(fused, tile))
 
 
 def test_pieces_of_a_sum_are_right_where_the_last_is_short_or_empty(
@@ -97,8 +108,7 @@ def test_pieces_of_a_sum_are_right_where_the_last_is_short_or_empty(
 ) -> None:
     task = written(tmp_path, "torch.relu(x @ w - 1)", "20, 700", "700, 24")
     plan = initial_plan(capture(task))
-    tiled = retiled(plan, lambda product, old: Tile(16, 16, 16))
-    assert tiled is not None
+    tiled = with_tile(plan, TiledProduct(16, 16, 16))
     assert_right(judge, task, split_sums(tiled, product_in(tiled), 3))
     assert_right(judge, task, split_sums(plan, product_in(plan), 5))
 
@@ -130,7 +140,7 @@ def test_tiles_are_not_much_wider_than_the_results() -> None:
 def test_every_product_of_a_plan_is_tiled_at_once() -> None:
     plan = after(plan_of("core/level3/mlp"), SHARED)
     products = [kernel for kernel in plan.kernels if kernel.family == "matrix_product"]
-    assert len(products) == 3 and all(kernel.schedule.tile for kernel in products)
+    assert len(products) == 3 and all(isinstance(kernel.schedule, TiledProduct) for kernel in products)
 
 
 def test_long_sums_are_made_of_pieces_until_they_are_split() -> None:

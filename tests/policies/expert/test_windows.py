@@ -14,7 +14,8 @@ from kernelblaster.policies.expert.index import number, variable
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.product import as_product
-from kernelblaster.policies.expert.techniques import kernel_fusion
+from kernelblaster.policies.expert.schedule import BlockPerRow, ThreadPerResult
+from kernelblaster.policies.expert.techniques import load_techniques
 from kernelblaster.policies.expert.window_extents import window_counts
 from kernelblaster.records import Signature
 from kernelblaster.records.signature import Size, Tensor
@@ -184,8 +185,8 @@ def test_poolings_pass_on_what_is_no_number(case: Case) -> None:
 
 def test_a_thread_has_a_result_but_of_few_long_ones_a_block() -> None:
     usual, few = conv((2, 8, 96, 96), (8, 8, 3, 3)).plan(), conv((1, 64, 6, 6), (3, 64, 3, 3)).plan()
-    assert [(k.family, k.schedule.workers) for k in usual.kernels] == [("matrix_product", "thread")]
-    assert [(k.family, k.schedule.workers) for k in few.kernels] == [("row_reduction", "block")]
+    assert [(k.family, type(k.schedule)) for k in usual.kernels] == [("matrix_product", ThreadPerResult)]
+    assert [(k.family, type(k.schedule)) for k in few.kernels] == [("row_reduction", BlockPerRow)]
 
 
 def test_a_strided_transposed_convolution_skips_what_does_not_reach_a_result() -> None:
@@ -209,7 +210,9 @@ def test_what_comes_before_a_convolution_is_computed_for_every_window_only_if_it
     shape = tuple(variable(f"x_{place}") for place in range(4))
     first = Node("first", f"{before}.default", {"self": Reference("x")}, (Result(shape, "float64"),))
     node = replace(graph.nodes[0], arguments={**graph.nodes[0].arguments, "input": Reference("first")})
-    fused = next(kernel_fusion.apply(plan := initial_plan(replace(graph, nodes=(first, node)))), plan)
+    fused = next(
+        load_techniques()["kernel_fusion"](plan := initial_plan(replace(graph, nodes=(first, node)))), plan
+    )
     assert len(fused.kernels) == kernels
 
 

@@ -23,13 +23,13 @@ CASES = {
 def main() -> None:
     for name, task_name in CASES.items():
         task = load_task(task_name)
-        source = ExpertPolicy("").initial(task).candidate.source
+        source = ExpertPolicy().initial(task).candidate.source
         told = {"task": task.model_copy(update={"path": ""}).model_dump(mode="json"), "source": source}
         (DATA / f"{name}.json").write_text(json.dumps(told, indent=1) + "\n")
     with tempfile.TemporaryDirectory() as folder, open_searching("emulated") as judge:
         (Path(folder) / "relu.py").write_text(TASK)
         task = load_task(str(Path(folder) / "relu.py"))
-        candidate = ExpertPolicy("").initial(task).candidate
+        candidate = ExpertPolicy().initial(task).candidate
         evaluation = judge.evaluate(task, candidate)
         task = task.model_copy(update={"path": "", "name": "relu.py"})
         told = {

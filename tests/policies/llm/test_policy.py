@@ -118,7 +118,7 @@ def test_without_a_usable_answer_the_expert_takes_the_role(failure: Exception) -
 def test_a_first_candidate_that_the_model_does_not_write_is_the_experts() -> None:
     task = load_task("core/level1/relu")
     model = Scripted(initial_writer=USELESS[0])
-    covering = MixedPolicy(ExpertPolicy(""), ALL, model, SessionInMemory())
+    covering = MixedPolicy(ExpertPolicy(), ALL, model, SessionInMemory())
     assert covering.initial(task).candidate.origin == "expert: initial"
     assert sum(covering.scene.asker.failures.values()) == 1
     with pytest.raises(NoFirstCandidate):
@@ -127,7 +127,7 @@ def test_a_first_candidate_that_the_model_does_not_write_is_the_experts() -> Non
 
 @pytest.mark.parametrize("failure", USELESS, ids=lambda failure: type(failure).__name__)
 def test_a_technique_that_the_model_does_not_lower_is_lowered_by_the_expert(failure: Exception) -> None:
-    policy = MixedPolicy(ExpertPolicy(""), cast_of([])[0], Scripted(lowerer=failure), SessionInMemory())
+    policy = MixedPolicy(ExpertPolicy(), cast_of([])[0], Scripted(lowerer=failure), SessionInMemory())
     attempt = policy.initial(load_task("core/level1/relu"))
     policy._seen[attempt.candidate.code] = _Seen(relu()[0].profile, FLOOR_BYTES)
     target = Target(attempt.form.kernels[0].name, 1.0, relu()[0].target.state)

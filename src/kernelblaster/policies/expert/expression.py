@@ -4,7 +4,7 @@
 `whole` (int64_t) or `truth` (bool).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -68,7 +68,7 @@ class Gather:
 
 @dataclass(frozen=True)
 class Operation:
-    """`name` is a key of `render.FORMS`."""
+    """`name` is a key of `FORMS` in emission/render.py."""
 
     name: str
     operands: tuple["Expression", ...]
@@ -144,3 +144,25 @@ def move(expression: Expression, values: Mapping[str, Index]) -> Expression:
         return part
 
     return rebuild(expression, change)
+
+
+def address(load: Load | Gather, shape: tuple[Index, ...]) -> Index:
+    """Where an element lies in its buffer; of a gather, one place is looked up."""
+    position = list(load.position)
+    if isinstance(load, Gather):
+        position[load.axis] = indices.lookup(load.where)
+    return indices.row_major(position, shape)
+
+
+def used_names(expressions: Iterable[Expression], positions: Iterable[Index]) -> set[str]:
+    """Sizes, loop variables and arguments that the expressions mention."""
+    found: set[str] = set()
+    for expression in expressions:
+        for part in walk(expression):
+            if isinstance(part, Argument):
+                found.add(part.name)
+            elif isinstance(part, Counted):
+                found |= indices.names(part.index)
+            elif isinstance(part, Load | Gather):
+                found |= set().union(*(indices.names(i) for i in part.position))
+    return found.union(*(indices.names(i) for i in positions))

@@ -4,15 +4,14 @@ Two neighbouring loops `a` and `b` are one loop of a * extent(b) + b where every
 position that is used as a value, depends on nothing else of them.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from kernelblaster.policies.expert import index as indices
-from kernelblaster.policies.expert.address import terms
 from kernelblaster.policies.expert.expression import Counted, Expression, Gather, Load, move, walk
 from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.plan import Axis, Kernel, Plan
+from kernelblaster.policies.expert.proofs import is_linear
 
 
 def flattened(kernel: Kernel, plan: Plan) -> Kernel:
@@ -41,19 +40,15 @@ def _merged(kernel: Kernel, plan: Plan, outer: Axis, inner: Axis) -> Kernel:
     return replace(_moved(kernel, outer), axes=loops(kernel.axes), reduced=loops(kernel.reduced))
 
 
+def _loops(axes: Sequence[Axis]) -> list[tuple[str, Index]]:
+    return [(axis.name, axis.extent) for axis in axes]
+
+
 def _together(kernel: Kernel, plan: Plan, outer: Axis, inner: Axis) -> bool:
-    if not all(straight(address, (outer, inner)) for address in _addresses(kernel, plan)):
+    if not all(is_linear(address, _loops((outer, inner))) for address in _addresses(kernel, plan)):
         return False
     parts = [axis.part.length for axis in (*kernel.axes, *kernel.reduced) if axis.part]
     return not any({outer.name, inner.name} & indices.names(length) for length in parts)
-
-
-def straight(address: Index, axes: Sequence[Axis]) -> bool:
-    """Whether an address depends on nothing else of neighbouring loops than their running number."""
-    *outer, inner = axes
-    number = indices.row_major((axis.index for axis in axes), (axis.extent for axis in axes))
-    values = {axis.name: indices.ZERO for axis in outer} | {inner.name: number}
-    return _canonical(indices.replace(address, values)) == _canonical(address)
 
 
 def _addresses(kernel: Kernel, plan: Plan) -> Iterator[Index]:
@@ -65,24 +60,6 @@ def _addresses(kernel: Kernel, plan: Plan) -> Iterator[Index]:
                 yield indices.row_major(part.position, plan.buffers[part.buffer].shape)
     for store in kernel.stores:
         yield indices.row_major(store.position, plan.buffers[store.buffer].shape)
-
-
-def _canonical(index: Index) -> Counter[tuple[str, ...]]:
-    """A normal form of an index that is a sum of products: equal sums have equal forms."""
-    found: Counter[tuple[str, ...]] = Counter()
-    for term in terms(index):
-        factor, names = 1, []
-        for part in _factors(term):
-            if part.operator == "int":
-                factor *= part.value
-            else:
-                names.append(indices.text(part))
-        found[tuple(sorted(names))] += factor
-    return Counter({key: count for key, count in found.items() if count})
-
-
-def _factors(term: Index) -> Sequence[Index]:
-    return [f for part in term.operands for f in _factors(part)] if term.operator == "*" else [term]
 
 
 def _moved(kernel: Kernel, gone: Axis) -> Kernel:

@@ -26,10 +26,19 @@ from kernelblaster.policies.expert.expression import (
     walk,
 )
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.meeting import meet, placed
-from kernelblaster.policies.expert.plan import Buffer, Kernel, Plan, Schedule, Stage, Store
+from kernelblaster.policies.expert.loop_matching import match_loops, placed
+from kernelblaster.policies.expert.plan import Buffer, Kernel, Plan, Stage, Store
+from kernelblaster.policies.expert.schedule import (
+    Accumulating,
+    ColumnReduction,
+    Pointwise,
+    Product,
+    Reduction,
+    RowReduction,
+    Schedule,
+)
 
-REDUCTIONS = ("row_reduction", "column_reduction", "full_reduction")
+JOINED = (Pointwise, RowReduction, ColumnReduction)  # kinds of which two kernels can be one
 CHEAP = 4  # expressions of no more parts than this may be computed more often, if they are plain
 CHEAP_POSITIONS = 12  # the same for those that read nothing, like masks made of positions
 PLAIN = {"add", "sub", "mul", "neg", "abs", "max", "min", "to_real", "where", "and", "or", "not"}
@@ -53,7 +62,7 @@ def into_products(plan: Plan, producer: Kernel) -> Plan | None:
 
 def _pushed(plan: Plan, producer: Kernel, allowed: Callable[[Plan, Kernel, Kernel], bool]) -> Plan | None:
     """An output is still stored, by a reader that comes by all of its elements."""
-    if producer.family != "pointwise" or len(producer.stores) != 1:
+    if not isinstance(producer.schedule, Pointwise) or len(producer.stores) != 1:
         return None
     store = producer.stores[0]
     consumers = plan.consumers(store.buffer)
@@ -76,13 +85,13 @@ def into_producer(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None
     written = set(producer.writes)
     if not producer.stages or consumer is producer or not written & set(consumer.reads):
         return None
-    if consumer.family not in (*REDUCTIONS, "pointwise") or any(a.part for a in producer.reduced):
+    if not isinstance(consumer.schedule, Reduction | Pointwise) or any(a.part for a in producer.reduced):
         return None
     place = _place(plan, producer, consumer)
     if _gathers(consumer, written) or place is None:
         return None
-    found = meet(plan, producer, consumer)
-    if found is None or (producer.family == "matrix_product" and (found.each or consumer.stages)):
+    found = match_loops(plan, producer, consumer)
+    if found is None or (isinstance(producer.schedule, Product) and (found.each or consumer.stages)):
         return None
     if found.each and not consumer.stages and plan.elements(producer.axes) < RESULTS:
         return None
@@ -125,9 +134,10 @@ def picked(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
 
 def side_by_side(plan: Plan, first: Kernel, second: Kernel) -> Plan | None:
     """The plan with two kernels of the same loops as one, where they read the same element."""
-    if plan.kernels.index(first) >= plan.kernels.index(second) or first.family != second.family:
+    alike = any(all(isinstance(k.schedule, kind) for k in (first, second)) for kind in JOINED)
+    if plan.kernels.index(first) >= plan.kernels.index(second) or not alike:
         return None
-    if first.family not in (*REDUCTIONS, "pointwise") or set(first.writes) & set(second.reads):
+    if set(first.writes) & set(second.reads):
         return None
     loops = [(first.axes, second.axes), (first.reduced, second.reduced)]
     place = _place(plan, first, second)
@@ -148,7 +158,7 @@ def prologue_is_free(producer: Kernel, product: Kernel) -> bool:
     operand is one factor only, so that it is computed once for each element where operands are packed
     before the product, and once for each tile of the other operand where they are not. A convolution
     computes it again for every window that an element is in, which only plain arithmetic is fit for."""
-    if product.family != "matrix_product" or len(product.stages) != 1:
+    if not isinstance(product.schedule, Product) or len(product.stages) != 1:
         return False
     windows = sum(not axis.once for axis in product.reduced) > 1
     if windows and not _plain(producer.stores[0].value):
@@ -173,7 +183,7 @@ def _computes_once(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
     bodies = [(stage.body, every) for stage in consumer.stages]
     values = [(other.value, every if other.each else outer) for other in consumer.stores]
     for expression, points in (*bodies, *values):
-        inner = consumer.family == "matrix_product" and (expression, points) in bodies
+        inner = isinstance(consumer.schedule, Product) and (expression, points) in bodies
         if _cheap(store.value) and not inner:
             continue
         if points * _share(plan, consumer, expression, store.buffer) > computed:
@@ -255,7 +265,7 @@ def _inlined(kernel: Kernel, store: Store) -> Kernel:
 def _passes_all(plan: Plan, consumer: Kernel, producer: Kernel) -> bool:
     """Whether a reduction or pointwise kernel reads each element of the producer at its own point, and
     has the threads to store them all."""
-    if consumer.family not in (*REDUCTIONS, "pointwise") or plan.elements(consumer.axes) < RESULTS:
+    if not isinstance(consumer.schedule, Reduction | Pointwise) or plan.elements(consumer.axes) < RESULTS:
         return False
     points = {axis.index for axis in consumer.axes + consumer.reduced if not axis.once}
     counts = (
@@ -317,7 +327,10 @@ def _free_name(name: str, stages: list[Stage]) -> str:
 
 
 def _wider(first: Schedule, second: Schedule) -> Schedule:
-    return replace(first, accumulate="double") if second.accumulate == "double" else first
+    """The first schedule, with sums in double where either has them."""
+    if isinstance(first, Accumulating) and isinstance(second, Accumulating) and second.accumulate == "double":
+        return replace(first, accumulate="double")
+    return first
 
 
 def _picked(plan: Plan, producer: Kernel, consumer: Kernel, store: Store, gather: Gather) -> Plan | None:

@@ -1,45 +1,20 @@
-"""A task's module as a small graph whose shapes are expressions of the signature's sizes.
+"""A task's module as a small graph of operators, whose shapes are expressions of the signature's sizes.
 
-The module is exported by torch.export at every workload of the task, on fake tensors, so that
-nothing is computed; the traces must agree in their operators, and what differs between them
-(extents, slices, factors made of extents) is explained by the sizes (unify.py).
-
-The exported program is decomposed into core operators by tracing it once more. Its own method
-`run_decompositions` gives the same operators, but needs ten times as long.
+capture.py makes it from a module; what is here needs no PyTorch.
 """
 
-import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
-
-import torch
-from torch._decomp import core_aten_decompositions
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.export.graph_signature import InputKind, OutputKind
-from torch.func import functionalize
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.expression import Counted, Expression, Number
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.indexing import PlainIndexing
-from kernelblaster.policies.expert.unify import NotUniform, Unifier
-from kernelblaster.policies.expert.window_extents import window_counts
-from kernelblaster.records import Scalar, Signature, Task, Workload
+from kernelblaster.records import Signature
 from kernelblaster.records.signature import Dtype
-from kernelblaster.tasks.derive import cast, cast_of, convert, dtype_name
-from kernelblaster.tasks.foreign import kept_going
-from kernelblaster.tasks.module_file import ModuleFile, c_name
-from kernelblaster.tasks.plain_attention import plain_attention
-from kernelblaster.tasks.small import find_small
-
-COPIES = ("clone.default", "_to_copy.default", "alias.default", "lift_fresh_copy.default")
-UNROLLED = ("gru.input", "lstm.input", "rnn_tanh.input", "rnn_relu.input")  # into a step for each time
-
 
 INSTEAD = (
     "A language model can write it (--model, docs/llm.md), or judge a kernel of your own: "
@@ -104,224 +79,11 @@ class Graph:
         return tuple(indices.evaluate(index, sizes) for sizes in self.sizes)
 
 
-@dataclass(frozen=True)
-class _Trace:
-    """`tensors` maps placeholders to names of the signature; `numbers` are the inputs by value."""
-
-    nodes: list[torch.fx.Node]
-    outputs: list[torch.fx.Node]
-    tensors: dict[str, str]
-    numbers: list[float]
-
-
-def capture(task: Task) -> Graph:
-    """The graph of a task of kind `module`."""
-    file = ModuleFile(task.source, task.path)
-    traces = [_trace(file, task, place) for place in range(len(task.workloads))]
-    _check_uniform(task, traces)
-    sizes = {size.name: tuple(w.sizes[size.name] for w in task.workloads) for size in task.signature.sizes}
-    scalars = [item.name for item in task.signature.inputs if isinstance(item, Scalar)]
-    numbers = {name: tuple(t.numbers[i] for t in traces) for i, name in enumerate(scalars)}
-    reader = _Reader(Unifier(sizes, numbers), [t.tensors for t in traces])
-    try:
-        nodes = [reader.node(column) for column in zip(*(t.nodes for t in traces), strict=True)]
-    except NotUniform as error:
-        raise NotUniform(f"{task.name}: {error} {INSTEAD}") from error
-    outputs = [reader.reference(column) for column in zip(*(t.outputs for t in traces), strict=True)]
-    return Graph(
-        signature=task.signature,
-        nodes=needed([node for node in nodes if node is not None], outputs),
-        outputs=tuple(outputs),
-        sizes=tuple(workload.sizes for workload in task.workloads),
-    )
-
-
-def _check_uniform(task: Task, traces: Sequence[_Trace]) -> None:
-    first = traces[0]
-    for trace in traces[1:]:
-        if [n.target for n in trace.nodes] == [n.target for n in first.nodes]:
-            continue
-        one, other = (Counter(str(n.target) for n in t.nodes) for t in (first, trace))
-        changing = sorted(name.removeprefix("aten.") for name in (one - other) | (other - one))
-        which = f" ({', '.join(changing)})" if changing else ""
-        loops = one.keys() == other.keys()
-        how = "runs a loop whose length is a size" if loops else "uses other operators at other sizes"
-        raise NotUniform(f"{task.name}: the module {how}{which}. {INSTEAD}")
-
-
-def _trace(file: ModuleFile, task: Task, place: int) -> _Trace:
-    workload: Workload = task.workloads[place]
-    dtype = cast_of(task)
-    constants = (find_small(file, dtype) or {}) if workload.module == "small" else {}
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
-    with file.replaced(constants), mode, plain_attention(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        module = convert(file.build(), dtype)
-        shapes = iter(workload.shape(tensor) for tensor in task.signature.input_tensors)
-        inputs: list[Any] = []
-        for value in file.inputs():
-            if isinstance(value, torch.Tensor):
-                inputs.append(torch.zeros(next(shapes), dtype=cast(value, dtype).dtype))
-            else:  # another value in each trace, so that it is recognized where it is used
-                inputs.append(value + 0.5 * place if isinstance(value, float) else value)
-        with kept_going("forward()"), torch.no_grad():
-            with PlainIndexing():
-                exported = torch.export.export(module, tuple(inputs), strict=False)
-            graph = _decomposed(exported)
-    return _read(exported, graph, task.signature, inputs)
-
-
-@cache
-def _decompositions() -> dict[Any, Callable[..., Any]]:
-    """Core operators, and nearest-neighbour upsampling as it is, instead of look-ups by computed places."""
-    known = core_aten_decompositions().items()  # type: ignore[no-untyped-call]
-    return {target: rule for target, rule in known if "::upsample_nearest" not in target.name()}
-
-
-def _decomposed(exported: torch.export.ExportedProgram) -> torch.fx.Graph:
-    """Core operators that change nothing in place; placeholders and outputs are as they were."""
-    operators = {str(n.target).removeprefix("aten.") for n in exported.graph.nodes}
-    if operators & set(UNROLLED):
-        raise UncoveredOperators(sorted(operators & set(UNROLLED)))
-    values = [n.meta["val"] for n in exported.graph.nodes if n.op == "placeholder"]
-    traced = make_fx(exported.graph_module, decomposition_table=_decompositions())(*values)
-    if any(_changes_operands(node) for node in traced.graph.nodes):
-        traced = make_fx(functionalize(traced), decomposition_table=_decompositions())(*values)
-    return traced.graph
-
-
-def _changes_operands(node: torch.fx.Node) -> bool:
-    schema = getattr(node.target, "_schema", None)
-    return schema is not None and schema.is_mutable
-
-
-def _read(
-    exported: torch.export.ExportedProgram, graph: torch.fx.Graph, signature: Signature, inputs: list[Any]
-) -> _Trace:
-    given = {t.name for t in signature.parameters}
-    names = iter(item.name for item in signature.inputs)
-    tensors = {}
-    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
-    for spec, placeholder in zip(exported.graph_signature.input_specs, placeholders, strict=True):
-        if spec.kind == InputKind.USER_INPUT:
-            tensors[placeholder.name] = next(names)
-        elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER):
-            safe = c_name(str(spec.target))
-            tensors[placeholder.name] = safe if safe in given else f"{safe}_parameter"
-        else:
-            raise UncoveredOperators((f"the constant tensor {spec.target} (register it as a buffer)",))
-    results: Any = graph.output_node().args[0]
-    kinds = [spec.kind for spec in exported.graph_signature.output_specs]
-    outputs = [_original(r) for r, kind in zip(results, kinds, strict=True) if kind == OutputKind.USER_OUTPUT]
-    numbers = [value for value in inputs if not isinstance(value, torch.Tensor)]
-    return _Trace(_needed(graph, outputs), outputs, tensors, numbers)
-
-
-def _original(node: torch.fx.Node) -> torch.fx.Node:
-    """What a node is a copy of: a copy has another layout at most, and whether one is made depends on
-    the sizes."""
-    while str(node.target).removeprefix("aten.") in COPIES:
-        source: Any = node.args[0]
-        if source.meta["val"].dtype != node.meta["val"].dtype:
-            break
-        node = source
-    return node
-
-
-def _needed(graph: torch.fx.Graph, outputs: list[torch.fx.Node]) -> list[torch.fx.Node]:
-    """Operators that an output depends on, without copies."""
-    wanted = set(outputs)
-    kept = []
-    for node in reversed(graph.nodes):
-        if node in wanted and node.op == "call_function":
-            wanted |= {_original(source) for source in node.all_input_nodes}
-            kept.append(node)
-    return kept[::-1]
-
-
-class _Reader:
-    """Reads the same node in all traces at once."""
-
-    def __init__(self, unifier: Unifier, tensors: list[dict[str, str]]) -> None:
-        self._unifier = unifier
-        self._tensors = tensors
-
-    def node(self, column: tuple[torch.fx.Node, ...]) -> Node | None:
-        first = column[0]
-        if _is_selection(first):
-            return None
-        metas = [n.meta["val"] for n in column]
-        several = isinstance(metas[0], tuple | list)
-        results = zip(*metas, strict=True) if several else [tuple(metas)]
-        target: Any = first.target
-        schema = target._schema.arguments
-        given = [_given(node, schema) for node in column]
-        arguments = {a.name: self._argument([found[a.name] for found in given]) for a in schema}
-        operator = str(first.target).removeprefix("aten.")
-        self._learn_windows(operator, given, metas)
-        return Node(
-            name=first.name,
-            operator=operator,
-            arguments=arguments,
-            results=tuple(self._result(r) for r in results if isinstance(r[0], torch.Tensor)),
-        )
-
-    def reference(self, column: tuple[torch.fx.Node, ...]) -> Reference:
-        node = _original(column[0])
-        if _is_selection(node):
-            source = node.args[0]
-            assert isinstance(source, torch.fx.Node)
-            return Reference(source.name, node.args[1])  # type: ignore[arg-type]
-        return Reference(self._tensors[0].get(node.name, node.name))
-
-    def _learn_windows(self, operator: str, given: list[dict[str, Any]], metas: list[Any]) -> None:
-        """Explains extents of a result over windows by those of its operand, where windows lie alike
-        in all traces."""
-        counts = [window_counts(operator, found) for found in given]
-        if not counts[0] or any(other != counts[0] for other in counts):
-            return
-        operands = [(found["input"] if "input" in found else found["self"]).meta["val"] for found in given]
-        results = [meta[0] if isinstance(meta, tuple | list) else meta for meta in metas]
-        for place, count in enumerate(counts[0], start=-len(counts[0])):
-            before, after = (tuple(t.shape[place] for t in tensors) for tensors in (operands, results))
-            self._unifier.follow(before, after, count)
-
-    def _result(self, tensors: tuple[torch.Tensor, ...]) -> Result:
-        extents = zip(*(t.shape for t in tensors), strict=True)
-        return Result(tuple(self._unifier.whole(tuple(e)) for e in extents), dtype_name(tensors[0].dtype))
-
-    def _argument(self, values: list[Any]) -> Any:
-        first = values[0]
-        if isinstance(first, torch.fx.Node):
-            return self.reference(tuple(values))
-        if isinstance(first, list | tuple):
-            if len({len(v) for v in values}) > 1:
-                raise NotUniform("an operator takes a list of another length at other sizes.")
-            return tuple(self._argument(list(column)) for column in zip(*values, strict=True))
-        if isinstance(first, torch.dtype):
-            return dtype_name(first)
-        if isinstance(first, bool) or not isinstance(first, int | float):
-            return first
-        if all(isinstance(v, int) for v in values):
-            return self._unifier.whole(tuple(values))
-        return self._unifier.number(tuple(float(v) for v in values))
-
-
-def _given(node: torch.fx.Node, schema: Sequence[Any]) -> dict[str, Any]:
-    """A node's arguments by name, with defaults."""
-    named = {a.name: node.kwargs.get(a.name, a.default_value) for a in schema[len(node.args) :]}
-    return {a.name: value for a, value in zip(schema, node.args, strict=False)} | named
-
-
 def as_expression(value: Any) -> Expression:
     """A number among a node's arguments, for use in arithmetic."""
     if isinstance(value, Index):
         return Number(value.value, "whole") if value.operator == "int" else Counted(value)
     return value if not isinstance(value, bool) else Number(value, "truth")
-
-
-def _is_selection(node: torch.fx.Node) -> bool:
-    return getattr(node.target, "__name__", "") == "getitem"
 
 
 def needed(nodes: Sequence[Node], outputs: Sequence[Reference]) -> tuple[Node, ...]:

@@ -5,33 +5,52 @@ simplified as they are built. All of them are non-negative unless a subtraction 
 """
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 
 @dataclass(frozen=True)
 class Index:
-    """`operator` is one of int, name, min, +, *, /, %, or -, with whole-number meaning as in C."""
+    """`operator` is one of min, +, *, /, %, or -, with whole-number meaning as in C, or a leaf: int, name, a
+    number in an array (element), or a number that is looked up (lookup), of which only `key` is known
+    here."""
 
     operator: str
     operands: tuple["Index", ...] = ()
     value: int = 0
     name: str = ""
+    key: Hashable = None
 
     def __str__(self) -> str:
         return text(self)
 
 
+LEAVES = ("int", "name", "element", "lookup")
+ATOMS = (*LEAVES, "min")  # which are written without parentheses
 ZERO = Index("int", value=0)
 ONE = Index("int", value=1)
 
 
+@cache
 def number(value: int) -> Index:
-    return Index("int", value=value)
+    return Index("int", value=int(value))
 
 
+@cache
 def variable(name: str) -> Index:
     return Index("name", name=name)
+
+
+def element(array: str, place: int | str) -> Index:
+    """An element of a local array of numbers, at a place that is a number or a variable."""
+    return Index("element", (number(place) if isinstance(place, int) else variable(place),), name=array)
+
+
+def lookup(key: Hashable) -> Index:
+    """A number that is itself looked up; equal where the keys are."""
+    return Index("lookup", key=key)
 
 
 def is_number(index: Index, value: int) -> bool:
@@ -131,7 +150,7 @@ def replace(index: Index, values: Mapping[str, Index]) -> Index:
     """The same expression with other expressions in the place of variables."""
     if index.operator == "name":
         return values.get(index.name, index)
-    if index.operator == "int":
+    if index.operator in LEAVES:
         return index
     left, right = (replace(operand, values) for operand in index.operands)
     return BUILD[index.operator](left, right)
@@ -141,7 +160,7 @@ def evaluate(index: Index, values: Mapping[str, int]) -> int:
     """As C would: quotients are rounded towards zero."""
     if index.operator == "int":
         return index.value
-    if index.operator == "name":
+    if index.operator in LEAVES:
         if index.name not in values:
             raise KeyError(f"{index}: not every variable has a value")
         return values[index.name]
@@ -163,81 +182,25 @@ ARITHMETIC: dict[str, Callable[[int, int], int]] = {
 }
 
 
-Same = Callable[[Index, Index], bool]
-
-
-def bound(index: Index, extents: Mapping[str, Index], same: Same) -> Index | None:
-    """What an expression of loop variables comes up to, exclusively; None where that is not plain."""
-    if index.operator in ("int", "name"):
-        return number(index.value + 1) if index.operator == "int" else extents.get(index.name)
-    left, right = index.operands
-    if index.operator == "%":
-        return right
-    if index.operator == "/":
-        limit = bound(left, extents, same)
-        if limit is None:
-            return None
-        return _quotient(limit, right) or divide(add(limit, subtract(right, ONE)), right)
-    if index.operator == "+" and left.operator == "*":
-        high, step = left.operands
-        limits = bound(high, extents, same), bound(right, extents, same)
-        if limits[0] is not None and limits[1] is not None and same(limits[1], step):
-            return multiply(limits[0], step)
-    return None
-
-
-def within(index: Index, extents: Mapping[str, Index], same: Same) -> Index:
-    """Simplified with the knowledge of how far loop variables run: (a * n + b) / n is a for b below n."""
-    if not index.operands:
-        return index
-    left, right = (within(operand, extents, same) for operand in index.operands)
-    if index.operator not in "/%":
-        return BUILD[index.operator](left, right)
-    quotient, rest = ZERO, ZERO
-    for term in _terms(left):
-        part = _quotient(term, right)
-        quotient, rest = (quotient, add(rest, term)) if part is None else (add(quotient, part), rest)
-    limit = bound(rest, extents, same)
-    if is_number(rest, 0) or (limit is not None and same(limit, right)):
-        return quotient if index.operator == "/" else rest
-    return BUILD[index.operator](left, right)
-
-
-def _terms(index: Index) -> list[Index]:
-    return [t for part in index.operands for t in _terms(part)] if index.operator == "+" else [index]
-
-
-def _quotient(term: Index, divisor: Index) -> Index | None:
-    """term / divisor where the divisor is one of its factors."""
-    if term == divisor:
-        return ONE
-    if term.operator != "*":
-        return None
-    for place, factor in enumerate(term.operands):
-        found = _quotient(factor, divisor)
-        if found is not None:
-            return multiply(*(found if i == place else f for i, f in enumerate(term.operands)))
-    return None
+LOOKED_UP = "?"  # among names: no variable has this one
 
 
 def names(index: Index) -> set[str]:
-    if index.operator == "name":
+    """The variables of an expression; what is looked up counts as one that no loop has."""
+    if index.operator in ("name", "element"):
         return {index.name}
+    if index.operator == "lookup":
+        return {LOOKED_UP}
     return set().union(*(names(operand) for operand in index.operands))
 
 
-ATOMS = ("int", "name", "min")
-
-
-def text(index: Index) -> str:
-    """As C, with parentheses only where they are needed."""
-    if index.operator == "int":
-        return str(index.value)
-    if index.operator == "name":
-        return index.name
+def text(index: Index, lookup: Callable[[Any], str] | None = None) -> str:
+    """As C, with parentheses only where they are needed. `lookup` writes what is looked up, by its key."""
+    if index.operator in LEAVES:
+        return _leaf_text(index, lookup)
     left, right = index.operands
     weak = ("+", "-")
-    first, second = text(left), text(right)
+    first, second = text(left, lookup), text(right, lookup)
     if index.operator == "min":
         first, second = (f"(int64_t){part}" if part.isdigit() else part for part in (first, second))
         return f"min({first}, {second})"
@@ -249,3 +212,11 @@ def text(index: Index) -> str:
     if right.operator not in ATOMS:
         second = f"({second})"
     return f"{first} {index.operator} {second}"
+
+
+def _leaf_text(index: Index, lookup: Callable[[Any], str] | None) -> str:
+    if index.operator == "int":
+        return str(index.value)
+    if index.operator == "lookup":
+        return f"({lookup(index.key)})" if lookup else LOOKED_UP
+    return index.name if index.operator == "name" else f"{index.name}[{text(index.operands[0])}]"

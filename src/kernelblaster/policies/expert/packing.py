@@ -11,25 +11,20 @@ from dataclasses import replace
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.expression import Expression, Load, operation
 from kernelblaster.policies.expert.plan import (
-    PACKED_DEPTH,
-    PACKED_ROWS,
     TOGETHER,
     Axis,
     Buffer,
     Kernel,
     Plan,
     Store,
-    TensorTile,
 )
-from kernelblaster.policies.expert.product import Operand, Product, as_product
+from kernelblaster.policies.expert.product import Operand, Product
+from kernelblaster.policies.expert.schedule import PACKED_DEPTH, PACKED_ROWS, MmaProduct, Packing
 from kernelblaster.records.signature import Dtype
 
 
-def packed(plan: Plan, kernel: Kernel, dtype: Dtype, terms: int, tile: TensorTile) -> Plan | None:
-    """The plan with a matrix product on packed operands in the place of `kernel`."""
-    product = as_product(kernel, plan)
-    if product is None:
-        return None
+def packed(plan: Plan, kernel: Kernel, product: Product, dtype: Dtype, terms: int, tile: MmaProduct) -> Plan:
+    """The plan with a matrix product on packed operands in the place of `kernel`, which is `product`."""
     stem = kernel.name.removesuffix("_kernel")
     buffers = dict(plan.buffers)
     before: list[Kernel] = []
@@ -44,7 +39,7 @@ def packed(plan: Plan, kernel: Kernel, dtype: Dtype, terms: int, tile: TensorTil
         found = [Load(store.buffer, store.position, "real") for store in pack.stores]
         operands.append(operation("mul", *found) if terms > 1 else found[0])
     stage = replace(kernel.stages[0], body=operation("mul", *operands))
-    changed = replace(kernel, stages=(stage,), schedule=replace(kernel.schedule, tile=tile))
+    changed = replace(kernel, stages=(stage,), schedule=tile)
     kernels = [k for old in plan.kernels for k in ((*before, changed) if old is kernel else (old,))]
     return replace(plan, buffers=buffers).with_kernels(tuple(kernels))
 
@@ -54,7 +49,7 @@ def _pack(
 ) -> tuple[Kernel, tuple[Buffer, ...]]:
     """The kernel that packs an operand, with what it writes: the operand, and the scales of its rows
     for every `TOGETHER` tiles where it is split."""
-    inner = replace(product.inner, part=None)
+    inner = replace(product.k_axis, part=None)
     batch, batch_shape = _place(product.batch), tuple(axis.extent for axis in product.batch)
     row = indices.row_major(_place(side.axes), (axis.extent for axis in side.axes))
     rows = product.extent(side.axes)
@@ -70,13 +65,16 @@ def _pack(
         for buffer, position in zip(buffers, positions, strict=True)
     ]
     axes = (*product.batch, *side.axes, inner)
-    return Kernel(f"{name}_pack_kernel", "pack", axes, tuple(stores)), tuple(buffers)
+    return Kernel(f"{name}_pack_kernel", axes, tuple(stores), schedule=Packing()), tuple(buffers)
 
 
 def _packed_before(plan: Plan, pack: Kernel, buffer: Buffer) -> Kernel | None:
     """A kernel of the plan that packs the very same operand, for another product."""
     for kernel in plan.kernels:
-        if kernel.family == "pack" and (kernel.axes, kernel.expressions) == (pack.axes, pack.expressions):
+        if isinstance(kernel.schedule, Packing) and (kernel.axes, kernel.expressions) == (
+            pack.axes,
+            pack.expressions,
+        ):
             found = plan.buffers[kernel.stores[0].buffer]
             if (found.dtype, found.terms) == (buffer.dtype, buffer.terms):
                 return kernel

@@ -1,21 +1,29 @@
 """A plan: kernels in launch order, each saying what it computes and how it is scheduled.
 
-Every kernel has one form, whatever its family: for each point of its `axes`, the `stages` reduce
-over the `reduced` axes one after another (a later stage may use the results of earlier ones), and
-the `stores` write what comes of it. Without stages it is a pointwise map. Techniques rewrite plans;
-families emit them.
-"""
+Every kernel has one form: for each point of its `axes`, the `stages` reduce over the `reduced` axes one after
+another (a later stage may use the results of earlier ones), and the `stores` write what comes of it. Without
+stages it is a pointwise map. How it is laid out on the GPU is its schedule (schedule.py). Techniques rewrite
+plans; emission/ writes them as CUDA."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Literal
 
-from kernelblaster.devices.occupancy import WARP
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.expression import Expression, Gather, Load, loads
 from kernelblaster.policies.expert.graph import Graph
 from kernelblaster.policies.expert.index import Index
+from kernelblaster.policies.expert.schedule import (
+    PACKED_DEPTH,
+    PACKED_ROWS,
+    ColumnReduction,
+    ElementPerThread,
+    Packing,
+    Pointwise,
+    RowReduction,
+    Schedule,
+)
 from kernelblaster.records import Signature
 from kernelblaster.records.signature import Dtype
 
@@ -23,7 +31,6 @@ Combine = Literal[
     "sum", "product", "max", "min", "argmax", "argmin", "any", "all", "variation", "exponentials"
 ]
 Family = Literal["pointwise", "row_reduction", "column_reduction", "full_reduction", "matrix_product", "pack"]
-PACKED_ROWS, PACKED_DEPTH = 128, 32  # a packed operand is filled up to multiples of these
 TOGETHER = 4  # tiles of a packed operand that have one scale
 
 
@@ -91,95 +98,30 @@ class Store:
 
 
 @dataclass(frozen=True)
-class Tile:
-    """A matrix product by plain arithmetic, on tiles of both operands in shared memory.
-
-    A block computes `block_m` x `block_n` results, `block_k` terms at a time, and a thread `thread_m` x
-    `thread_n` of them (one or multiples of four). With two or more `stages` the next tiles are fetched
-    while one is in use, past the registers where `asynchronous`. With `flush`, sums of so many terms
-    are added to totals: a long sum then loses less.
-    """
-
-    block_m: int
-    block_n: int
-    block_k: int
-    thread_m: int = 1
-    thread_n: int = 1
-    stages: int = 1
-    asynchronous: bool = False
-    flush: int | None = None
-
-    @property
-    def threads(self) -> int:
-        return self.block_m // self.thread_m * (self.block_n // self.thread_n)
-
-
-@dataclass(frozen=True)
-class TensorTile:
-    """A matrix product by tensor cores, on operands that were packed before (families/pack.py).
-
-    A block computes `block_m` x `block_n` results, `stages` tiles of the inner axis ahead of the
-    arithmetic. `engine` is the instruction: of a warp (`mma`) or of four together (`wgmma`, sm_90a).
-    """
-
-    block_m: int = 128
-    block_n: int = 128
-    stages: int = 3
-    engine: Literal["mma", "wgmma"] = "mma"
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How a kernel is laid out on the GPU; techniques change it.
-
-    `workers` says who does a reduction: one thread, a warp, or the threads of a block together; with
-    `tile`, the warps of a block share neighbouring columns. A row of a warp's has so many of its `lanes`;
-    with fewer than all, the warp does several rows. `accumulate` is the type of running sums.
-    `shuffles` combines within warps by shuffles, `kept` elements of a row stay in the registers of each
-    thread between passes, loops are unrolled `unroll` times, a thread of a pointwise kernel does
-    `coarsening` packs, `streaming` marks what is touched once, and `staged` turns tiles in shared memory.
-    So many blocks of a `cluster` share a row; what is kept of it is then in their shared memory, and
-    each thread has `held` more elements in registers. A cluster that `stays` goes on to further rows.
-    A kernel that is `sized` has the primary workload's sizes as constants in a variant for them.
-    """
-
-    threads: int = 256
-    workers: Literal["thread", "warp", "block", "tile"] = "thread"
-    lanes: int = WARP
-    accumulate: Literal["float", "double"] = "float"
-    vector_width: int = 1
-    shuffles: bool = False
-    kept: int = 0
-    unroll: int = 1
-    coarsening: int = 1
-    streaming: bool = False
-    staged: bool = False
-    cluster: int = 1
-    held: int = 0
-    stays: bool = False
-    sized: bool = False
-    tile: Tile | TensorTile | None = None
-
-    @property
-    def row_threads(self) -> int:
-        """Threads of a block that share a row."""
-        return self.lanes if self.workers == "warp" else self.threads
-
-    @property
-    def rows_together(self) -> int:
-        """Rows that a block does at once."""
-        return self.threads // self.row_threads
-
-
-@dataclass(frozen=True)
 class Kernel:
+    """One kernel. With `constant_sizes` it has a variant in which the primary workload's sizes are
+    constants."""
+
     name: str
-    family: Family
     axes: tuple[Axis, ...]
     stores: tuple[Store, ...]
     reduced: tuple[Axis, ...] = ()
     stages: tuple[Stage, ...] = ()
-    schedule: Schedule = field(default_factory=Schedule)
+    schedule: Schedule = field(default_factory=ElementPerThread)
+    constant_sizes: bool = False
+
+    @property
+    def family(self) -> Family:
+        """The kind of computation, as reports and the knowledge base name it."""
+        if isinstance(self.schedule, Packing):
+            return "pack"
+        if isinstance(self.schedule, Pointwise):
+            return "pointwise"
+        if isinstance(self.schedule, ColumnReduction):
+            return "column_reduction"
+        if isinstance(self.schedule, RowReduction):
+            return "full_reduction" if all(axis.once for axis in self.axes) else "row_reduction"
+        return "matrix_product"
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -204,8 +146,8 @@ class Buffer:
     """A tensor of the signature, or scratch memory that the launch function allocates.
 
     With `terms`, it is an operand packed for tensor cores: its last two dimensions are rows and the
-    inner axis, each element is a sum of that many numbers of a half precision, and it lies in tiles
-    (families/pack.py).
+    K axis, each element is a sum of that many numbers of a half precision, and it lies in tiles
+    (emission/packing.py).
     """
 
     name: str
@@ -235,12 +177,26 @@ class Plan:
     sizes: tuple[Mapping[str, int], ...]
     graph: Graph | None = None
 
+    @property
+    def real(self) -> Literal["float", "double"]:
+        """The type of arithmetic: half precisions are computed in float."""
+        return "double" if self.signature.outputs[0].dtype == "float64" else "float"
+
     def extent(self, index: Index) -> int:
         """What an extent is in the primary workload."""
         return indices.evaluate(index, self.sizes[0])
 
     def elements(self, axes: tuple[Axis, ...]) -> int:
         return prod(self.extent(axis.extent) for axis in axes)
+
+    def inner_sizes(self, kernel: Kernel) -> dict[str, int]:
+        """The primary workload's sizes that addresses and loops of a kernel depend on: not how many rows or
+        images there are."""
+        shapes = [self.buffers[name].shape for name in (*kernel.reads, *kernel.writes)]
+        inner = [index for shape in shapes for index in shape[1:]]
+        inner += [axis.extent for axis in (*kernel.axes[1:], *kernel.reduced)]
+        used = set().union(*(indices.names(index) for index in inner))
+        return {name: value for name, value in self.sizes[0].items() if name in used}
 
     def same(self, left: Index, right: Index) -> bool:
         """Whether two extents are equal in every workload."""

@@ -6,14 +6,15 @@ from functools import cached_property
 from itertools import count, dropwhile, islice
 from typing import NamedTuple
 
+from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
-from kernelblaster.policies.expert.graph import capture
 from kernelblaster.policies.expert.learning import ExpertLearning
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.states import extract_states, possible_gain
+from kernelblaster.policies.expert.technique_order import in_order
 from kernelblaster.policies.expert.techniques import Technique, load_techniques
-from kernelblaster.policies.expert.turns import in_turn
 from kernelblaster.policies.policy import Attempt
 from kernelblaster.policies.rewrites.own_source import OwnSource
 from kernelblaster.policies.rewrites.techniques import Technique as Rewriting
@@ -39,20 +40,20 @@ class _Rewrite(NamedTuple):
 
 
 class ExpertPolicy(ExpertLearning):
-    """Implements `Policy` without a language model, with the techniques that an architecture has the
-    instructions for, or the PTX machine in its place; all of them where none is named. An attempt's
+    """Implements `Policy` without a language model, with the techniques that a GPU has the instructions for,
+    or the PTX machine in its place; all of them where none is named. An attempt's
     form is its plan, or the source itself where that is the task's own. What was written once for a task
     is kept: a search comes back to the same places."""
 
-    def __init__(self, architecture: str | None = None, emulated: bool = False) -> None:
-        self._architecture = architecture
+    def __init__(self, gpu: GpuSpec | None = None, emulated: bool = False) -> None:
+        self._gpu = gpu
         self._emulated = emulated
         self._written: dict[tuple[str, str, frozenset[str]], _Written] = {}
         self._proposed: dict[tuple[str, str], list[str]] = {}
 
     @cached_property
     def _plan_techniques(self) -> dict[str, Technique]:
-        return load_techniques(self._architecture, self._emulated)
+        return load_techniques(self._gpu, self._emulated)
 
     @cached_property
     def _source_techniques(self) -> dict[str, Rewriting]:
@@ -135,7 +136,7 @@ class ExpertPolicy(ExpertLearning):
                 yield found, (technique,)
         elif (recipe := Recipe.parse(technique)) is not None:
             reached: list[tuple[Form, tuple[str, ...]]] = [(form, ())]
-            for part in in_turn({*ALWAYS, *recipe.techniques}):
+            for part in in_order({*ALWAYS, *recipe.techniques}):
                 before, applied = reached[-1]
                 further = next(self._rewritten(before, part), None)
                 if further is not None:

@@ -1,21 +1,21 @@
-"""A matrix product as its kernels see it: which loops are rows, columns, batch and inner axis."""
+"""A matrix product as its kernels see it: which loops are rows, columns, batch and K axis."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kernelblaster.policies.expert import index as indices
-from kernelblaster.policies.expert.address import alignment
-from kernelblaster.policies.expert.expression import Expression, Load, Operation, loads
+from kernelblaster.policies.expert.expression import Expression, Load, Operation, loads, used_names
 from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.plan import Axis, Kernel, Plan
-from kernelblaster.policies.expert.render import used_names
+from kernelblaster.policies.expert.proofs import alignment
+from kernelblaster.policies.expert.schedule import Product as ProductSchedule
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A factor of the product. `axes` are its own rows or columns; `along` is the one of them, or the
-    inner axis, whose neighbours lie side by side in memory, if any; they do so in aligned packs where
-    all of `aligned` are divisible by the pack's width. `plain` is set where it is only read."""
+    """A factor of the product. `axes` are its own rows or columns; `along` is the one of them, or the K axis,
+    along which it is contiguous in memory, if any; in aligned vectors where all of `aligned` are divisible by
+    a vector's width. `plain` is set where it is only read."""
 
     expression: Expression
     axes: tuple[Axis, ...]
@@ -26,17 +26,24 @@ class Operand:
 
 @dataclass(frozen=True)
 class Product:
-    """results[batch, rows, columns] = sum over `inner` of left[batch, rows, inner] * right[batch, inner,
-    columns], each of them several axes or none but the inner one. Columns run along the result's memory.
-    Where `inner` is cut (split_k), `part` says into how many parts; every part has its own results."""
+    """results[batch, rows, columns] = sum over K of left[batch, rows, k] * right[batch, k, columns], each of
+    them several axes or none but the K axis. Columns run along the result's memory. Where the K axis is cut
+    (split_k), `part` says into how many parts; every part has its own results."""
 
     batch: tuple[Axis, ...]
     rows: tuple[Axis, ...]
     columns: tuple[Axis, ...]
-    inner: Axis
+    k_axis: Axis
     left: Operand
     right: Operand
     part: Axis | None = None
+
+    def blocks(self, block_m: int, block_n: int) -> Index:
+        """Blocks of a launch where each has `block_m` x `block_n` results."""
+        down = indices.tiles(self.extent(self.rows), block_m)
+        across = indices.tiles(self.extent(self.columns), block_n)
+        outer = [self.part] if self.part is not None else []
+        return indices.product([self.extent((*outer, *self.batch)), down, across])
 
     @staticmethod
     def extent(axes: Iterable[Axis]) -> Index:
@@ -45,9 +52,9 @@ class Product:
 
 def as_product(kernel: Kernel, plan: Plan) -> Product | None:
     """The kernel as a product of two matrices; None where it is something else: a product with a vector,
-    more than one stage, more than one inner axis."""
+    more than one stage, more than one K axis."""
     inner = [axis for axis in kernel.reduced if not axis.once]
-    if kernel.family != "matrix_product" or len(kernel.stages) != 1 or len(inner) != 1:
+    if not isinstance(kernel.schedule, ProductSchedule) or len(kernel.stages) != 1 or len(inner) != 1:
         return None
     body = kernel.stages[0].body
     if kernel.stages[0].combine != "sum" or any(store.each for store in kernel.stores):
@@ -71,7 +78,7 @@ def as_product(kernel: Kernel, plan: Plan) -> Product | None:
         batch=tuple(axis for axis in shared if part is None or axis.name != part.name),
         rows=rows,
         columns=columns,
-        inner=inner[0],
+        k_axis=inner[0],
         left=_operand(left, rows, inner[0], plan),
         right=_operand(right, columns, inner[0], plan),
         part=next((axis for axis in shared if part is not None and axis.name == part.name), None),
@@ -94,6 +101,6 @@ def _operand(expression: Expression, axes: tuple[Axis, ...], inner: Axis, plan: 
 
 
 def contiguous(buffer: str, position: tuple[Index, ...], axis: Axis, plan: Plan) -> tuple[Index, ...] | None:
-    """What must be divisible by a pack's width for aligned packs along an axis; see `alignment`."""
+    """What must be divisible by a vector's width for aligned vectors along an axis; see `alignment`."""
     address = indices.row_major(position, plan.buffers[buffer].shape)
     return alignment(address, axis.name, plan.sizes[0])

@@ -1,30 +1,63 @@
-"""How a rewrite of one kernel becomes rewrites of a plan."""
+"""How a rewrite of one kernel becomes rewrites of a plan.
 
-from collections.abc import Callable, Iterator
+A technique's rewrites say of a kernel what it becomes, or why it stays as it is. They are asked only about
+kernels whose schedule is of a type that the technique is for.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
+from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.plan import Kernel, Plan
 
-Rewrite = Callable[[Kernel, Plan], Kernel | None]
 MOST = 8  # plans that a technique yields
 
 
-def everywhere(plan: Plan, *rewrites: Rewrite) -> Iterator[Plan]:
-    """For each rewrite, the plan with every kernel changed to which it applies; then, by the first one,
-    with one of them at a time, those with the most elements first."""
-    return islice(_everywhere(plan, rewrites), MOST)
+@dataclass(frozen=True)
+class No:
+    """Why a technique does not apply to a kernel: the end of a sentence that begins with "because"."""
+
+    because: str
 
 
-def _everywhere(plan: Plan, rewrites: tuple[Rewrite, ...]) -> Iterator[Plan]:
+Rewrite = Callable[[Kernel, Plan, GpuSpec], Kernel | No]
+PlanRewrite = Callable[[Kernel, Plan, GpuSpec], Plan | No]
+
+
+def everywhere(
+    plan: Plan, gpu: GpuSpec, types: tuple[type, ...], rewrites: Sequence[Rewrite], *, singly: bool = True
+) -> Iterator[Plan]:
+    """For each rewrite, the plan with every kernel changed to which it applies; then, if `singly`, by the
+    first one, with one of them at a time, those with the most elements first."""
+
+    def changed(rewrite: Rewrite) -> list[tuple[Kernel, Kernel]]:
+        known = [kernel for kernel in plan.kernels if isinstance(kernel.schedule, types)]
+        return [(old, new) for old in known if isinstance(new := rewrite(old, plan, gpu), Kernel)]
+
+    def plans() -> Iterator[Plan]:
+        for rewrite in rewrites:
+            found = {id(old): new for old, new in changed(rewrite)}
+            if found:
+                yield plan.with_kernels(tuple(found.get(id(kernel), kernel) for kernel in plan.kernels))
+        alone = changed(rewrites[0]) if singly else []
+        if len(alone) > 1:
+            for old, new in sorted(alone, key=lambda pair: -plan.elements(pair[0].axes + pair[0].reduced)):
+                yield plan.with_kernel(old, new)
+
+    return islice(plans(), MOST)
+
+
+def one_after_another(
+    plan: Plan, gpu: GpuSpec, types: tuple[type, ...], rewrites: Sequence[PlanRewrite]
+) -> Iterator[Plan]:
+    """For each rewrite, the plan after it was applied to every kernel to which it applies: for rewrites that
+    replace a kernel by several."""
     for rewrite in rewrites:
-        found = {id(old): new for old, new in _changed(plan, rewrite)}
-        if found:
-            yield plan.with_kernels(tuple(found.get(id(kernel), kernel) for kernel in plan.kernels))
-    singly = _changed(plan, rewrites[0])
-    if len(singly) > 1:
-        for old, new in sorted(singly, key=lambda pair: -plan.elements(pair[0].axes + pair[0].reduced)):
-            yield plan.with_kernel(old, new)
-
-
-def _changed(plan: Plan, rewrite: Rewrite) -> list[tuple[Kernel, Kernel]]:
-    return [(kernel, new) for kernel in plan.kernels if (new := rewrite(kernel, plan)) is not None]
+        changed = plan
+        for kernel in plan.kernels:
+            if isinstance(kernel.schedule, types):
+                found = rewrite(kernel, changed, gpu)
+                changed = found if isinstance(found, Plan) else changed
+        if changed is not plan:
+            yield changed

@@ -6,7 +6,6 @@ Stages must not need each other. Parts are combined in their order, so that ever
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kernelblaster.devices.occupancy import WARP
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.expression import (
     Counted,
@@ -27,9 +26,17 @@ from kernelblaster.policies.expert.plan import (
     Kernel,
     Part,
     Plan,
-    Schedule,
     Stage,
     Store,
+)
+from kernelblaster.policies.expert.schedule import (
+    Accumulating,
+    BlockRows,
+    ColumnReduction,
+    Columns,
+    Schedule,
+    TunedRows,
+    WarpRows,
 )
 from kernelblaster.records.signature import Dtype
 
@@ -47,7 +54,7 @@ class Splitting:
 
     @property
     def across(self) -> bool:
-        return self.kernel.family == "column_reduction"
+        return isinstance(self.kernel.schedule, ColumnReduction)
 
     @property
     def parts(self) -> Axis:
@@ -124,17 +131,26 @@ def _partial_kernel(splitting: Splitting, stages: Sequence[Stage]) -> Kernel:
         Store(splitting.partial(s.name, _kind(s)).buffer, splitting.position(), Reduced(s.name, _kind(s)))
         for s in stages
     )
-    schedule = replace(kernel.schedule, workers="tile" if splitting.across else "block", lanes=WARP, kept=0)
     return replace(
         kernel,
         name=f"{splitting.stem}_parts_kernel",
-        family="column_reduction" if splitting.across else "row_reduction",
         axes=splitting.axes(),
         reduced=(cut, *kernel.reduced[1:]),
         stages=tuple(stages),
         stores=stores,
-        schedule=replace(schedule, shuffles=not splitting.across),
+        schedule=_partial_schedule(kernel.schedule),
     )
+
+
+def _partial_schedule(old: Schedule) -> Schedule:
+    """Columns, or a block for each part of a row; what was tuned stays, but for what is kept of a row."""
+    assert isinstance(old, Accumulating)
+    width, unroll, streaming = 1, 1, False
+    if isinstance(old, Columns | TunedRows):
+        width, unroll, streaming = old.vector_width, old.unroll, old.streaming
+    if isinstance(old, ColumnReduction):
+        return Columns(width, old.threads, unroll, streaming, old.accumulate)
+    return BlockRows(True, 0, old.threads, width, unroll, streaming, old.accumulate)
 
 
 def _combining_kernel(splitting: Splitting) -> Kernel:
@@ -150,18 +166,19 @@ def _combining_kernel(splitting: Splitting) -> Kernel:
         own = tuple(axis.index for axis in kernel.axes)
         stores += [Store(f"{splitting.stem}_{name}", own, value) for name, value in results.items()]
     few = splitting.plan.extent(splitting.parts.extent) <= LONG and bool(kernel.axes)
-    by_rows = Schedule(
-        workers="warp" if few else "block", shuffles=True, accumulate=kernel.schedule.accumulate
-    )
-    across = Schedule(workers="tile", accumulate=kernel.schedule.accumulate)
+    assert isinstance(kernel.schedule, Accumulating)
+    accumulate = kernel.schedule.accumulate
+    if splitting.across:
+        schedule: Schedule = Columns(accumulate=accumulate)
+    else:
+        schedule = WarpRows(accumulate=accumulate) if few else BlockRows(True, accumulate=accumulate)
     return Kernel(
         name=kernel.name,
-        family=kernel.family,
         axes=kernel.axes,
         stores=tuple(stores),
         reduced=(splitting.parts,),
         stages=tuple(stages),
-        schedule=across if splitting.across else by_rows,
+        schedule=schedule,
     )
 
 
@@ -210,7 +227,7 @@ def _element_kernel(splitting: Splitting) -> Kernel:
     axes = sorted(
         (*kernel.axes, *kernel.reduced), key=lambda axis: -_stride(splitting.plan, address, axis, kernel)
     )
-    return Kernel(f"{splitting.stem}_apply_kernel", "pointwise", tuple(axes), tuple(stores))
+    return Kernel(f"{splitting.stem}_apply_kernel", tuple(axes), tuple(stores))
 
 
 def _stride(plan: Plan, address: Index, axis: Axis, kernel: Kernel) -> int:

@@ -1,40 +1,29 @@
-"""Giving the matrix products of a plan another tile."""
+"""Giving a matrix product by plain arithmetic another tile."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from kernelblaster.policies.expert.families.tiled_product import blocks
-from kernelblaster.policies.expert.plan import Axis, Kernel, Plan, TensorTile, Tile
+from kernelblaster.policies.expert.plan import Axis, Kernel, Plan
 from kernelblaster.policies.expert.product import Product, as_product
+from kernelblaster.policies.expert.rewriting import No
+from kernelblaster.policies.expert.schedule import TiledProduct
 
-PROCESSORS = 132  # of a large GPU, which a launch should fill
 LONG, FLUSH = 8192, 1024  # longer sums by one thread are made of pieces of so many terms
-Choose = Callable[[Product, Tile | None], Tile | None]
+Choose = Callable[[Product, TiledProduct | None], TiledProduct | No]
 
 
-def retiled(plan: Plan, choose: Choose) -> Plan | None:
-    """The plan with the tile that is chosen for each of its products by plain arithmetic; None where
-    nothing is chosen for any."""
-    changed = tuple(_changed(kernel, plan, choose) for kernel in plan.kernels)
-    return plan.with_kernels(changed) if changed != plan.kernels else None
-
-
-def _changed(kernel: Kernel, plan: Plan, choose: Choose) -> Kernel:
-    product, old = as_product(kernel, plan), kernel.schedule.tile
-    if product is None or isinstance(old, TensorTile):
-        return kernel
-    tile = choose(product, old)
-    if tile is None:
-        return kernel
-    tile = replace(tile, flush=FLUSH if terms(product.inner, plan) > LONG else None)
-    return replace(kernel, schedule=replace(kernel.schedule, tile=tile, accumulate="float"))
+def retiled(kernel: Kernel, plan: Plan, choose: Choose) -> Kernel | No:
+    """The kernel, a matrix product by plain arithmetic, with the tile that is chosen for it."""
+    product = as_product(kernel, plan)
+    if product is None:
+        return No("it is no product of two matrices over one K axis")
+    tile = choose(product, kernel.schedule if isinstance(kernel.schedule, TiledProduct) else None)
+    if isinstance(tile, No):
+        return tile
+    flush = FLUSH if terms(product.k_axis, plan) > LONG else None
+    return replace(kernel, schedule=replace(tile, flush=flush))
 
 
 def terms(inner: Axis, plan: Plan) -> int:
     """The length of the sum over the K axes `inner` at the primary workload's sizes."""
     return plan.extent(inner.extent if inner.part is None else inner.part.length)
-
-
-def launched(product: Product, tile: Tile | TensorTile, plan: Plan) -> int:
-    """Blocks of a launch in the primary workload."""
-    return plan.extent(blocks(product, tile))

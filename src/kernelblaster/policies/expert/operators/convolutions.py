@@ -1,10 +1,10 @@
 """Convolutions of every kind: sums over channels and a window, of an element times a filter's."""
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.builder import Builder, axes_of, lowers
 from kernelblaster.policies.expert.expression import Expression, Reduced, operation, real
 from kernelblaster.policies.expert.graph import Node
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
-from kernelblaster.policies.expert.lower import Builder, axes_of, lowers
 from kernelblaster.policies.expert.operators.views import guarded
 from kernelblaster.policies.expert.operators.windows import (
     Sliding,
@@ -15,7 +15,8 @@ from kernelblaster.policies.expert.operators.windows import (
     transposed_window,
     window,
 )
-from kernelblaster.policies.expert.plan import Axis, Family, Stage
+from kernelblaster.policies.expert.plan import Axis, Stage
+from kernelblaster.policies.expert.schedule import ThreadPerColumn, ThreadPerResult
 
 
 @lowers("convolution.default")
@@ -48,8 +49,8 @@ def convolution(builder: Builder, node: Node) -> None:
     if node.arguments["bias"] is not None:
         value = operation("add", value, builder.value(node.arguments["bias"]).at((channel,)))
     loops = (member, *(found.axis for found in windows))
-    family: Family = "column_reduction" if member.once else "matrix_product"
-    over_windows(builder, node, family, loops, Stage("total", "sum", body), value)
+    single = ThreadPerColumn if member.once else ThreadPerResult
+    over_windows(builder, node, single, loops, Stage("total", "sum", body), value)
 
 
 def _windows(builder: Builder, node: Node, places: tuple[Index, ...]) -> list[Window]:

@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from kernelblaster.policies.expert.builder import Builder, Position, kind_of, lowers
 from kernelblaster.policies.expert.expression import Expression, Kind, operation, real, to_kind
 from kernelblaster.policies.expert.graph import Node, UncoveredOperators, as_expression
-from kernelblaster.policies.expert.lower import Builder, Position, kind_of, lowers
 
 Body = Callable[..., Expression]
 

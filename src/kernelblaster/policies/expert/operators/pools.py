@@ -4,10 +4,10 @@ import math
 from functools import reduce
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.builder import Builder, axes_of, kind_of, lowers
 from kernelblaster.policies.expert.expression import Counted, Expression, Reduced, operation, real, to_kind
 from kernelblaster.policies.expert.graph import Node, Reference, UncoveredOperators, as_expression, references
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
-from kernelblaster.policies.expert.lower import Builder, axes_of, kind_of, lowers
 from kernelblaster.policies.expert.operators.views import guarded
 from kernelblaster.policies.expert.operators.windows import (
     Sliding,
@@ -19,6 +19,7 @@ from kernelblaster.policies.expert.operators.windows import (
     window,
 )
 from kernelblaster.policies.expert.plan import Stage
+from kernelblaster.policies.expert.schedule import ThreadPerColumn
 
 
 @lowers("max_pool2d_with_indices.default", "max_pool3d_with_indices.default")
@@ -73,7 +74,7 @@ def _mean(builder: Builder, node: Node, windows: list[Window], count: Expression
 
 
 def _pool(builder: Builder, node: Node, windows: list[Window], stage: Stage, value: Expression) -> None:
-    over_windows(builder, node, "column_reduction", [found.axis for found in windows], stage, value)
+    over_windows(builder, node, ThreadPerColumn, [found.axis for found in windows], stage, value)
 
 
 def _element(builder: Builder, node: Node, windows: list[Window], outside: float) -> Expression:

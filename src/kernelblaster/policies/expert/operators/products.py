@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from kernelblaster.policies.expert.builder import Builder, Position, Value, axes_of, kernel_name, lowers
 from kernelblaster.policies.expert.expression import Expression, Reduced, operation, to_kind
 from kernelblaster.policies.expert.graph import Node, as_expression
-from kernelblaster.policies.expert.lower import Builder, Position, Value, axes_of, kernel_name, lowers
-from kernelblaster.policies.expert.plan import Axis, Kernel, Schedule, Stage, Store
+from kernelblaster.policies.expert.plan import Axis, Kernel, Stage, Store
+from kernelblaster.policies.expert.schedule import ThreadPerResult
 
 LONG = 1024  # beyond this many terms a running float sum may lose more than PyTorch's blocked one
 
@@ -28,8 +29,8 @@ def _product(
         builder.reduction(node, axes, (inner,), [stage], [store])
         return
     long = builder.graph.values(inner.extent)[0] > LONG
-    schedule = Schedule(accumulate="double" if long else "float")
-    kernel = Kernel(kernel_name(node), "matrix_product", axes, (store,), (inner,), (stage,), schedule)
+    schedule = ThreadPerResult(accumulate="double" if long else "float")
+    kernel = Kernel(kernel_name(node), axes, (store,), (inner,), (stage,), schedule)
     builder.kernels.append(kernel)
 
 

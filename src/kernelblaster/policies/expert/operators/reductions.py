@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.builder import Builder, Position, kind_of, lowers
 from kernelblaster.policies.expert.expression import (
     Counted,
     Expression,
@@ -15,7 +16,6 @@ from kernelblaster.policies.expert.expression import (
 )
 from kernelblaster.policies.expert.graph import Node, UncoveredOperators, as_expression
 from kernelblaster.policies.expert.index import ZERO, Index
-from kernelblaster.policies.expert.lower import Builder, Position, kind_of, lowers
 from kernelblaster.policies.expert.plan import Axis, Combine, Stage, Store
 
 Body = Callable[[Expression], Expression]

@@ -1,9 +1,9 @@
 """Tensors made of nothing but positions and numbers, and look-ups by value."""
 
+from kernelblaster.policies.expert.builder import Builder, Position, Value, kind_of, lowers
 from kernelblaster.policies.expert.expression import Counted, Expression, Gather, Load, operation, to_kind
 from kernelblaster.policies.expert.graph import Node, UncoveredOperators, as_expression
 from kernelblaster.policies.expert.index import ZERO
-from kernelblaster.policies.expert.lower import Builder, Position, Value, kind_of, lowers
 
 
 @lowers("full.default", "full_like.default", "scalar_tensor.default")

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.builder import Builder, Position, Value, kind_of, lowers
 from kernelblaster.policies.expert.expression import Counted, Expression, operation, to_kind
 from kernelblaster.policies.expert.graph import Graph, Node, UncoveredOperators, as_expression
 from kernelblaster.policies.expert.index import ZERO, Index, number
-from kernelblaster.policies.expert.lower import Builder, Position, Value, kind_of, lowers
 
 WHOLE_FACTORS = range(1, 17)  # by which PyTorch's own rounding finds the same neighbour as a division
 

@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.builder import Builder, axes_of, kernel_name
 from kernelblaster.policies.expert.expression import Counted, Expression, Reduced, operation, rebuild
 from kernelblaster.policies.expert.graph import Node
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
-from kernelblaster.policies.expert.lower import Builder, axes_of, kernel_name
 from kernelblaster.policies.expert.operators.products import LONG
 from kernelblaster.policies.expert.operators.views import inside
-from kernelblaster.policies.expert.plan import Axis, Family, Kernel, Schedule, Stage, Store
+from kernelblaster.policies.expert.plan import Axis, Kernel, Stage, Store
+from kernelblaster.policies.expert.schedule import ThreadPerColumn, ThreadPerResult
 
+Single = type[ThreadPerColumn] | type[ThreadPerResult]
 FEW = 1 << 14  # results, which leave most of a GPU idle with a thread for each
 MANY = 256  # elements of a window from which the threads of a block share it
 
@@ -115,10 +117,11 @@ def known(builder: Builder, extent: Index) -> Index:
 
 
 def over_windows(
-    builder: Builder, node: Node, family: Family, loops: Sequence[Axis], stage: Stage, value: Expression
+    builder: Builder, node: Node, single: Single, loops: Sequence[Axis], stage: Stage, value: Expression
 ) -> None:
-    """A kernel that reduces the loops for each result and stores `value`. A thread has a result, so that
-    neighbouring threads read neighbouring elements; of few results over many elements, a block has each."""
+    """A kernel that reduces the loops for each result and stores `value`. A thread has a `single` result, so
+    that neighbouring threads read neighbouring elements; of few results over many elements, a block has
+    each."""
     axes = axes_of(node.results[0].shape)
     position = tuple(axis.index for axis in axes)
     reduced = tuple(axis for axis in loops if not axis.once)
@@ -132,8 +135,8 @@ def over_windows(
     if results < FEW and elements >= MANY:
         builder.reduction(node, axes, reduced, [stage], [store])
         return
-    schedule = Schedule(accumulate="double" if stage.combine == "sum" and elements > LONG else "float")
-    builder.kernels.append(Kernel(kernel_name(node), family, axes, (store,), reduced, (stage,), schedule))
+    schedule = single(accumulate="double" if stage.combine == "sum" and elements > LONG else "float")
+    builder.kernels.append(Kernel(kernel_name(node), axes, (store,), reduced, (stage,), schedule))
 
 
 def _count(builder: Builder, axes: Sequence[Axis]) -> int:

@@ -5,15 +5,25 @@ graph; what was fused or tiled before is not taken apart again.
 """
 
 from collections.abc import Iterator
+from typing import get_args
 
+from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
+from kernelblaster.policies.expert.schedule import Schedule
 from kernelblaster.policies.expert.simplify import simplify
 
+APPLIES_TO = get_args(Schedule)
 
-def apply(plan: Plan) -> Iterator[Plan]:
+
+def apply(plan: Plan, gpu: GpuSpec) -> Iterator[Plan]:
+    if why_not(plan) is None:
+        assert plan.graph is not None
+        yield initial_plan(simplify(plan.graph))
+
+
+def why_not(plan: Plan) -> str | None:
     if plan.graph is None:
-        return
-    simpler = simplify(plan.graph)
-    if simpler.nodes != plan.graph.nodes:
-        yield initial_plan(simpler)
+        return "other techniques have changed the plan, and its graph is not taken apart again"
+    same = simplify(plan.graph).nodes == plan.graph.nodes
+    return "no rule finds anything to simplify in its graph" if same else None

@@ -3,32 +3,35 @@
 For float32 operands that are only read; one that is computed on the way is fetched as before.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
-from kernelblaster.policies.expert.emit import STATIC_SHARED, real_type
-from kernelblaster.policies.expert.families.tiled_product import shared_bytes
-from kernelblaster.policies.expert.plan import Plan, Tile
+from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.policies.expert.plan import Kernel, Plan
 from kernelblaster.policies.expert.product import Product
+from kernelblaster.policies.expert.rewriting import No
+from kernelblaster.policies.expert.schedule import STATIC_SHARED_BYTES, TiledProduct
 from kernelblaster.policies.expert.tiling import retiled
 
+APPLIES_TO = (TiledProduct,)
+SINGLY = False
 STAGES = (3, 2, 4)
 LEAST_K = 8
 
 
-def apply(plan: Plan) -> Iterator[Plan]:
-    if real_type(plan) != "float":
-        return
-    for stages in STAGES:
+def _copied(kernel: Kernel, plan: Plan, gpu: GpuSpec, stages: int) -> Kernel | No:
+    if plan.real != "float":
+        return No("it computes in double precision, and copies are of float32 numbers")
 
-        def choose(product: Product, old: Tile | None, stages: int = stages) -> Tile | None:
-            if old is None or old.asynchronous or not _copies(product, plan):
-                return None
-            return _fitting(replace(old, stages=stages, asynchronous=True))
+    def choose(product: Product, old: TiledProduct | None) -> TiledProduct | No:
+        assert old is not None
+        if old.asynchronous:
+            return No("its tiles are copied asynchronously already")
+        if not _copies(product, plan):
+            return No("both operands are computed on the way, or are not float32")
+        return _fitting(replace(old, stages=stages, asynchronous=True))
 
-        copied = retiled(plan, choose)
-        if copied is not None:
-            yield copied
+    return retiled(kernel, plan, choose)
 
 
 def _copies(product: Product, plan: Plan) -> bool:
@@ -37,10 +40,13 @@ def _copies(product: Product, plan: Plan) -> bool:
     return any(plan.buffers[load.buffer].dtype == "float32" for load in plain)
 
 
-def _fitting(tile: Tile) -> Tile | None:
+def _fitting(tile: TiledProduct) -> TiledProduct | No:
     """The tile, with fewer terms at a time where all stages would not fit in shared memory."""
-    while shared_bytes(tile, 4) > STATIC_SHARED:
+    while tile.shared_bytes(4) > STATIC_SHARED_BYTES:
         if tile.block_k <= LEAST_K:
-            return None
+            return No("shared memory has no room for so many tiles")
         tile = replace(tile, block_k=tile.block_k // 2)
     return tile
+
+
+REWRITES = tuple(partial(_copied, stages=stages) for stages in STAGES)

@@ -1,16 +1,34 @@
-"""Block shape: the same kernel with another number of threads in a block, unless that says what it keeps."""
+"""Block shape: the same kernel with another number of threads in a block, where a schedule leaves that
+open."""
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import get_args
 
+from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.plan import Plan
+from kernelblaster.policies.expert.schedule import (
+    BlockPerRow,
+    BlockRows,
+    ColumnReduction,
+    Pointwise,
+    ThreadPerResult,
+    WarpRows,
+)
 
+Shaped = Pointwise | BlockPerRow | WarpRows | BlockRows | ColumnReduction | ThreadPerResult
+APPLIES_TO = get_args(Shaped)
 THREADS = (64, 128, 256, 512, 1024)
 
 
-def apply(plan: Plan) -> Iterator[Plan]:
+def apply(plan: Plan, gpu: GpuSpec) -> Iterator[Plan]:
     for kernel in plan.kernels:
         for threads in THREADS:
-            if threads != kernel.schedule.threads and kernel.schedule.cluster == 1:
+            if isinstance(kernel.schedule, Shaped) and threads != kernel.schedule.threads:
                 shaped = replace(kernel, schedule=replace(kernel.schedule, threads=threads))
                 yield plan.with_kernel(kernel, shaped)
+
+
+def why_not(plan: Plan) -> str | None:
+    """It applies to every kernel of its types."""
+    return None

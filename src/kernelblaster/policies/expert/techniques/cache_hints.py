@@ -1,21 +1,34 @@
 """Cache hints: what is read or written once passes the caches by, so that they keep what is used again."""
 
-from collections.abc import Iterator
 from dataclasses import replace
+from typing import get_args
 
-from kernelblaster.policies.expert.families.reduction import FAMILIES, is_rows
+from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.plan import Kernel, Plan
-from kernelblaster.policies.expert.rewriting import everywhere
+from kernelblaster.policies.expert.rewriting import No
+from kernelblaster.policies.expert.row_kernel import RowKernel, row_kernel
+from kernelblaster.policies.expert.schedule import ClusterRows, Columns, FlatVectors, Rows
+
+Hinted = FlatVectors | Columns | Rows
+APPLIES_TO = get_args(Hinted)
 
 
-def apply(plan: Plan) -> Iterator[Plan]:
-    yield from everywhere(plan, _streaming)
+def _streaming(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
+    assert isinstance(kernel.schedule, Hinted)
+    if kernel.schedule.streaming:
+        return No("it has cache hints already")
+    if isinstance(kernel.schedule, Rows) and not _touches_once(row_kernel(kernel, plan), kernel.schedule):
+        return No("nothing that it reads or writes in vectors is known to be touched once")
+    return replace(kernel, schedule=replace(kernel.schedule, streaming=True))
 
 
-def _streaming(kernel: Kernel, plan: Plan) -> Kernel | None:
-    schedule = kernel.schedule
-    reducing = kernel.family in FAMILIES and (schedule.workers == "tile" or is_rows(kernel))
-    mapping = kernel.family == "pointwise" and (schedule.workers != "thread" or schedule.vector_width > 1)
-    if schedule.streaming or not (reducing or mapping):
-        return None
-    return replace(kernel, schedule=replace(schedule, streaming=True))
+def _touches_once(rows: RowKernel, schedule: Rows) -> bool:
+    """Whether a row kernel reads or writes vectors that are not used again. What a cluster keeps in shared
+    memory is copied there past the caches anyway."""
+    in_cluster = rows.resident(schedule) if isinstance(schedule, ClusterRows) else {}
+    held = isinstance(schedule, ClusterRows) and schedule.register_elements and in_cluster
+    reads = any(rows.is_read_once(load, schedule) for load in rows.access.reads if load not in in_cluster)
+    return bool(held) or reads or any(store.each for store in rows.access.writes)
+
+
+REWRITES = (_streaming,)

@@ -3,25 +3,31 @@
 They wait in registers and go to a second buffer, which also saves one of two barriers.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-from kernelblaster.policies.expert.emit import STATIC_SHARED, real_type
-from kernelblaster.policies.expert.families.tiled_product import shared_bytes
-from kernelblaster.policies.expert.plan import Plan, Tile
+from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.policies.expert.plan import Kernel, Plan
 from kernelblaster.policies.expert.product import Product
+from kernelblaster.policies.expert.rewriting import No
+from kernelblaster.policies.expert.schedule import STATIC_SHARED_BYTES, TiledProduct
 from kernelblaster.policies.expert.tiling import retiled
 
+APPLIES_TO = (TiledProduct,)
+SINGLY = False
 
-def apply(plan: Plan) -> Iterator[Plan]:
-    element_bytes = 8 if real_type(plan) == "double" else 4
 
-    def choose(product: Product, old: Tile | None) -> Tile | None:
-        if old is None or old.stages > 1:
-            return None
+def _buffered(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
+    element_bytes = 8 if plan.real == "double" else 4
+
+    def choose(product: Product, old: TiledProduct | None) -> TiledProduct | No:
+        assert old is not None
+        if old.stages > 1:
+            return No("it has several buffers already")
         tile = replace(old, stages=2)
-        return tile if shared_bytes(tile, element_bytes) <= STATIC_SHARED else None
+        fits = tile.shared_bytes(element_bytes) <= STATIC_SHARED_BYTES
+        return tile if fits else No("shared memory has no room for a second buffer")
 
-    buffered = retiled(plan, choose)
-    if buffered is not None:
-        yield buffered
+    return retiled(kernel, plan, choose)
+
+
+REWRITES = (_buffered,)

@@ -5,34 +5,46 @@ found once. And running sums are kept in float instead of double: a block's sum 
 sums, which float carries well; a long sum by one thread may not pass, and then the judge says so.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
+from typing import get_args
 
-from kernelblaster.policies.expert.expression import Expression, Number, Operation, real, rebuild
-from kernelblaster.policies.expert.plan import Kernel, Plan
-from kernelblaster.policies.expert.render import used_names
-from kernelblaster.policies.expert.rewriting import everywhere
+from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.policies.expert.expression import Expression, Number, Operation, real, rebuild, used_names
+from kernelblaster.policies.expert.plan import Kernel, Plan, Stage
+from kernelblaster.policies.expert.rewriting import No
+from kernelblaster.policies.expert.schedule import Accumulating, Product, TunedRows
 
-
-def apply(plan: Plan) -> Iterator[Plan]:
-    if any(output.dtype == "float64" for output in plan.signature.outputs):
-        return
-    yield from everywhere(plan, _both, _reciprocal, _single)
+APPLIES_TO = get_args(Accumulating | Product)
 
 
-def _both(kernel: Kernel, plan: Plan) -> Kernel | None:
-    first = _reciprocal(kernel, plan)
-    return first if first is not None else _single(kernel, plan)
+def _both(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
+    first = _reciprocal(kernel, plan, gpu)
+    return first if isinstance(first, Kernel) else _single(kernel, plan, gpu)
 
 
-def _single(kernel: Kernel, plan: Plan) -> Kernel | None:
-    if not kernel.stages or kernel.schedule.accumulate == "float":
-        return None
-    return replace(kernel, schedule=replace(kernel.schedule, accumulate="float"))
+def _single(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
+    if _double(plan):
+        return No("its results are double precision")
+    schedule = kernel.schedule
+    if not isinstance(schedule, Accumulating) or schedule.accumulate == "float":
+        return No("its sums are in float already, and it divides by nothing that is the same for a row")
+    if not _sums(kernel):
+        return No("it has no sum of float32 numbers of its own")
+    return replace(kernel, schedule=replace(schedule, accumulate="float"))
 
 
-def _reciprocal(kernel: Kernel, plan: Plan) -> Kernel | None:
+def _sums(kernel: Kernel) -> list[Stage]:
+    """Sums whose type makes a difference: over rows, a variance finds the sum of the same numbers too."""
+    known = [stage.body for stage in kernel.stages if stage.combine == "variation"]
+    given = known if isinstance(kernel.schedule, TunedRows) else []
+    sums = [stage for stage in kernel.stages if stage.combine == "sum" and stage.body.kind == "real"]
+    return [stage for stage in sums if stage.body not in given]
+
+
+def _reciprocal(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
     """The kernel with multiplications in the place of divisions of every element by one number."""
+    if _double(plan):
+        return No("its results are double precision")
     reduced = {axis.name for axis in kernel.reduced}
 
     def change(part: Expression) -> Expression:
@@ -50,4 +62,11 @@ def _reciprocal(kernel: Kernel, plan: Plan) -> Kernel | None:
     stages = tuple(replace(stage, body=rebuild(stage.body, change)) for stage in kernel.stages)
     stores = tuple(replace(store, value=rebuild(store.value, change)) for store in kernel.stores)
     changed = replace(kernel, stages=stages, stores=stores)
-    return changed if changed != kernel else None
+    return changed if changed != kernel else No("it divides by nothing that is the same for a row")
+
+
+def _double(plan: Plan) -> bool:
+    return any(output.dtype == "float64" for output in plan.signature.outputs)
+
+
+REWRITES = (_both, _reciprocal, _single)

@@ -1,23 +1,30 @@
 """Cheaper indices: the kernel has a variant in which the primary workload's sizes are constants.
 
-Then the compiler divides by multiplying, finds out at which packs a condition can fail at all, and reads
+Then the compiler divides by multiplying, finds out at which vectors a condition can fail at all, and reads
 once what several of them share. Other sizes go to the general variant. How many rows or images there are
-stays open.
+stays open. A reduction as first written becomes one over rows, whose loops the constants serve.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
+from typing import get_args
 
-from kernelblaster.policies.expert.emit import known_sizes
+from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.plan import Kernel, Plan
-from kernelblaster.policies.expert.rewriting import everywhere
+from kernelblaster.policies.expert.rewriting import No
+from kernelblaster.policies.expert.schedule import BlockPerRow, BlockRows, Schedule
+
+APPLIES_TO = get_args(Schedule)
 
 
-def apply(plan: Plan) -> Iterator[Plan]:
-    yield from everywhere(plan, _sized)
+def _with_constants(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
+    if kernel.constant_sizes:
+        return No("it has a variant with constant sizes already")
+    if not plan.inner_sizes(kernel):
+        return No("its addresses and loops depend on no size but the first")
+    schedule = kernel.schedule
+    if isinstance(schedule, BlockPerRow):
+        schedule = BlockRows(threads=schedule.threads, accumulate=schedule.accumulate)
+    return replace(kernel, schedule=schedule, constant_sizes=True)
 
 
-def _sized(kernel: Kernel, plan: Plan) -> Kernel | None:
-    if kernel.schedule.sized or not known_sizes(kernel, plan):
-        return None
-    return replace(kernel, schedule=replace(kernel.schedule, sized=True))
+REWRITES = (_with_constants,)

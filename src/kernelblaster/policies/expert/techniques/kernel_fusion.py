@@ -6,7 +6,9 @@ one reads any more is gone, and its traffic with it.
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, permutations
+from typing import get_args
 
+from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.fusion import (
     into_consumers,
     into_producer,
@@ -16,17 +18,24 @@ from kernelblaster.policies.expert.fusion import (
     side_by_side,
 )
 from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.schedule import Pointwise, Product, Reduction
 
+APPLIES_TO = get_args(Pointwise | Reduction | Product)
 MOST = 8  # plans in all
 
 
-def apply(plan: Plan) -> Iterator[Plan]:
+def apply(plan: Plan, gpu: GpuSpec) -> Iterator[Plan]:
     whole = plan
     while (further := next(_single(whole), None)) is not None:
         whole = further
     if whole is not plan:
         yield whole
         yield from islice((found for found in _single(plan) if found != whole), MOST - 1)
+
+
+def why_not(plan: Plan) -> str | None:
+    fused = next(_single(plan), None)
+    return "no two kernels share elements that one of them could hand over" if fused is None else None
 
 
 def _single(plan: Plan) -> Iterator[Plan]:
@@ -37,7 +46,7 @@ def _single(plan: Plan) -> Iterator[Plan]:
     pairs = list(permutations(plan.kernels, 2))
     linked = [(one, two) for one, two in pairs if not reads[two.name].isdisjoint(one.writes)]
     alike = [(one, two) for one, two in pairs if not reads[one.name].isdisjoint(reads[two.name])]
-    products = [pair for pair in linked if pair[0].family == "matrix_product"]
+    products = [pair for pair in linked if isinstance(pair[0].schedule, Product)]
     attempts: tuple[tuple[Callable[..., Plan | None], Iterable[tuple[Kernel, ...]]], ...] = (
         (into_producer, (pair for pair in products if is_sole_reader(plan, *pair))),
         (into_consumers, zip(plan.kernels)),

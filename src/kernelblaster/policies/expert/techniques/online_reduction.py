@@ -5,30 +5,29 @@ double. A sum of exponentials of differences from the largest value is scaled an
 one comes. The stages then share one pass.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
+from typing import get_args
 
+from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.expression import Counted, Expression, Operation, Reduced, to_kind
-from kernelblaster.policies.expert.families.reduction import FAMILIES
-from kernelblaster.policies.expert.families.row_kernel import passes
 from kernelblaster.policies.expert.plan import Kernel, Plan, Stage
-from kernelblaster.policies.expert.rewriting import everywhere
+from kernelblaster.policies.expert.rewriting import No
+from kernelblaster.policies.expert.row_kernel import passes
+from kernelblaster.policies.expert.schedule import Columns, RowReduction
+
+APPLIES_TO = get_args(RowReduction | Columns)
 
 
-def apply(plan: Plan) -> Iterator[Plan]:
-    yield from everywhere(plan, single_pass)
-
-
-def single_pass(kernel: Kernel, plan: Plan) -> Kernel | None:
+def single_pass(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
     """The kernel with fewer passes, if that is possible."""
-    if kernel.family not in FAMILIES or kernel.schedule.workers == "thread":
-        return None
-    if plan.signature.outputs[0].dtype == "float64":  # squares would need more than double
-        return None
+    if plan.real == "double":
+        return No("squares of double precision would need more than double")
     stages = tuple(_single_pass(stage, kernel) for stage in kernel.stages)
     changed = replace(kernel, stages=stages)
-    return changed if len(passes(changed)) < len(passes(kernel)) else None
+    if len(passes(changed)) == len(passes(kernel)):
+        return No("no stage is a variance or a sum of exponentials that waits for an earlier one")
+    return changed
 
 
 def _single_pass(stage: Stage, kernel: Kernel) -> Stage:
@@ -58,3 +57,6 @@ def _difference(expression: Expression) -> tuple[Expression, Expression | None]:
 def _mean(stage: Stage, kernel: Kernel) -> Expression:
     count = indices.product(axis.extent for axis in kernel.reduced)
     return Operation("div", (Reduced(stage.name, "real"), to_kind(Counted(count), "real")), "real")
+
+
+REWRITES = (single_pass,)

@@ -4,48 +4,57 @@ What it reads from shared memory serves a whole row or column of them. Larger re
 memory traffic for each term; smaller tiles waste less at the edges and give more blocks.
 """
 
-from collections.abc import Iterator
+from functools import partial
 
-from kernelblaster.policies.expert.plan import Plan, Tile
+from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.policies.expert.plan import Kernel, Plan
 from kernelblaster.policies.expert.product import Product
-from kernelblaster.policies.expert.tiling import LONG, PROCESSORS, launched, retiled, terms
+from kernelblaster.policies.expert.rewriting import No
+from kernelblaster.policies.expert.schedule import ThreadPerResult, TiledProduct
+from kernelblaster.policies.expert.tiling import LONG, retiled, terms
 
+APPLIES_TO = (ThreadPerResult, TiledProduct)
+SINGLY = False
 # How fast each shape works through its results where there are enough blocks, by our own model.
 SHAPES = {
-    Tile(128, 256, 8, 8, 16): 1.1,
-    Tile(128, 128, 16, 8, 8): 1.0,
-    Tile(64, 128, 16, 4, 8): 0.78,
-    Tile(128, 64, 16, 8, 4): 0.75,
-    Tile(64, 64, 16, 4, 4): 0.63,
-    Tile(64, 32, 16, 4, 4): 0.6,
-    Tile(32, 32, 32, 4, 4): 0.5,
+    TiledProduct(128, 256, 8, 8, 16): 1.1,
+    TiledProduct(128, 128, 16, 8, 8): 1.0,
+    TiledProduct(64, 128, 16, 4, 8): 0.78,
+    TiledProduct(128, 64, 16, 8, 4): 0.75,
+    TiledProduct(64, 64, 16, 4, 4): 0.63,
+    TiledProduct(64, 32, 16, 4, 4): 0.6,
+    TiledProduct(32, 32, 32, 4, 4): 0.5,
 }
 MOST = 64  # results of a thread whose sums need more registers: in double precision, or with totals
 YIELDS = 4
 
 
-def apply(plan: Plan) -> Iterator[Plan]:
-    for rank in range(YIELDS):
+def _tiled(kernel: Kernel, plan: Plan, gpu: GpuSpec, rank: int) -> Kernel | No:
+    def choose(product: Product, old: TiledProduct | None) -> TiledProduct | No:
+        if old is not None and old.thread_m > 1:
+            return No("its threads have several results already")
+        return _ranked(product, plan, gpu)[rank]
 
-        def choose(product: Product, old: Tile | None, rank: int = rank) -> Tile | None:
-            return None if old is not None and old.thread_m > 1 else _ranked(product, plan)[rank]
-
-        tiled = retiled(plan, choose)
-        if tiled is not None:
-            yield tiled
+    return retiled(kernel, plan, choose)
 
 
-def _ranked(product: Product, plan: Plan) -> list[Tile]:
-    """Shapes by the time that the busiest processor needs, the best first. Where processors stay idle
-    even so, the fastest shape comes second: split_k can give them work."""
-    wide = plan.signature.outputs[0].dtype == "float64" or terms(product.inner, plan) > LONG
+def _ranked(product: Product, plan: Plan, gpu: GpuSpec) -> list[TiledProduct]:
+    """Shapes by the time that the busiest SM needs, the best first. Where SMs stay idle even so, the fastest
+    shape comes second: split_k can give them work."""
+    wide = plan.real == "double" or terms(product.k_axis, plan) > LONG
     fitting = [tile for tile in SHAPES if not wide or tile.thread_m * tile.thread_n <= MOST]
 
-    def cost(tile: Tile) -> float:
-        rounds = -(-launched(product, tile, plan) // PROCESSORS)
+    def launched(tile: TiledProduct) -> int:
+        return plan.extent(product.blocks(tile.block_m, tile.block_n))
+
+    def cost(tile: TiledProduct) -> float:
+        rounds = -(-launched(tile) // gpu.multiprocessors)
         return rounds * tile.block_m * tile.block_n / SHAPES[tile]
 
     best, *others = sorted(fitting, key=cost)
-    if launched(product, best, plan) < PROCESSORS:
+    if launched(best) < gpu.multiprocessors:
         others.sort(key=lambda tile: tile is not fitting[0])
     return [best, *others]
+
+
+REWRITES = tuple(partial(_tiled, rank=rank) for rank in range(YIELDS))

@@ -1,109 +1,136 @@
-"""Rows across blocks: a row too long for the registers of one block is kept by several.
+"""Rows across blocks: a row too long for the registers of one block is kept by a thread-block cluster.
 
 The blocks of a cluster read it once and tell each other their partial results. Several blocks should fit
-on a processor, so that some load while others store: what shared memory has no room for then is held in
-registers. Where but one fits, it stays, and reads its next row while it stores this one. Statistics are
-found in one pass where they can be, so that the blocks meet once. Clusters are of architecture sm_90a.
+on an SM, so that some load while others store: what shared memory has no room for then is held in
+registers. Where but one fits, clusters are persistent, and read their next row while they store this one.
+Statistics are found in one pass where they can be, so that there is one cluster barrier.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import product
 
-from kernelblaster.policies.expert.families import across
-from kernelblaster.policies.expert.families.reduction import FAMILIES
-from kernelblaster.policies.expert.families.row_kernel import (
-    Rows,
-    element_bytes,
-    may_stay,
-    needed_again,
-    rows_of,
-)
-from kernelblaster.policies.expert.plan import Kernel, Plan, Schedule
-from kernelblaster.policies.expert.rewriting import MOST, everywhere
+from kernelblaster.devices.occupancy import limits_of
+from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.rewriting import MOST, No
+from kernelblaster.policies.expert.row_kernel import RowKernel, element_bytes, needed_again, row_kernel
+from kernelblaster.policies.expert.schedule import BlockPerRow, BlockRows, ClusterRows
 from kernelblaster.policies.expert.techniques.online_reduction import single_pass
 
+APPLIES_TO = (BlockPerRow, BlockRows)
 ARCHITECTURE = "sm_90a"
 CLUSTERS = (2, 4, 8, 16)
 SHORTEST = 64 << 10  # bytes of a row, below which one block keeps it in registers
 ENOUGH = 0.5  # of a row: what must be kept at least
 THREADS = (128, 256, 512, 1024)
-TOGETHER = (512, 1024)  # threads on a processor
-BLOCKS = (6, 5, 4, 3, 2, 1)  # on a processor
+TOGETHER = (512, 1024)  # threads on an SM
+BLOCKS = (6, 5, 4, 3, 2, 1)  # on an SM
 MANY = 2  # blocks with which a part of each row may be read twice
-WORTH = (1, 1.1, 1.13, 1.16, 1.21)  # of so many blocks on a processor: some load while others store
-SUFFICIENT = 256 << 10  # bytes that are kept on a processor; more helps little
+WORTH = (1, 1.1, 1.13, 1.16, 1.21)  # of so many blocks on an SM: some load while others store
+SUFFICIENT = 256 << 10  # bytes that are kept on an SM; more helps little
 PLAIN = 3  # choices without registers
-HELD = 32  # elements: with more, a block that stays has too few registers for the rest
-STAYING = 1.1  # what that is worth
+HELD = 32  # elements in registers: with more, a persistent block has too few left for the rest
+PERSISTENT = 1.1  # what that is worth
+REDUCTION_BYTES = 1 << 10  # of a block's shared memory, for its reductions
+USUAL_REGISTERS, MOST_REGISTERS = 64, 255  # of a thread
+OTHER_REGISTERS = 40  # that it needs beside those that hold elements
 
 
-def apply(plan: Plan) -> Iterator[Plan]:
-    yield from everywhere(plan, *(partial(_across, choice=choice) for choice in range(MOST)))
-
-
-def _across(kernel: Kernel, plan: Plan, choice: int) -> Kernel | None:
-    online = single_pass(kernel, plan)
-    if online is not None:
+def _across(kernel: Kernel, plan: Plan, gpu: GpuSpec, choice: int) -> Kernel | No:
+    online = single_pass(kernel, plan, gpu)
+    if isinstance(online, Kernel):
         kernel = online
-    found = _schedules(kernel, plan)
-    return replace(kernel, schedule=found[choice]) if choice < len(found) else None
+    found = _schedules(kernel, plan, gpu)
+    if isinstance(found, No):
+        return found
+    return (
+        replace(kernel, schedule=found[choice])
+        if choice < len(found)
+        else No("no cluster has room for a row")
+    )
 
 
-def _schedules(kernel: Kernel, plan: Plan) -> list[Schedule]:
+def _schedules(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> list[ClusterRows] | No:
     """The most promising first."""
-    chosen = replace(kernel.schedule, streaming=False)  # cache hints cost more here than they bring
-    if kernel.family not in FAMILIES or chosen.cluster > 1 or chosen.workers != "block":
-        return []
-    rows = rows_of(replace(kernel, schedule=replace(chosen, cluster=CLUSTERS[0])), plan)
-    again = needed_again(rows.kernel, rows.near)
-    if rows.kernel.reduced[0].part is not None or not again:
-        return []
+    old = kernel.schedule
+    rows = row_kernel(kernel, plan)
+    again = needed_again(rows.kernel, rows.access, clusters=True)
+    if rows.kernel.reduced[0].part is not None:
+        return No("it has a part of a row only")
+    if not again:
+        return No("no pass reads again what an earlier one has read contiguously")
     each = element_bytes(again, plan)
     length = plan.elements(kernel.reduced)
     if length * each < SHORTEST:
-        return []
-    grain = rows.near.width(plan)
-    found: dict[Schedule, float] = {}
-    for cluster, threads, blocks in product(CLUSTERS, THREADS, BLOCKS):
-        if TOGETHER[0] <= blocks * threads <= TOGETHER[1]:
-            shape = replace(chosen, shuffles=True, threads=threads, cluster=cluster)
-            share = -(-length // (cluster * threads * grain)) * grain
-            split = _split(shape, share, each, grain, blocks)
-            for schedule in (split, replace(split, held=0)):
-                kept = (schedule.kept + schedule.held) / share
+        return No("one block can keep a row in its registers")
+    width, unroll = (old.vector_width, old.unroll) if isinstance(old, BlockRows) else (1, 1)
+    assert isinstance(old, BlockPerRow | BlockRows)
+    plain = ClusterRows(2, 1, 1, vector_width=width, unroll=unroll, accumulate=old.accumulate)
+    room = SmRoom(gpu, each)
+    grain = rows.access.width(plan)
+    found: dict[ClusterRows, float] = {}
+    for blocks, threads, per_sm in product(CLUSTERS, THREADS, BLOCKS):
+        if TOGETHER[0] <= per_sm * threads <= TOGETHER[1]:
+            shape = replace(plain, threads=threads, blocks=blocks)
+            share = -(-length // (blocks * threads * grain)) * grain
+            split = room.split(shape, share, grain, per_sm)
+            for schedule in map(room.counted, (split, replace(split, register_elements=0))):
+                kept = (schedule.shared_elements + schedule.register_elements) / share
                 if kept == 1:
-                    whole = replace(schedule, stays=_stays(rows, schedule, each))
-                    found[whole] = _promise(whole, each)
-                elif kept >= ENOUGH and blocks <= MANY and blocks * threads == TOGETHER[1]:
-                    found[schedule] = _promise(schedule, each) * 2 / (3 - kept)  # the rest is read twice
+                    whole = replace(schedule, persistent=_persistent(rows, schedule))
+                    found[whole] = room.promise(whole)
+                elif kept >= ENOUGH and per_sm <= MANY and per_sm * threads == TOGETHER[1]:
+                    found[schedule] = room.promise(schedule) * 2 / (3 - kept)  # the rest is read twice
     ordered = sorted(found, key=found.__getitem__, reverse=True)
-    plain = [schedule for schedule in ordered if not schedule.held][:PLAIN]
-    first = [schedule for schedule in ordered if schedule not in plain][: MOST - len(plain)]
-    return first + plain
+    in_shared = [schedule for schedule in ordered if not schedule.register_elements][:PLAIN]
+    first = [schedule for schedule in ordered if schedule not in in_shared][: MOST - len(in_shared)]
+    return first + in_shared
 
 
-def _stays(rows: Rows, schedule: Schedule, each: int) -> bool:
+def _persistent(rows: RowKernel, schedule: ClusterRows) -> bool:
     """Whether a cluster should go on to further rows."""
-    alone = across.blocks_per_processor(schedule, each) == 1 and schedule.held <= HELD
-    many = rows.plan.elements(rows.kernel.axes) >= 2 * across.together(schedule, each)
-    return alone and many and may_stay(rows)
+    alone = schedule.blocks_per_sm == 1 and schedule.register_elements <= HELD
+    many = rows.plan.elements(rows.kernel.axes) >= 2 * schedule.resident
+    return alone and many and rows.may_persist(schedule.vector_width)
 
 
-def _promise(schedule: Schedule, each: int) -> float:
-    """How well memory is kept busy: by enough on every processor, of several blocks; as measured."""
-    blocks = across.blocks_per_processor(schedule, each)
-    kept = blocks * (schedule.kept + schedule.held) * schedule.threads * each
-    used = across.TOGETHER[schedule.cluster] * schedule.cluster  # processors
-    worth = STAYING if schedule.stays else WORTH[min(blocks, len(WORTH)) - 1]
-    return (min(1, kept / SUFFICIENT) + kept / (1 << 30)) * worth * used
+class SmRoom:
+    """What an SM has room for, where an element of all that is kept takes `each` bytes."""
+
+    def __init__(self, gpu: GpuSpec, each: int) -> None:
+        limits = limits_of(gpu.architecture)
+        self._gpu, self._each = gpu, each
+        self._registers = limits.registers
+        self._shared = limits.shared_bytes - limits.reserved_shared_bytes
+        self._reserved = limits.reserved_shared_bytes + REDUCTION_BYTES  # for each block
+
+    def split(self, shape: ClusterRows, share: int, grain: int, blocks: int) -> ClusterRows:
+        """As much of each thread's share of a row in shared memory as so many blocks on an SM leave room for,
+        and then in registers."""
+        room = self._shared // blocks - self._reserved
+        shared = min(share, room // (shape.threads * self._each * grain) * grain)
+        room = min(MOST_REGISTERS, self._registers // (blocks * shape.threads)) - OTHER_REGISTERS
+        held = min(share - shared, room * 4 // (self._each * grain) * grain)
+        return replace(shape, shared_elements=shared, register_elements=held)
+
+    def counted(self, schedule: ClusterRows) -> ClusterRows:
+        """The schedule with the number of blocks that fit on an SM, and of clusters that fit on the GPU."""
+        shared = schedule.shared_elements * schedule.threads * self._each
+        by_memory = self._shared // (shared + self._reserved)
+        registers = max(USUAL_REGISTERS, OTHER_REGISTERS + schedule.register_elements * self._each // 4)
+        blocks = min(by_memory, self._registers // (schedule.threads * registers))
+        resident = self._gpu.clusters(schedule.blocks) * blocks
+        return replace(schedule, blocks_per_sm=blocks, resident=resident)
+
+    def promise(self, schedule: ClusterRows) -> float:
+        """How well memory is kept busy: by enough on every SM, of several blocks; as measured."""
+        blocks = schedule.blocks_per_sm
+        elements = schedule.shared_elements + schedule.register_elements
+        kept = blocks * elements * schedule.threads * self._each
+        used = self._gpu.clusters(schedule.blocks) * schedule.blocks  # SMs
+        worth = PERSISTENT if schedule.persistent else WORTH[min(blocks, len(WORTH)) - 1]
+        return (min(1, kept / SUFFICIENT) + kept / (1 << 30)) * worth * used
 
 
-def _split(shape: Schedule, share: int, each: int, grain: int, blocks: int) -> Schedule:
-    """As much of each thread's share of a row in shared memory as so many blocks on a processor leave
-    room for, and then in registers."""
-    room = across.PROCESSOR // blocks - across.RESERVED
-    kept = min(share, room // (shape.threads * each * grain) * grain)
-    room = min(across.MOST, across.REGISTERS // (blocks * shape.threads)) - across.OTHERS
-    return replace(shape, kept=kept, held=min(share - kept, room * 4 // (each * grain) * grain))
+REWRITES = tuple(partial(_across, choice=choice) for choice in range(MOST))

@@ -5,49 +5,55 @@ which the L2 cache mostly serves. How many elements a thread keeps is fixed when
 from the primary workload's rows.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from kernelblaster.policies.expert.families.reduction import FAMILIES
-from kernelblaster.policies.expert.families.row_kernel import element_bytes, needed_again, rows_of
+from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.plan import Kernel, Plan
-from kernelblaster.policies.expert.rewriting import everywhere
+from kernelblaster.policies.expert.rewriting import No
+from kernelblaster.policies.expert.row_kernel import element_bytes, needed_again, row_kernel
+from kernelblaster.policies.expert.schedule import BlockPerRow, BlockRows, WarpRows
 
+APPLIES_TO = (BlockPerRow, WarpRows, BlockRows)
 MOST_BYTES = (128, 64)  # of registers that a thread keeps; with fewer, more threads share a row
 LANES = (2, 4, 8, 16, 32)
 THREADS = (64, 128, 256, 512, 1024)
 
 
-def apply(plan: Plan) -> Iterator[Plan]:
-    yield from everywhere(plan, *(partial(_kept, most=most) for most in MOST_BYTES))
-
-
-def _kept(kernel: Kernel, plan: Plan, most: int) -> Kernel | None:
+def _kept(kernel: Kernel, plan: Plan, gpu: GpuSpec, most: int) -> Kernel | No:
     chosen = kernel.schedule
-    if kernel.family not in FAMILIES or chosen.kept or chosen.held or chosen.workers not in ("warp", "block"):
-        return None
-    rows = rows_of(kernel, plan)
+    if isinstance(chosen, BlockPerRow):
+        chosen = BlockRows(threads=chosen.threads, accumulate=chosen.accumulate)
+    assert isinstance(chosen, WarpRows | BlockRows)
+    if chosen.register_elements:
+        return No("it keeps rows in registers already")
+    rows = row_kernel(kernel, plan)
     if rows.kernel.reduced[0].part is not None:
-        return None
-    again = needed_again(rows.kernel, rows.near)
+        return No("it has a part of a row only")
+    again = needed_again(rows.kernel, rows.access, clusters=False)
     if not again:
-        return None
-    grain = rows.near.width(plan)
+        return No("no pass reads again what an earlier one has read contiguously")
+    grain = rows.access.width(plan)
     room = most // element_bytes(again, plan) // grain * grain
     length = plan.elements(kernel.reduced)
     if room == 0:
-        return None
-    if chosen.workers == "warp":
+        return No("not even one vector of every tensor fits in the registers of a thread")
+    if isinstance(chosen, WarpRows):
         lanes = next((n for n in LANES if n >= chosen.lanes and share(length, n, grain) <= room), None)
         if lanes is not None:
-            return replace(kernel, schedule=replace(chosen, lanes=lanes, kept=share(length, lanes, grain)))
+            elements = share(length, lanes, grain)
+            return replace(kernel, schedule=replace(chosen, lanes=lanes, register_elements=elements))
     threads = next((t for t in THREADS if share(length, t, grain) <= room), THREADS[-1])
     kept = min(room, share(length, threads, grain))
-    schedule = replace(chosen, kept=kept, threads=threads, workers="block", lanes=LANES[-1])
-    return replace(kernel, schedule=schedule)
+    shuffles = isinstance(chosen, WarpRows) or chosen.shuffles
+    width, unroll = chosen.vector_width, chosen.unroll
+    block = BlockRows(shuffles, kept, threads, width, unroll, chosen.streaming, chosen.accumulate)
+    return replace(kernel, schedule=block)
 
 
 def share(length: int, threads: int, grain: int) -> int:
-    """Elements of a row that each thread has, as whole packs."""
+    """Elements of a row that each thread has, as whole vectors."""
     return -(-length // (threads * grain)) * grain
+
+
+REWRITES = tuple(partial(_kept, most=most) for most in MOST_BYTES)

@@ -4,21 +4,21 @@ Every element then comes from further away once a block instead of once a thread
 result.
 """
 
-from collections.abc import Iterator
+from functools import partial
 
-from kernelblaster.policies.expert.plan import Plan, Tile
-from kernelblaster.policies.expert.product import Product
+from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.rewriting import No
+from kernelblaster.policies.expert.schedule import ThreadPerResult, TiledProduct
 from kernelblaster.policies.expert.tiling import retiled
 
-TILES = (Tile(32, 32, 32), Tile(16, 16, 16), Tile(16, 32, 32))
+APPLIES_TO = (ThreadPerResult,)
+SINGLY = False
+TILES = (TiledProduct(32, 32, 32), TiledProduct(16, 16, 16), TiledProduct(16, 32, 32))
 
 
-def apply(plan: Plan) -> Iterator[Plan]:
-    for tile in TILES:
+def _tiled(kernel: Kernel, plan: Plan, gpu: GpuSpec, tile: TiledProduct) -> Kernel | No:
+    return retiled(kernel, plan, lambda product, old: tile)
 
-        def choose(product: Product, old: Tile | None, tile: Tile = tile) -> Tile | None:
-            return tile if old is None else None
 
-        tiled = retiled(plan, choose)
-        if tiled is not None:
-            yield tiled
+REWRITES = tuple(partial(_tiled, tile=tile) for tile in TILES)

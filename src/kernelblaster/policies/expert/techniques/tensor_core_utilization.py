@@ -1,41 +1,45 @@
 """Tensor cores: a product of half-precision operands by matrix instructions, with sums in float."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 
+from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.expression import loads
 from kernelblaster.policies.expert.packing import packed
-from kernelblaster.policies.expert.plan import Kernel, Plan, TensorTile
+from kernelblaster.policies.expert.plan import Kernel, Plan
 from kernelblaster.policies.expert.product import Product, as_product
+from kernelblaster.policies.expert.rewriting import No, PlanRewrite
+from kernelblaster.policies.expert.schedule import MmaProduct, ThreadPerResult, TiledProduct
 from kernelblaster.records.signature import Dtype
 
-TILES = (TensorTile(128, 128), TensorTile(64, 64), TensorTile(128, 64), TensorTile(64, 128))
+APPLIES_TO = (ThreadPerResult, TiledProduct)
+TILES = (MmaProduct(128, 128), MmaProduct(64, 64), MmaProduct(128, 64), MmaProduct(64, 128))
 LEAST = 1 << 22  # multiplications below which packing costs more than it saves
-Packing = Callable[[set[Dtype]], tuple[Dtype, int] | None]
+PackedForm = Callable[[set[Dtype]], tuple[Dtype, int] | No]
 
 
-def apply(plan: Plan) -> Iterator[Plan]:
-    return on_tensor_cores(plan, _as_they_are)
+def on_tensor_cores(form: PackedForm) -> tuple[PlanRewrite, ...]:
+    """For each tile, the rewrite of a product whose operands can be packed: `form` says of their types in
+    which one, and as how many terms."""
+    return tuple(partial(_packed, form=form, tile=tile) for tile in TILES)
 
 
-def on_tensor_cores(plan: Plan, packing: Packing) -> Iterator[Plan]:
-    """For each tile, the plan with all products on tensor cores whose operands can be packed: `packing`
-    says of their types in which one, and as how many terms."""
-    for tile in TILES:
-        changed = plan
-        for kernel in plan.kernels:
-            product = as_product(kernel, plan)
-            if product is None or not _worthwhile(plan, kernel, product, tile):
-                continue
-            form = packing(_operand_types(plan, product))
-            if form is not None:
-                changed = packed(changed, kernel, *form, tile) or changed
-        if changed is not plan:
-            yield changed
+def _packed(kernel: Kernel, plan: Plan, gpu: GpuSpec, form: PackedForm, tile: MmaProduct) -> Plan | No:
+    product = as_product(kernel, plan)
+    if product is None:
+        return No("it is no product of two matrices over one K axis")
+    rows, columns = (plan.elements(axes) for axes in (product.rows, product.columns))
+    if rows * 2 < tile.block_m or columns * 2 < tile.block_n:
+        return No("its results fill less than half of a tile")
+    if rows * columns * plan.extent(product.k_axis.extent) * plan.elements(product.batch) < LEAST:
+        return No("packing its operands would cost more than tensor cores save")
+    chosen = form(_operand_types(plan, product))
+    return chosen if isinstance(chosen, No) else packed(plan, kernel, product, *chosen, tile)
 
 
-def _as_they_are(found: set[Dtype]) -> tuple[Dtype, int] | None:
+def _as_they_are(found: set[Dtype]) -> tuple[Dtype, int] | No:
     one_half = len(found) == 1 and not found & {"float32", "float64"}
-    return (next(iter(found)), 1) if one_half else None
+    return (next(iter(found)), 1) if one_half else No("its operands are not of one half precision")
 
 
 def _operand_types(plan: Plan, product: Product) -> set[Dtype]:
@@ -44,11 +48,4 @@ def _operand_types(plan: Plan, product: Product) -> set[Dtype]:
     return {plan.buffers[load.buffer].dtype for side in both for load in loads(side) if load.kind == "real"}
 
 
-def _worthwhile(plan: Plan, kernel: Kernel, product: Product, tile: TensorTile) -> bool:
-    """Whether a product is not on tensor cores yet, and at least half of the first tile is used."""
-    if isinstance(kernel.schedule.tile, TensorTile):
-        return False
-    rows, columns = (plan.elements(axes) for axes in (product.rows, product.columns))
-    depth = plan.extent(product.inner.extent)
-    enough = rows * 2 >= tile.block_m and columns * 2 >= tile.block_n
-    return enough and rows * columns * depth * plan.elements(product.batch) >= LEAST
+PLAN_REWRITES = on_tensor_cores(_as_they_are)

@@ -1,20 +1,22 @@
-"""Transposed staging: a tensor that lies along another loop than the result is read along memory into
-shared memory, turned there, and written along memory."""
+"""Transposed staging: a tensor that is contiguous along another axis than the result is read along memory
+into shared memory, transposed there, and written along memory."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-from kernelblaster.policies.expert.families.transposed import turned
+from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.plan import Kernel, Plan
-from kernelblaster.policies.expert.rewriting import everywhere
+from kernelblaster.policies.expert.rewriting import No
+from kernelblaster.policies.expert.schedule import ElementPerThread, TransposedTiles
+from kernelblaster.policies.expert.transposition import transposition
+
+APPLIES_TO = (ElementPerThread,)
 
 
-def apply(plan: Plan) -> Iterator[Plan]:
-    yield from everywhere(plan, _staged)
+def _staged(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
+    assert isinstance(kernel.schedule, ElementPerThread)
+    if transposition(kernel, plan) is None:
+        return No("no tensor, or more than one axis, is read across the result's memory")
+    return replace(kernel, schedule=TransposedTiles(kernel.schedule.threads))
 
 
-def _staged(kernel: Kernel, plan: Plan) -> Kernel | None:
-    plain = kernel.schedule.workers == "thread" and kernel.schedule.vector_width == 1
-    if kernel.family != "pointwise" or kernel.schedule.staged or not plain or turned(kernel, plan) is None:
-        return None
-    return replace(kernel, schedule=replace(kernel.schedule, staged=True))
+REWRITES = (_staged,)

@@ -1,28 +1,29 @@
-"""Unrolling: the loop over a row's packs, or a column's rows, does several of them at a time, so that
+"""Unrolling: the loop over a row's vectors, or a column's rows, does several of them at a time, so that
 their loads are on their way before the first is used."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import get_args
 
-from kernelblaster.policies.expert.families.reduction import FAMILIES, is_rows
-from kernelblaster.policies.expert.families.row_kernel import keeps_all
+from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.plan import Kernel, Plan
-from kernelblaster.policies.expert.rewriting import everywhere
+from kernelblaster.policies.expert.rewriting import No
+from kernelblaster.policies.expert.row_kernel import keeps_all
+from kernelblaster.policies.expert.schedule import Columns, Rows, TunedRows
 
+Unrolled = Rows | Columns
+APPLIES_TO = get_args(Unrolled)
 TIMES = (4, 8, 2)
 
 
-def apply(plan: Plan) -> Iterator[Plan]:
-    yield from everywhere(plan, *(partial(_unrolled, times=times) for times in TIMES))
-
-
-def _unrolled(kernel: Kernel, plan: Plan, times: int) -> Kernel | None:
+def _unrolled(kernel: Kernel, plan: Plan, gpu: GpuSpec, times: int) -> Kernel | No:
     schedule = kernel.schedule
-    reducing = kernel.family in FAMILIES and (schedule.workers == "tile" or is_rows(kernel))
-    mapping = kernel.family == "pointwise" and schedule.workers != "thread"
-    if schedule.unroll == times or not (reducing or mapping):
-        return None
-    if keeps_all(kernel, plan):  # nothing is left for the loop
-        return None
+    assert isinstance(schedule, Unrolled)
+    if schedule.unroll == times:
+        return No("its loops are unrolled that often already")
+    if isinstance(schedule, TunedRows) and keeps_all(kernel, schedule, plan):
+        return No("all of a row is kept, and nothing is left for the loop")
     return replace(kernel, schedule=replace(schedule, unroll=times))
+
+
+REWRITES = tuple(partial(_unrolled, times=times) for times in TIMES)

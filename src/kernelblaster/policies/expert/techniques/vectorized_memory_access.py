@@ -1,64 +1,94 @@
 """Vectorized memory access: a thread moves 16 bytes in one instruction.
 
-A pointwise kernel that walks all its tensors in order is a sequence of packs: tensors and scratch begin
-at multiples of 256 bytes, and what is left after the last full pack is done singly. Where operands are
-broadcast or looked up, and in reductions, packs run along rows, or across neighbouring columns; at
+A pointwise kernel that walks all its tensors in order is a sequence of vectors: tensors and scratch begin
+at multiples of 256 bytes, and what is left after the last full vector is done singly. Where operands are
+broadcast or looked up, and in reductions, vectors run along rows, or across neighbouring columns; at
 sizes that leave them unaligned, the same kernel runs on single elements.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
+from typing import get_args
 
-from kernelblaster.policies.expert.families import columns
-from kernelblaster.policies.expert.families.pointwise import flat, packed_width
-from kernelblaster.policies.expert.families.row_kernel import rows_of
-from kernelblaster.policies.expert.plan import Kernel, Plan, Schedule
-from kernelblaster.policies.expert.rewriting import everywhere
+from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.policies.expert.flat_access import flat_width, is_flat
+from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.rewriting import No
+from kernelblaster.policies.expert.row_kernel import row_kernel
+from kernelblaster.policies.expert.schedule import (
+    BlockPerRow,
+    BlockRowMap,
+    BlockRows,
+    ColumnReduction,
+    Columns,
+    ElementPerThread,
+    FlatVectors,
+    RowReduction,
+    Schedule,
+    TunedRows,
+    WarpRowMap,
+)
+from kernelblaster.policies.expert.vector_access import VectorAccess, column_access
 
-REDUCTIONS = ("row_reduction", "full_reduction")
-SHORTEST = 32  # packs along a row of a pointwise kernel, below which rows are too short
-SHORT_ROW = 256  # packs of a row up to which a warp does it alone
-
-
-def apply(plan: Plan) -> Iterator[Plan]:
-    yield from everywhere(plan, _vectorized)
-
-
-def _vectorized(kernel: Kernel, plan: Plan) -> Kernel | None:
-    if kernel.schedule.vector_width > 1:
-        return None
-    if kernel.family == "pointwise":
-        return _pointwise(kernel, plan)
-    if kernel.family in REDUCTIONS and kernel.schedule.workers != "thread":
-        found = rows_of(kernel, plan).near
-        width = found.width(plan) if found.reads else 1
-        return _with(kernel, width) if width > 1 else None
-    if kernel.family == "column_reduction" and kernel.axes:
-        found = columns.columns_of(kernel, plan).near
-        width = found.width(plan) if found.reads else 1
-        if width > 1 and found.possible(plan, width):
-            return _with(kernel, width, workers="tile")
-    return None
+APPLIES_TO = get_args(ElementPerThread | RowReduction | ColumnReduction)
+SHORTEST = 32  # vectors along a row of a pointwise kernel, below which rows are too short
+SHORT_ROW = 256  # vectors of a row up to which a warp does it alone
+UNROLL = 4
+NOTHING = No("nothing that it reads is contiguous in a way that vectors could use")
 
 
-def _pointwise(kernel: Kernel, plan: Plan) -> Kernel | None:
-    if not kernel.axes or kernel.schedule.workers != "thread" or kernel.schedule.staged:
-        return None
-    if flat(kernel, plan):
-        width = packed_width(kernel, plan)
-        return _with(kernel, width) if width > 1 else None
-    found = rows_of(kernel, plan)
-    if not found.near.reads or not found.near.writes:
-        return None
-    width = found.near.width(plan)
-    packs = plan.elements(found.kernel.reduced) // width
-    if width == 1 or packs < SHORTEST or not found.near.possible(plan, width):
-        return None
-    if packs <= SHORT_ROW:
-        return _with(kernel, width, workers="warp", unroll=4)
-    return _with(kernel, width, workers="block", unroll=4)
+def _vectorized(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
+    schedule = kernel.schedule
+    found: Schedule | No
+    if isinstance(schedule, ElementPerThread):
+        found = _pointwise(kernel, schedule, plan)
+    elif isinstance(schedule, TunedRows | Columns) and schedule.vector_width > 1:
+        found = No("its accesses are vectors already")
+    elif isinstance(schedule, ColumnReduction):
+        found = _columns(kernel, schedule, plan)
+    else:
+        assert isinstance(schedule, RowReduction)
+        width = _width(row_kernel(kernel, plan).access, plan)
+        if isinstance(schedule, BlockPerRow):
+            schedule = BlockRows(threads=schedule.threads, accumulate=schedule.accumulate)
+        found = replace(schedule, vector_width=width) if width > 1 else NOTHING
+    return found if isinstance(found, No) else replace(kernel, schedule=found)
 
 
-def _with(kernel: Kernel, width: int, **changes: object) -> Kernel:
-    schedule: Schedule = replace(kernel.schedule, vector_width=width, **changes)  # type: ignore[arg-type]
-    return replace(kernel, schedule=schedule)
+def _width(access: VectorAccess, plan: Plan) -> int:
+    return access.width(plan) if access.reads else 1
+
+
+def _columns(kernel: Kernel, schedule: ColumnReduction, plan: Plan) -> Columns | No:
+    if not kernel.axes:
+        return No("it has one column only")
+    access = column_access(kernel, plan)
+    width = _width(access, plan)
+    if width == 1:
+        return NOTHING
+    if not access.possible(plan, width):
+        return No("the primary workload's sizes leave vectors unaligned")
+    if isinstance(schedule, Columns):
+        return replace(schedule, vector_width=width)
+    return Columns(width, schedule.threads, accumulate=schedule.accumulate)
+
+
+def _pointwise(kernel: Kernel, schedule: ElementPerThread, plan: Plan) -> Schedule | No:
+    if not kernel.axes:
+        return No("it has one element only")
+    threads = schedule.threads
+    if is_flat(kernel, plan):
+        width = flat_width(kernel, plan)
+        return FlatVectors(width, threads) if width > 1 else NOTHING
+    found = row_kernel(kernel, plan)
+    if not found.access.reads or not found.access.writes:
+        return NOTHING
+    width = found.access.width(plan)
+    vectors = plan.elements(found.kernel.reduced) // width
+    if width == 1 or vectors < SHORTEST:
+        return No("its rows are too short for vectors")
+    if not found.access.possible(plan, width):
+        return No("the primary workload's sizes leave vectors unaligned")
+    return (WarpRowMap if vectors <= SHORT_ROW else BlockRowMap)(width, threads, UNROLL)
+
+
+REWRITES = (_vectorized,)

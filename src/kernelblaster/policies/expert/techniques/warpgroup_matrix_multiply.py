@@ -1,26 +1,32 @@
-"""Warp-group matrix instructions: four warps multiply together, straight from shared memory, while
+"""Warpgroup matrix instructions: four warps multiply together, straight from shared memory, while
 others fetch; only for GPUs of architecture sm_90a."""
 
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
-from kernelblaster.policies.expert.plan import Plan, TensorTile
+from kernelblaster.devices.occupancy import limits_of
+from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.rewriting import No
+from kernelblaster.policies.expert.schedule import MmaProduct, WgmmaProduct
 
+APPLIES_TO = (MmaProduct,)
 ARCHITECTURE = "sm_90a"
 GPU_ONLY = True
-SHARED = 208 << 10  # bytes of shared memory that the stages may take
+SINGLY = False
+BLOCK_M, BLOCKS_N = 128, (128, 64)
+MOST_STAGES = 8
+SPARE_BYTES = 20 << 10  # of an SM's shared memory, which the stages leave free
 
 
-def apply(plan: Plan) -> Iterator[Plan]:
-    for block_n in (128, 64):
-        changed = plan
-        for kernel in plan.kernels:
-            tile = kernel.schedule.tile
-            if isinstance(tile, TensorTile) and tile.engine == "mma" and tile.block_n >= block_n:
-                terms = plan.buffers[kernel.reads[0]].terms
-                stage = (128 + block_n) * 64 * terms
-                by_groups = TensorTile(128, block_n, min(8, SHARED // stage), "wgmma")
-                schedule = replace(kernel.schedule, tile=by_groups)
-                changed = changed.with_kernel(kernel, replace(kernel, schedule=schedule))
-        if changed is not plan:
-            yield changed
+def _by_warpgroups(kernel: Kernel, plan: Plan, gpu: GpuSpec, block_n: int) -> Kernel | No:
+    assert isinstance(kernel.schedule, MmaProduct)
+    if kernel.schedule.block_n < block_n:
+        return No("its tiles are narrower than those of a warpgroup")
+    terms = plan.buffers[kernel.reads[0]].terms
+    room = limits_of(gpu.architecture).shared_bytes - SPARE_BYTES
+    stages = min(MOST_STAGES, room // WgmmaProduct(BLOCK_M, block_n, 1).shared_bytes(terms))
+    return replace(kernel, schedule=WgmmaProduct(BLOCK_M, block_n, stages))
+
+
+REWRITES = tuple(partial(_by_warpgroups, block_n=block_n) for block_n in BLOCKS_N)

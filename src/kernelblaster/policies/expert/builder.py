@@ -1,0 +1,170 @@
+"""What the lowering of an operator works with: operands as values, and a plan's kernels and buffers to add
+to."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.expression import Argument, Expression, Kind, Load, loads
+from kernelblaster.policies.expert.graph import Graph, Node, Reference, as_expression
+from kernelblaster.policies.expert.index import ONE, ZERO, Index
+from kernelblaster.policies.expert.names import inner_name
+from kernelblaster.policies.expert.plan import Axis, Buffer, Kernel, Stage, Store
+from kernelblaster.policies.expert.schedule import Accumulate, BlockPerRow, Schedule, ThreadPerColumn
+from kernelblaster.records import Scalar
+from kernelblaster.records.signature import FLOATING, Dtype
+
+Position = tuple[Index, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor as something that can be asked for any of its elements."""
+
+    shape: tuple[Index, ...]
+    dtype: Dtype
+    at: Callable[[Position], Expression]
+    buffer: str | None = None
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+
+def kind_of(dtype: Dtype) -> Kind:
+    if dtype in FLOATING:
+        return "real"
+    return "truth" if dtype == "bool" else "whole"
+
+
+class Builder:
+    """What an operator's lowering works with: operands as values, kernels to be added."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.kernels: list[Kernel] = []
+        self.buffers: dict[str, Buffer] = {}
+        self._values: dict[Reference, Value] = {}
+        for tensor in (*graph.signature.outputs, *graph.signature.read_tensors):
+            shape = tuple(indices.variable(dim) for dim in tensor.dims)
+            name = inner_name(tensor.name)
+            self.buffers[name] = Buffer(name, shape, tensor.dtype)
+        for tensor in graph.signature.read_tensors:
+            self._values[Reference(tensor.name)] = self.loaded(inner_name(tensor.name))
+        for item in graph.signature.inputs:
+            if isinstance(item, Scalar):
+                argument = Argument(inner_name(item.name), "real" if item.kind == "float" else "whole")
+                self._values[Reference(item.name)] = number_value(argument)
+
+    def loaded(self, name: str) -> Value:
+        buffer = self.buffers[name]
+        kind = kind_of(buffer.dtype)
+        return Value(buffer.shape, buffer.dtype, lambda position: Load(name, position, kind), name)
+
+    def value(self, argument: Any) -> Value:
+        """An operand: a tensor, or a number as a tensor without dimensions."""
+        if isinstance(argument, Reference):
+            return self._values[argument]
+        return number_value(as_expression(argument))
+
+    def define(self, node: Node, value: Value, result: int = 0) -> None:
+        self._values[Reference(node.name, result)] = value
+
+    def same(self, left: Index, right: Index) -> bool:
+        """Whether two extents are equal at every size."""
+        return left == right or self.graph.values(left) == self.graph.values(right)
+
+    def is_one(self, extent: Index) -> bool:
+        return self.same(extent, ONE)
+
+    def spread(self, value: Value, shape: Sequence[Index], position: Position) -> Expression:
+        """The element of `value` broadcast to `shape` at a position."""
+        own = position[len(shape) - value.rank :]
+        kept = tuple(
+            ZERO if self.is_one(extent) and not self.is_one(whole) else place
+            for extent, whole, place in zip(value.shape, shape[len(shape) - value.rank :], own, strict=True)
+        )
+        return value.at(kept)
+
+    def buffer(self, node: Node, result: int = 0) -> str:
+        """The buffer for a node's result: an output where it is one, otherwise scratch."""
+        reference = Reference(node.name, result)
+        if reference in self.graph.outputs:
+            name = self.graph.signature.outputs[self.graph.outputs.index(reference)].name
+        else:
+            name = f"{node.name.strip('_')}_result{result or ''}"
+            found = node.results[result]
+            self.buffers[name] = Buffer(name, found.shape, found.dtype, scratch=True)
+        self._values[reference] = self.loaded(name)
+        return name
+
+    def pointwise(self, node: Node, make: Callable[[Position], Expression]) -> None:
+        """A kernel that computes each element of the result on its own."""
+        axes = axes_of(node.results[0].shape)
+        position = tuple(axis.index for axis in axes)
+        store = Store(self.buffer(node), position, make(position))
+        self.kernels.append(Kernel(kernel_name(node), axes, (store,)))
+
+    def reduction(
+        self,
+        node: Node,
+        axes: tuple[Axis, ...],
+        reduced: tuple[Axis, ...],
+        stages: Sequence[Stage],
+        stores: Sequence[Store],
+    ) -> None:
+        schedule = self._reduction_schedule(axes, reduced, stages)
+        kernel = Kernel(kernel_name(node), axes, tuple(stores), reduced, tuple(stages), schedule)
+        self.kernels.append(kernel)
+
+    def _reduction_schedule(
+        self, axes: tuple[Axis, ...], reduced: tuple[Axis, ...], stages: Sequence[Stage]
+    ) -> Schedule:
+        """By which axis runs along memory in the largest tensor: neighbours in memory should go to
+        neighbouring threads."""
+        exact = any(stage.combine == "sum" for stage in stages)
+        accumulate: Accumulate = "double" if exact else "float"
+        if all(self.is_one(axis.extent) for axis in axes):
+            return BlockPerRow(accumulate=accumulate)
+        found = [load for stage in stages for load in loads(stage.body) if load.position]
+        sizes = [self._elements(load.buffer) for load in found]
+        inner = {axis.name for axis in reduced}
+        along = any(
+            indices.names(load.position[-1]) & inner
+            for load, size in zip(found, sizes, strict=True)
+            if size == max(sizes)
+        )
+        if along or not found:
+            return BlockPerRow(accumulate=accumulate)
+        return ThreadPerColumn(accumulate=accumulate)
+
+    def _elements(self, buffer: str) -> int:
+        return self.graph.values(indices.product(self.buffers[buffer].shape))[0]
+
+
+def number_value(expression: Expression) -> Value:
+    dtype: Dtype = {"real": "float32", "whole": "int64", "truth": "bool"}[expression.kind]  # type: ignore[assignment]
+    return Value((), dtype, lambda position: expression)
+
+
+def axes_of(shape: Sequence[Index], prefix: str = "i") -> tuple[Axis, ...]:
+    return tuple(Axis(f"{prefix}{place}", extent) for place, extent in enumerate(shape))
+
+
+def kernel_name(node: Node) -> str:
+    return f"{node.name.strip('_')}_kernel"
+
+
+Lowering = Callable[[Builder, Node], None]
+LOWERINGS: dict[str, Lowering] = {}
+
+
+def lowers(*operators: str) -> Callable[[Lowering], Lowering]:
+    """Registers a lowering for aten operators, overload included (`sum.dim_IntList`)."""
+
+    def register(lowering: Lowering) -> Lowering:
+        LOWERINGS.update(dict.fromkeys(operators, lowering))
+        return lowering
+
+    return register

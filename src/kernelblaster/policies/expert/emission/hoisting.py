@@ -1,0 +1,55 @@
+"""Loop-invariant code motion: what is the same for all elements of a row is computed before the loop over
+them.
+
+The compiler does not see to that where an element is only conditionally there.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from kernelblaster.policies.expert.emission.render import Renderer
+from kernelblaster.policies.expert.expression import (
+    Expression,
+    Gather,
+    Load,
+    Operation,
+    Reduced,
+    loads,
+    used_names,
+    walk,
+)
+
+
+def hoisted(
+    expressions: Sequence[Expression], moving: set[str], render: Renderer, prefix: str
+) -> tuple[list[str], list[Expression]]:
+    """Declarations of what does not depend on the moving variables, and the expressions that use them."""
+    found = dict.fromkeys(part for expression in expressions for part in _invariant(expression, moving))
+    names = {part: Reduced(f"{prefix}_fixed{place}", part.kind) for place, part in enumerate(found)}
+    types = {"real": render.real, "whole": "int64_t", "truth": "bool"}
+    lines = [
+        f"const {types[part.kind]} {name.stage} = {render.expression(part)};" for part, name in names.items()
+    ]
+    return lines, [_with(expression, names) for expression in expressions]
+
+
+def _invariant(expression: Expression, moving: set[str], *, sure: bool = True) -> Iterator[Expression]:
+    """The largest subexpressions that do not depend on the variables `moving`, to be computed once before the
+    loop. Loads that happen only under a condition are left where they are, unless they are safe (`sure`)."""
+    if not used_names([expression], []) & moving:
+        gathered = any(isinstance(part, Gather) for part in walk(expression))
+        there = sure or not loads(expression)
+        if isinstance(expression, Load | Operation) and not gathered and there:
+            yield expression
+            return
+    if isinstance(expression, Operation):
+        for place, part in enumerate(expression.operands):
+            yield from _invariant(part, moving, sure=sure and not (expression.name == "where" and place > 0))
+
+
+def _with(expression: Expression, names: dict[Expression, Reduced]) -> Expression:
+    if expression in names:
+        return names[expression]
+    if isinstance(expression, Operation):
+        return replace(expression, operands=tuple(_with(part, names) for part in expression.operands))
+    return expression

@@ -1,0 +1,71 @@
+"""A row kernel with what is needed to write it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.emission.accumulators import Accumulator, accumulators
+from kernelblaster.policies.expert.emission.render import renderer
+from kernelblaster.policies.expert.emission.vectors import VectorRenderer, vector_renderer
+from kernelblaster.policies.expert.expression import Gather, Load
+from kernelblaster.policies.expert.index import Index
+from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.row_kernel import RowKernel, row_kernel
+from kernelblaster.policies.expert.schedule import ClusterRows, Rows, WarpPerRow, cluster_blocks
+from kernelblaster.policies.expert.vector_access import fits
+
+
+@dataclass(frozen=True)
+class RowWriter(RowKernel):
+    """`found` are the running results of the stages."""
+
+    schedule: Rows
+    render: VectorRenderer
+    found: Sequence[Accumulator]
+
+    @property
+    def number(self) -> str:
+        """The type that counts vectors."""
+        return "int" if self.narrow else "int64_t"
+
+    @property
+    def unaligned(self) -> Index | None:
+        """Where a row starts, if it is aligned to nothing (unaligned_rows.py)."""
+        return self.start(self.schedule.vector_width)
+
+    @property
+    def cluster(self) -> int:
+        """The number of thread blocks of the cluster that share a row; 1 without a cluster."""
+        return cluster_blocks(self.schedule)
+
+    @property
+    def by_warps(self) -> bool:
+        return isinstance(self.schedule, WarpPerRow)
+
+    @property
+    def persistent(self) -> bool:
+        return isinstance(self.schedule, ClusterRows) and self.schedule.persistent
+
+    @property
+    def row(self) -> tuple[str, str]:
+        """The type and name of a row's number: a single axis is that itself."""
+        if len(self.kernel.axes) == 1:
+            return "int64_t", self.kernel.axes[0].name
+        total = indices.product(axis.extent for axis in self.kernel.axes)
+        return "unsigned" if fits(self.plan, total) else "int64_t", "row"
+
+    @property
+    def kept(self) -> dict[Load | Gather, str]:
+        """Vectors that stay in registers or shared memory."""
+        return self.resident(self.schedule)
+
+
+def row_writer(kernel: Kernel, plan: Plan) -> RowWriter:
+    found = row_kernel(kernel, plan)
+    schedule = kernel.schedule
+    assert isinstance(schedule, Rows)
+    if isinstance(schedule, ClusterRows) and not found.may_persist(schedule.vector_width):
+        schedule = replace(schedule, persistent=False)
+    render = vector_renderer(renderer(plan), found.access)
+    running = accumulators(found.kernel, plan)
+    return RowWriter(found.kernel, plan, found.access, schedule, render, running)

@@ -1,0 +1,122 @@
+"""Loop matching for fusion: the loops of a kernel that reads in terms of the loops of the one that wrote.
+
+Views between them are only index arithmetic, so a loop of the reader may be a part of the writer's
+loop, or several of them together; all that counts is that every point of one is a point of the other.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert import proofs
+from kernelblaster.policies.expert.expression import Gather, Load
+from kernelblaster.policies.expert.index import ONE, ZERO, Index
+from kernelblaster.policies.expert.plan import Axis, Kernel, Plan, Store
+
+
+@dataclass(frozen=True)
+class LoopMatch:
+    """`moved` gives the reader's loop variables in the writer's. With `each`, a point of the reader is
+    an element of the writer's reduced axes too."""
+
+    moved: Mapping[str, Index]
+    each: bool
+
+
+def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
+    """How the reader's loops are the writer's, if they are, and it reads nothing of other rows."""
+    written = {store.buffer: store for store in writer.stores}
+    found = [load for load in reader.loads() if load.buffer in written]
+    extents = {axis.name: axis.extent for axis in writer.axes + writer.reduced}
+    moved: dict[str, Index] = {}
+    for load in found:
+        moved = _solved(load, written[load.buffer]) | moved
+    axes = [axis for axis in reader.axes + reader.reduced if not axis.once]
+    missing = [axis for axis in axes if axis.name not in moved]
+    seen = set().union(*(indices.names(index) for index in moved.values()))
+    inner = [axis for axis in writer.reduced if not axis.once and axis.name not in seen]
+    if missing:
+        if len(missing) != len(inner):
+            return None
+        moved |= {a.name: b.index for a, b in zip(missing, inner, strict=True)}
+    moved = {name: proofs.within(index, extents, plan.same) for name, index in moved.items()}
+    for axis in axes:
+        limit = proofs.bound(moved[axis.name], extents, plan.same)
+        if limit is None or not plan.same(limit, axis.extent):
+            return None
+    each = any(written[load.buffer].each for load in found) or bool(missing)
+    if not _same_points(plan, writer, reader, moved, each):
+        return None
+    rows = all(in_row(plan, writer, load, moved, shifted=not reader.stages) for load in found)
+    return LoopMatch(moved, each) if rows else None
+
+
+def in_row(
+    plan: Plan, writer: Kernel, load: Load | Gather, moved: Mapping[str, Index], *, shifted: bool
+) -> bool:
+    """Whether what is read is what the writer has at this point, or, if `shifted`, in the same row."""
+    store = next(store for store in writer.stores if store.buffer == load.buffer)
+    inner = {axis.index for axis in writer.reduced if not axis.once}
+    return all(
+        own == there or (shifted and store.each and there in inner)
+        for own, there in zip(placed(plan, writer, load, moved), store.position, strict=True)
+    )
+
+
+def placed(plan: Plan, writer: Kernel, load: Load | Gather, moved: Mapping[str, Index]) -> tuple[Index, ...]:
+    """The index of a load in another kernel (the reader), rewritten in the loop variables of the kernel that
+    writes the tensor; `moved` maps the reader's variables to the writer's."""
+    extents = {axis.name: axis.extent for axis in writer.axes + writer.reduced}
+    return tuple(proofs.within(indices.replace(i, moved), extents, plan.same) for i in load.position)
+
+
+def _solved(load: Load | Gather, store: Store) -> dict[str, Index]:
+    """The reader's loop variables in terms of the writer's, found by equating the index that it loads with
+    the index that the writer stores."""
+    moved: dict[str, Index] = {}
+    digits: dict[str, Index] = {}
+    for own, there in zip(load.position, store.position, strict=True):
+        _solve(own, there, moved, digits)
+    return digits | moved
+
+
+def _solve(own: Index, there: Index, moved: dict[str, Index], digits: dict[str, Index]) -> None:
+    if own.operator == "name":
+        moved.setdefault(own.name, there)
+    elif own.operator == "+" and own.operands[0].operator == "*":
+        (high, step), low = own.operands[0].operands, own.operands[1]
+        _solve(high, indices.divide(there, step), moved, digits)
+        _solve(low, indices.remainder(there, step), moved, digits)
+    elif own.operator in "/%":
+        name, step = _digit(own)
+        if name:
+            known = digits.get(name, ZERO)
+            digits[name] = indices.add(known, indices.multiply(there, step))
+
+
+def _digit(index: Index) -> tuple[str, Index]:
+    """The variable of v / a, v % b or (v / a) % b, and what one step of it counts for."""
+    inner = index.operands[0]
+    if inner.operator == "name":
+        return inner.name, index.operands[1] if index.operator == "/" else ONE
+    if index.operator == "%" and inner.operator == "/" and inner.operands[0].operator == "name":
+        return inner.operands[0].name, inner.operands[1]
+    return "", ONE
+
+
+def _same_points(plan: Plan, writer: Kernel, reader: Kernel, moved: Mapping[str, Index], each: bool) -> bool:
+    """Whether the reader's loops run over the writer's points: outer and reduced ones apart where it
+    reduces too, otherwise all of them, or the outer ones only."""
+    if reader.stages:
+        outer = _runs_over(plan, reader.axes, writer.axes, moved)
+        return outer and _runs_over(plan, reader.reduced, writer.reduced, moved)
+    return _runs_over(plan, reader.axes, writer.axes + (writer.reduced if each else ()), moved)
+
+
+def _runs_over(
+    plan: Plan, axes: tuple[Axis, ...], there: tuple[Axis, ...], moved: Mapping[str, Index]
+) -> bool:
+    named = set().union(*(indices.names(moved[axis.name]) for axis in axes if not axis.once))
+    used = named - set(plan.sizes[0])
+    count, points = (indices.product(axis.extent for axis in some) for some in (axes, there))
+    return used == {axis.name for axis in there if not axis.once} and plan.same(count, points)

@@ -1,0 +1,142 @@
+"""A kernel as rows: what is contiguous along them, in how many passes they are read, and what stays in
+registers or shared memory between these."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.expression import Gather, Load, Reduced, address, loads, walk
+from kernelblaster.policies.expert.flatten import flattened
+from kernelblaster.policies.expert.index import Index
+from kernelblaster.policies.expert.plan import Kernel, Plan, Stage
+from kernelblaster.policies.expert.proofs import is_linear, separate
+from kernelblaster.policies.expert.schedule import BlockRows, ClusterRows, Rows, WarpRows, row_threads
+from kernelblaster.policies.expert.vector_access import VectorAccess, fits, vector_access
+from kernelblaster.records.signature import DTYPE_BYTES
+
+RUNNING = "j"  # the number of a vector's first element within the row
+
+
+@dataclass(frozen=True)
+class RowKernel:
+    """A kernel as rows, flattened; a map has rows without stages."""
+
+    kernel: Kernel
+    plan: Plan
+    access: VectorAccess
+
+    @property
+    def narrow(self) -> bool:
+        """Whether 32 bits count the elements of a row."""
+        return fits(self.plan, indices.product(axis.extent for axis in self.kernel.reduced))
+
+    def start(self, width: int) -> Index | None:
+        """Where a row starts in all its tensors, if vectors of a width along it are not aligned in the
+        primary workload but are from the first aligned element on (emission/unaligned_rows.py); else None."""
+        reads = [load for load in self.access.reads if isinstance(load, Load)]
+        if width == 1 or not reads or self.access.guards or len(reads) < len(self.access.reads):
+            return None
+        if self.access.possible(self.plan, width):
+            return None
+        if len(self.kernel.reduced) > 1 or self.access.along.part is not None:
+            return None
+        buffers = self.plan.buffers
+        addresses = [address(load, buffers[load.buffer].shape) for load in reads]
+        addresses += [indices.row_major(s.position, buffers[s.buffer].shape) for s in self.access.writes]
+        starts = {separate(place, self.access.along.name) for place in addresses}
+        if len(starts) != 1:
+            return None
+        start, moved = starts.pop()
+        return start if moved == indices.variable(self.access.along.name) else None
+
+    def straight(self, place: Index) -> dict[str, Index]:
+        """What the loops' variables become in an address that needs nothing but their running number."""
+        *outer, inner = self.kernel.reduced
+        loops = [(axis.name, axis.extent) for axis in self.kernel.reduced]
+        if not outer or not is_linear(place, loops):
+            return {}
+        return {axis.name: indices.ZERO for axis in outer} | {inner.name: indices.variable(RUNNING)}
+
+    def resident(self, schedule: Rows) -> dict[Load | Gather, str]:
+        """Vectors that stay in registers or shared memory under a schedule: those that more than one pass
+        needs."""
+        if not resident_elements(schedule):
+            return {}
+        again = needed_again(self.kernel, self.access, clusters=isinstance(schedule, ClusterRows))
+        return {load: self.access.reads[load] for load in again}
+
+    def is_read_once(self, load: Load | Gather, schedule: Rows) -> bool:
+        """Whether every row has elements of its own, which one pass needs, or which are kept in the primary
+        workload."""
+        if not isinstance(load, Load):
+            return False
+        named = indices.names(address(load, self.plan.buffers[load.buffer].shape))
+        if not all(axis.name in named for axis in self.kernel.axes):
+            return False
+        whole = load in self.resident(schedule) and keeps_all(self.kernel, schedule, self.plan)
+        return whole or passes_with(self.kernel, load) == 1
+
+    def may_persist(self, width: int) -> bool:
+        """Whether a cluster can go on to further rows: all are aligned alike, and a last pass goes over
+        each."""
+        each = any(store.each for store in self.kernel.stores)
+        return bool(self.kernel.axes) and self.start(width) is None and each
+
+
+def as_rows(kernel: Kernel) -> Kernel:
+    """A pointwise kernel as rows without stages; any other as it is."""
+    if kernel.stages:
+        return kernel
+    stores = tuple(replace(store, each=True) for store in kernel.stores)
+    return replace(kernel, axes=kernel.axes[:-1], reduced=kernel.axes[-1:], stores=stores)
+
+
+def row_kernel(kernel: Kernel, plan: Plan) -> RowKernel:
+    kernel = as_rows(flattened(kernel, plan))
+    return RowKernel(kernel, plan, vector_access(kernel, plan, kernel.reduced[-1], guards_too=True))
+
+
+def passes(kernel: Kernel) -> list[list[Stage]]:
+    """Stages in the order of their needs; those of one list do not need each other."""
+    depth: dict[str, int] = {}
+    for stage in kernel.stages:
+        needed = [part.stage for part in walk(stage.body) if isinstance(part, Reduced)]
+        depth[stage.name] = 1 + max((depth[name] for name in needed), default=-1)
+    levels = sorted(set(depth.values()))
+    return [[stage for stage in kernel.stages if depth[stage.name] == level] for level in levels]
+
+
+def passes_with(kernel: Kernel, load: Load | Gather) -> int:
+    """How many passes over the row need what a load reads."""
+    bodies = [[stage.body for stage in group] for group in passes(kernel)]
+    bodies.append([store.value for store in kernel.stores if store.each])
+    return sum(any(load in loads(body) for body in group) for group in bodies)
+
+
+def needed_again(kernel: Kernel, access: VectorAccess, *, clusters: bool) -> list[Load | Gather]:
+    """Vectors that more than one pass needs; in clusters, of those that are always read."""
+    known = [load for load in access.reads if not clusters or load not in access.guards]
+    return [load for load in known if passes_with(kernel, load) > 1]
+
+
+def keeps_all(kernel: Kernel, schedule: Rows, plan: Plan) -> bool:
+    """Whether the primary workload's rows fit in what threads keep."""
+    return kept_elements(schedule) >= plan.elements(kernel.reduced)
+
+
+def kept_elements(schedule: Rows) -> int:
+    """How many elements of a row the threads keep together."""
+    blocks = schedule.blocks if isinstance(schedule, ClusterRows) else 1
+    return resident_elements(schedule) * row_threads(schedule) * blocks
+
+
+def resident_elements(schedule: Rows) -> int:
+    """How many elements of a row each thread keeps."""
+    if isinstance(schedule, ClusterRows):
+        return schedule.register_elements + schedule.shared_elements
+    return schedule.register_elements if isinstance(schedule, WarpRows | BlockRows) else 0
+
+
+def element_bytes(found: Iterable[Load | Gather], plan: Plan) -> int:
+    """What one element of each takes."""
+    return sum(DTYPE_BYTES[plan.buffers[load.buffer].dtype] for load in found)

@@ -1,0 +1,37 @@
+"""The order in which the techniques of a recipe are applied: what changes whole plans comes first, because
+the kernels that it makes begin plainly; then how the work is divided; last what only tunes."""
+
+from collections.abc import Iterable
+
+ORDER = (
+    "algebraic_simplification",
+    "kernel_fusion",
+    "shared_memory_tiling",
+    "register_tiling",
+    "tensor_core_utilization",
+    "split_operand_tensor_cores",
+    "split_k",
+    "warpgroup_matrix_multiply",
+    "double_buffering",
+    "asynchronous_copy",
+    "warp_shuffle_reduction",
+    "online_reduction",
+    "two_level_reduction",
+    "vectorized_memory_access",
+    "rows_in_registers",
+    "rows_across_blocks",
+    "transposed_staging",
+    "thread_coarsening",
+    "unrolling",
+    "block_shape",
+    "index_simplification",
+    "cache_hints",
+    "fast_math",
+)
+
+
+def in_order(techniques: Iterable[str]) -> list[str]:
+    """Techniques sorted by ORDER, in which they build on each other; those not listed there come last, in the
+    order given."""
+    ranks = {technique: number for number, technique in enumerate(ORDER)}
+    return sorted(techniques, key=lambda technique: ranks.get(technique, len(ranks)))

@@ -1,0 +1,49 @@
+"""Transposed reads of a pointwise kernel: tensors that are contiguous along another axis than the result."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.expression import Gather, Load
+from kernelblaster.policies.expert.flatten import flattened
+from kernelblaster.policies.expert.index import Index, row_major
+from kernelblaster.policies.expert.plan import Axis, Kernel, Plan
+from kernelblaster.policies.expert.proofs import alignment
+
+
+@dataclass(frozen=True)
+class Transposition:
+    """A flattened pointwise kernel whose result is contiguous along its last axis, and `loads` along
+    another."""
+
+    kernel: Kernel
+    other: Axis
+    loads: Mapping[Load, str]
+
+
+def transposition(kernel: Kernel, plan: Plan) -> Transposition | None:
+    """The kernel as one with transposed reads; None where it has none, or they do not run along one
+    loop."""
+    flat = flattened(kernel, plan)
+    if kernel.stages or len(flat.axes) < 2:
+        return None
+    last = flat.axes[-1]
+    found: dict[str, dict[Load, str]] = {}
+    for load in dict.fromkeys(flat.loads()):
+        if isinstance(load, Gather) or _runs(load.buffer, load.position, last, plan):
+            continue
+        for axis in flat.axes[:-1]:
+            moving = last.name in indices.names(row_major(load.position, plan.buffers[load.buffer].shape))
+            if moving and _runs(load.buffer, load.position, axis, plan):
+                named = found.setdefault(axis.name, {})
+                named[load] = f"{load.buffer}{len(named) or ''}"
+    written = all(_runs(store.buffer, store.position, last, plan) for store in flat.stores)
+    if len(found) != 1 or not written:
+        return None
+    name, loads = found.popitem()
+    return Transposition(flat, next(axis for axis in flat.axes if axis.name == name), loads)
+
+
+def _runs(buffer: str, position: tuple[Index, ...], axis: Axis, plan: Plan) -> bool:
+    address = row_major(position, plan.buffers[buffer].shape)
+    return alignment(address, axis.name, plan.sizes[0]) is not None

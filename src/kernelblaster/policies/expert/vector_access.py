@@ -1,0 +1,143 @@
+"""Vectorization analysis: accesses that are contiguous along an axis, and the divisibility that 16-byte
+access needs.
+
+A vector is as many neighbouring elements as a thread moves with one instruction.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.expression import (
+    Counted,
+    Expression,
+    Gather,
+    Load,
+    Operation,
+    address,
+    children,
+    used_names,
+    walk,
+)
+from kernelblaster.policies.expert.flatten import flattened
+from kernelblaster.policies.expert.guards import Guards, guarded
+from kernelblaster.policies.expert.index import Index, row_major
+from kernelblaster.policies.expert.plan import Axis, Kernel, Plan, Store
+from kernelblaster.policies.expert.proofs import alignment, stays_below
+from kernelblaster.records.signature import DTYPE_BYTES
+
+VECTOR_BYTES = 16
+NARROW = 2**31  # numbers below this fit in 32 bits
+
+
+@dataclass(frozen=True)
+class VectorAccess:
+    """Loads and stores of vectors along one axis, by the names of their vectors. All of `divisors` must be
+    divisible by a vector's width. Loads with `guards` are made only where these hold."""
+
+    along: Axis
+    reads: Mapping[Load | Gather, str]
+    writes: Mapping[Store, str]
+    divisors: tuple[Index, ...]
+    guards: Mapping[Load | Gather, Guards] = field(default_factory=dict)
+
+    def conditions(self, width: int) -> list[Index]:
+        """What must be divisible by the width for aligned vectors; empty where they always are aligned."""
+        return [d for d in self.divisors if width > 1 and (d.operator != "int" or d.value % width)]
+
+    def possible(self, plan: Plan, width: int) -> bool:
+        """Whether vectors are aligned in the primary workload."""
+        return all(plan.extent(divisor) % width == 0 for divisor in self.divisors)
+
+    def width(self, plan: Plan) -> int:
+        """Elements of the widest type in 16 bytes; one where nothing is contiguous."""
+        names = [load.buffer for load in self.reads] + [store.buffer for store in self.writes]
+        widest = max((DTYPE_BYTES[plan.buffers[name].dtype] for name in names), default=VECTOR_BYTES)
+        return VECTOR_BYTES // widest
+
+
+def vector_access(kernel: Kernel, plan: Plan, along: Axis, *, guards_too: bool = False) -> VectorAccess:
+    """What a kernel reads and writes contiguously along an axis; with `guards_too`, also what it reads on one
+    side of a boundary only."""
+    inner = {axis.name for axis in kernel.reduced} | {along.name}
+    divisors: list[Index] = [along.extent, *([along.part.length] if along.part else [])]
+    reads: dict[Load | Gather, str] = {}
+    always = {load for expression in kernel.expressions for load in _unconditional(expression)}
+    sided = guarded(kernel.expressions, along.name, plan.sizes[0]) if guards_too else {}
+    guards: dict[Load | Gather, Guards] = {}
+    for load in dict.fromkeys(kernel.loads()):
+        sure = load in always or _harmless(load, kernel, plan)
+        if not sure and load not in sided:
+            continue
+        if isinstance(load, Gather) and used_names([load.where], []) & inner:
+            continue
+        found = alignment(address(load, plan.buffers[load.buffer].shape), along.name, plan.sizes[0])
+        if found is not None:
+            reads[load] = _free_name(load.buffer, reads.values())
+            divisors += found
+            if not sure:
+                guards[load] = sided[load]
+                divisors += [guard.boundary for guard in sided[load]]
+    writes: dict[Store, str] = {}
+    for store in kernel.stores:
+        place = row_major(store.position, plan.buffers[store.buffer].shape)
+        found = alignment(place, along.name, plan.sizes[0])
+        if found is not None:
+            writes[store] = store.buffer
+            divisors += found
+    return VectorAccess(along, reads, writes, tuple(dict.fromkeys(divisors)), guards)
+
+
+def _unconditional(expression: Expression) -> Iterator[Load | Gather]:
+    """Loads that are made whatever the values are."""
+    if isinstance(expression, Load | Gather):
+        yield expression
+    sure = children(expression)
+    if isinstance(expression, Operation) and expression.name == "where":
+        sure = sure[:1]
+    for part in sure:
+        yield from _unconditional(part)
+
+
+def _harmless(load: Load | Gather, kernel: Kernel, plan: Plan) -> bool:
+    """Whether a load stays within its buffer at every point of the loops."""
+    shape = plan.buffers[load.buffer].shape
+    place = row_major(load.position, shape)
+    if isinstance(load, Gather):
+        return False
+    for sizes in plan.sizes:
+        axes = (*kernel.axes, *kernel.reduced)
+        last = {axis.name: indices.evaluate(axis.extent, sizes) - 1 for axis in axes}
+        if not stays_below(place, {**sizes, **last}, indices.evaluate(indices.product(shape), sizes)):
+            return False
+    return True
+
+
+def column_access(kernel: Kernel, plan: Plan) -> VectorAccess:
+    """What a reduction across memory reads and writes contiguously along its columns."""
+    flat = flattened(kernel, plan)
+    return vector_access(flat, plan, flat.axes[-1])
+
+
+def mentioned(expressions: Iterable[Expression], found: VectorAccess) -> set[str]:
+    """Loop variables that are used other than for the addresses of vectors."""
+    names: set[str] = set()
+    for expression in expressions:
+        for part in walk(expression):
+            if isinstance(part, Counted):
+                names |= indices.names(part.index)
+            elif isinstance(part, Load | Gather) and part not in found.reads:
+                names = names.union(*(indices.names(index) for index in part.position))
+    return names
+
+
+def fits(plan: Plan, extent: Index) -> bool:
+    """Whether a count fits in 32 bits in every workload."""
+    return all(indices.evaluate(extent, sizes) < NARROW for sizes in plan.sizes)
+
+
+def _free_name(name: str, taken: Iterable[str]) -> str:
+    free, number = name, 2
+    while free in taken:
+        free, number = f"{name}{number}", number + 1
+    return free

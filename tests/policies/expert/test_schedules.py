@@ -1,0 +1,183 @@
+"""Every field of every schedule means something, and every technique says what it is for and why not."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from tree_sitter import Node
+
+from kernelblaster.api import load_task
+from kernelblaster.devices.specs import gpu_named
+from kernelblaster.policies import expert
+from kernelblaster.policies.expert import schedule as schedules
+from kernelblaster.policies.expert.capture import capture
+from kernelblaster.policies.expert.emit import emit, load_emitters
+from kernelblaster.policies.expert.lower import initial_plan
+from kernelblaster.policies.expert.names import is_taken
+from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.schedule import Schedule
+from kernelblaster.policies.expert.technique_table import technique_table
+from kernelblaster.policies.expert.techniques import load_techniques
+from kernelblaster.tasks.cuda_source import CudaSource, walk
+
+ROOT = Path(expert.__file__).parent
+DOCS = Path(__file__).parents[3] / "docs"
+SOURCE = """import torch, torch.nn as nn
+rows, columns = 4096, 1024
+SMALL = {"rows": 8, "columns": 12}
+class Model(nn.Module):
+    def forward(self, x, w, b):
+        return torch.softmax(x, 1), x.sum(0), x.t().contiguous(), x @ w, x * b, torch.relu(x)
+def get_inputs():
+    return [torch.randn(rows, columns), torch.randn(columns, columns), torch.randn(columns)]
+def get_init_inputs():
+    return []
+"""
+EXAMPLES: tuple[tuple[str, Schedule], ...] = (
+    ("relu", schedules.ElementPerThread()),
+    ("relu", schedules.FlatVectors(4)),
+    ("copy", schedules.TransposedTiles()),
+    ("mul", schedules.WarpRowMap(4)),
+    ("mul", schedules.BlockRowMap(4)),
+    ("softmax", schedules.BlockPerRow()),
+    ("softmax", schedules.WarpRows(register_elements=16)),
+    ("softmax", schedules.BlockRows(register_elements=16)),
+    ("softmax", schedules.ClusterRows(2, 1, 66, 4, 8, unroll=4)),
+    ("sum", schedules.ThreadPerColumn()),
+    ("sum", schedules.Columns(4)),
+    ("mm", schedules.ThreadPerResult()),
+    ("mm", schedules.TiledProduct(64, 64, 16, 4, 4, flush=1024)),
+    ("packed", schedules.MmaProduct()),
+    ("packed", schedules.WgmmaProduct()),
+)
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    file = tmp_path_factory.mktemp("task") / "task.py"
+    file.write_text(SOURCE)
+    return initial_plan(capture(load_task(str(file))))
+
+
+def place_of(plan: Plan, name: str) -> tuple[Plan, Kernel]:
+    """The plan with a kernel of that name, and the kernel; `packed` is the product on packed operands."""
+    if name == "packed":
+        plan, name = next(load_techniques()["split_operand_tensor_cores"](plan)), "mm"
+    return plan, next(k for k in plan.kernels if k.name.startswith(name) and k.family != "pack")
+
+
+def other(value: object) -> object:
+    """Another value of the same type."""
+    if isinstance(value, str):
+        return "double" if value == "float" else "float"
+    if isinstance(value, bool):
+        return not value
+    return value * 2 if isinstance(value, int) and value else 4
+
+
+def test_every_schedule_has_an_emitter_and_an_example() -> None:
+    assert set(load_emitters()) == set(get_args(Schedule))
+    assert {type(example) for _, example in EXAMPLES} | {schedules.Packing} == set(get_args(Schedule))
+
+
+@pytest.mark.parametrize(("name", "schedule"), EXAMPLES, ids=lambda value: type(value).__name__)
+def test_every_field_changes_the_source(plan: Plan, name: str, schedule: Schedule) -> None:
+    whole, kernel = place_of(plan, name)
+    sources = [emit(whole.with_kernel(kernel, replace(kernel, schedule=schedule)))]
+    for field in fields(schedule):
+        changed = replace(schedule, **{field.name: other(getattr(schedule, field.name))})
+        sources.append(emit(whole.with_kernel(kernel, replace(kernel, schedule=changed))))
+        assert sources[-1] not in sources[:-1], field.name
+
+
+def declared(kernel: Node) -> Iterator[str]:
+    """The variables that a kernel declares, in its body and in functions within it."""
+    for node in walk(kernel):
+        for found in node.children_by_field_name("declarator"):
+            if node.type in ("declaration", "init_declarator", "parameter_declaration"):
+                names = [part for part in walk(found) if part.type == "identifier"]
+                yield from (str(part.text, "utf-8") for part in names[:1] if found.type != "init_declarator")
+
+
+@pytest.mark.parametrize(("name", "schedule"), EXAMPLES, ids=lambda value: type(value).__name__)
+def test_no_kernel_declares_what_a_tensor_may_be_called(plan: Plan, name: str, schedule: Schedule) -> None:
+    whole, kernel = place_of(plan, name)
+    source = emit(whole.with_kernel(kernel, replace(kernel, schedule=schedule, constant_sizes=True)))
+    outer = {*whole.buffers, *whole.sizes[0]}
+    found = {n for f in CudaSource(source).functions if f.kernel for n in declared(f.node)} - outer
+    assert found and {name for name in found if not is_taken(name)} == set()
+
+
+@pytest.mark.parametrize("name", sorted(load_techniques()))
+def test_a_technique_changes_the_source_or_says_why_not(plan: Plan, name: str) -> None:
+    technique = load_techniques()[name]
+    packed, _ = place_of(plan, "packed")
+    for start in (plan, packed, replace(plan, kernels=plan.kernels[:1])):
+        own, sources = emit(start), [emit(further) for further in technique(start)]
+        assert own not in sources and len(set(sources)) == len(sources)
+        refusals = technique.why_not(start)
+        assert all(" " in why and why[0].islower() and why[-1] != "." for why in refusals.values())
+        if not sources:
+            assert set(refusals) == {kernel.name for kernel in start.kernels}
+
+
+def test_facts_are_those_of_the_gpu(plan: Plan) -> None:
+    """On a GPU with fewer SMs, fewer parts of a reduction fill it."""
+    few = gpu_named("h200").model_copy(update={"multiprocessors": 8})
+    large, small = (next(load_techniques(gpu)["two_level_reduction"](plan)) for gpu in (None, few))
+    assert large.kernels != small.kernels
+
+
+def test_the_table_in_the_documentation_is_current() -> None:
+    """`python -m kernelblaster.policies.expert.technique_table` prints it."""
+    assert technique_table() in (DOCS / "expert.md").read_text()
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    """For every module of the expert what it imports: modules of the expert by name, others by their
+    package."""
+    found: dict[str, set[str]] = {}
+    names = {".".join(p.relative_to(ROOT).with_suffix("").parts): p for p in ROOT.rglob("*.py")}
+    names = {name.removesuffix(".__init__").removesuffix("__init__"): path for name, path in names.items()}
+    own = f"{expert.__name__}."
+    for name, path in names.items():
+        here = found.setdefault(name, set())
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                within = f"{node.module}.".startswith(own)
+                stem = node.module.removeprefix(expert.__name__).removeprefix(".") if within else ""
+                inner = {f"{stem}.{alias.name}".removeprefix(".") for alias in node.names}
+                whole = {stem} if stem or not inner & names.keys() else set()
+                here |= (inner & names.keys() or whole) if within else {node.module.split(".")[0]}
+            elif isinstance(node, ast.Import):
+                here |= {alias.name.split(".")[0] for alias in node.names}
+    return found
+
+
+def reached(start: str) -> set[str]:
+    found, waiting = set(), [start]
+    while waiting:
+        for name in imports().get(waiting.pop(), set()) - found:
+            found.add(name)
+            waiting.append(name)
+    return found
+
+
+def test_imports_have_no_cycles() -> None:
+    TopologicalSorter({name: found & imports().keys() for name, found in imports().items()}).prepare()
+
+
+def test_techniques_know_no_emitter_and_the_plan_no_torch() -> None:
+    techniques = {name for name in imports() if name.startswith("techniques")}
+    assert len(techniques) > 20
+    for name in techniques:
+        assert not any(found.split(".")[0] in ("emission", "emit") for found in reached(name)), name
+    assert "torch" in reached("capture")
+    for name in ("plan", "schedule", "emit", "lower", *techniques):
+        assert "torch" not in reached(name), name
