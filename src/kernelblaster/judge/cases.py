@@ -15,7 +15,7 @@ from kernelblaster.judge.baseline import Baseline
 from kernelblaster.records import Task, Tensor, Workload
 from kernelblaster.tasks.arrangements import OCTAVES, PLANTED, Distribution
 from kernelblaster.tasks.domain import Domain
-from kernelblaster.tasks.size_draws import SizeDraws
+from kernelblaster.tasks.size_draws import Kind, SizeDraws
 
 # One of each row comes in every plan; of the row of faint values, two.
 ALWAYS: tuple[tuple[Distribution, ...], ...] = (
@@ -76,6 +76,7 @@ LENIENCE, REPEATED = 3.0, 8  # factor on bounds for rearranged values; repeated 
 # Level ones: extent / SEQUENTIAL, as a sum from left to right costs a rounding for four terms.
 SEQUENTIAL = 1536
 STEPS, STEPS_BYTES = 3, 32 << 20  # cases with a step at a size above the base's; larger tensors: one
+SMALL_STEPS = 2  # all cases with a step around a small workload
 PATCHED = 3  # cases in which a part of the values changes after a first call
 ROUNDS = 4  # on a device without a clock: last calls, with new values at the same addresses
 
@@ -235,7 +236,8 @@ class _Plan:
         cases += self._sized()
         cases += [self._case(next(self._few), kind) for kind in self._kinds]
         cases += self._focused() + self._scalars() + self._at_base() + self._equal_inputs()
-        cases += [Case(next(self._few), "written", patched=True) for _ in range(PATCHED)]
+        patched = PATCHED - 1 if self._small else PATCHED
+        cases += [Case(next(self._few), "written", patched=True) for _ in range(patched)]
         if self._domain.shuffled:
             cases.append(Case(next(self._few), "written", shuffled=self._domain.shuffled))
         if self._small:
@@ -273,10 +275,7 @@ class _Plan:
             if chosen in self._kinds:
                 self._kinds.remove(chosen)
             cases.append(self._case(workload, chosen))
-        if self._taken(("step",)):  # what cancels, cancels most in long rows
-            for workload in above:
-                small = workload.total_bytes(self._task.signature) <= STEPS_BYTES
-                cases += [self._case(workload, "step") for _ in range(STEPS if small else 1)]
+        cases += self._steps(above)
         if drawn := sizes.of("tiled"):
             cases.append(self._case(rng.choice(drawn), "written"))
         cases += self._planted_at_base()
@@ -293,6 +292,17 @@ class _Plan:
                 self._kinds.remove(kind)
                 cases.append(self._case(workload, kind))
         return cases
+
+    def _steps(self, above: list[Workload]) -> list[Case]:
+        """Cases with a step at the workloads of `above`: what cancels, cancels most in long rows."""
+        if not self._taken(("step",)):
+            return []
+        if self._small:  # these take long to execute
+            chosen = self._rng.sample(above, min(SMALL_STEPS, len(above)))
+            return [self._case(workload, "step") for workload in chosen]
+        signature = self._task.signature
+        often = [STEPS if workload.total_bytes(signature) <= STEPS_BYTES else 1 for workload in above]
+        return [self._case(w, "step") for w, times in zip(above, often, strict=True) for _ in range(times)]
 
     def _above(self) -> list[Workload]:
         """For up to ABOVE of the free sizes the workload in which that size is largest; with `small`, also
@@ -311,7 +321,8 @@ class _Plan:
         is one, of those beside, above and below the base."""
         sizes, rng = self._sizes, self._rng
         larger = [sizes.base, *above]
-        for kinds in (("beside",), ("above", "long"), ("below",)):
+        others: tuple[tuple[Kind, ...], ...] = (("beside",), ("below",))
+        for kinds in others if self._small else (*others, ("above", "long")):
             larger += [rng.choice(drawn)] if (drawn := sizes.of(*kinds)) else []
         if len(larger) == 1 and not self._small:
             larger += [w for w in self._task.workloads if w.name in ("odd", "near")]
