@@ -85,6 +85,13 @@ def test_draws_fit_into_memory(task: Task, draws: SizeDraws) -> None:
         assert draws.largest_bytes(tensor) >= task.primary.bytes(tensor)
 
 
+def test_all_but_the_first_are_enlarged_in_steps_that_the_module_takes(task: Task, draws: SizeDraws) -> None:
+    rows, columns = (size.name for size in task.signature.sizes if size.kind == "free")
+    found = draws.apart([rows, columns])
+    assert found is not None
+    assert (found.sizes[rows], found.sizes[columns]) == (4096, 8192 + 13 * 2)
+
+
 def test_nobody_can_foretell_them(copying: Task) -> None:
     one, other = SizeDraws(copying), SizeDraws(copying)
     assert [d.workload.sizes for d in one.draws] != [d.workload.sizes for d in other.draws]

@@ -9,7 +9,7 @@ uses some of them.
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from random import Random
@@ -54,6 +54,7 @@ SHORT_LONGEST = 8.0  # the same where the base is a small workload
 TILE = 128
 LIMIT_S = 3.0
 ATTEMPTS = 4  # draws of a kind before it is given up for this round
+APART = (13, 8, 5, 3, 2, 1)  # steps between sizes that are to differ
 STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128)
 
 
@@ -153,6 +154,17 @@ class SizeDraws:
             if workload is not None and workload.total_bytes(self._task.signature) <= self._near_bytes:
                 workloads.append(workload)
         return workloads
+
+    def apart(self, names: Sequence[str]) -> Workload | None:
+        """The base with free sizes of these names enlarged, all but the first one and each by another
+        amount, as large as the task accepts; None if it accepts none."""
+        accept, steps = self._accepting
+        for times in APART:
+            larger = {n: self.base.sizes[n] + steps[n] * times * place for place, n in enumerate(names)}
+            workload = accept("beside", larger)
+            if workload is not None:
+                return workload
+        return None
 
     def of(self, *kinds: Kind) -> list[Workload]:
         """The workloads of the pool's draws of these kinds."""

@@ -58,6 +58,13 @@ def test_updates_of_running_statistics_are_left_out() -> None:
     assert len(graph.nodes) == 1
 
 
+def test_height_and_width_are_told_apart_where_all_images_are_square() -> None:
+    graph = capture(load_task("core/level3/lenet"))
+    pooled = next(node for node in graph.nodes if node.name == "relu_1").results[0].shape
+    assert [str(extent) for extent in pooled[2:]] == ["(x_2 - 4) / 2 - 4", "(x_3 - 4) / 2 - 4"]
+    assert graph.sizes[-1]["x_2"] != graph.sizes[-1]["x_3"]
+
+
 def test_uncovered_operators_are_all_named() -> None:
     graph = capture(load_task("core/level2/gated_cumsum_normalize"))
     with pytest.raises(UncoveredOperators, match=r"does not cover cumsum\.default\.") as caught:

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from kernelblaster.policies.expert.expression import Argument, real
+from kernelblaster.policies.expert.index import variable
 from kernelblaster.policies.expert.unify import NotUniform, Unifier
 from kernelblaster.policies.expert.window_extents import WindowCount
 
@@ -33,11 +34,13 @@ def test_extents(unifier: Unifier, values: tuple[int, ...], expected: str) -> No
     assert str(unifier.whole(values)) == expected
 
 
-def test_a_count_of_windows_is_what_the_operator_says() -> None:
+def test_an_extent_of_known_origin_is_explained_by_it() -> None:
     """Even rows alone would leave it at rows / 2."""
     unifier = Unifier({"rows": (4096, 64, 8)}, {})
-    unifier.follow((4096, 64, 8), (2048, 32, 4), WindowCount(1, 1, 2))
-    assert str(unifier.whole((2048, 32, 4))) == "(rows + 1) / 2"
+    count = WindowCount(1, 1, 2).of(variable("rows"))
+    assert str(unifier.whole((2048, 32, 4), count)) == "(rows + 1) / 2"
+    assert str(unifier.whole((2048, 32, 4))) == "(rows + 1) / 2"  # elsewhere too
+    assert str(unifier.whole((4096, 64, 8), count)) == "rows"
 
 
 def test_an_extent_without_a_reason_is_refused(unifier: Unifier) -> None:

@@ -1,8 +1,8 @@
 """Capture: a task's module as a graph (graph.py).
 
-The module is exported by torch.export at every workload of the task, on fake tensors, so that
-nothing is computed; the traces must agree in their operators, and what differs between them
-(extents, slices, factors made of extents) is explained by the sizes (unify.py).
+The module is exported by torch.export at every workload of the task, and where these leave two sizes equal
+at one more, on fake tensors, so that nothing is computed; the traces must agree in their operators, and what
+differs between them (extents, slices, factors made of extents) is explained by the sizes (unify.py).
 
 The exported program is decomposed into core operators by tracing it once more. Its own method
 `run_decompositions` gives the same operators, but needs ten times as long.
@@ -10,7 +10,7 @@ The exported program is decomposed into core operators by tracing it once more. 
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -22,6 +22,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.graph import (
     INSTEAD,
     Graph,
@@ -30,15 +31,18 @@ from kernelblaster.policies.expert.graph import (
     Result,
     UncoveredOperators,
     needed,
+    references,
 )
+from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.indexing import PlainIndexing
 from kernelblaster.policies.expert.unify import NotUniform, Unifier
-from kernelblaster.policies.expert.window_extents import window_counts
+from kernelblaster.policies.expert.window_extents import WindowCount, window_counts
 from kernelblaster.records import Scalar, Signature, Task, Workload
 from kernelblaster.tasks.derive import cast, cast_of, convert, dtype_name
 from kernelblaster.tasks.foreign import kept_going
 from kernelblaster.tasks.module_file import ModuleFile, c_name
 from kernelblaster.tasks.plain_attention import plain_attention
+from kernelblaster.tasks.size_draws import SizeDraws
 from kernelblaster.tasks.small import find_small
 
 COPIES = ("clone.default", "_to_copy.default", "alias.default", "lift_fresh_copy.default")
@@ -58,12 +62,13 @@ class _Trace:
 def capture(task: Task) -> Graph:
     """The graph of a task of kind `module`."""
     file = ModuleFile(task.source, task.path)
-    traces = [_trace(file, task, place) for place in range(len(task.workloads))]
+    workloads = (*task.workloads, *_telling_apart(task))
+    traces = [_trace(file, task, workload, place) for place, workload in enumerate(workloads)]
     _check_uniform(task, traces)
-    sizes = {size.name: tuple(w.sizes[size.name] for w in task.workloads) for size in task.signature.sizes}
+    sizes = {size.name: tuple(w.sizes[size.name] for w in workloads) for size in task.signature.sizes}
     scalars = [item.name for item in task.signature.inputs if isinstance(item, Scalar)]
     numbers = {name: tuple(t.numbers[i] for t in traces) for i, name in enumerate(scalars)}
-    reader = _Reader(Unifier(sizes, numbers), [t.tensors for t in traces])
+    reader = _Reader(Unifier(sizes, numbers), task.signature, traces, [w.sizes for w in workloads])
     try:
         nodes = [reader.node(column) for column in zip(*(t.nodes for t in traces), strict=True)]
     except NotUniform as error:
@@ -73,8 +78,21 @@ def capture(task: Task) -> Graph:
         signature=task.signature,
         nodes=needed([node for node in nodes if node is not None], outputs),
         outputs=tuple(outputs),
-        sizes=tuple(workload.sizes for workload in task.workloads),
+        sizes=tuple(workload.sizes for workload in workloads),
     )
+
+
+def _telling_apart(task: Task) -> Iterator[Workload]:
+    """Further workloads, at which free sizes differ that are equal in all of the task's own: the height and
+    width of images, where only square ones are among them."""
+    alike: dict[tuple[int, ...], list[str]] = {}
+    for size in task.signature.sizes:
+        if size.kind == "free":
+            alike.setdefault(tuple(w.sizes[size.name] for w in task.workloads), []).append(size.name)
+    for names in alike.values():
+        workload = SizeDraws(task).apart(names) if len(names) > 1 else None
+        if workload is not None:
+            yield workload
 
 
 def _check_uniform(task: Task, traces: Sequence[_Trace]) -> None:
@@ -90,8 +108,7 @@ def _check_uniform(task: Task, traces: Sequence[_Trace]) -> None:
         raise NotUniform(f"{task.name}: the module {how}{which}. {INSTEAD}")
 
 
-def _trace(file: ModuleFile, task: Task, place: int) -> _Trace:
-    workload: Workload = task.workloads[place]
+def _trace(file: ModuleFile, task: Task, workload: Workload, place: int) -> _Trace:
     dtype = cast_of(task)
     constants = (find_small(file, dtype) or {}) if workload.module == "small" else {}
     mode = FakeTensorMode(allow_non_fake_inputs=True)
@@ -183,9 +200,20 @@ def _needed(graph: torch.fx.Graph, outputs: list[torch.fx.Node]) -> list[torch.f
 class _Reader:
     """Reads the same node in all traces at once."""
 
-    def __init__(self, unifier: Unifier, tensors: list[dict[str, str]]) -> None:
+    def __init__(
+        self,
+        unifier: Unifier,
+        signature: Signature,
+        traces: Sequence[_Trace],
+        sizes: Sequence[Mapping[str, int]],
+    ) -> None:
         self._unifier = unifier
-        self._tensors = tensors
+        self._tensors = [trace.tensors for trace in traces]
+        self._sizes = sizes
+        self._shapes = {
+            Reference(t.name): tuple(indices.variable(d) for d in t.dims) for t in signature.read_tensors
+        }
+        self._after_windows: set[Reference] = set()
 
     def node(self, column: tuple[torch.fx.Node, ...]) -> Node | None:
         first = column[0]
@@ -199,13 +227,13 @@ class _Reader:
         given = [_given(node, schema) for node in column]
         arguments = {a.name: self._argument([found[a.name] for found in given]) for a in schema}
         operator = str(first.target).removeprefix("aten.")
-        self._learn_windows(operator, given, metas)
-        return Node(
-            name=first.name,
-            operator=operator,
-            arguments=arguments,
-            results=tuple(self._result(r) for r in results if isinstance(r[0], torch.Tensor)),
-        )
+        counts = self._counts(operator, given)
+        likely = self._likely(arguments, counts)
+        found = tuple(self._result(r, likely) for r in results if isinstance(r[0], torch.Tensor))
+        own = [Reference(first.name, place) for place in range(len(found))]
+        self._shapes |= {reference: result.shape for reference, result in zip(own, found, strict=True)}
+        self._after_windows |= set(own) if likely else set()
+        return Node(first.name, operator, arguments, found)
 
     def reference(self, column: tuple[torch.fx.Node, ...]) -> Reference:
         node = _original(column[0])
@@ -215,21 +243,36 @@ class _Reader:
             return Reference(source.name, node.args[1])  # type: ignore[arg-type]
         return Reference(self._tensors[0].get(node.name, node.name))
 
-    def _learn_windows(self, operator: str, given: list[dict[str, Any]], metas: list[Any]) -> None:
-        """Explains extents of a result over windows by those of its operand, where windows lie alike
-        in all traces."""
+    def _counts(self, operator: str, given: Sequence[Mapping[str, Any]]) -> list[WindowCount]:
+        """Of a node with windows, if they lie alike in all traces."""
         counts = [window_counts(operator, found) for found in given]
-        if not counts[0] or any(other != counts[0] for other in counts):
-            return
-        operands = [(found["input"] if "input" in found else found["self"]).meta["val"] for found in given]
-        results = [meta[0] if isinstance(meta, tuple | list) else meta for meta in metas]
-        for place, count in enumerate(counts[0], start=-len(counts[0])):
-            before, after = (tuple(t.shape[place] for t in tensors) for tensors in (operands, results))
-            self._unifier.follow(before, after, count)
+        return counts[0] if all(other == counts[0] for other in counts) else []
 
-    def _result(self, tensors: tuple[torch.Tensor, ...]) -> Result:
-        extents = zip(*(t.shape for t in tensors), strict=True)
-        return Result(tuple(self._unifier.whole(tuple(e)) for e in extents), dtype_name(tensors[0].dtype))
+    def _likely(self, arguments: Mapping[str, Any], counts: Sequence[WindowCount]) -> list[Index | None]:
+        """What the extents of a node's result probably are: counts of its operand's windows, or the same as
+        the operand's, where that comes from windows. Extents of other origin may have the same values."""
+        if counts:
+            operand = arguments["input"] if "input" in arguments else arguments["self"]
+            *leading, channels = self._shapes[operand][: -len(counts)]
+            extents = self._shapes[operand][-len(counts) :]
+            counted = [count.of(extent) for count, extent in zip(counts, extents, strict=True)]
+            return [*leading, None if "weight" in arguments else channels, *counted]
+        known = [self._shapes[r] for r in references(arguments) if r in self._after_windows]
+        longest = max(known, key=len, default=())
+        return [*longest]
+
+    def _result(self, tensors: tuple[torch.Tensor, ...], likely: Sequence[Index | None]) -> Result:
+        extents = [tuple(extent) for extent in zip(*(t.shape for t in tensors), strict=True)]
+        if len(likely) != len(extents):
+            likely = [None] * len(extents)
+        shape = tuple(self._extent(values, index) for values, index in zip(extents, likely, strict=True))
+        return Result(shape, dtype_name(tensors[0].dtype))
+
+    def _extent(self, values: tuple[int, ...], likely: Index | None) -> Index:
+        """An expression with these values, the likely one if it has them."""
+        if likely is not None and values == tuple(indices.evaluate(likely, sizes) for sizes in self._sizes):
+            return self._unifier.whole(values, likely)
+        return self._unifier.whole(values)
 
     def _argument(self, values: list[Any]) -> Any:
         first = values[0]

@@ -4,6 +4,7 @@ The module is traced at each workload; whatever differs between the traces must 
 sizes that the launch function receives. Simple explanations are tried before complicated ones.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations_with_replacement
 
@@ -12,7 +13,6 @@ from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.expression import Argument, Counted, Expression, operation, real, to_kind
 from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.names import inner_name
-from kernelblaster.policies.expert.window_extents import WindowCount
 
 Values = tuple[int, ...]
 LITERAL = 8  # constants up to this are written as they are; larger ones are called by a size's name
@@ -29,14 +29,19 @@ class Unifier:
     def __init__(self, sizes: dict[str, Values], numbers: dict[str, tuple[float, ...]]) -> None:
         self._numbers = numbers
         self._known: dict[Values, Index] = {}
+        self._sizes = {v for v, count in Counter(sizes.values()).items() if count == 1}
         for name, values in sizes.items():
             self._known.setdefault(values, indices.variable(name))
 
-    def whole(self, values: Values) -> Index:
-        """An expression with these values; NotUniform where none is found."""
+    def whole(self, values: Values, likely: Index | None = None) -> Index:
+        """An expression with these values: a literal, the only size that has them, the likely one, or any;
+        NotUniform where none is found."""
         constant = len(set(values)) == 1
         if constant and values[0] <= LITERAL:
             return indices.number(values[0])
+        if likely is not None and not constant and values not in self._sizes:
+            self._known.setdefault(values, likely)
+            return likely
         if values not in self._known:
             if constant:
                 return indices.number(values[0])
@@ -48,13 +53,6 @@ class Unifier:
                 )
             self._known[values] = found
         return self._known[values]
-
-    def follow(self, before: Values, after: Values, count: WindowCount) -> None:
-        """Explains an extent by that of the operand whose windows it counts."""
-        if len(set(after)) > 1 and after not in self._known and after == tuple(map(count, before)):
-            scaled = indices.multiply(indices.number(count.factor), self.whole(before))
-            moved = indices.add(scaled, indices.number(count.offset))
-            self._known[after] = indices.divide(moved, indices.number(count.divisor))
 
     def number(self, values: tuple[float, ...]) -> Expression:
         """A literal, an argument of the launch function, or a function of an extent."""

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.index import Index
+
 POOLS = tuple(
     f"{kind}_pool{n}d{end}" for n in (2, 3) for kind, end in (("avg", ""), ("max", "_with_indices"))
 )
@@ -22,6 +25,10 @@ class WindowCount:
 
     def __call__(self, extent: int) -> int:
         return (self.factor * extent + self.offset) // self.divisor
+
+    def of(self, extent: Index) -> Index:
+        scaled = indices.multiply(indices.number(self.factor), extent)
+        return indices.divide(indices.add(scaled, indices.number(self.offset)), indices.number(self.divisor))
 
 
 def window_counts(operator: str, arguments: Mapping[str, Any]) -> list[WindowCount]:
