@@ -10,16 +10,18 @@ from statistics import fmean, median
 import pytest
 
 from kernelblaster.knowledge import KnowledgeBase, Prediction
+from kernelblaster.knowledge.evidence import platform
 from kernelblaster.records import Optimization
 from kernelblaster.records.recipe import is_recipe, techniques_of
 from tests.search.world import BEST, FRAGILE, GAINS, STATES, World, evaluations_until, form_of, solve
 
+HERE = platform("sm_90a", modelled=True)
 TASKS = 12
 FEWER_TASKS = 8  # are enough to see what is preferred
 
 
 def expected(kb: KnowledgeBase, state: str, technique: str, applied: tuple[str, ...] = ()) -> Prediction:
-    return kb.content().entry(state, technique).prediction("sm_90a", applied, "family")
+    return kb.content().entry(state, technique).prediction(HERE, applied, "family")
 
 
 def attempts(kb: KnowledgeBase, state: str, technique: str) -> float:
@@ -102,7 +104,7 @@ def test_what_was_wrongly_doubted_gets_its_turn(tmp_path: Path) -> None:
     kb = with_priors({("plain", "fuse"): 0.8})
     for number in range(6):
         solve(kb, tmp_path, World(number))
-    ranked = [s.optimization.technique for s in kb.optimizations("plain", "sm_90a")]
+    ranked = [s.optimization.technique for s in kb.optimizations("plain", HERE)]
     assert next(technique for technique in ranked if not is_recipe(technique)) == "fuse"
 
 
@@ -161,5 +163,5 @@ def test_a_recipe_is_evidence_for_the_state_and_the_family_that_it_began_in(tmp_
     tried = [entry for entry in recipes if entry.evidence.gains]
     assert tried and {entry.state for entry in tried} == {"plain"}
     for entry in tried:
-        assert list(entry.evidence.gains["sm_90a"]) == ["family"]
-        assert entry.prediction("sm_90a", (), "family").speedup > 1.8 / 100, "of the floor's speed"
+        assert list(entry.evidence.gains[HERE]) == ["family"]
+        assert entry.prediction(HERE, (), "family").speedup > 1.8 / 100, "of the floor's speed"

@@ -61,7 +61,7 @@ FAINT: tuple[Distribution, ...] = (
 # Kinds that find errors in long rows only: the larger workloads get these first.
 LONG: tuple[Distribution, ...] = ("peak", "rising", "level", "beginning", "end", "sorted", "padded", "ramp")
 # Kinds that repeat one value: every term of a sequential sum then rounds in the same direction.
-REPEATING: tuple[Distribution, ...] = ("zeros", "equal", "zero-rows", "padded", "one-hot", "spiky")
+REPEATING: tuple[Distribution, ...] = ("zeros", "equal", "zero-rows", "padded", "one-hot", "mixed", "spiky")
 STRICT: tuple[Distribution, ...] = (
     *("written", "scaled", "large", "shifted", "step", "landmarks", "octaves", "low-octaves"),
 )
