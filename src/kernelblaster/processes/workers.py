@@ -4,21 +4,14 @@ Each worker has a pipe of its own, and there is no lock between workers, so that
 another that was killed: when one end of a pipe closes, the other end notices at once.
 """
 
-import errno
-import multiprocessing
-import os
-import pickle
-import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from multiprocessing.connection import Connection, wait
-from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from kernelblaster.processes.parent import die_with_parent
+from kernelblaster.processes.spawned import spawn
 
-_context = multiprocessing.get_context("spawn")
 _WANTS = "a job, please"
 _NO_MORE = "there is no more"
 _DISOWNS = "not by me"
@@ -73,11 +66,7 @@ class Workers:
         self._lines: list[Connection[Any, Any]] = []
         self._processes = []
         for own in arguments:
-            here, there = _context.Pipe()
-            packed = _Packed((work, there, *own))
-            process = _context.Process(target=_enter, args=(packed,), daemon=True)
-            process.start()
-            there.close()
+            process, here = spawn(_enter, work, *own)
             self._lines.append(here)
             self._processes.append(process)
         self._of = dict(zip(self._lines, self._processes, strict=True))
@@ -172,32 +161,6 @@ def _replies(crew: Workers, jobs: Iterable[Any]) -> Iterator[Any]:
         raise
 
 
-class _Packed:
-    """The arguments of a new process, unpickled only by `opened`: unpickling may import modules for long,
-    and the process must first arrange to be killed with its parent."""
-
-    def __init__(self, contents: tuple[Any, ...]) -> None:
-        self._contents = contents
-
-    def __getstate__(self) -> bytes:
-        return bytes(ForkingPickler.dumps(self._contents))
-
-    def __setstate__(self, packed: bytes) -> None:
-        self._packed = packed
-
-    def opened(self) -> Any:
-        return pickle.loads(self._packed)
-
-
-def _enter(packed: _Packed) -> None:
-    """The main function of a worker process. Ctrl-C is ignored there: only the parent handles it, and
-    then ends the workers."""
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    work, connection, *arguments = packed.opened()
-    try:
-        work(JobPipe(connection), *arguments)
-    except OSError as error:
-        if error.errno != errno.EBADF:
-            raise
-        os._exit(1)  # code of a task has closed the pipe; the first process notices that this one ends
+def _enter(connection: "Connection[Any, Any]", work: Callable[..., None], *arguments: Any) -> None:
+    """The main function of a worker process."""
+    work(JobPipe(connection), *arguments)
