@@ -129,26 +129,24 @@ class Judging:
             self.budget.spend(evaluation)
 
     def _confirm_best(self, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The evaluation to record. A measured candidate that is faster than all before is also checked
-        for races on the PTX machine (a GPU may hide one for long), which may turn its outcome into a
-        failure."""
+        """The evaluation to record. A measured candidate with a larger speedup than all before is also
+        checked for races on the PTX machine (a GPU may hide one for long), which may turn its outcome into
+        a failure. (Speedups are compared, not times: the GPU may be another one than before.)"""
         timing = evaluation.timing
-        if timing is None or timing.modelled or timing.candidate_us >= self._best_us:
+        if timing is None or timing.modelled or timing.speedup.estimate <= self._best_speedup:
             return evaluation
         confirmed = self._judge.confirmed(self._task, candidate, evaluation)
         if isinstance(confirmed.outcome, CORRECT):
-            self._best_us = timing.candidate_us
+            self._best_speedup = timing.speedup.estimate
         return confirmed
 
     @cached_property
-    def _best_us(self) -> float:
-        """The time in microseconds of the fastest correct candidate recorded when this is first read
-        (infinity if none); `_confirm_best` keeps it up to date."""
+    def _best_speedup(self) -> float:
+        """The largest speedup of a correct candidate recorded when this is first read (0 if there is
+        none); `_confirm_best` keeps it up to date."""
         recorded = (Evaluation.model_validate(data["evaluation"]) for data in self._recorded.values())
-        return min(
-            (e.timing.candidate_us for e in recorded if e.timing and isinstance(e.outcome, CORRECT)),
-            default=float("inf"),
-        )
+        correct = (e.outcome for e in recorded if isinstance(e.outcome, CORRECT))
+        return max((outcome.speedup.estimate for outcome in correct), default=0.0)
 
     def _named(self, candidate: Candidate) -> Evaluation | None:
         """The evaluation of a candidate's code, labelled with this candidate's digest, whichever
