@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 from kernelblaster.records import Failed, Step, StepResult
+from kernelblaster.records.outcome import TEACHES_NOTHING
 
 PAID = 0.01  # log speedup: less is within the judge's resolution
 START = "(start)"  # stands for what is applied before the first technique
@@ -116,7 +117,7 @@ def usage_of(steps: Mapping[str, Iterable[Step]]) -> TechniqueUsage:
         states_here = visited.setdefault(task, [])
         for step in its_steps:
             key = (step.parent, step.child, step.technique)
-            if step.failure == "Unsupported" or key in seen:
+            if step.failure in TEACHES_NOTHING or key in seen:
                 continue
             seen.add(key)
             if step.state not in states_here:

@@ -5,6 +5,7 @@ from rich.table import Table
 
 from kernelblaster.cli.terminal import Terminal, plain
 from kernelblaster.records import (
+    Abandoned,
     Accepted,
     CompileFailed,
     Evaluation,
@@ -32,6 +33,7 @@ EXIT_CODES: dict[type, int] = {
     TimedOut: 5,
     Rejected: 6,
     Unsupported: 2,
+    Abandoned: 2,
 }
 COLOURS = {"Accepted": "green", "Inconclusive": "yellow", "Slower": "yellow"}
 TELLING = (

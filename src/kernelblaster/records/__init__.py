@@ -9,6 +9,7 @@ from kernelblaster.records.evaluation import (
     Verification,
 )
 from kernelblaster.records.outcome import (
+    Abandoned,
     Accepted,
     CompileFailed,
     Inconclusive,
@@ -29,6 +30,7 @@ from kernelblaster.records.task import Fitness, Floor, Task
 from kernelblaster.records.workload import Workload
 
 __all__ = [
+    "Abandoned",
     "Accepted",
     "Bottleneck",
     "Candidate",

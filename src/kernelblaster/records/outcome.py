@@ -92,6 +92,15 @@ class Unsupported(Record):
     evidence: str = ""
 
 
+class Abandoned(Record):
+    """No verdict: the processes that judged the candidate were lost with it more than once, so that it is not
+    tried again. `reason` names it and says how they were lost."""
+
+    kind: Literal["Abandoned"] = "Abandoned"
+    reason: str
+    evidence: str = ""
+
+
 Outcome = Annotated[
     Accepted
     | Inconclusive
@@ -101,8 +110,9 @@ Outcome = Annotated[
     | RuntimeFailed
     | TimedOut
     | Rejected
-    | Unsupported,
+    | Unsupported
+    | Abandoned,
     Field(discriminator="kind"),
 ]
 CORRECT = (Accepted, Inconclusive, Slower)
-TEACHES_NOTHING = frozenset({"Unsupported"})  # kinds that are no evidence: of the device
+TEACHES_NOTHING = frozenset({"Unsupported", "Abandoned"})  # no evidence on a technique: of the device

@@ -5,6 +5,7 @@ import re
 from kernelblaster.policies.llm.data import one_line
 from kernelblaster.policies.llm.reference_words import rival_of
 from kernelblaster.records import (
+    Abandoned,
     CompileFailed,
     Evaluation,
     Incorrect,
@@ -42,6 +43,8 @@ def outcome_feedback(outcome: Outcome, source: str, rival: str = "PyTorch") -> s
             said = f"It took longer than {limit_s:g} s ({stage})."
         case Unsupported(reason=reason):
             said = f"The emulated device cannot run it: {one_line(reason, LETTERS)}. Write it more plainly."
+        case Abandoned(reason=reason):
+            said = f"It could not be judged: {one_line(reason, LETTERS)}. Write it more plainly."
         case _:
             said = f"It is correct: {outcome.kind}, {outcome.speedup.estimate:.2f}x of {rival}'s speed."
     return said

@@ -17,7 +17,7 @@ from kernelblaster.store.history import History, JudgedCandidate
 from kernelblaster.store.run import Run
 
 EVIDENCE_SHOWN = 2000  # letters of what a judge says of a failure
-TONES = {"Accepted": "good", "Inconclusive": "idle", "Slower": "idle", "Unsupported": ""}
+TONES = {"Accepted": "good", "Inconclusive": "idle", "Slower": "idle", "Unsupported": "", "Abandoned": ""}
 
 
 @dataclass(frozen=True)
