@@ -26,6 +26,7 @@ LAYERS = [
     {"export", "verify"},
     {"proof", "readiness"},
     {"doctor", "opening"},
+    {"fleet"},
     {"bench"},
     {"report"},
     {"api"},

@@ -24,6 +24,7 @@ FOR_COMPILERS = (
 )
 LONGEST = 1e6
 UNSAFE = "KERNELBLASTER_UNSAFE"
+VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 KEEPER = "KERNELBLASTER_KEEPER"  # set for the processes of a command whose keys are kept apart
 
 
@@ -91,7 +92,7 @@ def _number(name: str, otherwise: float) -> float:
 def visible_device() -> str:
     """The GPU that is CUDA device 0 in this process, as a value of CUDA_VISIBLE_DEVICES for a child
     process."""
-    return os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0] or "0"
+    return os.environ.get(VISIBLE_GPUS, "0").split(",")[0] or "0"
 
 
 def secret(name: str) -> str | None:

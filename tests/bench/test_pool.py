@@ -1,5 +1,6 @@
 """Several searching processes beside one that owns the device."""
 
+from contextlib import closing
 from pathlib import Path
 
 from kernelblaster.bench.initial_knowledge import start_knowledge
@@ -7,8 +8,9 @@ from kernelblaster.bench.jobs import Job, Setup
 from kernelblaster.bench.pool import WorkerPool, search_in_workers
 from kernelblaster.bench.searching import News, begun_runs
 from kernelblaster.bench.suite import entries_of
-from kernelblaster.judge.shared import JudgeServer
-from kernelblaster.opening import open_searching
+from kernelblaster.fleet.dispatcher import Dispatcher
+from kernelblaster.fleet.leases import PassingLeases
+from kernelblaster.fleet.local_fleet import LocalFleet
 from kernelblaster.processes.workers import LostJob
 from kernelblaster.sessions.settings import Search
 
@@ -39,9 +41,8 @@ def test_one_process_owns_the_device_and_others_search(compiler: str, tmp_path: 
     jobs = [Job(arm="a", entry=e, seed=0, setup=setup) for e in entries_of([str(tmp_path / "suite")])]
     heard: list[News] = []
     pool = WorkerPool(tmp_path / "bench", workers=1)
-    with open_searching("emulated", "h200") as judge:
-        server = JudgeServer(judge)
-        fallen = search_in_workers(jobs, 1, pool, heard.append, server.serve, server.connect)
+    with closing(Dispatcher(LocalFleet(machines=1), PassingLeases())) as dispatcher:
+        fallen = search_in_workers(jobs, 1, pool, heard.append, dispatcher)
     results = {news.job: news.result for news in heard if news.result}
     assert fallen == [LostJob(jobs[-1], 0)]
     assert {job.key for job in jobs[:-1]} == set(results)

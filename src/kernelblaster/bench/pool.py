@@ -1,11 +1,13 @@
-"""Parallel searches. On a GPU, one process owns the device and judges for the others, which search and
-compile; the emulated device is cheap, so there each process has its own."""
+"""Parallel searches. On a GPU, or on a fleet, processes own the devices and judge for the others, which
+search; the emulated device is cheap, so on one machine each process has its own."""
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from threading import Thread
@@ -17,9 +19,13 @@ from kernelblaster.bench.jobs import Job, result_of
 from kernelblaster.bench.searching import BROKEN, News, Tell, begun_runs, search
 from kernelblaster.bench.work_lock import share_work_lock
 from kernelblaster.errors import DeviceLost, KernelBlasterError
-from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.fleet.dispatcher import Dispatcher
+from kernelblaster.fleet.fleet_judge import FleetJudge
+from kernelblaster.fleet.leases import PassingLeases
+from kernelblaster.fleet.lines import LineServer, PipeLine
+from kernelblaster.fleet.local_fleet import LocalFleet
+from kernelblaster.fleet.requests import JudgeChoice, OwnedKind
 from kernelblaster.judge.protocol import Judge
-from kernelblaster.judge.shared import JudgeServer, SharedJudge
 from kernelblaster.models.failures import ModelError
 from kernelblaster.opening import open_searching
 from kernelblaster.processes.workers import JobPipe, LostJob, Workers, run_with_retry
@@ -54,11 +60,14 @@ def default_workers(device: str) -> int:
     return max(2, min(8, cores // 2)) if device == "cuda" else max(1, cores // 2)
 
 
-def search_all(jobs: Sequence[Job], pool: WorkerPool, tell: Tell) -> None:
+def search_all(
+    jobs: Sequence[Job], pool: WorkerPool, tell: Tell, dispatcher: Dispatcher | None = None
+) -> None:
     """Search all jobs, which must be for the same kind of device; `tell` is called with progress and each
-    result. Jobs that cannot be started in time are left out. A lost device is restarted; DeviceLost is raised
-    after more than RESTARTS losses, if no job ended since the last one. Raises errors that stop a worker once
-    the others have ended, and `ModelError` if a model cannot be used."""
+    result. With a `dispatcher`, its fleet judges. Jobs that cannot be started in time are left out. A lost
+    device is restarted; DeviceLost is raised after more than RESTARTS losses, if no job ended since the last
+    one, and if a fleet has no device left. Raises errors that stop a worker once the others have ended, and
+    `ModelError` if a model cannot be used."""
     for model_use in {job.setup.model_use for job in jobs}:
         if model_use is not None:
             check_models(model_use)
@@ -73,28 +82,31 @@ def search_all(jobs: Sequence[Job], pool: WorkerPool, tell: Tell) -> None:
     while left and not pool.over:
         before = len(left)
         try:
-            _round(list(left.values()), pool, watch)
+            _round(list(left.values()), pool, watch, dispatcher)
         except DeviceLost as error:
             lost += 1
-            if lost > RESTARTS and len(left) == before:
+            if dispatcher is not None or (lost > RESTARTS and len(left) == before):
                 raise
             tell(News("lost", "", words=f"the device was lost ({error}); it is started again"))
             continue
         return
 
 
-def _round(jobs: Sequence[Job], pool: WorkerPool, tell: Tell) -> None:
-    """Search the jobs once, in this process, in workers that share a GPU, or in workers with an emulated
-    device each. Raises DeviceLost if the device is lost; jobs that ended before have been reported."""
-    if pool.workers == 1 and not pool.apart:
+def _round(jobs: Sequence[Job], pool: WorkerPool, tell: Tell, dispatcher: Dispatcher | None) -> None:
+    """Search the jobs once: in workers that share a fleet or a GPU, in this process, or in workers with an
+    emulated device each. Raises DeviceLost if the device is lost; jobs that ended before have been
+    reported."""
+    if dispatcher is not None:
+        _share_devices(dispatcher, jobs, pool, tell)
+    elif pool.workers == 1 and not pool.apart:
         begun = begun_runs(pool.folder)
         with Judges(pool) as judges:
             for job in jobs:
                 if not pool.over:
                     tell(_search_job(job, judges.of(job), pool, begun, tell))
     elif jobs[0].setup.device == "cuda":
-        with open_searching("cuda") as judge:
-            _share_device(judge, jobs, pool, tell)
+        with closing(Dispatcher(LocalFleet([None]), PassingLeases(), partial(_say, tell))) as own:
+            _share_devices(own, jobs, pool, tell)
     else:
         messages = _Messages(tell)
         workers = min(pool.workers, len(jobs))
@@ -127,35 +139,37 @@ class _Messages:
             raise self._broke[0]
 
 
-def _share_device(judge: DeviceJudge, jobs: Sequence[Job], pool: WorkerPool, tell: Tell) -> None:
-    """Search in worker processes that send their candidates to this process, which owns the GPU. A job whose
-    worker crashed is tried once more alone, then reported as `died`."""
-
-    def shared(some: Iterable[Job], workers: int) -> list[LostJob]:
-        server = JudgeServer(judge)
-        try:
-            return search_in_workers(some, workers, pool, tell, server.serve, server.connect)
-        finally:
-            tell(News("busy", "", busy=dict(server.busy)))
-
+def _share_devices(dispatcher: Dispatcher, jobs: Sequence[Job], pool: WorkerPool, tell: Tell) -> None:
+    """Search in worker processes that send their candidates to the owners of devices. A job whose worker
+    crashed is tried once more alone, then reported as `died`."""
+    before = Counter(dispatcher.busy)
     waiting = _in_time(jobs, pool)
     doubtful: list[LostJob] = []
-    while (first := next(waiting, None)) is not None:
-        doubtful += shared(chain([first], waiting), min(pool.workers, len(jobs)))
     messages = _Messages(tell)
-    for one in doubtful:
-        for fallen in shared([one.job], 1):
-            messages(fallen)
+    try:
+        while (first := next(waiting, None)) is not None:
+            workers = min(pool.workers, len(jobs))
+            doubtful += search_in_workers(chain([first], waiting), workers, pool, tell, dispatcher)
+        for one in doubtful:
+            for fallen in search_in_workers([one.job], 1, pool, tell, dispatcher):
+                messages(fallen)
+    finally:
+        tell(News("busy", "", busy=dict(dispatcher.busy - before)))
+
+
+def _say(tell: Tell, words: str) -> None:
+    """Tell a person words that are about no single job."""
+    tell(News("lost", "", words=words))
 
 
 class Judges:
-    """The judge for each job, opened when first needed: the `given` one, or one for each device and modelled
-    GPU; with cached verdicts if the pool has a folder for them. A context manager that closes those it
-    opened."""
+    """The judge for each job, opened when first needed, one for each device and modelled GPU: over `line`, or
+    in this process; with cached verdicts if the pool has a folder for them. A context manager that closes
+    those it opened."""
 
-    def __init__(self, pool: WorkerPool, given: SharedJudge | None = None) -> None:
+    def __init__(self, pool: WorkerPool, line: PipeLine | None = None) -> None:
         self._pool = pool
-        self._given = given
+        self._line = line
         self._open = ExitStack()
         self._known: dict[tuple[str, str | None], Judge] = {}
 
@@ -168,12 +182,16 @@ class Judges:
     def of(self, job: Job) -> Judge:
         """The judge for this job; frees what the same judge had prepared for the task before."""
         where = (job.setup.device, job.setup.gpu)
-        judge: Any = self._given or self._known.get(where)
+        judge: Any = self._known.get(where)
         if judge is None:
-            judge = self._known[where] = self._open.enter_context(open_searching(*where))
-        if self._given is None:
-            judge.close()  # what it prepared for the task before
-        return CachedJudge(judge, self._pool.verdicts) if self._pool.verdicts else judge  # type: ignore[return-value]
+            judge = self._known[where] = self._opened(*where)
+        judge.close()  # what it prepared for the task before
+        return CachedJudge(judge, self._pool.verdicts) if self._pool.verdicts else judge
+
+    def _opened(self, device: OwnedKind, gpu: str | None) -> Judge:
+        if self._line is not None:
+            return FleetJudge.open(self._line, JudgeChoice(device, gpu))
+        return self._open.enter_context(open_searching(device, gpu))
 
 
 def _search_job(job: Job, judge: Judge, pool: WorkerPool, begun: Mapping[str, str], tell: Tell) -> News:
@@ -187,13 +205,12 @@ def search_in_workers(
     workers: int,
     pool: WorkerPool,
     tell: Tell,
-    serve: Callable[[], None],
-    connect: Callable[[], SharedJudge],
+    dispatcher: Dispatcher,
 ) -> list[LostJob]:
-    """Start `workers` processes, each with a judge from `connect`, and pass on their messages while `serve`,
-    which answers these judges, runs in this thread. Returns the jobs whose worker crashed. On an error or
-    Ctrl-C the workers are killed."""
-    crew = Workers(_work, [(connect(), pool) for _ in range(workers)])
+    """Search the jobs in `workers` processes, whose judges ask the dispatcher, and pass on their messages.
+    Returns the jobs whose worker crashed. On an error or Ctrl-C the workers are killed."""
+    server = LineServer(dispatcher)
+    crew = Workers(_work, [(server.connect(), pool) for _ in range(workers)])
     wrong: list[BaseException] = []
     messages = _Messages(tell)
 
@@ -208,7 +225,7 @@ def search_in_workers(
     listener = Thread(target=listen, daemon=True)
     listener.start()
     try:
-        serve()
+        server.serve()
         listener.join()
     except BaseException:  # Ctrl-C or a lost device: what they recorded is kept, the rest is done anew
         crew.kill()
@@ -227,10 +244,10 @@ def _in_time(jobs: Sequence[Job], pool: WorkerPool) -> Iterator[Job]:
         yield job
 
 
-def _work(pipe: JobPipe, given: SharedJudge | None, pool: WorkerPool) -> None:
-    """A worker process: searches each job that it receives, with the `given` judge or with its own."""
+def _work(pipe: JobPipe, line: PipeLine | None, pool: WorkerPool) -> None:
+    """A worker process: searches each job that it receives, with a judge over `line` or its own."""
     try:
-        with share_work_lock(pool.folder), Judges(pool, given) as judges:
+        with share_work_lock(pool.folder), Judges(pool, line) as judges:
             begun = begun_runs(pool.folder)
             for job in pipe.jobs():
                 pipe.tell(_search_job(job, judges.of(job), pool, begun, pipe.tell))
@@ -238,8 +255,8 @@ def _work(pipe: JobPipe, given: SharedJudge | None, pool: WorkerPool) -> None:
         pipe.disown_job()
         pipe.tell(_sendable(error))
     finally:
-        if given is not None:
-            given.close()
+        if line is not None:
+            line.close()
 
 
 def _sendable(error: KernelBlasterError) -> KernelBlasterError:

@@ -38,6 +38,7 @@ SOURCE = "candidate.cu"
 REPORT = "compilation.json"
 HOST = "host.cpp"  # the part of the source that went to the host compiler
 KEPT = ("header.h", SOURCE, HOST, PTX, CUBIN, OBJECT)
+CACHED = "candidate"  # kind of cache entries
 FORMAT = 5  # of a cache entry: what its folder holds
 
 
@@ -91,7 +92,7 @@ def _build(signature: Signature, title: str, candidate: Candidate, architecture:
     header = judge_header(signature, title, candidate.source)
     options = flags(architecture, candidate.defines)
     key = json.dumps([FORMAT, candidate.source, header, options, tools.version])
-    target = cache.entry("candidate", hashlib.sha256(key.encode()).hexdigest()[:32])
+    target = cache.entry(CACHED, hashlib.sha256(key.encode()).hexdigest()[:32])
     if cache.is_stored(target):
         compilation = Compilation.model_validate_json((target / REPORT).read_text())
         cached = compilation.model_copy(update={"cached": True})

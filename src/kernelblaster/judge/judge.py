@@ -95,10 +95,15 @@ class Checked:
     counters: Profile | None = None
 
 
+def compiler_threads() -> int:
+    """How many candidates are compiled at once: as many as there are cores, less one that is left to the
+    process that times."""
+    return max(1, (os.cpu_count() or 1) - 1)
+
+
 def compilers() -> ThreadPoolExecutor:
-    """A thread pool for compilation: as many threads as cores, less one that is left to the process that
-    times."""
-    return ThreadPoolExecutor(max_workers=max(1, (os.cpu_count() or 1) - 1))
+    """A pool of `compiler_threads()` threads for compilation."""
+    return ThreadPoolExecutor(max_workers=compiler_threads())
 
 
 class DeviceJudge:

@@ -23,7 +23,7 @@ class JudgedDevice(Protocol):
 
 
 class Judge(Protocol):
-    """Judges candidates. `DeviceJudge` holds a device itself, `SharedJudge` asks a process that does, and
+    """Judges candidates. `DeviceJudge` holds a device itself, `FleetJudge` asks a process that does, and
     `CachedJudge` reuses the verdicts of another judge. What all of them guarantee is tested by
     testing/judge_contract.py."""
 

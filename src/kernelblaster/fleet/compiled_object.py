@@ -1,0 +1,67 @@
+"""Compiled candidates as values that travel between machines, identified by their content."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelblaster import cache
+from kernelblaster.cache.contents import CONTENTS
+from kernelblaster.devices.device_code import OBJECT
+from kernelblaster.errors import Shortage
+from kernelblaster.judge.compile import CACHED, KEPT, REPORT, Binary
+from kernelblaster.records import Compilation
+
+
+@dataclass(frozen=True)
+class CompiledObject:
+    """A compiled candidate with all files that belong to it. `key` names it in the compile cache: the digest
+    of what it was made from. `files` are (name, permissions, content), sorted by name; `digest` is theirs."""
+
+    key: str
+    digest: str
+    files: tuple[tuple[str, int, bytes], ...]
+
+
+def pack(binary: Binary) -> CompiledObject:
+    """The compiled candidate as a value: the files of its folder in this machine's compile cache."""
+    folder = binary.path.parent
+    paths = sorted(path for path in folder.iterdir() if path.name != CONTENTS)
+    files = tuple((path.name, path.stat().st_mode & 0o777, path.read_bytes()) for path in paths)
+    return CompiledObject(folder.name, _digest(files), files)
+
+
+def unpack(compiled: CompiledObject) -> Binary:
+    """The compiled candidate in this machine's compile cache, where it is put unless it is there already.
+    Raises Shortage if its content is not what was packed, or the cache cannot be written."""
+    if _digest(compiled.files) != compiled.digest or not _is_name(compiled.key):
+        raise Shortage(f"compiled candidate {compiled.key}: was damaged on its way to this machine.")
+    target = cache.entry(CACHED, compiled.key)
+    if not cache.is_stored(target):
+        with cache.filling(target) as folder:
+            for name, mode, content in compiled.files:
+                _write(folder, name, mode, content)
+            folder.chmod(0o755)  # the recorder's child is another user
+    report = (target / REPORT).read_text()
+    return Binary(target / OBJECT, Compilation.model_validate_json(report))
+
+
+def _write(folder: Path, name: str, mode: int, content: bytes) -> None:
+    """Write one file of a compiled candidate. Raises Shortage for a name that no such file has."""
+    if name not in (*KEPT, REPORT):
+        raise Shortage(f"compiled candidate: has a file {name!r}, which is none of its parts.")
+    (folder / name).write_bytes(content)
+    (folder / name).chmod(mode & 0o755)
+
+
+def _digest(files: tuple[tuple[str, int, bytes], ...]) -> str:
+    """The SHA-256 over names, permissions, lengths and contents, as hexadecimal digits."""
+    digest = hashlib.sha256()
+    for name, mode, content in files:
+        digest.update(f"{name} {mode:o} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _is_name(key: str) -> bool:
+    """Whether a key is what the cache uses: hexadecimal digits, and so the name of no other folder."""
+    return len(key) == 32 and all(digit in "0123456789abcdef" for digit in key)

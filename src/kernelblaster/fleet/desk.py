@@ -1,0 +1,117 @@
+"""The queue in front of one owner: which requests it gets next."""
+
+from collections import Counter, deque
+from collections.abc import Hashable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelblaster.fleet.owner import Owner
+from kernelblaster.fleet.requests import (
+    DeviceFacts,
+    EvaluateRequest,
+    JudgeChoice,
+    ProfileRequest,
+    Request,
+)
+
+AHEAD = 16  # candidates that are compiled, or being compiled, before the device comes to them
+
+
+@dataclass(eq=False)
+class Pending:
+    """A request of a client that waits for its answer. `work` identifies it in leases (requests.py);
+    `compiled` is its compiled candidate, if it needs one. `alone`: it is not to be combined with others."""
+
+    request: Request
+    client: Hashable
+    work: str
+    answer: "Future[Any]" = field(default_factory=Future)
+    compiled: Any = None
+    alone: bool = False
+
+
+class Desk:
+    """An owner with its queue. Requests are `waiting` to be compiled, `compiling`, `ready`, or `at_work`.
+    `clients` are those whose present task is judged here; `answered` counts requests."""
+
+    def __init__(self, owner: Owner, facts: DeviceFacts) -> None:
+        self.owner = owner
+        self.facts = facts
+        self.waiting: deque[Pending] = deque()
+        self.compiling: set[Pending] = set()
+        self.ready: list[Pending] = []
+        self.at_work: list[Pending] = []
+        self.clients: set[Hashable] = set()
+        self.answered = 0
+
+    @property
+    def load(self) -> int:
+        """How many requests are here and not answered yet."""
+        return len(self.waiting) + len(self.compiling) + len(self.ready) + len(self.at_work)
+
+    def serves(self, choice: JudgeChoice) -> bool:
+        """Whether this device is what a request asks for: of the same kind and, if it is a GPU and one is
+        named, of that model."""
+        if self.owner.kind != choice.kind:
+            return False
+        return choice.kind == "emulated" or choice.gpu in (None, self.facts.spec.name)
+
+    def add(self, pending: Pending) -> None:
+        """Queue a request."""
+        if isinstance(pending.request, EvaluateRequest) and pending.compiled is None:
+            self.waiting.append(pending)
+        else:
+            self.ready.append(pending)
+
+    def next_to_compile(self) -> Pending | None:
+        """Take the request whose candidate is compiled next: of the client with the fewest compiled ones
+        here, its oldest. None if there is none, or enough are compiled ahead."""
+        ahead = [*self.compiling, *(one for one in self.ready if one.compiled is not None)]
+        if not self.waiting or len(ahead) >= AHEAD:
+            return None
+        counted = Counter(one.client for one in ahead)
+        chosen = min(self.waiting, key=lambda one: counted[one.client])
+        self.waiting.remove(chosen)
+        self.compiling.add(chosen)
+        return chosen
+
+    def next_to_answer(self) -> list[Pending]:
+        """Take the requests that the owner gets next, none if none is ready. Usually one, the oldest.
+        Profiles of equal depth go together, since starting a profiler takes longer than most of them: once
+        half of the clients wait for one, or nothing else is ready."""
+        profiles = [one for one in self.ready if isinstance(one.request, ProfileRequest)]
+        others = [one for one in self.ready if one not in profiles]
+        chosen = others[:1]
+        if profiles and (not others or 2 * len(profiles) >= len(self.clients)):
+            chosen = [one for one in profiles if _together(one, profiles[0])]
+        self.ready = [one for one in self.ready if one not in chosen]
+        self.at_work = chosen
+        return chosen
+
+    def spare_evaluation(self) -> Pending | None:
+        """Take an evaluation that any other PTX machine may do, since its times are modelled: the last one,
+        if more than one waits here behind the one at work. None if there is none."""
+        if self.owner.kind != "emulated" or len(self.waiting) + len(self.ready) < 2:
+            return None
+        for queue in (self.waiting, self.ready):
+            for one in reversed(queue):
+                if isinstance(one.request, EvaluateRequest) and not one.alone:
+                    queue.remove(one)
+                    return one
+        return None
+
+    def drain(self) -> list[Pending]:
+        """Take all requests that are not at work or being compiled."""
+        left = [*self.ready, *self.waiting]
+        self.ready, self.waiting = [], deque()
+        return left
+
+
+def _together(one: Pending, first: Pending) -> bool:
+    """Whether a profile can be made under the same start of the profiler as `first`."""
+    if one is first:
+        return True
+    assert isinstance(one.request, ProfileRequest) and isinstance(first.request, ProfileRequest)
+    same = (one.request.choice, one.request.depth) == (first.request.choice, first.request.depth)
+    return same and not one.alone and not first.alone

@@ -1,0 +1,105 @@
+"""Owns one device and answers requests on it: what runs in an owner's process, however that was started."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from typing import Any
+
+from kernelblaster.devices.device import Device
+from kernelblaster.errors import DeviceLost, KernelBlasterError
+from kernelblaster.fleet.compiled_object import CompiledObject, unpack
+from kernelblaster.fleet.requests import (
+    ConfirmRequest,
+    DescribeRequest,
+    DeviceFacts,
+    EvaluateRequest,
+    JudgeChoice,
+    PrepareRequest,
+    ProfileRequest,
+    Request,
+)
+from kernelblaster.judge.compile import Binary
+from kernelblaster.judge.judge import DeviceJudge, EvaluationOptions
+from kernelblaster.opening import open_device
+from kernelblaster.records import Outcome, Task
+
+PREPARED = 16  # tasks whose references a judge keeps at once
+
+Compiled = Binary | CompiledObject | Outcome
+"""A compiled candidate: on this machine, as a value from another one, or why it was not compiled."""
+
+
+class DeviceOwner:
+    """Owns the GPU of this process, or a PTX machine, and answers requests one at a time. Judges and the
+    references of tasks are made when first needed and kept, those of up to PREPARED tasks."""
+
+    def __init__(self) -> None:
+        self._open = ExitStack()
+        self._devices: dict[tuple[str, str | None], Device] = {}
+        self._judges: dict[JudgeChoice, DeviceJudge] = {}
+        self._tasks: dict[JudgeChoice, set[str]] = {}
+
+    def answer(self, requests: Sequence[Request], compiled: Compiled | None = None) -> list[Any]:
+        """The answers to requests: usually to one, which may come with its `compiled` candidate; several are
+        profiles of equal depth, made under one start of the profiler. A request that cannot be answered gets
+        the KernelBlasterError to raise. Raises DeviceLost, or whatever else says that the device cannot be
+        used any more."""
+        first = requests[0]
+        try:
+            if isinstance(first, ProfileRequest):
+                wanted = [(r.task, r.candidates) for r in requests if isinstance(r, ProfileRequest)]
+                return list(self._judge(first.choice, *wanted).profile_many(wanted, depth=first.depth))
+            return [self._answer(first, compiled)]
+        except DeviceLost:
+            raise
+        except KernelBlasterError as error:
+            return [error] * len(requests)
+        except Exception as error:
+            if "CUDA error" in str(error):
+                raise DeviceLost(f"the GPU failed: {str(error).splitlines()[0]}.") from error
+            return [KernelBlasterError(f"internal error: {error!r}")] * len(requests)
+
+    def close(self) -> None:
+        """Close all judges and devices."""
+        self._open.close()
+
+    def _answer(self, request: Request, compiled: Compiled | None) -> Any:
+        """The answer to a request that is no profile."""
+        match request:
+            case DescribeRequest():
+                device = self._device(request.choice)
+                return DeviceFacts(device.name, device.spec, device.modelled)
+            case PrepareRequest():
+                return self._judge(request.choice, (request.task, ())).prepare(request.task)
+            case EvaluateRequest():
+                assert compiled is not None
+                binary = unpack(compiled) if isinstance(compiled, CompiledObject) else compiled
+                judge = self._judge(request.choice, (request.task, ()))
+                return judge.finish(request.task, request.candidate, binary)
+            case ConfirmRequest():
+                judge = self._judge(request.choice, (request.task, ()))
+                return judge.confirmed(request.task, request.candidate, request.evaluation)
+            case _:
+                raise AssertionError(request)
+
+    def _device(self, choice: JudgeChoice) -> Device:
+        """The device for a choice, opened when first needed."""
+        key = (choice.kind, choice.gpu if choice.kind == "emulated" else None)
+        if key not in self._devices:
+            self._devices[key] = self._open.enter_context(closing(open_device(*key)))  # type: ignore[arg-type]
+        return self._devices[key]
+
+    def _judge(self, choice: JudgeChoice, *wanted: tuple[Task, object]) -> DeviceJudge:
+        """The judge for a choice, opened when first needed. If it would keep references of more tasks than
+        PREPARED, with those that are wanted now, it drops all that it has."""
+        if choice not in self._judges:
+            device = self._device(choice)
+            profile = choice.searching and device.modelled
+            judge = DeviceJudge(device, EvaluationOptions(baseline=choice.baseline, profile=profile))
+            self._judges[choice] = self._open.enter_context(closing(judge))
+            self._tasks[choice] = set()
+        known, new = self._tasks[choice], {task.digest for task, _ in wanted}
+        if len(known | new) > PREPARED:
+            self._judges[choice].close()
+            known.clear()
+        known |= new
+        return self._judges[choice]

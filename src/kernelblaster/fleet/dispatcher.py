@@ -1,0 +1,324 @@
+"""Hands the requests of many searches to the owners of a fleet's devices.
+
+A search stays with one device, so that its times are comparable; if that is lost, it goes to another one,
+where the task is prepared and its baseline measured again. What an owner was working on when it was lost is
+done again once: a candidate with which an owner is lost twice is abandoned, and named.
+"""
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+from kernelblaster.devices.emulated import DEFAULT_GPU
+from kernelblaster.devices.specs import gpu_named
+from kernelblaster.errors import DeviceLost, KernelBlasterError
+from kernelblaster.fleet.abandoned import abandoned_answer
+from kernelblaster.fleet.desk import Desk, Pending
+from kernelblaster.fleet.leases import Leases
+from kernelblaster.fleet.owner import Fleet, Owner, OwnerLost
+from kernelblaster.fleet.requests import (
+    KINDS,
+    DescribeRequest,
+    DeviceFacts,
+    EvaluateRequest,
+    JudgeChoice,
+    Request,
+    described,
+    task_digest,
+    work_of,
+)
+
+LOSSES = 2  # of owners with the same work, after which that is abandoned
+PATIENCE_S = 120.0  # seconds without any device, after which requests fail
+TICK_S = 1.0
+
+Say = Callable[[str], None]
+
+
+class Dispatcher:
+    """Answers requests with the devices of a fleet, which it starts, and ends when it is closed. `say` is
+    called with messages for people; `busy` are the seconds that devices were in use, by kind of request.
+    Methods may be called from any thread."""
+
+    def __init__(self, fleet: Fleet, leases: Leases, say: Say = lambda words: None) -> None:
+        self._fleet = fleet
+        self._leases = leases
+        self._say = say
+        self._desks: list[Desk] = []
+        self._homes: dict[Hashable, tuple[str, Desk]] = {}
+        self._homeless: deque[Pending] = deque()
+        self._open: set[Pending] = set()
+        self._compiling = 0
+        self._without_since = time.monotonic()
+        self._over: Exception | None = None
+        self._mail: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self.busy: Counter[str] = Counter()
+        self._thread = Thread(target=self._run, daemon=True, name="dispatcher")
+        self._thread.start()
+
+    # For clients
+
+    def submit(self, request: Request, client: Hashable) -> "Future[Any]":
+        """Queue a request of a client (any hashable value; requests of one client are those of one search).
+        The future has the answer, or raises the KernelBlasterError that says why there is none."""
+        pending = Pending(request, client, work_of(request))
+        self._open.add(pending)
+        self._mail.put(partial(self._queue, pending))
+        if self._over is not None:
+            _fail(pending, self._over)
+        return pending.answer
+
+    def leave(self, client: Hashable) -> None:
+        """Forget a client: its requests that were not begun are dropped."""
+        self._mail.put(partial(self._drop, client))
+
+    @property
+    def devices(self) -> tuple[DeviceFacts, ...]:
+        """The devices that can be used now."""
+        return tuple(desk.facts for desk in self._desks)
+
+    def close(self) -> None:
+        """End the fleet; requests that are not answered fail."""
+        self._mail.put(None)
+        self._thread.join()
+
+    # The rest is called in the dispatcher's own thread only.
+
+    def _run(self) -> None:
+        """Handle messages until `close`. An error that is no request's fault fails all requests."""
+        over: Exception = DeviceLost("the fleet was closed.")
+        try:
+            self._fleet.start(lambda owner: self._mail.put(partial(self._welcome, owner)))
+            while (handle := self._next_message()) is not None:
+                handle()
+        except Exception as error:
+            over = error
+        finally:
+            self._over = over
+            self._fleet.close()
+            for pending in list(self._open):
+                _fail(pending, over)
+
+    def _next_message(self) -> Callable[[], None] | None:
+        """What to do next; None to stop."""
+        try:
+            return self._mail.get(timeout=TICK_S)
+        except Empty:
+            return self._give_up_without_devices
+
+    # Devices come and go
+
+    def _welcome(self, owner: Owner) -> None:
+        """Ask a new owner for its device, which opens it; it is used once that is answered."""
+        choice = JudgeChoice(owner.kind, DEFAULT_GPU if owner.kind == "emulated" else None)
+        asked = owner.ask([DescribeRequest(choice)])
+        asked.add_done_callback(lambda done: self._mail.put(partial(self._install, owner, done)))
+
+    def _install(self, owner: Owner, done: "Future[list[Any]]") -> None:
+        """Use an owner that has described its device."""
+        error = done.exception()
+        facts = error or done.result()[0]
+        if isinstance(facts, BaseException):
+            self._say(f"a device cannot be used: {facts}")
+            self._fleet.replace(owner, str(facts), fruitful=False)
+            return
+        self._desks.append(Desk(owner, facts))
+        homeless, self._homeless = self._homeless, deque()
+        for pending in homeless:
+            self._queue(pending)
+        self._move()
+
+    def _lose(self, desk: Desk, why: str) -> None:
+        """Take an owner that was lost out of use. What it was working on is done again, or abandoned; what
+        waited for it goes to others."""
+        self._say(f"a device was lost ({why})")
+        self._desks.remove(desk)
+        self._homes = {client: home for client, home in self._homes.items() if home[1] is not desk}
+        if not self._desks:
+            self._without_since = time.monotonic()
+        at_work, desk.at_work = desk.at_work, []
+        for pending in at_work:
+            self._do_again(pending, why)
+        for pending in desk.drain():
+            self._queue(pending)
+        self._fleet.replace(desk.owner, why, fruitful=desk.answered > 0)
+        self._move()
+
+    def _do_again(self, pending: Pending, why: str) -> None:
+        """Queue work once more whose process was lost, or abandon it."""
+        pending.alone = True
+        if self._leases.lose(pending.work, why) < LOSSES:
+            self._queue(pending)
+        else:
+            self._abandon(pending, why)
+
+    def _abandon(self, pending: Pending, why: str) -> None:
+        """Answer a request without its work being done: that has cost LOSSES owners."""
+        words = f"{described(pending.request)} was abandoned: {LOSSES} processes were lost with it; {why}"
+        self._say(words)
+        self._give(pending, abandoned_answer(pending.request, words))
+
+    def _give_up_without_devices(self) -> None:
+        """Fail all requests if there is no device, and none to be expected."""
+        if self._desks or not self._open:
+            return
+        why = self._fleet.hopeless()
+        waited = time.monotonic() - self._without_since
+        if why is None and waited > PATIENCE_S:
+            why = f"none has joined for {PATIENCE_S:g} s"
+        if why is not None:
+            for pending in list(self._open):
+                self._answer(pending, DeviceLost(f"the fleet has no device left: {why}"))
+
+    # Requests
+
+    def _queue(self, pending: Pending) -> None:
+        """Put a request in the queue of a device; it waits apart while there is none."""
+        desk = self._desk_for(pending)
+        if desk is None:
+            self._homeless.append(pending)
+            return
+        desk.add(pending)
+        self._move()
+
+    def _desk_for(self, pending: Pending) -> Desk | None:
+        """The device that a client's task is at; for a new task, the one with the fewest clients and
+        requests. None if no device is of the kind that is asked for."""
+        task = task_digest(pending.request)
+        known, desk = self._homes.get(pending.client, ("", None))
+        choice = pending.request.choice
+        if desk is not None and known == task and desk.serves(choice):
+            return desk
+        able = [one for one in self._desks if one.serves(choice)]
+        if not able:
+            return None
+        if desk is not None:
+            desk.clients.discard(pending.client)
+        desk = min(able, key=lambda one: (len(one.clients), one.load))
+        if task:
+            desk.clients.add(pending.client)
+            self._homes[pending.client] = (task, desk)
+        return desk
+
+    def _drop(self, client: Hashable) -> None:
+        """Drop what a client has asked for and nobody works on."""
+        self._homes.pop(client, None)
+        for desk in self._desks:
+            desk.clients.discard(client)
+            for pending in desk.drain():
+                if pending.client == client:
+                    self._open.discard(pending)
+                else:
+                    desk.add(pending)
+        self._homeless = deque(one for one in self._homeless if one.client != client)
+
+    def _move(self) -> None:
+        """Start what can be started: compilations, and answers of devices that are idle."""
+        for desk in self._desks:
+            if desk.load == len(desk.at_work):
+                donors = sorted(self._desks, key=lambda one: -one.load)
+                spare = next((s for one in donors if (s := one.spare_evaluation()) is not None), None)
+                if spare is not None:
+                    desk.add(spare)
+        for desk in sorted(self._desks, key=lambda one: len(one.ready)):
+            while self._compiling < self._fleet.compilers.slots:
+                pending = desk.next_to_compile()
+                if pending is None:
+                    break
+                self._compile(desk, pending)
+        for desk in self._desks:
+            while not desk.at_work and (chosen := desk.next_to_answer()):
+                self._ask(desk, chosen)
+
+    def _compile(self, desk: Desk, pending: Pending) -> None:
+        """Have the candidate of a request compiled for the device."""
+        request = pending.request
+        assert isinstance(request, EvaluateRequest)
+        choice = request.choice
+        spec = gpu_named(choice.gpu or DEFAULT_GPU) if choice.kind == "emulated" else desk.facts.spec
+        self._compiling += 1
+        compiling = self._fleet.compilers.compile(request.task, request.candidate, spec.architecture)
+        compiling.add_done_callback(lambda done: self._mail.put(partial(self._compiled, desk, pending, done)))
+
+    def _compiled(self, desk: Desk, pending: Pending, done: "Future[Any]") -> None:
+        """Queue a request whose candidate has been compiled, or answer it with the error."""
+        self._compiling -= 1
+        desk.compiling.discard(pending)
+        error = done.exception()
+        if isinstance(error, OwnerLost):
+            self._do_again(pending, str(error))
+        elif error is not None:
+            self._answer(pending, _as_error(error))
+        else:
+            pending.compiled = done.result()
+            desk.add(pending) if desk in self._desks else self._queue(pending)
+        self._move()
+
+    def _ask(self, desk: Desk, chosen: Sequence[Pending]) -> None:
+        """Give requests to an owner, which is idle. Work that has cost too many owners is abandoned
+        instead."""
+        name = desk.owner.name
+        for pending in list(chosen):
+            if isinstance(pending.request, DescribeRequest):
+                continue
+            losses = self._leases.begin(pending.work, described(pending.request), name)
+            if losses >= LOSSES:
+                desk.at_work.remove(pending)
+                self._abandon(pending, "as was recorded earlier")
+        if not desk.at_work:
+            return
+        start = time.monotonic()
+        asked = desk.owner.ask([one.request for one in desk.at_work], desk.at_work[0].compiled)
+        asked.add_done_callback(lambda done: self._mail.put(partial(self._answered, desk, start, done)))
+
+    def _answered(self, desk: Desk, start: float, done: "Future[list[Any]]") -> None:
+        """Pass the answers of an owner on to whoever asked. If profiles that were made together failed, they
+        are made one by one, so that only the one at fault gets the error."""
+        error = done.exception()
+        if error is not None:
+            self._lose(desk, str(error) if isinstance(error, OwnerLost) else f"internal error: {error!r}")
+            return
+        answers = done.result()
+        at_work, desk.at_work = desk.at_work, []
+        self.busy[KINDS[type(at_work[0].request)]] += time.monotonic() - start  # type: ignore[assignment]
+        desk.answered += 1
+        apart = len(at_work) > 1 and isinstance(answers[0], Exception)
+        for pending, answer in zip(at_work, answers, strict=True):
+            if apart:
+                pending.alone = True
+                desk.add(pending)
+            else:
+                self._answer(pending, answer)
+        self._move()
+
+    def _answer(self, pending: Pending, answer: object) -> None:
+        """Give a request its answer, or the error that it raises, and end its lease."""
+        if not isinstance(pending.request, DescribeRequest):
+            self._leases.end(pending.work)
+        self._give(pending, answer)
+
+    def _give(self, pending: Pending, answer: object) -> None:
+        """Give a request its answer, or the error that it raises."""
+        self._open.discard(pending)
+        if isinstance(answer, Exception):
+            _fail(pending, answer)
+        elif not pending.answer.done():
+            pending.answer.set_result(answer)
+
+
+def _fail(pending: Pending, error: Exception) -> None:
+    """Have a request raise an error, unless it has an answer."""
+    if not pending.answer.done():
+        pending.answer.set_exception(error)
+
+
+def _as_error(error: BaseException) -> KernelBlasterError:
+    """The error to raise for an exception in a compilation."""
+    return (
+        error if isinstance(error, KernelBlasterError) else KernelBlasterError(f"internal error: {error!r}")
+    )

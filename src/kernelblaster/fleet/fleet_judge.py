@@ -1,0 +1,82 @@
+"""A judge whose device is in another process: of this machine, or of a fleet.
+
+with open_fleet("local") as fleet:
+    judge = FleetJudge.open(DirectLine(fleet.dispatcher), JudgeChoice("cuda"))
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from kernelblaster.fleet.requests import (
+    ConfirmRequest,
+    DescribeRequest,
+    DeviceFacts,
+    EvaluateRequest,
+    JudgeChoice,
+    PrepareRequest,
+    ProfileRequest,
+    Request,
+)
+from kernelblaster.records import Candidate, Evaluation, Fitness, Floor, Outcome, Profile, Task
+from kernelblaster.records.profile import Depth
+
+WINDOW = 64  # evaluations that one judge has under way at once
+
+
+class Line(Protocol):
+    """A connection to the dispatcher of a fleet, for one search."""
+
+    def send(self, request: Request) -> int:
+        """Send a request; returns its number, for `receive`."""
+        ...
+
+    def receive(self, number: int) -> Any:
+        """Wait for the answer to a request. Raises the KernelBlasterError that is its answer, DeviceLost if
+        the dispatcher is gone."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class FleetJudge:
+    """A `Judge` that sends each request over `line` to whoever owns the device, which `device` describes. For
+    one search at a time; not thread-safe."""
+
+    def __init__(self, line: Line, choice: JudgeChoice, device: DeviceFacts) -> None:
+        self._line = line
+        self._choice = choice
+        self.device = device
+
+    @classmethod
+    def open(cls, line: Line, choice: JudgeChoice) -> "FleetJudge":
+        """A judge on a device of this choice. Waits until there is one. Raises DeviceLost."""
+        return cls(line, choice, line.receive(line.send(DescribeRequest(choice))))
+
+    def prepare(self, task: Task) -> tuple[Fitness, Floor]:
+        return self._ask(PrepareRequest(self._choice, task))  # type: ignore[no-any-return]
+
+    def profile(
+        self, task: Task, candidates: Sequence[Candidate], *, depth: Depth = "detailed"
+    ) -> list[Profile | Outcome]:
+        return self._ask(ProfileRequest(self._choice, task, tuple(candidates), depth))  # type: ignore[no-any-return]
+
+    def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        return self._ask(ConfirmRequest(self._choice, task, candidate, evaluation))  # type: ignore[no-any-return]
+
+    def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
+        """Evaluations in the order of the jobs. Up to WINDOW are under way at once, so that they can be
+        compiled in parallel and, where times are modelled, judged by several devices."""
+        under_way: deque[int] = deque()
+        for task, candidate in jobs:
+            if len(under_way) == WINDOW:
+                yield self._line.receive(under_way.popleft())
+            under_way.append(self._line.send(EvaluateRequest(self._choice, task, candidate)))
+        while under_way:
+            yield self._line.receive(under_way.popleft())
+
+    def close(self) -> None:
+        """Nothing is kept here: the owner of the device drops what it prepared by itself."""
+
+    def _ask(self, request: Request) -> Any:
+        return self._line.receive(self._line.send(request))

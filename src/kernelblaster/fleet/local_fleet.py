@@ -1,0 +1,71 @@
+"""The fleet of one machine: an owner process for each of its GPUs, or PTX machines; no Ray is needed."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from kernelblaster.fleet.owner import Owner
+from kernelblaster.fleet.owner_process import ProcessOwner
+from kernelblaster.judge.compile import compile_candidate
+from kernelblaster.judge.judge import compiler_threads, compilers
+from kernelblaster.records import Candidate, Task
+
+RESTARTS = 3  # of an owner that was lost again and again without having answered anything
+
+
+class ThreadCompilers:
+    """`Compilers` in threads of this process, which run nvcc. Compiled candidates are in this machine's
+    cache."""
+
+    def __init__(self) -> None:
+        self.slots = compiler_threads()
+        self._pool = compilers()
+
+    def compile(self, task: Task, candidate: Candidate, architecture: str) -> "Future[Any]":
+        return self._pool.submit(compile_candidate, task, candidate, architecture)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class LocalFleet:
+    """A `Fleet` of processes of this machine: one for each GPU in `gpus` (values of CUDA_VISIBLE_DEVICES;
+    None: the GPU that this process sees first), and `machines` PTX machines."""
+
+    def __init__(self, gpus: Sequence[str | None] = (), machines: int = 0) -> None:
+        self._gpus = tuple(gpus)
+        self._machines = machines
+        self._owners: dict[str, ProcessOwner] = {}
+        self._restarts: Counter[str] = Counter()
+        self._why = "it has no device"
+        self._join: Callable[[Owner], None] = lambda owner: None
+        self.compilers = ThreadCompilers()
+
+    def start(self, join: Callable[[Owner], None]) -> None:
+        self._join = join
+        for gpu in self._gpus:
+            self._add(ProcessOwner("cuda", f"GPU {gpu or '0'}", gpu))
+        for number in range(self._machines):
+            self._add(ProcessOwner("emulated", f"PTX machine {number}", ""))
+
+    def replace(self, lost: Owner, why: str, *, fruitful: bool) -> None:
+        old = self._owners.pop(lost.name)
+        old.end()
+        self._restarts[lost.name] = 0 if fruitful else self._restarts[lost.name] + 1
+        self._why = why
+        if self._restarts[lost.name] <= RESTARTS:
+            self._add(ProcessOwner(old.kind, old.name, old.gpus))
+
+    def hopeless(self) -> str | None:
+        return None if self._owners else self._why
+
+    def close(self) -> None:
+        self.compilers.close()
+        for owner in self._owners.values():
+            owner.end()
+        self._owners.clear()
+
+    def _add(self, owner: ProcessOwner) -> None:
+        self._owners[owner.name] = owner
+        self._join(owner)

@@ -1,0 +1,73 @@
+"""The interface to whoever owns a device: a process of this machine, or a Ray actor on another one."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from kernelblaster.fleet.requests import OwnedKind, Request
+from kernelblaster.records import Candidate, Task
+
+
+class OwnerLost(Exception):
+    """The process that owned a device has ended, or its device cannot be used any more. Says nothing about
+    the request that it was working on."""
+
+
+class Owner(Protocol):
+    """A device in a process of its own, which works on one call of `ask` at a time. `name` says which, for
+    people: its node and device. `kind` is what it owns, a GPU or a PTX machine."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> OwnedKind: ...
+
+    def ask(self, requests: Sequence[Request], compiled: Any = None) -> "Future[list[Any]]":
+        """Send requests, see `DeviceOwner.answer`; `compiled` is what the fleet's compilers made. The future
+        has the answers, or raises OwnerLost."""
+        ...
+
+    def end(self) -> None:
+        """End the process, at once."""
+        ...
+
+
+class Compilers(Protocol):
+    """Compiles candidates, up to `slots` at a time."""
+
+    @property
+    def slots(self) -> int: ...
+
+    def compile(self, task: Task, candidate: Candidate, architecture: str) -> "Future[Any]":
+        """Screen and compile a candidate for an architecture (like sm_90a). The future has what `Owner.ask`
+        takes: a compiled candidate, a reference to one, or the outcome of one that does not compile. It
+        raises OwnerLost if the process that compiled was lost."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Fleet(Protocol):
+    """Owners of devices, and compilers for them."""
+
+    @property
+    def compilers(self) -> Compilers: ...
+
+    def start(self, join: Callable[[Owner], None]) -> None:
+        """Start the owners. `join` is called with each as soon as it can be asked, also later and from other
+        threads. Called once, by a thread that lives as long as the fleet."""
+        ...
+
+    def replace(self, lost: Owner, why: str, *, fruitful: bool) -> None:
+        """Start another owner for the device of one that was lost, unless the device is gone or was lost too
+        often. `fruitful`: the lost one had answered something. Called by the thread that called `start`."""
+        ...
+
+    def hopeless(self) -> str | None:
+        """Why no owner can be expected any more, in words; None while one is starting or may join."""
+        ...
+
+    def close(self) -> None:
+        """End all owners."""
+        ...

@@ -1,0 +1,85 @@
+"""The owner of a device in a process of this machine, which needs no Ray."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+from kernelblaster.devices.player_process import ended
+from kernelblaster.errors import DeviceLost
+from kernelblaster.fleet.device_owner import Compiled, DeviceOwner
+from kernelblaster.fleet.owner import OwnerLost
+from kernelblaster.fleet.requests import OwnedKind, Request
+from kernelblaster.processes.spawned import spawn
+from kernelblaster.settings import VISIBLE_GPUS
+
+ANSWER_S = 1800.0  # seconds for one answer: every stage of judging has a shorter limit of its own
+ENDING_S = 5.0  # seconds that a process may take to end by itself
+
+
+class ProcessOwner:
+    """An `Owner` in a process of this machine, started at once. `gpus` is what that process has as
+    CUDA_VISIBLE_DEVICES: one GPU, or nothing for a PTX machine; None: the same as this process."""
+
+    def __init__(self, kind: OwnedKind, name: str, gpus: str | None) -> None:
+        self.kind = kind
+        self.name = name
+        self.gpus = gpus
+        environment = {} if gpus is None else {VISIBLE_GPUS: gpus}
+        self._process, self._connection = spawn(_own, environment=environment)
+        self._exchanging = ThreadPoolExecutor(1)
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def ask(self, requests: Sequence[Request], compiled: Any = None) -> "Future[list[Any]]":
+        return self._exchanging.submit(self._exchange, tuple(requests), compiled)
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()
+        self._exchanging.shutdown(wait=False, cancel_futures=True)
+
+    def _exchange(self, requests: tuple[Request, ...], compiled: Compiled | None) -> list[Any]:
+        """Send requests and wait for the answers. Raises OwnerLost."""
+        try:
+            self._connection.send((requests, compiled))
+            if not self._connection.poll(ANSWER_S):
+                self._process.kill()
+                raise OwnerLost(f"{self.name}: gave no answer for {ANSWER_S:g} s.")
+            answers = self._connection.recv()
+        except (EOFError, OSError) as error:
+            raise OwnerLost(f"{self.name}: its process {self._end_in_words()}.") from error
+        if isinstance(answers, Exception):
+            raise OwnerLost(f"{self.name}: {answers}")
+        return list(answers)
+
+    def _end_in_words(self) -> str:
+        """How the process ended; it is killed if it does not end by itself."""
+        self._process.join(ENDING_S)
+        self._process.kill()
+        self._process.join()
+        assert self._process.exitcode is not None
+        return ended(self._process.exitcode)
+
+
+def _own(connection: "Connection[Any, Any]") -> None:
+    """The main function of an owner's process: answers requests until the connection is closed. A device that
+    is lost is reported, and ends it."""
+    with closing(DeviceOwner()) as owner:
+        while True:
+            try:
+                requests, compiled = connection.recv()
+            except (EOFError, OSError):
+                return
+            try:
+                answers: object = owner.answer(requests, compiled)
+            except DeviceLost as error:
+                answers = error
+            with suppress(OSError):  # where the asking process is gone
+                connection.send(answers)
+            if isinstance(answers, DeviceLost):
+                return

@@ -1,0 +1,119 @@
+"""Requests to the owner of a device, and the judge that is to answer them."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.judge.baseline import BaselineName
+from kernelblaster.records import Candidate, Evaluation, Task
+from kernelblaster.records.profile import Depth
+
+OwnedKind = Literal["cuda", "emulated"]
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """The description of a device that another process owns (a `JudgedDevice`)."""
+
+    name: str
+    spec: GpuSpec
+    modelled: bool
+
+
+@dataclass(frozen=True)
+class JudgeChoice:
+    """Which judge answers: on a GPU (`cuda`) or the PTX machine (`emulated`); `gpu` is the short name of the
+    GPU that is wanted, or that the PTX machine stands for (None: any, the default one). Candidates are timed
+    beside `baseline`. `searching`: evaluations include a profile where that costs nothing."""
+
+    kind: OwnedKind
+    gpu: str | None = None
+    baseline: BaselineName = "eager"
+    searching: bool = True
+
+
+@dataclass(frozen=True)
+class DescribeRequest:
+    """Asks for the device's description: answered by its `DeviceFacts`."""
+
+    choice: JudgeChoice
+
+
+@dataclass(frozen=True)
+class PrepareRequest:
+    """Asks for `Judge.prepare`: answered by (Fitness, Floor)."""
+
+    choice: JudgeChoice
+    task: Task
+
+
+@dataclass(frozen=True)
+class EvaluateRequest:
+    """Asks for the evaluation of one candidate. It is compiled before an owner gets the request."""
+
+    choice: JudgeChoice
+    task: Task
+    candidate: Candidate
+
+
+@dataclass(frozen=True)
+class ConfirmRequest:
+    """Asks for `Judge.confirmed`: answered by an evaluation."""
+
+    choice: JudgeChoice
+    task: Task
+    candidate: Candidate
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True)
+class ProfileRequest:
+    """Asks for `Judge.profile`: answered by a list with a profile or an outcome for each candidate."""
+
+    choice: JudgeChoice
+    task: Task
+    candidates: tuple[Candidate, ...]
+    depth: Depth
+
+
+Request = DescribeRequest | PrepareRequest | EvaluateRequest | ConfirmRequest | ProfileRequest
+KINDS: dict[type, str] = {
+    DescribeRequest: "describe",
+    PrepareRequest: "prepare",
+    EvaluateRequest: "evaluate",
+    ConfirmRequest: "confirm",
+    ProfileRequest: "profile",
+}
+"""The names of requests in statistics and messages."""
+
+
+def work_of(request: Request) -> str:
+    """Identifies the work that a request asks for: its kind, the judge, the task and the candidates' code, by
+    their digests. Equal for requests that run the same code of a user on the same kind of device."""
+    choice = request.choice
+    parts = [KINDS[type(request)], choice.kind, choice.gpu or "", choice.baseline]
+    if not isinstance(request, DescribeRequest):
+        parts.append(request.task.digest)
+    if isinstance(request, EvaluateRequest | ConfirmRequest):
+        parts.append(request.candidate.code)
+    if isinstance(request, ProfileRequest):
+        parts += [candidate.code for candidate in request.candidates]
+    return "/".join(parts)
+
+
+def task_digest(request: Request) -> str:
+    """The digest of the task that a request is about; empty if it is about none."""
+    return "" if isinstance(request, DescribeRequest) else request.task.digest
+
+
+def described(request: Request) -> str:
+    """The request in words, with the names by which its task and candidates can be found."""
+    kind = KINDS[type(request)]
+    if isinstance(request, DescribeRequest):
+        return kind
+    codes = ""
+    if isinstance(request, EvaluateRequest | ConfirmRequest):
+        codes = f" candidate {request.candidate.code} of"
+    if isinstance(request, ProfileRequest):
+        codes = f" candidates {', '.join(one.code for one in request.candidates)} of"
+    return f"{kind}{codes} {request.task.name}"

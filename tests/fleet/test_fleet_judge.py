@@ -1,0 +1,63 @@
+"""Judges whose device is in a process of its own: asked directly, and over a pipe; and one that is killed."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from multiprocessing.connection import Connection
+from threading import Thread
+
+import pytest
+
+from kernelblaster.fleet.dispatcher import Dispatcher
+from kernelblaster.fleet.fleet_judge import FleetJudge
+from kernelblaster.fleet.leases import PassingLeases
+from kernelblaster.fleet.lines import DirectLine, LineServer
+from kernelblaster.fleet.local_fleet import LocalFleet
+from kernelblaster.fleet.requests import EvaluateRequest, JudgeChoice
+from kernelblaster.records.outcome import CORRECT
+from kernelblaster.testing.judge_contract import RIGHT, WRONG, JudgeContract, task
+
+EMULATED = JudgeChoice("emulated", "h200")
+
+
+@pytest.fixture(scope="module")
+def dispatcher(compiler: str) -> Iterator[Dispatcher]:
+    with closing(Dispatcher(LocalFleet(machines=1), PassingLeases())) as opened:
+        yield opened
+
+
+class TestFleetJudge(JudgeContract):
+    @pytest.fixture
+    def judge(self, dispatcher: Dispatcher) -> Iterator[FleetJudge]:
+        with closing(DirectLine(dispatcher)) as line:
+            yield FleetJudge.open(line, EMULATED)
+
+
+class TestFleetJudgeOverAPipe(JudgeContract):
+    @pytest.fixture
+    def judge(self, dispatcher: Dispatcher) -> Iterator[FleetJudge]:
+        """Served by a thread of this process, which keeps a copy of the end that the server closes."""
+        server = LineServer(dispatcher)
+        line = server.connect()
+        line._connection = Connection(os.dup(line._connection.fileno()))
+        serving = Thread(target=server.serve)
+        serving.start()
+        with closing(line):
+            yield FleetJudge.open(line, EMULATED)
+        serving.join()
+
+
+def test_an_owner_that_is_killed_is_replaced(dispatcher: Dispatcher) -> None:
+    """Last in this file: its successor starts from nothing."""
+    fleet = dispatcher._fleet
+    assert isinstance(fleet, LocalFleet)
+    [owner] = fleet._owners.values()
+    with closing(DirectLine(dispatcher)) as line:
+        judge = FleetJudge.open(line, EMULATED)
+        numbers = [line.send(EvaluateRequest(EMULATED, task(), one)) for one in (RIGHT, WRONG)]
+        os.kill(owner.pid, signal.SIGKILL)
+        evaluations = [line.receive(number) for number in numbers]
+        assert isinstance(evaluations[0].outcome, CORRECT) and evaluations[1].outcome.kind == "Incorrect"
+        assert judge.profile(task(), [], depth="quick") == []
+    assert [one.pid for one in fleet._owners.values()] != [owner.pid]
