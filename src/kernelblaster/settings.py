@@ -25,6 +25,7 @@ FOR_COMPILERS = (
 LONGEST = 1e6
 UNSAFE = "KERNELBLASTER_UNSAFE"
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
+RAY_TOKEN = "RAY_AUTH_TOKEN"
 KEEPER = "KERNELBLASTER_KEEPER"  # set for the processes of a command whose keys are kept apart
 
 
@@ -87,6 +88,43 @@ def _number(name: str, otherwise: float) -> float:
     if not 0 < number < LONGEST:
         raise KernelBlasterError(f"{name}={given}: give a positive number.")
     return number
+
+
+def visible_gpus() -> tuple[str, ...] | None:
+    """The parts of CUDA_VISIBLE_DEVICES, each of which is one GPU; None if it is not set: all GPUs."""
+    given = os.environ.get(VISIBLE_GPUS)
+    return None if given is None else tuple(part.strip() for part in given.split(",") if part.strip())
+
+
+def fleet_token() -> str | None:
+    """The token of a Ray cluster that the environment gives, as on Kubernetes; None if it gives none."""
+    return os.environ.get(RAY_TOKEN) or None
+
+
+def use_fleet_token(token: str | None) -> None:
+    """From now on, this process and those that it starts identify themselves to Ray by this token; None:
+    without one."""
+    os.environ["RAY_AUTH_MODE"] = "disabled" if token is None else "token"
+    if token is not None:
+        os.environ[RAY_TOKEN] = token
+
+
+def ray_environment() -> dict[str, str]:
+    """Environment variables for the processes of a Ray node: this process's own, with settings of Ray's.
+    Processes that a worker has started end with it, and a lost node is noticed within about 15 s."""
+    return {
+        **os.environ,
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_process_group_cleanup_enabled": "true",
+        "RAY_health_check_period_ms": "2000",
+        "RAY_health_check_timeout_ms": "5000",
+        "RAY_health_check_failure_threshold": "3",
+    }
+
+
+def hide_gpus() -> None:
+    """From now on, this process and those that it starts see no GPU."""
+    os.environ[VISIBLE_GPUS] = ""
 
 
 def visible_device() -> str:

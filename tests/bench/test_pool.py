@@ -5,13 +5,12 @@ from pathlib import Path
 
 from kernelblaster.bench.initial_knowledge import start_knowledge
 from kernelblaster.bench.jobs import Job, Setup
-from kernelblaster.bench.pool import WorkerPool, search_in_workers
+from kernelblaster.bench.pool import WorkerPool, search_all
 from kernelblaster.bench.searching import News, begun_runs
 from kernelblaster.bench.suite import entries_of
 from kernelblaster.fleet.dispatcher import Dispatcher
 from kernelblaster.fleet.leases import PassingLeases
 from kernelblaster.fleet.local_fleet import LocalFleet
-from kernelblaster.processes.workers import LostJob
 from kernelblaster.sessions.settings import Search
 
 TASK = """
@@ -42,10 +41,9 @@ def test_one_process_owns_the_device_and_others_search(compiler: str, tmp_path: 
     heard: list[News] = []
     pool = WorkerPool(tmp_path / "bench", workers=1)
     with closing(Dispatcher(LocalFleet(machines=1), PassingLeases())) as dispatcher:
-        fallen = search_in_workers(jobs, 1, pool, heard.append, dispatcher)
+        search_all(jobs, pool, heard.append, dispatcher)
     results = {news.job: news.result for news in heard if news.result}
-    assert fallen == [LostJob(jobs[-1], 0)]
-    assert {job.key for job in jobs[:-1]} == set(results)
-    assert [result.status for result in results.values()] == ["valid", "valid"]
-    assert {news.kind for news in heard} >= {"began", "ended"}
-    assert set(begun_runs(tmp_path / "bench")) == set(results)
+    statuses = {job.key: "valid" for job in jobs[:-1]} | {jobs[-1].key: "died"}
+    assert {key: result.status for key, result in results.items()} == statuses
+    assert {news.kind for news in heard} >= {"began", "ended", "busy"}
+    assert set(begun_runs(tmp_path / "bench")) == {job.key for job in jobs[:-1]}

@@ -5,6 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from kernelblaster.bench.bench import Pace
 from kernelblaster.bench.jobs import JobResult, Measured, Spent
 from kernelblaster.bench.searching import News
 from kernelblaster.cli import progress
@@ -95,3 +96,8 @@ def test_on_a_small_terminal_every_search_has_one_line(monkeypatch: pytest.Monke
     lines = console.export_text().splitlines()
     assert len(lines) <= 24 and sum(long in line for line in lines) == 18
     assert all("us modelled" in line for line in lines if long in line)
+
+
+def test_every_kind_of_work_has_words() -> None:
+    pace = Pace(6, 60.0, dict.fromkeys(("evaluate", "profile", "prepare", "confirm"), 0.25))
+    assert "order checks 25%" in str(pace) and "6 a minute" in str(pace)

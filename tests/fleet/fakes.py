@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kernelblaster.devices.specs import gpu_specs
+from kernelblaster.errors import NoDevice
 from kernelblaster.fleet.owner import Owner, OwnerLost
 from kernelblaster.fleet.requests import (
     DescribeRequest,
@@ -36,6 +37,7 @@ class FakeOwner:
         self.kind = kind
         self.gpu = gpu
         self.held = False
+        self.unhealthy = False
         self.asked: list[list[Request]] = []
         self.compiled: list[Any] = []
         self.ended = False
@@ -67,6 +69,8 @@ class FakeOwner:
 
     def _answers(self, requests: Sequence[Request]) -> list[Any]:
         if isinstance(requests[0], DescribeRequest):
+            if self.unhealthy:
+                return [NoDevice("unhealthy: 95 °C")]
             return [DeviceFacts(f"fake {self.gpu}", gpu_specs()[self.gpu], self.kind == "emulated")]
         if len(requests) > 1 and any(_fails(request) for request in requests):
             return [RuntimeError("one of them fails")] * len(requests)
@@ -94,10 +98,14 @@ class FakeCompilers:
 class FakeFleet:
     """A fleet of these owners. One that is lost is replaced `replacements` times."""
 
+    demands_health = True
+
     def __init__(self, *owners: FakeOwner, replacements: int = 10) -> None:
         self.owners = list(owners)
         self.compilers = FakeCompilers()
         self.replaced: list[str] = []
+        self.refused: list[tuple[str, str]] = []
+        self.notes: list[tuple[str, str]] = []
         self.replacements = replacements
         self.join: Callable[[Owner], None] = lambda owner: None
 
@@ -112,6 +120,12 @@ class FakeFleet:
             assert isinstance(lost, FakeOwner)
             self.owners.append(FakeOwner(f"{lost.name}'", lost.kind, lost.gpu))
             self.join(self.owners[-1])
+
+    def refuse(self, owner: Owner, why: str) -> None:
+        self.refused.append((owner.name, why))
+
+    def note(self, owner: Owner, about: str) -> None:
+        self.notes.append((owner.name, about))
 
     def hopeless(self) -> str | None:
         return "all were lost" if len(self.replaced) > self.replacements else None

@@ -70,6 +70,8 @@ def test_models_of_gpus_are_kept_apart(opened: Opened) -> None:
         assert {answer.result(9)[0] for answer in asked} == {name}
     by_architecture = {source[:4]: architecture for source, architecture in fleet.compilers.compiled}
     assert by_architecture == {"h200": "sm_90a", "a100": "sm_80"}
+    unnamed = [one.submit(evaluating(str(n), task=str(n)), n) for n in range(4)]
+    assert {answer.result(9)[0] for answer in unnamed} == {"h"}  # the first that joined: one model for all
     unknown = one.submit(evaluating("x", JudgeChoice("cuda", "b200")), "z")
     assert not unknown.done()  # until such a device joins
     fleet.join(FakeOwner("b", gpu="b200"))
@@ -138,7 +140,7 @@ def test_without_any_device_requests_fail(opened: Opened, monkeypatch: pytest.Mo
     monkeypatch.setattr(dispatching, "TICK_S", 0.02)
     one = opened(FakeFleet(FakeOwner("one"), replacements=0))
     asked = one.submit(evaluating("kills"), "search")
-    with pytest.raises(DeviceLost, match="no device left: all were lost"):
+    with pytest.raises(DeviceLost, match="no such device: all were lost"):
         asked.result(9)
     monkeypatch.setattr(dispatching, "PATIENCE_S", 0.1)
     empty = opened(FakeFleet())
@@ -155,6 +157,31 @@ def test_an_error_of_the_leases_fails_what_is_asked_then_and_later(opened: Opene
     for _ in range(2):
         with pytest.raises(DeviceLost, match="the database is gone"):
             one.submit(evaluating("x"), "search").result(9)
+
+
+def test_an_unhealthy_device_is_refused(opened: Opened) -> None:
+    hot, cool = FakeOwner("hot"), FakeOwner("cool")
+    hot.unhealthy = True
+    fleet = FakeFleet(hot, cool)
+    heard: list[str] = []
+    one = opened(fleet, say=heard.append)
+    asked = [one.submit(evaluating(str(n), task=str(n)), n) for n in range(4)]
+    assert {answer.result(9)[0] for answer in asked} == {"cool"}
+    assert fleet.refused == [("hot", "unhealthy: 95 °C")]
+    assert heard == ["hot is not used: unhealthy: 95 °C"]
+    assert ("cool", f"evaluate candidate {Candidate(source='0').code} of 0") in fleet.notes
+
+
+def test_one_that_gives_no_answer_is_given_up(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatching, "TICK_S", 0.02)
+    monkeypatch.setattr(dispatching, "ANSWER_S", 0.1)
+    silent = FakeOwner("silent")
+    silent.held = True
+    fleet = FakeFleet(silent)
+    asked = opened(fleet).submit(evaluating("x"), "search")
+    assert asked.result(9) == ("silent'", "x")
+    silent.let_go()  # too late: nobody waits for it
+    assert fleet.replaced == ["silent"]
 
 
 def test_profiles_wait_for_each_other(opened: Opened) -> None:

@@ -4,8 +4,6 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import closing
-from multiprocessing.connection import Connection
-from threading import Thread
 
 import pytest
 
@@ -37,15 +35,8 @@ class TestFleetJudge(JudgeContract):
 class TestFleetJudgeOverAPipe(JudgeContract):
     @pytest.fixture
     def judge(self, dispatcher: Dispatcher) -> Iterator[FleetJudge]:
-        """Served by a thread of this process, which keeps a copy of the end that the server closes."""
-        server = LineServer(dispatcher)
-        line = server.connect()
-        line._connection = Connection(os.dup(line._connection.fileno()))
-        serving = Thread(target=server.serve)
-        serving.start()
-        with closing(line):
+        with LineServer(dispatcher) as server, closing(server.connect()) as line:
             yield FleetJudge.open(line, EMULATED)
-        serving.join()
 
 
 def test_an_owner_that_is_killed_is_replaced(dispatcher: Dispatcher) -> None:

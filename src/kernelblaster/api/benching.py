@@ -15,6 +15,7 @@ from kernelblaster.bench.suite import entries_of
 from kernelblaster.bench.tables import GroupSummary, cells, summaries
 from kernelblaster.devices.specs import gpu_named
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.fleet.opening import fleet_named, machines_of
 from kernelblaster.judge.baseline import BaselineName
 from kernelblaster.knowledge.address import is_url, knowledge_at, shown
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
@@ -83,6 +84,7 @@ def bench(
     seconds: float | None = None,
     workers: int | None = None,
     dtype: Dtype | None = None,
+    fleet: str | None = None,
     on_step: Callable[[News], None] = lambda news: None,
 ) -> BenchResult:
     """Search every task of `suites` (names, folders, `kernelbench:PATH`) and measure the results.
@@ -92,32 +94,34 @@ def bench(
     `knowledge` is the initial knowledge base: `seed`, `empty`, or one that is copied; with `teach`, that one
     is taught what the bench learned. Every task is searched once for each of `seeds`; `subset` draws so many
     tasks of each group. No search is started after `seconds`. `workers` processes search at the same time.
+    `fleet` (`local`, `auto`, `ray://HOST:PORT`) is whose devices judge: this machine's first one if left out.
     `on_step` is called with progress messages. Raises KernelBlasterError if the bench was begun otherwise.
     """
     named = [suites] if isinstance(suites, str) else list(suites)
-    plan = None
-    if named:
-        models = named_models(model)
-        search = search_of(budget, models)
-        kind = kind_here(device, gpu)
-        setup = Setup(device=kind, gpu=gpu_key(gpu), dtype=dtype, search=search, knowledge="").asking(models)
-        plan = BenchPlan(
-            suites=tuple(named),
-            entries=tuple(entries_of(named, [], "", subset)),
-            setup=setup,
-            seeds=tuple(seeds),
-            baselines=BASELINES if kind == "cuda" else ("eager",),
-            start=recorded_start(knowledge),
-        )
-    elif folder is None:
+    if not named and folder is None:
         raise KernelBlasterError("name a suite, or a folder to go on with.")
     where = Path(folder) if folder else new_folder(named[0])
     check_teaching(knowledge, teach)
-    with open_bench(where, plan, knowledge) as opened:
-        opened.run(workers or default_workers(opened.plan.setup.device), seconds, on_step)
-        if teach:
-            teach_from(where, knowledge)
-        return bench_result(opened, where)
+    plan = None
+    with machines_of(fleet_named(fleet)) as machines:
+        if named:
+            models = named_models(model)
+            kind = (machines.kind if machines else kind_here)(device, gpu)
+            about = {"device": kind, "gpu": gpu_key(gpu), "dtype": dtype, "knowledge": ""}
+            plan = BenchPlan(
+                suites=tuple(named),
+                entries=tuple(entries_of(named, [], "", subset)),
+                setup=Setup(search=search_of(budget, models), **about).asking(models),  # type: ignore[arg-type]
+                seeds=tuple(seeds),
+                baselines=BASELINES if kind == "cuda" else ("eager",),
+                start=recorded_start(knowledge),
+            )
+        with open_bench(where, plan, knowledge) as opened:
+            many = workers or default_workers(opened.plan.setup.device, machines)
+            opened.run(many, seconds, on_step, machines=machines)
+            if teach:
+                teach_from(where, knowledge)
+            return bench_result(opened, where)
 
 
 def open_bench(folder: Path, plan: BenchPlan | None, start: str) -> Bench:

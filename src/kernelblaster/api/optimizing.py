@@ -15,6 +15,7 @@ from kernelblaster.api.searching import (
     start_run,
 )
 from kernelblaster.api.subjects import Inputs, TaskLike, load_task
+from kernelblaster.fleet.opening import fleet_named
 from kernelblaster.knowledge.address import knowledge_at
 from kernelblaster.opening import DeviceKind
 from kernelblaster.records import Task
@@ -59,6 +60,7 @@ def optimize(
     knowledge: str | Path | None = None,
     runs: str | Path | None = None,
     dtype: Dtype | None = None,
+    fleet: str | None = None,
     on_step: OnStep | None = None,
 ) -> OptimizeResult:
     """Make a task faster: profile, name the state, apply what paid in it, judge, and remember.
@@ -70,6 +72,8 @@ def optimize(
     budget: candidates to judge; or a `Search`, which says more.
     knowledge: the knowledge base that is read and taught, a file or a URL; the user's own if left out.
     runs: the folder in which the run is kept; the user's own if left out.
+    fleet: whose devices judge: `local` (all of this machine), `auto`, `ray://HOST:PORT`; this machine's
+        first one if left out.
     on_step: called with a `Progress` after each step.
 
     The run can be interrupted, and continued by `resume`.
@@ -86,7 +90,7 @@ def optimize(
         models=models,
     )
     with start_run(loaded, wanted, runs_folder(runs)) as run:
-        search_run(run, models, wanted.knowledge, StepWatch(on_step))
+        search_run(run, models, wanted.knowledge, StepWatch(on_step), fleet_named(fleet))
     return OptimizeResult(run.folder, _instance(task))
 
 
@@ -97,14 +101,15 @@ def resume(
     knowledge: str | None = None,
     usd: float | None = None,
     tokens: int | None = None,
+    fleet: str | None = None,
     on_step: OnStep | None = None,
 ) -> OptimizeResult:
     """Continue a run where it stopped. It is given by its name, a unique prefix of it, its folder, or `last`.
     `knowledge` is the run's own URL again, if that has a password, which is not recorded; `usd` and `tokens`
-    are new budgets for models."""
+    are new budgets for models; `fleet` is as for `optimize`."""
     with open_run(runs_folder(runs), run, writing=True) as opened:
         models = models_of(opened, usd, tokens)
-        search_run(opened, models, knowledge, StepWatch(on_step))
+        search_run(opened, models, knowledge, StepWatch(on_step), fleet_named(fleet))
     return OptimizeResult(opened.folder)
 
 

@@ -4,13 +4,18 @@ Nothing here prints. A `Watch` is called with progress; errors that can be acted
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from kernelblaster import opening
 from kernelblaster.errors import DeviceLost, KernelBlasterError, KnowledgeError, NoDevice, StoreError
+from kernelblaster.fleet.fleet_judge import FleetJudge
+from kernelblaster.fleet.leases import PassingLeases
+from kernelblaster.fleet.lines import DirectLine
+from kernelblaster.fleet.opening import FleetChoice, open_machines
+from kernelblaster.fleet.requests import JudgeChoice
 from kernelblaster.judge.protocol import Judge
 from kernelblaster.knowledge.address import lacks_password, opened, shown
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
@@ -130,30 +135,38 @@ def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> 
     return models and models.allowing(usd, tokens)
 
 
-def search_run(run: Run, models: ModelUse | None, knowledge: str | None, watch: Watch) -> Optimized:
+def search_run(
+    run: Run,
+    models: ModelUse | None,
+    knowledge: str | None,
+    watch: Watch,
+    fleet: FleetChoice | None = None,
+) -> Optimized:
     """Search, or continue searching, and write the results into the run's folder. `knowledge` is the run's
-    own URL again, with the password that is not recorded; None if it needs none. A lost device is restarted
-    once, and the run continues; then DeviceLost is raised."""
+    own URL again, with the password that is not recorded; None if it needs none. With a `fleet`, its devices
+    judge. A lost device is restarted once, and the run continues; then DeviceLost is raised."""
     where = opened(run.events[0].data["kb"], knowledge)
     for _ in range(RESTARTS):
         try:
-            return _search_once(run, models, where, watch)
+            return _search_once(run, models, where, watch, fleet)
         except DeviceLost as error:
             watch.say(f"the device was lost ({error}); it is started again")
     try:
-        return _search_once(run, models, where, watch)
+        return _search_once(run, models, where, watch, fleet)
     except DeviceLost as error:
         raise DeviceLost(f"the device was lost again after a restart: {error}") from error
 
 
-def _search_once(run: Run, models: ModelUse | None, where: str, watch: Watch) -> Optimized:
+def _search_once(
+    run: Run, models: ModelUse | None, where: str, watch: Watch, fleet: FleetChoice | None
+) -> Optimized:
     """As `search_run`, without restarting a lost device; `where` is the knowledge base with its password. If
     a model's budget stopped the search, only the best source is written."""
     about = run.events[0].data
     search = Search.model_validate(about["search"])
     with (
         _knowledge(run, models, where) as knowledge,
-        opening.open_searching(about["device"], about["gpu"], progress=watch.stage) as judge,
+        _judging(about["device"], about["gpu"], watch, fleet) as judge,
         _strategy(run, models, judge, watch.say) as make,
     ):
         _check_device(run, judge.device.name)
@@ -163,6 +176,24 @@ def _search_once(run: Run, models: ModelUse | None, where: str, watch: Watch) ->
         else:
             write_whole(run.folder / "best.cu", optimized.candidate.source)
     return optimized
+
+
+@contextmanager
+def _judging(
+    device: opening.DeviceKind, gpu: str | None, watch: Watch, fleet: FleetChoice | None
+) -> Iterator[Judge]:
+    """A context with the judge of a search: on a device of this process, or on those of a fleet."""
+    if fleet is None:
+        with opening.open_searching(device, gpu, progress=watch.stage) as judge:
+            yield judge
+        return
+    with open_machines(fleet) as machines:
+        kind = machines.kind(device, gpu)
+        with (
+            machines.dispatcher(kind, PassingLeases(), watch.say) as dispatcher,
+            closing(DirectLine(dispatcher)) as line,
+        ):
+            yield FleetJudge.open(line, JudgeChoice(kind, gpu))
 
 
 def _knowledge(run: Run, models: ModelUse | None, where: str) -> KnowledgeBase:

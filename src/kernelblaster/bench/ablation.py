@@ -13,12 +13,14 @@ from random import Random
 from kernelblaster.bench.coverage import LeftOut
 from kernelblaster.bench.initial_knowledge import EMPTY, SEED, start_knowledge
 from kernelblaster.bench.jobs import Job, JobResult, Setup
-from kernelblaster.bench.pool import WorkerPool, search_all
+from kernelblaster.bench.pool import WorkerPool, open_fleet, search_all
 from kernelblaster.bench.searching import News, Tell
 from kernelblaster.bench.studies import Arm, Start, Study, studies_named
 from kernelblaster.bench.suite import Entry
 from kernelblaster.bench.work_folder import WorkFolder, create_work, holds_work
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.fleet.dispatcher import Dispatcher
+from kernelblaster.fleet.opening import Machines
 from kernelblaster.records.record import Record
 
 TRAINING = "training"
@@ -98,10 +100,18 @@ class Ablation(WorkFolder):
         tell: Tell = lambda news: None,
         *,
         apart: bool = False,
+        machines: Machines | None = None,
     ) -> None:
         """Train, then search the jobs without a result, with `workers` processes. No search is started after
-        `seconds`; the rest is done by the next call. `tell` is called with progress; `apart` as in
-        `Bench.run`."""
+        `seconds`; the rest is done by the next call. `tell` is called with progress; `apart` and `machines`
+        are as in `Bench.run`."""
+        with open_fleet(machines, self.plan.setup.device, tell) as dispatcher:
+            self._search(workers, seconds, tell, apart, dispatcher)
+
+    def _search(
+        self, workers: int, seconds: float | None, tell: Tell, apart: bool, dispatcher: Dispatcher | None
+    ) -> None:
+        """As `run`, with the devices that `dispatcher` leads, if there is one."""
         until = None if seconds is None else time.monotonic() + seconds
         pool = WorkerPool(self.folder, workers, until, self.folder / "verdicts", apart)
         start_knowledge(EMPTY, self._knowledge_path("empty"))
@@ -117,7 +127,7 @@ class Ablation(WorkFolder):
                 if job.key not in done:
                     waiting.setdefault(job.asks, job)
             if waiting and not pool.over:
-                search_all(list(waiting.values()), pool, record)
+                search_all(list(waiting.values()), pool, record, dispatcher)
                 self._share(jobs, record)
             done = self.results
             if any(job.key not in done for job in jobs):

@@ -19,11 +19,13 @@ from kernelblaster.bench.initial_knowledge import SEED, start_knowledge
 from kernelblaster.bench.jobs import DIED, INITIAL, Job, JobResult, Measured, Setup, result_of
 from kernelblaster.bench.measuring import measure_all, warm
 from kernelblaster.bench.metrics import against_best
-from kernelblaster.bench.pool import WorkerPool, search_all
+from kernelblaster.bench.pool import WorkerPool, open_fleet, search_all
 from kernelblaster.bench.searching import News, Tell
 from kernelblaster.bench.suite import Entry
 from kernelblaster.bench.work_folder import WorkFolder, create_work, holds_work
 from kernelblaster.errors import DeviceLost, KernelBlasterError
+from kernelblaster.fleet.dispatcher import Dispatcher
+from kernelblaster.fleet.opening import Machines
 from kernelblaster.judge.baseline import BaselineName
 from kernelblaster.records.record import Record
 
@@ -31,6 +33,12 @@ ARM = "bench"
 KIND = "plan"
 KNOWLEDGE = "knowledge.db"
 BEST = "best"  # names the fastest baseline of each task
+BUSY_WITH = {
+    "evaluate": "verdicts",
+    "profile": "profiles",
+    "prepare": "preparing tasks",
+    "confirm": "order checks",
+}
 
 
 class BenchPlan(Record):
@@ -104,8 +112,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Pace:
-    """Throughput of a bench's searches: candidates judged, wall-clock seconds, and by kind of work
-    (`evaluate`, `profile`, `prepare`) the share of that time for which a shared device was busy (`busy`)."""
+    """Throughput of a bench's searches: candidates judged, wall-clock seconds, and by kind of work (those of
+    BUSY_WITH) the share of that time for which a shared device was busy (`busy`), on average over devices."""
 
     evaluations: int
     seconds: float
@@ -121,8 +129,7 @@ class Pace:
         if not self.seconds:
             return ""
         words = f"{self.evaluations} candidates judged in {self.seconds:.0f} s: {self.a_minute:.0f} a minute"
-        names = {"evaluate": "verdicts", "profile": "profiles", "prepare": "preparing tasks"}
-        shares = [f"{names[kind]} {share:.0%}" for kind, share in sorted(self.busy.items())]
+        shares = [f"{BUSY_WITH.get(kind, kind)} {share:.0%}" for kind, share in sorted(self.busy.items())]
         return f"{words}; the device: {', '.join(shares)}." if shares else f"{words}."
 
 
@@ -163,25 +170,28 @@ class Bench(WorkFolder):
         tell_measured: Callable[[Measured], None] = lambda one: None,
         *,
         apart: bool = False,
+        machines: Machines | None = None,
     ) -> None:
         """Search the jobs without a result with `workers` processes, then measure the best candidates that
         were not measured yet. Nothing is started after `seconds`; the rest is done by the next call. `tell`
         and `tell_measured` are called with progress. With `apart`, code of tasks, which may crash its
-        process, never runs in this one, even with a single worker."""
+        process, never runs in this one, even with a single worker. With `machines`, the devices of a fleet
+        judge and measure."""
         until = None if seconds is None else time.monotonic() + seconds
         start_knowledge(self.plan.start, self.folder / KNOWLEDGE)
         done = self._results()
         jobs = [self._with_knowledge(job) for job in self.plan.jobs if job.key not in done]
-        if jobs:
-            self._run.append("searching")
-            start = time.monotonic()
-            busy: Counter[str] = Counter()
-            try:
-                pool = WorkerPool(self.folder, workers, until, apart=apart)
-                search_all(jobs, pool, self._recording(_counting(busy, tell)))
-            finally:
-                self._run.append("pace", seconds=time.monotonic() - start, busy=dict(busy))
-        self._measure(workers, until, tell_measured, apart)
+        with open_fleet(machines, self.plan.setup.device, tell) as dispatcher:
+            if jobs:
+                self._run.append("searching")
+                start = time.monotonic()
+                busy: Counter[str] = Counter()
+                try:
+                    pool = WorkerPool(self.folder, workers, until, apart=apart)
+                    search_all(jobs, pool, self._recording(_counting(busy, tell)), dispatcher)
+                finally:
+                    self._run.append("pace", seconds=time.monotonic() - start, busy=dict(busy))
+            self._measure(workers, until, tell_measured, apart, dispatcher)
 
     def _with_knowledge(self, job: Job) -> Job:
         """The job with the path of this bench's knowledge base, wherever its folder is now."""
@@ -189,7 +199,12 @@ class Bench(WorkFolder):
         return job.model_copy(update={"setup": setup})
 
     def _measure(
-        self, workers: int, until: float | None, tell: Callable[[Measured], None], apart: bool
+        self,
+        workers: int,
+        until: float | None,
+        tell: Callable[[Measured], None],
+        apart: bool,
+        dispatcher: Dispatcher | None,
     ) -> None:
         """Measure the valid results that have no measurements yet, until `until` (a `time.monotonic`). A lost
         device is started again once; then DeviceLost is raised."""
@@ -197,7 +212,8 @@ class Bench(WorkFolder):
         waiting = [r for r in self._results().values() if r.status == "valid" and r.job not in known]
         if not waiting or (until is not None and time.monotonic() > until):
             return
-        warm([(self.folder / "runs", r.run) for r in waiting if r.run], self.plan.baselines, workers)
+        if dispatcher is None:
+            warm([(self.folder / "runs", r.run) for r in waiting if r.run], self.plan.baselines, workers)
         left = {result.job: result for result in waiting}
 
         def in_time() -> Iterator[JobResult]:
@@ -209,7 +225,8 @@ class Bench(WorkFolder):
         for last in (False, True):
             try:
                 about = (self.plan.jobs[0], self.plan.baselines, self.folder)
-                for measurements in measure_all(*about, in_time(), apart=apart):
+                how: dict[str, Any] = {"apart": apart, "dispatcher": dispatcher}
+                for measurements in measure_all(*about, in_time(), **how, workers=min(workers, len(left))):
                     for one in measurements:
                         self._run.once("measured", f"{one.job} {one.baseline}", _dumped(one))
                         tell(one)

@@ -5,16 +5,21 @@ module that the judge could alternate with: it is judged against eager PyTorch t
 speedups is the gain over it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from kernelblaster.bench.deaths import death
 from kernelblaster.bench.jobs import DIED, INITIAL, Job, JobResult, Measured
-from kernelblaster.devices.device import Device
 from kernelblaster.errors import DeviceLost, KernelBlasterError
-from kernelblaster.judge.baseline import BaselineName
+from kernelblaster.fleet.dispatcher import Dispatcher
+from kernelblaster.fleet.fleet_judge import FleetJudge
+from kernelblaster.fleet.lines import LineServer, PipeLine
+from kernelblaster.fleet.requests import JudgeChoice
+from kernelblaster.judge.baseline import COMPILED, BaselineName, forget_compiled
 from kernelblaster.judge.judge import DeviceJudge, EvaluationOptions
+from kernelblaster.judge.protocol import Judge
 from kernelblaster.opening import open_device
 from kernelblaster.processes.workers import JobPipe, LostJob, run_jobs, run_with_retry
 from kernelblaster.records import Candidate, Evaluation, Task
@@ -23,29 +28,12 @@ from kernelblaster.store.history import History
 from kernelblaster.store.run import open_run
 from kernelblaster.store.subject import task_of
 
-COMPILED: tuple[BaselineName, ...] = ("compile", "max-autotune")
-
 
 class Measuring:
-    """Measures candidates on the device of `job`'s setup, with a judge for each baseline; a context manager
-    that closes the device."""
+    """Measures candidates with a judge for each baseline."""
 
-    def __init__(self, job: Job, baselines: Sequence[BaselineName]) -> None:
-        self._open = ExitStack()
-        setup = job.setup
-        self._device: Device = self._open.enter_context(closing(open_device(setup.device, setup.gpu)))
-        self._judges = {
-            name: self._open.enter_context(
-                closing(DeviceJudge(self._device, EvaluationOptions(baseline=name)))
-            )
-            for name in baselines
-        }
-
-    def __enter__(self) -> "Measuring":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
+    def __init__(self, judges: "Mapping[BaselineName, DeviceJudge | FleetJudge]") -> None:
+        self._judges = judges
 
     def measure(self, folder: Path, result: JobResult) -> list[Measured]:
         """Judge the best candidate of a result's run anew: one measurement for each baseline, and one against
@@ -71,16 +59,14 @@ class Measuring:
             for judge in self._judges.values():
                 judge.close()
             if any(name in COMPILED for name in self._judges):
-                _forget_compiled()
+                forget_compiled()
         return measurements
 
-    def _beside(
-        self, name: BaselineName, judge: DeviceJudge, task: Task, best: Candidate, job: str
-    ) -> Measured:
+    def _beside(self, name: BaselineName, judge: Judge, task: Task, best: Candidate, job: str) -> Measured:
         """The measurement against one baseline. A torch.compile baseline that does not run is `absent`. If
         eager PyTorch does not run, nothing is known of the candidate."""
         try:
-            return _measured(judge.evaluate(task, best), name, job)
+            return _measured(_evaluated(judge, task, best), name, job)
         except DeviceLost:
             raise
         except Exception as error:
@@ -103,7 +89,7 @@ class Measuring:
             return beside.model_copy(
                 update={"baseline": INITIAL, "speedup": same, "baseline_us": beside.us, "outcome": "Same"}
             )
-        other = _measured(self._judges["eager"].evaluate(task, first), INITIAL, job)
+        other = _measured(_evaluated(self._judges["eager"], task, first), INITIAL, job)
         if other.speedup is None:
             return other.model_copy(update={"absent": True, "reason": f"the first one: {other.reason}"})
         return other.model_copy(
@@ -116,18 +102,59 @@ class Measuring:
         )
 
 
-def measure_all(
-    job: Job, baselines: tuple[BaselineName, ...], folder: Path, results: Iterable[JobResult], *, apart: bool
-) -> Iterator[list[Measured]]:
-    """The measurements of each result in turn (see `Measuring.measure`), on the device of `job`. With
-    `apart`, they are done in another process, which code of a task may crash; after two crashes on a result,
-    its measurements have the outcome `Died`."""
-    if not apart:
-        with Measuring(job, baselines) as measuring:
-            for result in results:
-                yield measuring.measure(folder, result)
+@contextmanager
+def open_judges(
+    job: Job, baselines: Sequence[BaselineName], line: PipeLine | None
+) -> "Iterator[Mapping[BaselineName, DeviceJudge | FleetJudge]]":
+    """A context with a judge for each baseline on the device of `job`'s setup: over `line`, or on a device of
+    this process."""
+    setup = job.setup
+    if line is not None:
+        with closing(line):
+            yield {
+                name: FleetJudge.open(line, JudgeChoice(setup.device, setup.gpu, name, searching=False))
+                for name in baselines
+            }
         return
-    for news in run_with_retry(_measure, (job, baselines, folder), results, workers=1):
+    with ExitStack() as opened:
+        device = opened.enter_context(closing(open_device(setup.device, setup.gpu)))
+        judges = {name: DeviceJudge(device, EvaluationOptions(baseline=name)) for name in baselines}
+        for judge in judges.values():
+            opened.enter_context(closing(judge))
+        yield judges
+
+
+def measure_all(
+    job: Job,
+    baselines: tuple[BaselineName, ...],
+    folder: Path,
+    results: Iterable[JobResult],
+    *,
+    apart: bool,
+    dispatcher: Dispatcher | None = None,
+    workers: int = 1,
+) -> Iterator[list[Measured]]:
+    """The measurements of each result (see `Measuring.measure`), on the device of `job`: one after another,
+    or with a `dispatcher` by `workers` processes on the devices of its fleet. With `apart`, they are done in
+    another process too, which code of a task may crash; after two crashes on a result, its measurements have
+    the outcome `Died`."""
+    if dispatcher is None and not apart:
+        with open_judges(job, baselines, None) as judges:
+            for result in results:
+                yield Measuring(judges).measure(folder, result)
+        return
+    about = (job, baselines, folder)
+    if dispatcher is None:
+        yield from _measured_apart(run_with_retry(_measure, (None, *about), results, 1), baselines)
+        return
+    with LineServer(dispatcher) as server:
+        told = run_with_retry(_measure, about, results, workers, server.connect)
+        yield from _measured_apart(told, baselines)
+
+
+def _measured_apart(told: Iterator[Any], baselines: tuple[BaselineName, ...]) -> Iterator[list[Measured]]:
+    """The measurements that processes tell. Raises the error that one tells instead."""
+    for news in told:
         if isinstance(news, KernelBlasterError):
             raise news
         if isinstance(news, LostJob):
@@ -137,13 +164,15 @@ def measure_all(
             yield news
 
 
-def _measure(pipe: JobPipe, job: Job, baselines: tuple[BaselineName, ...], folder: Path) -> None:
+def _measure(
+    pipe: JobPipe, line: PipeLine | None, job: Job, baselines: tuple[BaselineName, ...], folder: Path
+) -> None:
     """A worker process: measures each result that it receives; an error that no task is to blame for is sent
     instead, and ends it."""
     try:
-        with Measuring(job, baselines) as measuring:
+        with open_judges(job, baselines, line) as judges:
             for result in pipe.jobs():
-                pipe.tell(measuring.measure(folder, result))
+                pipe.tell(Measuring(judges).measure(folder, result))
     except KernelBlasterError as error:
         pipe.disown_job()
         pipe.tell(error)
@@ -214,8 +243,7 @@ def _measured(evaluation: Evaluation, baseline: str, job: str) -> Measured:
     )
 
 
-def _forget_compiled() -> None:
-    """Reset torch.compile, whose limit of recompilations would otherwise hit later tasks."""
-    import torch
-
-    torch._dynamo.reset()
+def _evaluated(judge: Judge, task: Task, candidate: Candidate) -> Evaluation:
+    """The evaluation of one candidate."""
+    [evaluation] = judge.evaluate_many([(task, candidate)])
+    return evaluation

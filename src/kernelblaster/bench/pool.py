@@ -4,13 +4,11 @@ search; the emulated device is cheap, so on one machine each process has its own
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 from kernelblaster.bench.cached_judge import CachedJudge
@@ -24,11 +22,12 @@ from kernelblaster.fleet.fleet_judge import FleetJudge
 from kernelblaster.fleet.leases import PassingLeases
 from kernelblaster.fleet.lines import LineServer, PipeLine
 from kernelblaster.fleet.local_fleet import LocalFleet
+from kernelblaster.fleet.opening import Machines
 from kernelblaster.fleet.requests import JudgeChoice, OwnedKind
 from kernelblaster.judge.protocol import Judge
 from kernelblaster.models.failures import ModelError
 from kernelblaster.opening import open_searching
-from kernelblaster.processes.workers import JobPipe, LostJob, Workers, run_with_retry
+from kernelblaster.processes.workers import JobPipe, LostJob, run_with_retry
 from kernelblaster.search.model_use import check_models
 
 RESTARTS = 2  # of a device that was lost
@@ -53,10 +52,13 @@ class WorkerPool:
         return self.until is not None and time.monotonic() > self.until
 
 
-def default_workers(device: str) -> int:
+def default_workers(device: OwnedKind, machines: Machines | None = None) -> int:
     """A number of workers for a kind of device: on a GPU enough to keep it busy, otherwise half of the cores,
-    since each worker also compiles."""
+    since each worker also compiles. On a fleet two for each device, one of which thinks while the other's
+    candidate is judged, and at most four for each core here."""
     cores = os.cpu_count() or 1
+    if machines is not None:
+        return max(1, min(2 * machines.devices(device), 4 * cores))
     return max(2, min(8, cores // 2)) if device == "cuda" else max(1, cores // 2)
 
 
@@ -93,11 +95,11 @@ def search_all(
 
 
 def _round(jobs: Sequence[Job], pool: WorkerPool, tell: Tell, dispatcher: Dispatcher | None) -> None:
-    """Search the jobs once: in workers that share a fleet or a GPU, in this process, or in workers with an
-    emulated device each. Raises DeviceLost if the device is lost; jobs that ended before have been
+    """Search the jobs once: in this process, in workers with an emulated device each, or in workers that
+    share a fleet or a GPU. Raises DeviceLost if the device is lost; jobs that ended before have been
     reported."""
     if dispatcher is not None:
-        _share_devices(dispatcher, jobs, pool, tell)
+        _search_in_workers(jobs, pool, tell, dispatcher)
     elif pool.workers == 1 and not pool.apart:
         begun = begun_runs(pool.folder)
         with Judges(pool) as judges:
@@ -106,13 +108,33 @@ def _round(jobs: Sequence[Job], pool: WorkerPool, tell: Tell, dispatcher: Dispat
                     tell(_search_job(job, judges.of(job), pool, begun, tell))
     elif jobs[0].setup.device == "cuda":
         with closing(Dispatcher(LocalFleet([None]), PassingLeases(), partial(_say, tell))) as own:
-            _share_devices(own, jobs, pool, tell)
+            _search_in_workers(jobs, pool, tell, own)
     else:
-        messages = _Messages(tell)
-        workers = min(pool.workers, len(jobs))
+        _search_in_workers(jobs, pool, tell, None)
+
+
+def _search_in_workers(
+    jobs: Sequence[Job], pool: WorkerPool, tell: Tell, dispatcher: Dispatcher | None
+) -> None:
+    """Search the jobs in worker processes, whose judges ask the dispatcher; without one, each has a device of
+    its own. A job whose worker crashed is tried once more alone, then reported as `died`."""
+    messages = _Messages(tell)
+    workers = min(pool.workers, len(jobs))
+    if dispatcher is None:
         for news in run_with_retry(_work, (None, pool), _in_time(jobs, pool), workers):
             messages(news)
         messages.raise_first_error()
+        return
+    before = Counter(dispatcher.busy)
+    try:
+        with LineServer(dispatcher) as server:
+            for news in run_with_retry(_work, (pool,), _in_time(jobs, pool), workers, server.connect):
+                messages(news)
+    finally:
+        devices = max(1, len(dispatcher.devices))
+        busy = {kind: seconds / devices for kind, seconds in (dispatcher.busy - before).items()}
+        tell(News("busy", "", busy=busy))
+    messages.raise_first_error()
 
 
 class _Messages:
@@ -139,22 +161,14 @@ class _Messages:
             raise self._broke[0]
 
 
-def _share_devices(dispatcher: Dispatcher, jobs: Sequence[Job], pool: WorkerPool, tell: Tell) -> None:
-    """Search in worker processes that send their candidates to the owners of devices. A job whose worker
-    crashed is tried once more alone, then reported as `died`."""
-    before = Counter(dispatcher.busy)
-    waiting = _in_time(jobs, pool)
-    doubtful: list[LostJob] = []
-    messages = _Messages(tell)
-    try:
-        while (first := next(waiting, None)) is not None:
-            workers = min(pool.workers, len(jobs))
-            doubtful += search_in_workers(chain([first], waiting), workers, pool, tell, dispatcher)
-        for one in doubtful:
-            for fallen in search_in_workers([one.job], 1, pool, tell, dispatcher):
-                messages(fallen)
-    finally:
-        tell(News("busy", "", busy=dict(dispatcher.busy - before)))
+def open_fleet(
+    machines: Machines | None, kind: OwnedKind, tell: Tell
+) -> AbstractContextManager[Dispatcher | None]:
+    """A context with a dispatcher for the devices of a kind that a fleet's machines have; None without
+    machines. `tell` is called with messages about devices."""
+    if machines is None:
+        return nullcontext()
+    return machines.dispatcher(kind, PassingLeases(), partial(_say, tell))
 
 
 def _say(tell: Tell, words: str) -> None:
@@ -198,42 +212,6 @@ def _search_job(job: Job, judge: Judge, pool: WorkerPool, begun: Mapping[str, st
     """Search one job and return the message with its result; `begun` are the names of earlier runs by job
     key."""
     return News("ended", job.key, result=search(job, judge, pool.folder, begun.get(job.key), tell))
-
-
-def search_in_workers(
-    jobs: Iterable[Job],
-    workers: int,
-    pool: WorkerPool,
-    tell: Tell,
-    dispatcher: Dispatcher,
-) -> list[LostJob]:
-    """Search the jobs in `workers` processes, whose judges ask the dispatcher, and pass on their messages.
-    Returns the jobs whose worker crashed. On an error or Ctrl-C the workers are killed."""
-    server = LineServer(dispatcher)
-    crew = Workers(_work, [(server.connect(), pool) for _ in range(workers)])
-    wrong: list[BaseException] = []
-    messages = _Messages(tell)
-
-    def listen() -> None:
-        try:
-            for news in crew.replies(jobs):
-                messages(news)
-        except BaseException as error:  # a full disk, for example: raised by the first thread, below
-            wrong.append(error)
-            crew.kill()
-
-    listener = Thread(target=listen, daemon=True)
-    listener.start()
-    try:
-        server.serve()
-        listener.join()
-    except BaseException:  # Ctrl-C or a lost device: what they recorded is kept, the rest is done anew
-        crew.kill()
-        raise
-    if wrong:
-        raise wrong[0]
-    messages.raise_first_error()
-    return crew.lost_jobs
 
 
 def _in_time(jobs: Sequence[Job], pool: WorkerPool) -> Iterator[Job]:

@@ -12,7 +12,14 @@ from rich.table import Table
 from kernelblaster.cli.bench import numbers
 from kernelblaster.cli.groups import grouped
 from kernelblaster.cli.interruption import explain_resuming
-from kernelblaster.cli.options import DeviceOptions, DtypeOption, JsonOption, SearchOptions, show_status
+from kernelblaster.cli.options import (
+    DeviceOptions,
+    DtypeOption,
+    FleetOptions,
+    JsonOption,
+    SearchOptions,
+    show_status,
+)
 from kernelblaster.cli.progress import show_bench
 from kernelblaster.cli.show import out
 from kernelblaster.cli.with_model import ModelOptions, print_estimates
@@ -34,6 +41,7 @@ def ablate(
     where: DeviceOptions,
     far: SearchOptions,
     models: ModelOptions,
+    on: FleetOptions,
     context: typer.Context,
     suites: Annotated[
         list[str] | None, typer.Argument(help="Suites or tasks; none to go on with --folder.")
@@ -77,7 +85,8 @@ def ablate(
 
     plan = None
     if suites:
-        kind = kind_here(where.device, where.gpu)
+        with on.machines() as machines:
+            kind = (machines.kind if machines else kind_here)(where.device, where.gpu)
         use = models.use()
         search = far.search(evaluations=budget, retries=retries_with(use))
         setup = Setup(
@@ -104,16 +113,16 @@ def ablate(
     elif folder is None:
         raise KernelBlasterError("name a suite, or a --folder to go on with.")
     kept = folder or settings().data / "ablations" / time.strftime("%Y%m%d-%H%M%S")
-    with Ablation.open(kept, plan) as opened:
+    with on.machines() as machines, Ablation.open(kept, plan) as opened:
         jobs = {job.key: job for job in opened.jobs}
         if plan:
             print_estimates(list(jobs.values()))
         with (
-            explain_resuming(f"ablate --folder {kept}"),
+            explain_resuming(f"ablate --folder {kept}{on.again}"),
             show_bench(f"ablation {kept}", list(jobs), json_, opened.results) as view,
         ):
-            side_by_side = workers or default_workers(opened.plan.setup.device)
-            opened.run(side_by_side, seconds, view, apart=context.obj is not None)
+            many = workers or default_workers(opened.plan.setup.device, machines)
+            opened.run(many, seconds, view, apart=context.obj is not None, machines=machines)
         _write_results(opened, json_)
         if any(result.status == "died" for result in opened.results.values()):
             raise typer.Exit(1)

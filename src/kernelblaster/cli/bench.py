@@ -10,7 +10,14 @@ from rich.table import Table
 
 from kernelblaster.cli.groups import grouped
 from kernelblaster.cli.interruption import explain_resuming
-from kernelblaster.cli.options import DEFAULTS, DeviceOptions, DtypeOption, JsonOption, SearchOptions
+from kernelblaster.cli.options import (
+    DEFAULTS,
+    DeviceOptions,
+    DtypeOption,
+    FleetOptions,
+    JsonOption,
+    SearchOptions,
+)
 from kernelblaster.cli.progress import show_bench
 from kernelblaster.cli.show import out
 from kernelblaster.cli.terminal import Terminal
@@ -30,6 +37,7 @@ def bench(
     where: DeviceOptions,
     far: SearchOptions,
     models: ModelOptions,
+    on: FleetOptions,
     context: typer.Context,
     suites: Annotated[
         list[str] | None,
@@ -83,41 +91,43 @@ def bench(
     from kernelblaster.bench.suite import entries_of
     from kernelblaster.opening import kind_here
 
-    plan: BenchPlan | None = None
-    if suites:
-        use = _model_use(policy, models, strategy)
-        search = far.search(evaluations=budget, retries=retries_with(use))
-        kind = kind_here(where.device, where.gpu)
-        plan = BenchPlan(
-            suites=tuple(suites),
-            entries=tuple(entries_of(suites, numbers(level, "--level"), problems, subset)),
-            setup=Setup(
-                strategy=strategy,
-                device=kind,
-                gpu=benching.gpu_key(where.gpu),
-                dtype=dtype,
-                search=search,
-                knowledge="",
-            ).asking(use),
-            seeds=tuple(numbers(seeds, "--seeds")),
-            baselines=benching.chosen_baselines(baselines, kind),
-            start=benching.recorded_start(start),
-        )
-    elif folder is None:
+    if not suites and folder is None:
         raise KernelBlasterError(
             "name a suite (core, a folder, kernelbench:PATH), or a --folder to go on with."
         )
+    plan: BenchPlan | None = None
     kept = folder or benching.new_folder((suites or [""])[0])
     benching.check_teaching(start, teach)
-    print_estimates(plan.jobs if plan else [])
-    with benching.open_bench(kept, plan, start) as opened:
-        with (
-            explain_resuming(f"bench --folder {kept}"),
-            show_bench(f"bench {kept}", [job.key for job in opened.plan.jobs], json_, opened.done) as view,
-        ):
-            side_by_side = workers or default_workers(opened.plan.setup.device)
-            opened.run(side_by_side, seconds, view, view.measured, apart=context.obj is not None)
-        result = benching.bench_result(opened, kept)
+    with on.machines() as machines:
+        if suites:
+            use = _model_use(policy, models, strategy)
+            kind = (machines.kind if machines else kind_here)(where.device, where.gpu)
+            plan = BenchPlan(
+                suites=tuple(suites),
+                entries=tuple(entries_of(suites, numbers(level, "--level"), problems, subset)),
+                setup=Setup(
+                    strategy=strategy,
+                    device=kind,
+                    gpu=benching.gpu_key(where.gpu),
+                    dtype=dtype,
+                    search=far.search(evaluations=budget, retries=retries_with(use)),
+                    knowledge="",
+                ).asking(use),
+                seeds=tuple(numbers(seeds, "--seeds")),
+                baselines=benching.chosen_baselines(baselines, kind),
+                start=benching.recorded_start(start),
+            )
+        print_estimates(plan.jobs if plan else [])
+        with benching.open_bench(kept, plan, start) as opened:
+            jobs = [job.key for job in opened.plan.jobs]
+            with (
+                explain_resuming(f"bench --folder {kept}{on.again}"),
+                show_bench(f"bench {kept}", jobs, json_, opened.done) as view,
+            ):
+                many = workers or default_workers(opened.plan.setup.device, machines)
+                apart = context.obj is not None
+                opened.run(many, seconds, view, view.measured, apart=apart, machines=machines)
+            result = benching.bench_result(opened, kept)
     learned = benching.teach_from(kept, start) if teach else None
     if json_:
         print(json.dumps(_as_dict(result, learned), indent=1))

@@ -71,6 +71,7 @@ VERBS = {
         "Write the best candidate of a run as a file that needs nothing of KernelBlaster.",
     ),
     "runs": Verb("runs.app", "Runs of `optimize`: what they did."),
+    "fleet": Verb("fleet.app", "Machines that judge together: start, stop and look at them."),
     "kb": Verb("kb.app", "Look into a knowledge base, and look after it."),
 }
 

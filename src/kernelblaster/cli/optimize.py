@@ -11,6 +11,7 @@ from kernelblaster.cli.live import show_search
 from kernelblaster.cli.options import (
     DEFAULTS,
     DeviceOptions,
+    FleetOptions,
     JsonOption,
     RunArgument,
     RunsOption,
@@ -54,6 +55,7 @@ def optimize(
     far: SearchOptions,
     models: ModelOptions,
     of: TaskOptions,
+    on: FleetOptions,
     kb: KbOption = None,
     budget: Annotated[
         int, typer.Option("--budget", help="Candidates to judge.", min=1)
@@ -85,6 +87,7 @@ def optimize(
     search = far.search(**limits, retries=retries_with(use), seed=seed)
     if use is not None:
         check_models(use)
+    on.choice()  # one that cannot be is an error before anything is created
     loaded = of.load(task)  # a bad task is an error before anything is created
     if not json_:
         _show_inferred(loaded)
@@ -93,7 +96,7 @@ def optimize(
     if use is not None:
         print_estimate(expected(use, search))
     with start_run(loaded, wanted, runs_folder(runs)) as run:
-        optimized = _search(run, use, wanted.knowledge, json_)
+        optimized = _search(run, use, wanted.knowledge, on, json_)
     raise typer.Exit(_exit_code(optimized.evaluation.outcome, fail_under))
 
 
@@ -106,8 +109,10 @@ def _show_inferred(task: "Task") -> None:
             out.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
 
 
+@grouped
 def resume(
     run: RunArgument,
+    on: FleetOptions,
     usd: UsdOption = None,
     tokens: TokensOption = None,
     kb: Annotated[
@@ -125,22 +130,22 @@ def resume(
     from kernelblaster.api.searching import models_of, runs_folder
 
     with open_run(runs_folder(runs), run, writing=True) as opened:
-        optimized = _search(opened, models_of(opened, usd, tokens), kb, json_)
+        optimized = _search(opened, models_of(opened, usd, tokens), kb, on, json_)
     raise typer.Exit(_exit_code(optimized.evaluation.outcome, fail_under))
 
 
-def _search(run: Run, models: ModelUse | None, kb: str | None, json_: bool) -> "Optimized":
+def _search(run: Run, models: ModelUse | None, kb: str | None, on: FleetOptions, json_: bool) -> "Optimized":
     """Search, or continue, a run with a live view, and print the result; with `json_` as JSON. `kb` is the
     knowledge base's URL with the password that the run does not record, None if it needs none."""
     from kernelblaster.api.searching import search_run
     from kernelblaster.store.subject import task_of
 
-    how = f"resume {run.name} --runs {run.folder.parent}"
+    how = f"resume {run.name} --runs {run.folder.parent}{on.again}"
     with (
         explain_resuming(how, "what was judged is recorded"),
         show_search(f"run {run.name}: {task_of(run).name}", json_) as view,
     ):
-        optimized = search_run(run, models, kb, view)
+        optimized = search_run(run, models, kb, view, on.choice())
     costs = bill(models, run) if models else None
     if json_:
         print(json.dumps(_summary(run, optimized) | ({"models": costs} if costs else {}), indent=1))

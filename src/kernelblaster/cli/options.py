@@ -1,7 +1,7 @@
 """Options that several commands share."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,6 +14,7 @@ from kernelblaster.sessions.settings import Search
 from kernelblaster.settings import settings
 
 if TYPE_CHECKING:
+    from kernelblaster.fleet.opening import FleetChoice, Machines
     from kernelblaster.records import Task
 
 DEFAULTS = Search()
@@ -51,6 +52,41 @@ class DeviceOptions:
 
     device: DeviceOption = "auto"
     gpu: GpuOption = None
+
+
+@dataclass(frozen=True)
+class FleetOptions:
+    """Whose devices judge."""
+
+    fleet: Annotated[
+        str | None,
+        typer.Option(
+            "--fleet",
+            help="Judge on many devices: local (all of this machine), auto (the fleet that runs here), "
+            "ray://HOST:PORT (docs/fleet.md).",
+        ),
+    ] = None
+    token: Annotated[
+        Path | None, typer.Option("--token", help="The file of the fleet's token; else your own.")
+    ] = None
+
+    @property
+    def again(self) -> str:
+        """The options as they are given again to go on, with a space before; empty if there are none."""
+        token = "" if self.token is None else f" --token {self.token}"
+        return "" if self.fleet is None else f" --fleet {self.fleet}{token}"
+
+    def choice(self) -> "FleetChoice | None":
+        """The fleet; None if none is named. Raises KernelBlasterError for one that cannot be."""
+        from kernelblaster.fleet.opening import fleet_named
+
+        return fleet_named(self.fleet, self.token)
+
+    def machines(self) -> "AbstractContextManager[Machines | None]":
+        """A context with the fleet's machines; None if no fleet is named."""
+        from kernelblaster.fleet.opening import machines_of
+
+        return machines_of(self.choice())
 
 
 DtypeOption = Annotated[

@@ -15,11 +15,11 @@ from pathlib import Path
 import torch
 
 from kernelblaster.devices import activity, ncu, sanitizer, window
-from kernelblaster.devices.clocks import sm_clock_mhz
 from kernelblaster.devices.cuda_memory import SharedSlots
 from kernelblaster.devices.device import Arena, CandidateDied, CandidateHung, GpuFacts, ProfileJob, Slot
 from kernelblaster.devices.device_code import CUBIN
 from kernelblaster.devices.native_build import launcher_executable
+from kernelblaster.devices.nvml import sm_clock_mhz
 from kernelblaster.devices.player_process import PlayerPool, PlayerProcess, start_player
 from kernelblaster.devices.recorder import Recorder
 from kernelblaster.devices.replay import ReplayRunner

@@ -8,13 +8,14 @@ in another process, the player, which holds nothing of the candidate but its dev
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
-
-import torch
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.records import Profile
 from kernelblaster.records.profile import Depth
+
+if TYPE_CHECKING:  # what only compiles candidates does without it
+    import torch
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Arena:
     """The memory that candidates work on: all slots in sequence as one uint8 tensor. Memory after the last
     slot is for the judge alone and is never mapped for a candidate."""
 
-    memory: torch.Tensor
+    memory: "torch.Tensor"
     slots: tuple[Slot, ...]
 
 
@@ -115,10 +116,12 @@ class BatchReport:
     event_us: float
 
 
-def synchronize(device: torch.device) -> None:
+def synchronize(device: "torch.device") -> None:
     """Wait for this process's own work on the device, before a candidate's process touches the same memory.
     Does nothing on the CPU."""
     if device.type == "cuda":
+        import torch
+
         torch.cuda.synchronize(device)
 
 
@@ -190,7 +193,7 @@ class Device(Protocol):
     def spec(self) -> GpuSpec: ...
 
     @property
-    def torch_device(self) -> torch.device: ...
+    def torch_device(self) -> "torch.device": ...
 
     @property
     def modelled(self) -> bool: ...

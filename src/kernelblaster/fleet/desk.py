@@ -33,7 +33,8 @@ class Pending:
 
 class Desk:
     """An owner with its queue. Requests are `waiting` to be compiled, `compiling`, `ready`, or `at_work`.
-    `clients` are those whose present task is judged here; `answered` counts requests."""
+    `clients` are those whose present task is judged here; `answered` counts requests. `began` is when the
+    ones at work were begun (a `time.monotonic`)."""
 
     def __init__(self, owner: Owner, facts: DeviceFacts) -> None:
         self.owner = owner
@@ -44,6 +45,7 @@ class Desk:
         self.at_work: list[Pending] = []
         self.clients: set[Hashable] = set()
         self.answered = 0
+        self.began = 0.0
 
     @property
     def load(self) -> int:

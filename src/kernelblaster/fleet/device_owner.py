@@ -5,24 +5,27 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from kernelblaster.devices.device import Device
-from kernelblaster.errors import DeviceLost, KernelBlasterError
+from kernelblaster.errors import DeviceLost, KernelBlasterError, NoDevice
 from kernelblaster.fleet.compiled_object import CompiledObject, unpack
+from kernelblaster.fleet.health import look_at
 from kernelblaster.fleet.requests import (
     ConfirmRequest,
     DescribeRequest,
     DeviceFacts,
     EvaluateRequest,
     JudgeChoice,
+    OwnedKind,
     PrepareRequest,
     ProfileRequest,
     Request,
 )
+from kernelblaster.judge.baseline import COMPILED, forget_compiled
 from kernelblaster.judge.compile import Binary
 from kernelblaster.judge.judge import DeviceJudge, EvaluationOptions
 from kernelblaster.opening import open_device
 from kernelblaster.records import Outcome, Task
 
-PREPARED = 16  # tasks whose references a judge keeps at once
+PREPARED = 6  # tasks whose references are kept at once, on the device
 
 Compiled = Binary | CompiledObject | Outcome
 """A compiled candidate: on this machine, as a value from another one, or why it was not compiled."""
@@ -36,7 +39,7 @@ class DeviceOwner:
         self._open = ExitStack()
         self._devices: dict[tuple[str, str | None], Device] = {}
         self._judges: dict[JudgeChoice, DeviceJudge] = {}
-        self._tasks: dict[JudgeChoice, set[str]] = {}
+        self._tasks: set[tuple[JudgeChoice, str]] = set()
 
     def answer(self, requests: Sequence[Request], compiled: Compiled | None = None) -> list[Any]:
         """The answers to requests: usually to one, which may come with its `compiled` candidate; several are
@@ -66,6 +69,8 @@ class DeviceOwner:
         """The answer to a request that is no profile."""
         match request:
             case DescribeRequest():
+                if request.healthy and not self._devices:
+                    _check_health(request.choice.kind)
                 device = self._device(request.choice)
                 return DeviceFacts(device.name, device.spec, device.modelled)
             case PrepareRequest():
@@ -89,17 +94,29 @@ class DeviceOwner:
         return self._devices[key]
 
     def _judge(self, choice: JudgeChoice, *wanted: tuple[Task, object]) -> DeviceJudge:
-        """The judge for a choice, opened when first needed. If it would keep references of more tasks than
-        PREPARED, with those that are wanted now, it drops all that it has."""
+        """The judge for a choice, opened when first needed. If references of more than PREPARED tasks would
+        be kept, with those that are wanted now, all are dropped first; where a baseline is compiled, of more
+        than the one task."""
         if choice not in self._judges:
             device = self._device(choice)
             profile = choice.searching and device.modelled
             judge = DeviceJudge(device, EvaluationOptions(baseline=choice.baseline, profile=profile))
             self._judges[choice] = self._open.enter_context(closing(judge))
-            self._tasks[choice] = set()
-        known, new = self._tasks[choice], {task.digest for task, _ in wanted}
-        if len(known | new) > PREPARED:
-            self._judges[choice].close()
-            known.clear()
-        known |= new
+        needed = {(choice, task.digest) for task, _ in wanted}
+        kept = self._tasks | needed
+        compiled = {task for one, task in kept if one.baseline in COMPILED}
+        if len(kept) > PREPARED or len(compiled) > 1:
+            kept = needed
+            for judge in self._judges.values():
+                judge.close()
+            if compiled:
+                forget_compiled()
+        self._tasks = kept
         return self._judges[choice]
+
+
+def _check_health(kind: OwnedKind) -> None:
+    """Raise NoDevice if the device of this process is not fit to time on."""
+    health = look_at(kind)
+    if health.problems:
+        raise NoDevice(f"unhealthy: {health}")

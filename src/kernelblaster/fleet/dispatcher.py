@@ -9,6 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -20,7 +21,7 @@ from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.fleet.abandoned import abandoned_answer
 from kernelblaster.fleet.desk import Desk, Pending
 from kernelblaster.fleet.leases import Leases
-from kernelblaster.fleet.owner import Fleet, Owner, OwnerLost
+from kernelblaster.fleet.owner import CompiledLost, Fleet, Owner, OwnerLost
 from kernelblaster.fleet.requests import (
     KINDS,
     DescribeRequest,
@@ -35,6 +36,7 @@ from kernelblaster.fleet.requests import (
 
 LOSSES = 2  # of owners with the same work, after which that is abandoned
 PATIENCE_S = 120.0  # seconds without any device, after which requests fail
+ANSWER_S = 1800.0  # seconds for one answer: every stage of judging has a shorter limit of its own
 TICK_S = 1.0
 
 Say = Callable[[str], None]
@@ -52,6 +54,7 @@ class Dispatcher:
         self._desks: list[Desk] = []
         self._homes: dict[Hashable, tuple[str, Desk]] = {}
         self._homeless: deque[Pending] = deque()
+        self._model: str | None = None
         self._open: set[Pending] = set()
         self._compiling = 0
         self._without_since = time.monotonic()
@@ -94,8 +97,12 @@ class Dispatcher:
         over: Exception = DeviceLost("the fleet was closed.")
         try:
             self._fleet.start(lambda owner: self._mail.put(partial(self._welcome, owner)))
+            ticked = time.monotonic()
             while (handle := self._next_message()) is not None:
                 handle()
+                if time.monotonic() - ticked > TICK_S:
+                    self._tick()
+                    ticked = time.monotonic()
         except Exception as error:
             over = error
         finally:
@@ -109,24 +116,37 @@ class Dispatcher:
         try:
             return self._mail.get(timeout=TICK_S)
         except Empty:
-            return self._give_up_without_devices
+            return lambda: None
+
+    def _tick(self) -> None:
+        """Look for what does not happen: no device comes, or one gives no answer."""
+        if self._homeless:
+            self._give_up_without_devices()
+        for desk in list(self._desks):
+            if desk.at_work and time.monotonic() - desk.began > ANSWER_S:
+                self._lose(desk, f"{desk.owner.name}: gave no answer for {ANSWER_S:g} s")
 
     # Devices come and go
 
     def _welcome(self, owner: Owner) -> None:
         """Ask a new owner for its device, which opens it; it is used once that is answered."""
         choice = JudgeChoice(owner.kind, DEFAULT_GPU if owner.kind == "emulated" else None)
-        asked = owner.ask([DescribeRequest(choice)])
+        asked = owner.ask([DescribeRequest(choice, healthy=self._fleet.demands_health)])
         asked.add_done_callback(lambda done: self._mail.put(partial(self._install, owner, done)))
 
     def _install(self, owner: Owner, done: "Future[list[Any]]") -> None:
         """Use an owner that has described its device."""
         error = done.exception()
-        facts = error or done.result()[0]
-        if isinstance(facts, BaseException):
-            self._say(f"a device cannot be used: {facts}")
-            self._fleet.replace(owner, str(facts), fruitful=False)
+        if error is not None:
+            self._fleet.replace(owner, str(error), fruitful=False)
             return
+        facts = done.result()[0]
+        if isinstance(facts, Exception):
+            self._say(f"{owner.name} is not used: {facts}")
+            self._fleet.refuse(owner, str(facts))
+            return
+        if owner.kind == "cuda":
+            self._model = self._model or facts.spec.name
         self._desks.append(Desk(owner, facts))
         homeless, self._homeless = self._homeless, deque()
         for pending in homeless:
@@ -139,8 +159,6 @@ class Dispatcher:
         self._say(f"a device was lost ({why})")
         self._desks.remove(desk)
         self._homes = {client: home for client, home in self._homes.items() if home[1] is not desk}
-        if not self._desks:
-            self._without_since = time.monotonic()
         at_work, desk.at_work = desk.at_work, []
         for pending in at_work:
             self._do_again(pending, why)
@@ -164,16 +182,14 @@ class Dispatcher:
         self._give(pending, abandoned_answer(pending.request, words))
 
     def _give_up_without_devices(self) -> None:
-        """Fail all requests if there is no device, and none to be expected."""
-        if self._desks or not self._open:
-            return
-        why = self._fleet.hopeless()
-        waited = time.monotonic() - self._without_since
-        if why is None and waited > PATIENCE_S:
+        """Fail the requests that no device can answer, if none is to be expected any more."""
+        why = None if self._desks else self._fleet.hopeless()
+        if why is None and time.monotonic() - self._without_since > PATIENCE_S:
             why = f"none has joined for {PATIENCE_S:g} s"
         if why is not None:
-            for pending in list(self._open):
-                self._answer(pending, DeviceLost(f"the fleet has no device left: {why}"))
+            homeless, self._homeless = self._homeless, deque()
+            for pending in homeless:
+                self._answer(pending, DeviceLost(f"the fleet has no such device: {why}"))
 
     # Requests
 
@@ -181,6 +197,8 @@ class Dispatcher:
         """Put a request in the queue of a device; it waits apart while there is none."""
         desk = self._desk_for(pending)
         if desk is None:
+            if not self._homeless:
+                self._without_since = time.monotonic()
             self._homeless.append(pending)
             return
         desk.add(pending)
@@ -188,13 +206,15 @@ class Dispatcher:
 
     def _desk_for(self, pending: Pending) -> Desk | None:
         """The device that a client's task is at; for a new task, the one with the fewest clients and
-        requests. None if no device is of the kind that is asked for."""
+        requests. None if no device is of the kind that is asked for; where no model of GPU is named, that
+        of the first GPU that joined is meant by all."""
         task = task_digest(pending.request)
         known, desk = self._homes.get(pending.client, ("", None))
         choice = pending.request.choice
-        if desk is not None and known == task and desk.serves(choice):
+        wanted = replace(choice, gpu=choice.gpu or self._model) if choice.kind == "cuda" else choice
+        if desk is not None and known == task and desk.serves(wanted):
             return desk
-        able = [one for one in self._desks if one.serves(choice)]
+        able = [one for one in self._desks if one.serves(wanted)]
         if not able:
             return None
         if desk is not None:
@@ -272,20 +292,30 @@ class Dispatcher:
                 self._abandon(pending, "as was recorded earlier")
         if not desk.at_work:
             return
-        start = time.monotonic()
+        self._fleet.note(desk.owner, described(desk.at_work[0].request))
+        desk.began = time.monotonic()
         asked = desk.owner.ask([one.request for one in desk.at_work], desk.at_work[0].compiled)
-        asked.add_done_callback(lambda done: self._mail.put(partial(self._answered, desk, start, done)))
+        asked.add_done_callback(lambda done: self._mail.put(partial(self._answered, desk, done)))
 
-    def _answered(self, desk: Desk, start: float, done: "Future[list[Any]]") -> None:
+    def _answered(self, desk: Desk, done: "Future[list[Any]]") -> None:
         """Pass the answers of an owner on to whoever asked. If profiles that were made together failed, they
         are made one by one, so that only the one at fault gets the error."""
+        if desk not in self._desks:
+            return  # it was given up before
         error = done.exception()
+        if isinstance(error, CompiledLost):
+            pending, desk.at_work = desk.at_work[0], []
+            pending.compiled = None
+            desk.add(pending)
+            self._move()
+            return
         if error is not None:
             self._lose(desk, str(error) if isinstance(error, OwnerLost) else f"internal error: {error!r}")
             return
         answers = done.result()
         at_work, desk.at_work = desk.at_work, []
-        self.busy[KINDS[type(at_work[0].request)]] += time.monotonic() - start  # type: ignore[assignment]
+        if not isinstance(at_work[0].request, DescribeRequest):
+            self.busy[KINDS[type(at_work[0].request)]] += time.monotonic() - desk.began  # type: ignore[assignment]
         desk.answered += 1
         apart = len(at_work) > 1 and isinstance(answers[0], Exception)
         for pending, answer in zip(at_work, answers, strict=True):
@@ -295,6 +325,8 @@ class Dispatcher:
             else:
                 self._answer(pending, answer)
         self._move()
+        if not desk.at_work:
+            self._fleet.note(desk.owner, "")
 
     def _answer(self, pending: Pending, answer: object) -> None:
         """Give a request its answer, or the error that it raises, and end its lease."""

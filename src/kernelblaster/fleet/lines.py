@@ -6,6 +6,7 @@ from contextlib import suppress
 from itertools import count
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
+from threading import Thread
 from typing import Any
 
 from kernelblaster.errors import DeviceLost
@@ -66,48 +67,63 @@ class PipeLine:
 
 
 class LineServer:
-    """Passes requests that come over pipes on to a dispatcher, and the answers back.
+    """Passes requests that come over pipes on to a dispatcher, and the answers back, in a thread of its own
+    until it is closed. A context manager.
 
-    server = LineServer(dispatcher)
-    workers = Workers(work, [(server.connect(),) for _ in range(4)])
-    server.serve()
+    with LineServer(dispatcher) as server:
+        for news in run_with_retry(work, (), jobs, workers=4, connect=server.connect): ...
     """
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
         self._clients: dict[Connection[Any, Any], ThreadPoolExecutor] = {}
-        self._theirs: list[Connection[Any, Any]] = []
+        self._wakes, self._wake = Pipe(duplex=False)
+        self._thread = Thread(target=self._serve, daemon=True, name="lines")
+        self._thread.start()
+
+    def __enter__(self) -> "LineServer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._wake.close()
+        self._thread.join()
+        for client in list(self._clients):
+            self._forget(client)
 
     def connect(self) -> PipeLine:
-        """A line to hand to one new process. Call it for all processes before `serve`."""
+        """A line to hand to one new process; close it here once that process has started."""
         here, there = Pipe()
         self._clients[here] = ThreadPoolExecutor(1)  # sends: one that does not listen holds up none
-        self._theirs.append(there)
+        self._wake.send(None)
         return PipeLine(there)
 
-    def serve(self) -> None:
-        """Pass requests on until every process has closed its line or has ended. The processes must be
-        running already."""
-        for connection in self._theirs:
-            connection.close()
-        while self._clients:
-            for client in wait(list(self._clients)):
-                assert isinstance(client, Connection)
-                self._pass_on(client)
+    def _serve(self) -> None:
+        """Pass requests on until `_wake` is closed."""
+        while True:
+            for ready in wait([self._wakes, *list(self._clients)]):
+                assert isinstance(ready, Connection)
+                try:
+                    message = ready.recv()
+                except (EOFError, OSError):
+                    if ready is self._wakes:
+                        return
+                    self._forget(ready)
+                    continue
+                if ready is not self._wakes:
+                    self._pass_on(ready, *message)
 
-    def _pass_on(self, client: "Connection[Any, Any]") -> None:
-        """Pass on one request; forgets a client that has left."""
-        try:
-            number, request = client.recv()
-        except (EOFError, OSError):
-            self._clients.pop(client).shutdown(wait=False, cancel_futures=True)
-            self._dispatcher.leave(client)
-            return
+    def _forget(self, client: "Connection[Any, Any]") -> None:
+        """Forget a client that has closed its line, or has ended."""
+        self._clients.pop(client).shutdown(wait=False, cancel_futures=True)
+        self._dispatcher.leave(client)
+
+    def _pass_on(self, client: "Connection[Any, Any]", number: int, request: Request) -> None:
+        """Pass one request on, and its answer back to the client when there is one."""
         answer = self._dispatcher.submit(request, client)
         answer.add_done_callback(lambda done: self._send_back(client, number, done))
 
     def _send_back(self, client: "Connection[Any, Any]", number: int, done: "Future[Any]") -> None:
-        """Have an answer, or the error that it raises, sent to a client."""
+        """Have an answer, or the error that it raises, sent to a client, unless that has left."""
         sender = self._clients.get(client)
         if sender is not None:
             answer = done.exception() or done.result()

@@ -1,5 +1,6 @@
 """The fleet of one machine: an owner process for each of its GPUs, or PTX machines; no Ray is needed."""
 
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -10,8 +11,24 @@ from kernelblaster.fleet.owner_process import ProcessOwner
 from kernelblaster.judge.compile import compile_candidate
 from kernelblaster.judge.judge import compiler_threads, compilers
 from kernelblaster.records import Candidate, Task
+from kernelblaster.settings import visible_gpus
 
 RESTARTS = 3  # of an owner that was lost again and again without having answered anything
+
+
+def gpus_here() -> tuple[str, ...]:
+    """The GPUs that this process may use, each as a value of CUDA_VISIBLE_DEVICES."""
+    import torch
+
+    count = torch.cuda.device_count()
+    named = visible_gpus()
+    return tuple(map(str, range(count))) if named is None else named[:count]
+
+
+def machines_here() -> int:
+    """How many PTX machines this machine offers: one for every two cores, since candidates are compiled
+    beside them."""
+    return max(1, (os.cpu_count() or 1) // 2)
 
 
 class ThreadCompilers:
@@ -33,7 +50,10 @@ class LocalFleet:
     """A `Fleet` of processes of this machine: one for each GPU in `gpus` (values of CUDA_VISIBLE_DEVICES;
     None: the GPU that this process sees first), and `machines` PTX machines."""
 
-    def __init__(self, gpus: Sequence[str | None] = (), machines: int = 0) -> None:
+    def __init__(
+        self, gpus: Sequence[str | None] = (), machines: int = 0, *, demands_health: bool = False
+    ) -> None:
+        self.demands_health = demands_health
         self._gpus = tuple(gpus)
         self._machines = machines
         self._owners: dict[str, ProcessOwner] = {}
@@ -56,6 +76,13 @@ class LocalFleet:
         self._why = why
         if self._restarts[lost.name] <= RESTARTS:
             self._add(ProcessOwner(old.kind, old.name, old.gpus))
+
+    def refuse(self, owner: Owner, why: str) -> None:
+        self._owners.pop(owner.name).end()
+        self._why = why
+
+    def note(self, owner: Owner, about: str) -> None:
+        pass
 
     def hopeless(self) -> str | None:
         return None if self._owners else self._why

@@ -13,6 +13,10 @@ class OwnerLost(Exception):
     the request that it was working on."""
 
 
+class CompiledLost(Exception):
+    """A compiled candidate was lost with the machine that had it, before the owner got it."""
+
+
 class Owner(Protocol):
     """A device in a process of its own, which works on one call of `ask` at a time. `name` says which, for
     people: its node and device. `kind` is what it owns, a GPU or a PTX machine."""
@@ -25,7 +29,7 @@ class Owner(Protocol):
 
     def ask(self, requests: Sequence[Request], compiled: Any = None) -> "Future[list[Any]]":
         """Send requests, see `DeviceOwner.answer`; `compiled` is what the fleet's compilers made. The future
-        has the answers, or raises OwnerLost."""
+        has the answers, or raises OwnerLost or CompiledLost."""
         ...
 
     def end(self) -> None:
@@ -49,7 +53,11 @@ class Compilers(Protocol):
 
 
 class Fleet(Protocol):
-    """Owners of devices, and compilers for them."""
+    """Owners of devices, and compilers for them. `demands_health`: a device that is not fit to time on is
+    refused."""
+
+    @property
+    def demands_health(self) -> bool: ...
 
     @property
     def compilers(self) -> Compilers: ...
@@ -62,6 +70,15 @@ class Fleet(Protocol):
     def replace(self, lost: Owner, why: str, *, fruitful: bool) -> None:
         """Start another owner for the device of one that was lost, unless the device is gone or was lost too
         often. `fruitful`: the lost one had answered something. Called by the thread that called `start`."""
+        ...
+
+    def refuse(self, owner: Owner, why: str) -> None:
+        """Leave the device of an owner unused, as it says that it cannot be used. Called by the thread that
+        called `start`."""
+        ...
+
+    def note(self, owner: Owner, about: str) -> None:
+        """Show people what an owner works on now, in words; empty: nothing."""
         ...
 
     def hopeless(self) -> str | None:

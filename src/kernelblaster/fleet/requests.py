@@ -1,12 +1,14 @@
 """Requests to the owner of a device, and the judge that is to answer them."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from kernelblaster.devices.specs import GpuSpec
-from kernelblaster.judge.baseline import BaselineName
 from kernelblaster.records import Candidate, Evaluation, Task
 from kernelblaster.records.profile import Depth
+
+if TYPE_CHECKING:  # PyTorch is not needed to pass requests on
+    from kernelblaster.judge.baseline import BaselineName
 
 OwnedKind = Literal["cuda", "emulated"]
 
@@ -28,15 +30,17 @@ class JudgeChoice:
 
     kind: OwnedKind
     gpu: str | None = None
-    baseline: BaselineName = "eager"
+    baseline: "BaselineName" = "eager"
     searching: bool = True
 
 
 @dataclass(frozen=True)
 class DescribeRequest:
-    """Asks for the device's description: answered by its `DeviceFacts`."""
+    """Asks for the device's description, which opens it: answered by its `DeviceFacts`. `healthy`: a device
+    that is not fit to time on (health.py) is not opened, and NoDevice raised."""
 
     choice: JudgeChoice
+    healthy: bool = False
 
 
 @dataclass(frozen=True)

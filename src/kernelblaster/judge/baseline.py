@@ -20,6 +20,7 @@ from kernelblaster.tasks.reference import open_reference
 from kernelblaster.tasks.values import ValuePool, pool_from_distribution
 
 BaselineName = Literal["eager", "compile", "max-autotune"]
+COMPILED: tuple[BaselineName, ...] = ("compile", "max-autotune")
 
 
 class Baseline(Protocol):
@@ -219,3 +220,8 @@ class KernelBaseline:
     def _copies(self, layout: Layout) -> list[torch.Tensor]:
         """Copies of the output tensors in the layout."""
         return [layout.view(t).clone() for t in self._task.signature.outputs]
+
+
+def forget_compiled() -> None:
+    """Reset torch.compile, whose limit of recompilations would otherwise hit later tasks."""
+    torch._dynamo.reset()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, Protocol
 
 from kernelblaster.processes.spawned import spawn
 
@@ -16,6 +16,12 @@ _WANTS = "a job, please"
 _NO_MORE = "there is no more"
 _DISOWNS = "not by me"
 ENDING_S = 5.0  # seconds that a process may live on after its pipe is closed
+
+
+class Closable(Protocol):
+    """Something that is passed on to a new process, and then closed in this one."""
+
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -135,21 +141,42 @@ def run_jobs(
 
 
 def run_with_retry(
-    work: Callable[..., None], arguments: tuple[Any, ...], jobs: Iterable[Any], workers: int
+    work: Callable[..., None],
+    arguments: tuple[Any, ...],
+    jobs: Iterable[Any],
+    workers: int,
+    connect: Callable[[], Closable] | None = None,
 ) -> Iterator[Any]:
     """As `run_jobs`, but a job whose process ends is tried once more, in a process of its own, because
     another job may have used up the memory. If that process ends too, a `LostJob` is yielded among the
-    messages."""
+    messages. With `connect`, each process gets a connection that it gives, before the other arguments."""
     waiting = iter(jobs)
     doubtful: list[LostJob] = []
     while (first := next(waiting, None)) is not None:
-        crew = Workers(work, [arguments] * workers)
+        crew = _connected(work, arguments, workers, connect)
         yield from _replies(crew, chain([first], waiting))
         doubtful += crew.lost_jobs
     for one in doubtful:
-        crew = Workers(work, [arguments])
+        crew = _connected(work, arguments, 1, connect)
         yield from _replies(crew, [one.job])
         yield from crew.lost_jobs
+
+
+def _connected(
+    work: Callable[..., None],
+    arguments: tuple[Any, ...],
+    workers: int,
+    connect: Callable[[], Closable] | None,
+) -> Workers:
+    """Workers with a connection each, if there is one to give; it is closed in this process."""
+    if connect is None:
+        return Workers(work, [arguments] * workers)
+    lines = [connect() for _ in range(workers)]
+    try:
+        return Workers(work, [(line, *arguments) for line in lines])
+    finally:
+        for line in lines:
+            line.close()
 
 
 def _replies(crew: Workers, jobs: Iterable[Any]) -> Iterator[Any]:

@@ -1,0 +1,142 @@
+"""Reads a GPU's clock, temperature and processes through NVIDIA's management library (NVML); never sets
+anything."""
+
+import contextlib
+import ctypes
+from dataclasses import dataclass
+from functools import cache
+
+SM_CLOCK = 1
+CORE_SENSOR = 0
+MOST_PROCESSES = 64
+SLOWED = {
+    0x0000000000000008: "hardware slowdown",
+    0x0000000000000040: "hardware thermal slowdown",
+    0x0000000000000020: "software thermal slowdown",
+    0x0000000000000080: "power brake",
+}
+"""Reasons for a low clock that no idle or capped GPU has, by their bits (nvmlClocksEventReason)."""
+
+
+@dataclass(frozen=True)
+class GpuReading:
+    """The state of a GPU, by name: SM clock and its maximum in MHz, temperature in degrees Celsius, why it is
+    slowed down (in words), and how many processes compute on it. None where it cannot be read."""
+
+    name: str
+    clock_mhz: float | None
+    most_mhz: float | None
+    temperature_c: float | None
+    slowed: tuple[str, ...]
+    processes: int | None
+
+
+class _Process(ctypes.Structure):
+    """nvmlProcessInfo_t of nvmlDeviceGetComputeRunningProcesses_v3."""
+
+    _fields_ = [
+        ("pid", ctypes.c_uint),
+        ("memory", ctypes.c_ulonglong),
+        ("gpu_instance", ctypes.c_uint),
+        ("compute_instance", ctypes.c_uint),
+    ]
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    """NVIDIA's management library, initialized; None if it is not installed or fails."""
+    with contextlib.suppress(OSError):
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+        if library.nvmlInit_v2() == 0:
+            return library
+    return None
+
+
+def sm_clock_mhz(uuid: str) -> float | None:
+    """The present SM clock rate in MHz of the GPU with this UUID (`GPU-...`); None where it cannot be
+    read."""
+    library = _library()
+    handle = _handle(library, uuid)
+    return None if library is None or handle is None else _number(library, "ClockInfo", handle, SM_CLOCK)
+
+
+def reading(uuid: str) -> GpuReading | None:
+    """The present state of the GPU with this UUID (`GPU-...`); None where the library does not know it."""
+    library = _library()
+    handle = _handle(library, uuid)
+    return None if library is None or handle is None else _reading(library, handle)
+
+
+def all_readings() -> list[GpuReading]:
+    """The present state of every GPU of this machine, visible to this process or not."""
+    library, count = _library(), ctypes.c_uint()
+    if library is None or library.nvmlDeviceGetCount_v2(ctypes.byref(count)) != 0:
+        return []
+    readings = []
+    for number in range(count.value):
+        handle = ctypes.c_void_p()
+        if library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(number), ctypes.byref(handle)) == 0:
+            readings.append(_reading(library, handle))
+    return readings
+
+
+def _reading(library: ctypes.CDLL, handle: ctypes.c_void_p) -> GpuReading:
+    """The present state of one GPU."""
+    name = ctypes.create_string_buffer(96)
+    library.nvmlDeviceGetName(handle, name, ctypes.c_uint(len(name)))
+    return GpuReading(
+        name=name.value.decode(errors="replace"),
+        clock_mhz=_number(library, "ClockInfo", handle, SM_CLOCK),
+        most_mhz=_number(library, "MaxClockInfo", handle, SM_CLOCK),
+        temperature_c=_number(library, "Temperature", handle, CORE_SENSOR),
+        slowed=_slowed(library, handle),
+        processes=_processes(library, handle),
+    )
+
+
+def visible_uuid() -> str | None:
+    """The UUID of the first GPU that this process may use (`GPU-...`), without using it; None if there is
+    none."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    device, uuid = ctypes.c_int(), (ctypes.c_ubyte * 16)()
+    if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), 0):
+        return None
+    if driver.cuDeviceGetUuid_v2(uuid, device):
+        return None
+    digits = bytes(uuid).hex()
+    return f"GPU-{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def _handle(library: ctypes.CDLL | None, uuid: str) -> ctypes.c_void_p | None:
+    """The library's handle of a GPU; None if it does not know it."""
+    handle = ctypes.c_void_p()
+    name = uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"
+    if library is None or library.nvmlDeviceGetHandleByUUID(name.encode(), ctypes.byref(handle)) != 0:
+        return None
+    return handle
+
+
+def _number(library: ctypes.CDLL, what: str, handle: ctypes.c_void_p, which: int) -> float | None:
+    """What nvmlDeviceGet... says; None if it fails."""
+    value = ctypes.c_uint()
+    asked = getattr(library, f"nvmlDeviceGet{what}")
+    return float(value.value) if asked(handle, ctypes.c_int(which), ctypes.byref(value)) == 0 else None
+
+
+def _slowed(library: ctypes.CDLL, handle: ctypes.c_void_p) -> tuple[str, ...]:
+    """Why the clock is below what is asked of it, in words."""
+    bits = ctypes.c_ulonglong()
+    if library.nvmlDeviceGetCurrentClocksThrottleReasons(handle, ctypes.byref(bits)) != 0:
+        return ()
+    return tuple(words for bit, words in SLOWED.items() if bits.value & bit)
+
+
+def _processes(library: ctypes.CDLL, handle: ctypes.c_void_p) -> int | None:
+    """How many processes compute on a GPU; None where that is not said."""
+    count = ctypes.c_uint(MOST_PROCESSES)
+    known = (_Process * MOST_PROCESSES)()
+    asked = library.nvmlDeviceGetComputeRunningProcesses_v3
+    return int(count.value) if asked(handle, ctypes.byref(count), known) == 0 else None

@@ -1,0 +1,54 @@
+"""Whether a device is fit to time on: its clock and temperature, and whether others use it."""
+
+from kernelblaster.devices import nvml
+from kernelblaster.devices.nvml import GpuReading
+from kernelblaster.fleet.requests import OwnedKind
+from kernelblaster.records.record import Record
+
+HOT_C = 90.0  # degrees Celsius: GPUs slow down from about here on
+
+
+class Health(Record):
+    """The health of a device when it was looked at. `problems` say why it must not be used, in words; empty
+    if it may. The other fields are those of a GPU: SM clock and its maximum in MHz, temperature in degrees
+    Celsius, processes of others; None where there is none or it cannot be read."""
+
+    problems: tuple[str, ...] = ()
+    clock_mhz: float | None = None
+    most_mhz: float | None = None
+    temperature_c: float | None = None
+    others: int | None = None
+
+    def __str__(self) -> str:
+        """For people, on one line."""
+        parts = []
+        if self.clock_mhz is not None and self.most_mhz is not None:
+            parts.append(f"{self.clock_mhz:.0f} of {self.most_mhz:.0f} MHz")
+        if self.temperature_c is not None:
+            parts.append(f"{self.temperature_c:.0f} °C")
+        return ", ".join([*(self.problems or ("healthy",)), *parts])
+
+
+def look_at(kind: OwnedKind) -> Health:
+    """The health of the device that this process sees first, before it is opened: whoever computes on it then
+    is someone else. A PTX machine is as healthy as its process."""
+    uuid = nvml.visible_uuid() if kind == "cuda" else None
+    found = nvml.reading(uuid) if uuid is not None else None
+    return Health() if found is None else judge_reading(found)
+
+
+def judge_reading(found: GpuReading) -> Health:
+    """The health that a reading of a GPU tells. A GPU that is slowed down, hot or used by others would be
+    timed wrongly."""
+    problems = list(found.slowed)
+    if found.temperature_c is not None and found.temperature_c >= HOT_C:
+        problems.append(f"{found.temperature_c:.0f} °C")
+    if found.processes:
+        problems.append(f"used by {found.processes} other process{'es' if found.processes > 1 else ''}")
+    return Health(
+        problems=tuple(problems),
+        clock_mhz=found.clock_mhz,
+        most_mhz=found.most_mhz,
+        temperature_c=found.temperature_c,
+        others=found.processes,
+    )

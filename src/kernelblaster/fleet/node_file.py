@@ -1,0 +1,47 @@
+"""The file that says which node of a fleet runs on this machine."""
+
+from pathlib import Path
+
+from kernelblaster.records.record import Record
+from kernelblaster.settings import settings
+from kernelblaster.store.files import write_whole
+
+
+class NodeFile(Record):
+    """The node that `fleet start` started for this user on this machine: the process that holds it together,
+    with the time at which that was started (in the kernel's ticks since boot), the `address` of the fleet's
+    head node (HOST:PORT), the file of its token, and its folder for temporary files."""
+
+    pid: int
+    started: int
+    address: str
+    token: str
+    folder: str
+
+
+def node_path() -> Path:
+    """Where the file is."""
+    return settings().data / "fleet" / "node.json"
+
+
+def write_node(node: NodeFile) -> None:
+    write_whole(node_path(), node.model_dump_json() + "\n")
+
+
+def read_node() -> NodeFile | None:
+    """The node that runs on this machine; None if there is none, or it has ended."""
+    try:
+        node = NodeFile.model_validate_json(node_path().read_text())
+    except (OSError, ValueError):
+        return None
+    return node if started_at(node.pid) == node.started else None
+
+
+def started_at(pid: int) -> int | None:
+    """When a process was started, in the kernel's ticks since boot: with its id, this tells it from a later
+    one. None if there is no such process, or it has ended and nobody has asked how."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else int(fields[19])

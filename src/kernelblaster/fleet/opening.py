@@ -1,0 +1,150 @@
+"""Open the fleet that a command names with `--fleet`.
+
+with open_machines(FleetChoice(parse_fleet("auto"))) as machines:
+    kind = machines.kind("auto")
+    with machines.dispatcher(kind, PassingLeases(), say) as dispatcher: ...
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.fleet.address import FleetAddress, parse_fleet
+from kernelblaster.fleet.dispatcher import Dispatcher, Say
+from kernelblaster.fleet.leases import Leases
+from kernelblaster.fleet.local_fleet import LocalFleet, gpus_here, machines_here
+from kernelblaster.fleet.node_file import NodeFile, read_node
+from kernelblaster.fleet.owner import Fleet
+from kernelblaster.fleet.requests import OwnedKind
+from kernelblaster.fleet.status import NodeStatus, gpus_of_machine
+from kernelblaster.fleet.token import read_token, token_file
+from kernelblaster.opening import DeviceKind, kind_here
+from kernelblaster.settings import fleet_token, use_fleet_token
+
+MISSING = "this needs Ray: pip install 'kernelblaster[fleet]'."
+
+
+@dataclass(frozen=True)
+class FleetChoice:
+    """The fleet that a command uses: where it is, and the file of its token (None: the user's own)."""
+
+    address: FleetAddress
+    token: Path | None = None
+
+
+def fleet_named(name: str | None, token: Path | None = None) -> FleetChoice | None:
+    """The fleet of this name (see `parse_fleet`), with the file of its token; None: none. Raises
+    KernelBlasterError."""
+    return None if name is None else FleetChoice(parse_fleet(name), token)
+
+
+class Machines(Protocol):
+    """The machines of a fleet, to which this process is connected."""
+
+    def kind(self, kind: DeviceKind, gpu: str | None = None) -> OwnedKind:
+        """Resolve "auto": "cuda" if a machine has a GPU, else "emulated". `gpu` is the model of GPU that is
+        wanted, or that PTX machines stand for. Raises KernelBlasterError for an unknown model."""
+        ...
+
+    def devices(self, kind: OwnedKind) -> int:
+        """How many devices of a kind the machines have now."""
+        ...
+
+    def status(self) -> list[NodeStatus]:
+        """The state of each machine."""
+        ...
+
+    def dispatcher(self, kind: OwnedKind, leases: Leases, say: Say) -> AbstractContextManager[Dispatcher]:
+        """A dispatcher for all devices of a kind, which are given back at the end."""
+        ...
+
+
+class LocalMachine:
+    """`Machines` that is this machine alone, without Ray."""
+
+    def kind(self, kind: DeviceKind, gpu: str | None = None) -> OwnedKind:
+        return kind_here(kind, gpu)
+
+    def devices(self, kind: OwnedKind) -> int:
+        return len(gpus_here()) if kind == "cuda" else machines_here()
+
+    def status(self) -> list[NodeStatus]:
+        machines = machines_here()
+        return [NodeStatus("this machine", True, os.cpu_count() or 1, machines, gpus_of_machine())]
+
+    def dispatcher(self, kind: OwnedKind, leases: Leases, say: Say) -> AbstractContextManager[Dispatcher]:
+        gpus = gpus_here() if kind == "cuda" else ()
+        machines = machines_here() if kind == "emulated" else 0
+        return _dispatching(LocalFleet(gpus, machines, demands_health=True), leases, say)
+
+
+class RayMachines:
+    """`Machines` of the Ray cluster that this process is connected to."""
+
+    def kind(self, kind: DeviceKind, gpu: str | None = None) -> OwnedKind:
+        from kernelblaster.devices.specs import gpu_named
+
+        if gpu is not None:
+            gpu_named(gpu)
+        if kind == "auto":
+            return "cuda" if self.devices("cuda") else "emulated"
+        return kind
+
+    def devices(self, kind: OwnedKind) -> int:
+        from kernelblaster.fleet.ray_fleet import devices_here
+
+        return devices_here(kind)
+
+    def status(self) -> list[NodeStatus]:
+        from kernelblaster.fleet.ray_fleet import ray_status
+
+        return ray_status()
+
+    def dispatcher(self, kind: OwnedKind, leases: Leases, say: Say) -> AbstractContextManager[Dispatcher]:
+        from kernelblaster.fleet.ray_fleet import RayFleet
+
+        return _dispatching(RayFleet(kind), leases, say)
+
+
+def _dispatching(fleet: Fleet, leases: Leases, say: Say) -> AbstractContextManager[Dispatcher]:
+    return closing(Dispatcher(fleet, leases, say))
+
+
+def machines_of(choice: FleetChoice | None) -> "AbstractContextManager[Machines | None]":
+    """As `open_machines`; a context with None if no fleet is chosen."""
+    return nullcontext() if choice is None else open_machines(choice)
+
+
+@contextmanager
+def open_machines(choice: FleetChoice) -> Iterator[Machines]:
+    """A context in which this process is connected to a fleet's machines. Raises KernelBlasterError if they
+    cannot be reached, refuse the token, or Ray is not installed."""
+    address = choice.address
+    node = read_node() if address.kind == "auto" else None
+    if address.kind == "local" or (address.kind == "auto" and node is None):
+        yield LocalMachine()
+        return
+    where = node.address if node is not None else str(address)
+    token = token_for(choice, node)
+    use_fleet_token(token)  # before Ray is imported
+    try:
+        from kernelblaster.fleet.ray_session import ray_session
+    except ModuleNotFoundError as error:
+        raise KernelBlasterError(f"--fleet {address}: {MISSING}") from error
+    with ray_session(where, token):
+        yield RayMachines()
+
+
+def token_for(choice: FleetChoice, node: NodeFile | None = None) -> str | None:
+    """The token to use: from the given file, else from the environment (as on Kubernetes), else from the file
+    that this machine's node was started with, else from the user's own; None if there is none."""
+    if choice.token is not None:
+        given = read_token(choice.token)
+        if given is None:
+            raise KernelBlasterError(f"{choice.token}: there is no such file.")
+        return given
+    return fleet_token() or read_token(Path(node.token) if node is not None else token_file())

@@ -1,0 +1,143 @@
+"""Owners and compilers on Ray: an actor owns a device, a task compiles a candidate.
+
+With ray_fleet.py, which finds the nodes, and ray_session.py, which connects to them, this is all that
+imports Ray.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import ray
+from ray import exceptions
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+import kernelblaster
+from kernelblaster.errors import DeviceLost, KernelBlasterError, NoDevice
+from kernelblaster.fleet.compile_task import compile_packed
+from kernelblaster.fleet.device_owner import Compiled, DeviceOwner
+from kernelblaster.fleet.owner import CompiledLost, OwnerLost
+from kernelblaster.fleet.requests import OwnedKind, Request
+from kernelblaster.records import Candidate, Task
+from kernelblaster.settings import VISIBLE_GPUS, hide_gpus
+
+NO_GPUS = {"env_vars": {VISIBLE_GPUS: ""}}
+LETTERS = 300  # of an error of Ray's
+
+
+class DeviceActor:
+    """What runs in the actor's process: a `DeviceOwner`. `version` is that of whoever asks."""
+
+    def __init__(self, kind: OwnedKind, version: str) -> None:
+        if kind == "emulated":
+            hide_gpus()
+        self._owner = DeviceOwner()
+        self._other = kernelblaster.__version__ if kernelblaster.__version__ != version else None
+
+    def answer(self, requests: Sequence[Request], compiled: Compiled | None) -> list[Any]:
+        """As `DeviceOwner.answer`."""
+        if self._other is not None:
+            return [NoDevice(f"that node has KernelBlaster {self._other}; install the same version there.")]
+        return self._owner.answer(requests, compiled)
+
+    def pid(self) -> int:
+        """The process that this runs in, by its id on its node."""
+        return os.getpid()
+
+
+class ActorOwner:
+    """An `Owner` that is a Ray actor on a node (its id), where it takes the Ray resources `takes`. Its
+    creation is not waited for: it may have to wait until others have given the device back."""
+
+    def __init__(self, kind: OwnedKind, name: str, node: str, takes: dict[str, Any], namespace: str) -> None:
+        self.kind = kind
+        self.name = name
+        self.node = node
+        made = ray.remote(DeviceActor).options(  # type: ignore[attr-defined]
+            name=name,
+            namespace=namespace,
+            max_restarts=0,
+            max_task_retries=0,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
+            runtime_env=None if kind == "cuda" else NO_GPUS,
+            **takes,
+        )
+        self._actor = made.remote(kind, kernelblaster.__version__)
+
+    def ask(self, requests: Sequence[Request], compiled: Any = None) -> "Future[list[Any]]":
+        reference = self._actor.answer.remote(list(requests), compiled)
+        return _explained(reference.future(), self.name)
+
+    @property
+    def pid(self) -> int:
+        """The actor's process, by its id on its node; waits until the actor is idle."""
+        return int(ray.get(self._actor.pid.remote()))
+
+    def end(self) -> None:
+        ray.kill(self._actor, no_restart=True)
+
+
+class TaskCompilers:
+    """`Compilers` that are Ray tasks on any node, each with one core. What `compile` gives is a reference to
+    the compiled candidate, which travels from node to node and not through this process. `slots` is set from
+    outside as nodes come and go."""
+
+    def __init__(self) -> None:
+        self.slots = 1
+        self._task = ray.remote(compile_packed).options(  # type: ignore[attr-defined]
+            num_cpus=1, num_returns=2, max_retries=0, scheduling_strategy="SPREAD", runtime_env=NO_GPUS
+        )
+
+    def compile(self, task: Task, candidate: Candidate, architecture: str) -> "Future[Any]":
+        failure, compiled = self._task.remote(task, candidate, architecture)
+        named = _explained(failure.future(), f"compiling {candidate.code}")
+        return _mapped(named, lambda outcome: compiled if outcome is None else outcome)
+
+    def close(self) -> None:
+        pass
+
+
+def _mapped(future: "Future[Any]", change: Callable[[Any], Any]) -> "Future[Any]":
+    """A future with the changed result of another one, or its exception."""
+    changed: Future[Any] = Future()
+
+    def pass_on(done: "Future[Any]") -> None:
+        error = done.exception()
+        if error is not None:
+            changed.set_exception(error)
+        else:
+            changed.set_result(change(done.result()))
+
+    future.add_done_callback(pass_on)
+    return changed
+
+
+def _explained(future: "Future[Any]", name: str) -> "Future[Any]":
+    """A future with the same result, whose exceptions are those that a dispatcher knows."""
+    explained: Future[Any] = Future()
+
+    def pass_on(done: "Future[Any]") -> None:
+        error = done.exception()
+        if error is None:
+            explained.set_result(done.result())
+        else:
+            explained.set_exception(_explanation(error, name))
+
+    future.add_done_callback(pass_on)
+    return explained
+
+
+def _explanation(error: BaseException, name: str) -> Exception:
+    """What an error of Ray's says about an owner or a compilation, by `name`."""
+    cause = getattr(error, "cause", None) or error
+    if isinstance(cause, DeviceLost):
+        return OwnerLost(f"{name}: {cause}")
+    if isinstance(cause, KernelBlasterError):
+        return cause
+    if isinstance(cause, exceptions.ObjectLostError):
+        return CompiledLost(f"{name}: what was compiled is lost")
+    words = " ".join(str(cause).split())[:LETTERS]
+    if isinstance(cause, exceptions.RayError):
+        return OwnerLost(f"{name}: {type(cause).__name__}: {words}")
+    return OwnerLost(f"{name}: internal error: {cause!r}"[:LETTERS])

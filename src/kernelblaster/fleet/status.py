@@ -1,0 +1,41 @@
+"""The state of a fleet: its nodes, their devices, what these do and how healthy they are."""
+
+import time
+from dataclasses import dataclass
+
+from kernelblaster.devices.nvml import all_readings
+from kernelblaster.fleet.board import DeviceEntry
+from kernelblaster.fleet.health import Health, judge_reading
+
+
+@dataclass(frozen=True)
+class GpuStatus:
+    """A GPU of a node, by its name, with its health. In use, it has a process."""
+
+    name: str
+    health: Health
+
+
+@dataclass(frozen=True)
+class NodeStatus:
+    """A node of a fleet: its `address`, whether it is `alive`, its cores, and how many PTX machines it
+    offers; `gpus` are None where it could not be asked. `devices` are those that commands use now."""
+
+    address: str
+    alive: bool
+    cores: int
+    machines: int
+    gpus: tuple[GpuStatus, ...] | None
+    devices: tuple[DeviceEntry, ...] = ()
+
+
+def gpus_of_machine() -> tuple[GpuStatus, ...]:
+    """The GPUs of this machine with their health."""
+    return tuple(GpuStatus(one.name, judge_reading(one)) for one in all_readings())
+
+
+def device_line(entry: DeviceEntry, now: float | None = None) -> str:
+    """What a device in use does, for people."""
+    seconds = (time.time() if now is None else now) - entry.since
+    doing = f"refused: {entry.refused}" if entry.refused else entry.about or "idle"
+    return f"{entry.name}: {doing}, for {max(0.0, seconds):.0f} s, by {entry.user}"
