@@ -18,7 +18,8 @@ from kernelblaster.fleet.fleet_judge import FleetJudge
 from kernelblaster.fleet.lines import LineServer, PipeLine
 from kernelblaster.fleet.requests import JudgeChoice
 from kernelblaster.judge.baseline import COMPILED, BaselineName, forget_compiled
-from kernelblaster.judge.judge import DeviceJudge, EvaluationOptions
+from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.judge.protocol import Judge
 from kernelblaster.opening import open_device
 from kernelblaster.processes.workers import JobPipe, LostJob, run_jobs, run_with_retry

@@ -21,7 +21,8 @@ from kernelblaster.fleet.requests import (
 )
 from kernelblaster.judge.baseline import COMPILED, forget_compiled
 from kernelblaster.judge.compile import Binary
-from kernelblaster.judge.judge import DeviceJudge, EvaluationOptions
+from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.opening import open_device
 from kernelblaster.records import Outcome, Task
 

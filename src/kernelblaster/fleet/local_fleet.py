@@ -8,8 +8,7 @@ from typing import Any
 
 from kernelblaster.fleet.owner import Owner
 from kernelblaster.fleet.owner_process import ProcessOwner
-from kernelblaster.judge.compile import compile_candidate
-from kernelblaster.judge.judge import compiler_threads, compilers
+from kernelblaster.judge.compile import compile_candidate, compiler_threads, compilers
 from kernelblaster.records import Candidate, Task
 from kernelblaster.settings import visible_gpus
 
