@@ -7,10 +7,15 @@ import shutil
 import sys
 import tempfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    from tests.postgres import Server
 
 hypothesis.settings.register_profile("unhurried", deadline=None)  # a busy machine is no failure
 hypothesis.settings.load_profile("unhurried")
@@ -128,6 +133,15 @@ def compiler() -> str:
         return toolchain().nvcc
     except NoCompiler as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator["Server"]:
+    """A PostgreSQL server; tests that need it are skipped where there is none."""
+    from tests.postgres import running_server
+
+    with running_server() as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,7 @@ LAYERS = [
     {"tasks"},
     {"devices"},
     {"judge"},
+    {"databases"},
     {"knowledge"},
     {"store"},
     {"sessions"},

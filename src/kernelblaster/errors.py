@@ -34,5 +34,13 @@ class KnowledgeError(KernelBlasterError):
     apply to it."""
 
 
+class KnowledgeUnreachable(KnowledgeError):
+    """The database of a knowledge base cannot be reached now, and may be later."""
+
+
 class StoreError(KernelBlasterError):
     """A run (the recorded log and files of one search) cannot be read or written."""
+
+
+class StoreUnreachable(StoreError):
+    """The database in which runs are kept cannot be reached now, and may be later."""

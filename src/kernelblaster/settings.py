@@ -32,12 +32,14 @@ KEEPER = "KERNELBLASTER_KEEPER"  # set for the processes of a command whose keys
 @dataclass(frozen=True)
 class Settings:
     """Paths, tools and limits. `nvcc`, `ncu` and `sanitizer` are paths, None if not found; times are in
-    seconds: `call_limit_s` for one call of a candidate, `compile_limit_s` for one compilation.
+    seconds: `call_limit_s` for one call of a candidate, `compile_limit_s` for one compilation,
+    `database_patience_s` for a database that cannot be reached.
 
     Set by environment variables: KERNELBLASTER_CACHE (folder of results that can be recomputed),
     KERNELBLASTER_CACHE_GB (its largest size), KERNELBLASTER_DATA (folder of runs and the knowledge base),
-    KERNELBLASTER_NVCC, KERNELBLASTER_CALL_LIMIT, KERNELBLASTER_COMPILE_LIMIT, KERNELBLASTER_UNSAFE (run host
-    code of candidates even where it cannot be confined).
+    KERNELBLASTER_NVCC, KERNELBLASTER_CALL_LIMIT, KERNELBLASTER_COMPILE_LIMIT,
+    KERNELBLASTER_DATABASE_PATIENCE, KERNELBLASTER_UNSAFE (run host code of candidates even where it cannot be
+    confined).
     """
 
     cache: Path
@@ -48,6 +50,7 @@ class Settings:
     sanitizer: str | None
     call_limit_s: float
     compile_limit_s: float
+    database_patience_s: float
     unsafe: bool
 
 
@@ -67,6 +70,7 @@ def settings() -> Settings:
         sanitizer=_tool("compute-sanitizer"),
         call_limit_s=_number("KERNELBLASTER_CALL_LIMIT", 10.0),
         compile_limit_s=_number("KERNELBLASTER_COMPILE_LIMIT", 120.0),
+        database_patience_s=_number("KERNELBLASTER_DATABASE_PATIENCE", 60.0),
         unsafe=bool(os.environ.get(UNSAFE)),
     )
 

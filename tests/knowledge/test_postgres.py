@@ -1,136 +1,55 @@
-"""The contract on a real PostgreSQL server, started here; skipped where there is none to start."""
+"""The contract on a real PostgreSQL server; skipped where there is none to start."""
 
-import os
-import pwd
-import shutil
+import logging
 import socket
-import subprocess
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
+from threading import Timer
 
 import pytest
+from sqlalchemy import create_engine, inspect, text
 
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge import KnowledgeBase, drivers, tables
+from kernelblaster.knowledge.pipelined import PipelinedWriter
 from kernelblaster.records import State
 from kernelblaster.testing.knowledge_contract import HERE, KnowledgeContract, technique
-
-PLACES = os.pathsep.join([os.environ.get("PATH", ""), *map(str, Path("/usr/lib/postgresql").glob("*/bin"))])
-
-
-class Server:
-    """A server of its own in a temporary folder, on a free port of this machine."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._user = _unprivileged(folder)
-        self._port = _free_port()
-        self._run("initdb", "-D", str(folder / "data"), "-U", "kb", "-A", "trust", "--no-sync")
-        self.start()
-
-    def start(self) -> None:
-        options = f"-p {self._port} -k {self._folder} -c listen_addresses=127.0.0.1 -c fsync=off"
-        self._control("start", "-w", "-l", str(self._folder / "log"), "-o", options)
-
-    def stop(self) -> None:
-        self._control("stop", "-m", "immediate")
-
-    def database(self) -> str:
-        name = f"kb_{uuid4().hex[:8]}"
-        import psycopg
-
-        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload, arg-type]
-        return self.url(name)
-
-    def url(self, database: str) -> str:
-        return f"postgresql://kb:secret@127.0.0.1:{self._port}/{database}"
-
-    def _control(self, *words: str) -> None:
-        self._run("pg_ctl", "-D", str(self._folder / "data"), *words)
-
-    def _run(self, program: str, *words: str) -> None:
-        command = [_find(program), *words]
-        done = subprocess.run(
-            command, user=self._user, cwd=self._folder, capture_output=program == "initdb", timeout=120
-        )
-        if done.returncode != 0:
-            pytest.skip(f"{program} does not work here: {done.stderr!r}")
-
-
-def _find(program: str) -> str:
-    found = shutil.which(program, path=PLACES)
-    if found is None:
-        pytest.skip(f"{program} is not installed")
-    return found
-
-
-def _unprivileged(folder: Path) -> str | None:
-    """Who may run the server: it refuses root. None is whoever runs the tests."""
-    if os.geteuid() != 0:
-        return None
-    for name in ("postgres", "nobody"):
-        try:
-            person = pwd.getpwnam(name)
-        except KeyError:
-            continue
-        os.chown(folder, person.pw_uid, person.pw_gid)
-        return name
-    pytest.skip("PostgreSQL does not run as root, and there is no one else here")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    pytest.importorskip("psycopg")
-    folder = Path(tempfile.mkdtemp(prefix="kb-postgres-"))
-    try:
-        running = Server(folder)
-        yield running
-        running.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+from tests.postgres import Server
 
 
 @pytest.mark.xdist_group("postgres")
 class TestPostgres(KnowledgeContract):
     @pytest.fixture
-    def where(self, server: Server) -> str:
-        return server.database()
+    def where(self, postgres: Server) -> str:
+        return postgres.database()
 
 
-def test_a_lost_connection_is_said_and_nothing_recorded_is_lost(server: Server) -> None:
-    kb = KnowledgeBase(server.database())
+def test_a_lost_connection_is_said_and_nothing_recorded_is_lost(
+    postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERNELBLASTER_DATABASE_PATIENCE", "0.5")
+    kb = KnowledgeBase(postgres.database())
     kb.add_state(State(name="slow", primary="latency"))
     kb.add_optimization("slow", technique("tile"))
     kb.observe("slow", "tile", 0.4, HERE)
-    server.stop()
+    postgres.stop()
     try:
         with pytest.raises(KnowledgeError, match="connection to the database failed or was lost") as caught:
             kb.observe("slow", "tile", 0.4, HERE)
         assert "secret" not in str(caught.value)
     finally:
-        server.start()
+        postgres.start()
     assert kb.version == 3
     kb.observe("slow", "tile", 0.2, HERE)
     assert kb.content().entry("slow", "tile").evidence.total.seen == 2
 
 
-def test_a_lock_is_waited_for_with_a_limit(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_is_waited_for_with_a_limit(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever holds it: another writer, or someone at the table itself."""
     import psycopg
 
     monkeypatch.setattr(tables, "BUSY_MS", 300)
-    where = server.database()
+    where = postgres.database()
     kb = KnowledgeBase(where)
     for held in (f"SELECT pg_advisory_xact_lock({tables.LOCK})", "LOCK TABLE kb_events"):
         with psycopg.connect(where) as other:
@@ -154,3 +73,100 @@ def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPat
             KnowledgeBase(url)
     assert "secret" not in str(caught.value)
     assert drivers.connecting({"connect_timeout": "5"}) == {"tcp_user_timeout": 120_000}
+
+
+def test_a_server_that_comes_back_is_waited_for(postgres: Server, caplog: pytest.LogCaptureFixture) -> None:
+    """Killed with what it had not written yet: what was recorded before is there, and nothing twice."""
+    kb = KnowledgeBase(postgres.database())
+    kb.add_state(State(name="slow", primary="latency"))
+    kb.add_optimization("slow", technique("tile"))
+    kb.content()
+    for _ in range(20):
+        kb.observe("slow", "tile", 0.4, HERE)
+    postgres.kill()
+    back = Timer(0.7, postgres.start)
+    back.start()
+    with caplog.at_level(logging.WARNING):
+        kb.observe("slow", "tile", 0.2, HERE)
+        kb.note("slow", "recorded in the other way")
+    back.join()
+    assert "Waiting for it for up to 60 s" in caplog.text and "secret" not in caplog.text
+    assert kb.content().entry("slow", "tile").evidence.total.seen == 21
+    assert kb.version == 24 and kb.content() == kb.rebuilt()
+
+
+def test_what_was_recorded_without_an_answer_is_not_recorded_again(
+    postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection breaks after the commit, before its answer has come."""
+    from psycopg import OperationalError
+
+    kb = KnowledgeBase(postgres.database())
+    kb.add_state(State(name="slow", primary="latency"))
+    kb.add_optimization("slow", technique("tile"))
+    kb.content()
+    once = PipelinedWriter.record
+    breaks = [True]
+
+    def breaking(self: PipelinedWriter, *about: object) -> int | None:
+        version = once(self, *about)  # type: ignore[arg-type]
+        if breaks.pop() if breaks else False:
+            raise OperationalError("server closed the connection unexpectedly")
+        return version
+
+    monkeypatch.setattr(PipelinedWriter, "record", breaking)
+    assert kb.observe("slow", "tile", 0.4, HERE) == 3
+    assert kb.content().entry("slow", "tile").evidence.total.seen == 1
+
+
+def test_both_ways_of_writing_take_turns(postgres: Server) -> None:
+    """One reads everything, the other only the entry that it changes; each sees what the other wrote."""
+    where = postgres.database()
+    one, other = KnowledgeBase(where), KnowledgeBase(where)
+    one.add_state(State(name="slow", primary="latency"))
+    one.add_optimization("slow", technique("tile"))
+    for number in range(5):
+        one.observe("slow", "tile", 0.1, HERE)
+        other.add_optimization("slow", technique(f"other{number}"))
+        other.observe("slow", f"other{number}", "TimedOut", HERE)
+        one.note("slow", f"note {number}", "tile")
+    assert one.content() == other.content() == one.rebuilt()
+    assert one.content().entry("slow", "tile").evidence.total.seen == 5
+
+
+def test_migrations_make_the_tables_that_are_made_at_once(postgres: Server, tmp_path: Path) -> None:
+    """From nothing, on both databases; and a database of format 1 gets them when it is opened."""
+    for number, where in enumerate((postgres.database(), f"sqlite:///{tmp_path / 'a.db'}")):
+        other = postgres.database() if number == 0 else f"sqlite:///{tmp_path / 'b.db'}"
+        engine = create_engine(where.replace("postgresql:", "postgresql+psycopg:"))
+        with engine.begin() as connection:
+            tables.REVISIONS.upgrade(connection)
+        KnowledgeBase(other).close()
+        made = create_engine(other.replace("postgresql:", "postgresql+psycopg:"))
+        assert _schema(engine) == _schema(made)
+        with KnowledgeBase(where) as kb:
+            kb.add_state(State(name="slow", primary="latency"))
+            assert kb.version == 1
+        with engine.begin() as connection:
+            assert tables.REVISIONS.present(connection) == tables.REVISIONS.latest
+            for table in ("kb_events", "kb_states", "kb_optimizations", "kb_about"):
+                connection.execute(text(f"ALTER TABLE {table} DROP COLUMN sum"))
+            for column in ("version", "states", "optimizations"):
+                connection.execute(text(f"ALTER TABLE kb_about DROP COLUMN {column}"))
+            connection.execute(text("UPDATE kb_about SET format = 1"))
+            connection.execute(text("DROP TABLE kb_revision"))
+        with KnowledgeBase(where) as kb:
+            assert list(kb.content().states) == ["slow"] and kb.content() == kb.rebuilt()
+
+
+def _schema(engine: object) -> dict[str, object]:
+    """Columns with their types, keys and indices of all tables."""
+    known = inspect(engine)
+    return {  # type: ignore[no-any-return, union-attr]
+        name: (
+            [(c["name"], str(c["type"]), c["nullable"]) for c in known.get_columns(name)],
+            known.get_pk_constraint(name)["constrained_columns"],
+            sorted((i["name"], tuple(i["column_names"])) for i in known.get_indexes(name)),
+        )
+        for name in sorted(known.get_table_names())
+    }

@@ -1,14 +1,17 @@
 """The tables of states and optimizations, which hold the latest content: read, updated and rewritten in a
 transaction of the caller."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, Table, select
+from sqlalchemy.dialects import postgresql, sqlite
 
 from kernelblaster.knowledge import tables
 from kernelblaster.knowledge.content import Content, Key, OptimizationEntry
 from kernelblaster.knowledge.rows import (
     Damaged,
+    Values,
     checked,
     optimization_of,
     optimization_row,
@@ -16,6 +19,8 @@ from kernelblaster.knowledge.rows import (
     state_row,
     summed,
 )
+
+INSERTS: dict[str, Callable[[Table], Any]] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
 
 
 def about_row(connection: Connection) -> Any:
@@ -75,15 +80,33 @@ def _save(connection: Connection, content: Content, keys: set[Key], rebuilt: int
         else:
             entry = content.entries[name][technique]
             entries.append(optimization_row(name, technique, content.version, entry))
-    for table, rows in ((tables.states, states), (tables.optimizations, entries)):
-        if rows:
-            here = [column == bindparam(f"old_{column.name}") for column in table.primary_key]
-            old = [{f"old_{column.name}": row[column.name] for column in table.primary_key} for row in rows]
-            connection.execute(table.delete().where(*here), old)
-            connection.execute(table.insert(), rows)
-    about = {"format": tables.FORMAT, "rebuilt": rebuilt, "version": content.version}
-    about |= {"states": len(content.states), "optimizations": _optimizations(content)}
-    connection.execute(tables.about.update().values(**summed(tables.about, about)))
+    replace_rows(connection, tables.states, states)
+    replace_rows(connection, tables.optimizations, entries)
+    counts = len(content.states), _optimizations(content)
+    save_about(connection, about_values(content.version, rebuilt, *counts))
+
+
+def replace_rows(connection: Connection, table: Table, rows: Sequence[Values]) -> None:
+    """Write rows of a table, each in place of the one with the same key, if there is one."""
+    if not rows:
+        return
+    insert = INSERTS[connection.dialect.name](table)
+    keys = [column.name for column in table.primary_key]
+    names = [column.name for column in table.columns if column.name not in keys]
+    others = {name: insert.excluded[name] for name in names}
+    connection.execute(insert.on_conflict_do_update(index_elements=keys, set_=others), list(rows))
+
+
+def about_values(version: int, rebuilt: int, states: int, optimizations: int) -> Values:
+    """The values of the row about all tables: the latest version, that at which all rows were last written
+    anew, and the counts of the other tables."""
+    counts = {"states": states, "optimizations": optimizations}
+    return summed(tables.about, {"format": tables.FORMAT, "rebuilt": rebuilt, "version": version, **counts})
+
+
+def save_about(connection: Connection, values: Values) -> None:
+    """Write the row about all tables."""
+    connection.execute(tables.about.update().values(**values))
 
 
 def _optimizations(content: Content) -> int:

@@ -1,21 +1,28 @@
 """Opens a knowledge base's database: SQLite in a file, or PostgreSQL on a server."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from sqlalchemy import Connection, create_engine, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import StaticPool
 
-from kernelblaster.errors import KnowledgeError
+from kernelblaster.databases.patience import is_lost, patiently
+from kernelblaster.errors import KnowledgeError, KnowledgeUnreachable
 from kernelblaster.knowledge.address import shown
+from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.drivers import RESTORE, connecting, prepare_postgres, prepare_sqlite, sentence
+from kernelblaster.knowledge.entry_rows import entry_keys, record_in_entries
+from kernelblaster.knowledge.event_rows import Fresh
 from kernelblaster.knowledge.head import Head
-from kernelblaster.knowledge.migration import migrate
+from kernelblaster.knowledge.pipelined import DURABLE, PipelinedWriter
 from kernelblaster.knowledge.rows import Damaged, summed
-from kernelblaster.knowledge.tables import FORMAT, LOCK, about, metadata
+from kernelblaster.knowledge.tables import FORMAT, LOCK, REVISIONS, about, metadata
+
+T = TypeVar("T")
 
 
 class Database:
@@ -39,6 +46,7 @@ class Database:
         self.file = Path(parsed.database or "") if self.sqlite and not in_memory else None
         self._trusting = trusting
         self._head: Head | None = None
+        self._settled = 0
         reached = 0
         if self.file is not None:
             self._head = Head(self.file)
@@ -62,6 +70,7 @@ class Database:
         except SQLAlchemyError as error:
             raise KnowledgeError(f"{self.name}: is not a database that can be used: {error}") from error
         prepare_sqlite(self.engine) if self.sqlite else prepare_postgres(self.engine)
+        self._writer = None if self.sqlite else PipelinedWriter(self.engine)
         try:
             self._begin(create, trusting, reached)
         except BaseException:
@@ -81,7 +90,7 @@ class Database:
                 self._create(connection)
         elif format < FORMAT:
             with self.writing() as connection:
-                migrate(connection)
+                self._migrate(connection)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -105,6 +114,29 @@ class Database:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
             yield connection
 
+    def record_in_entries(self, known: Content, fresh: Sequence[Fresh]) -> int | None:
+        """Record changes of single entries in a transaction of its own (see entry_rows.py); None if that is
+        not enough for them."""
+        if self._writer is not None:
+            with self._speaking("written"):
+                return self._writer.record(known, fresh)
+        if not entry_keys(known, fresh):
+            return None
+        with self.writing() as connection:
+            return record_in_entries(connection, known, fresh)
+
+    def settle(self, version: int) -> None:
+        """Have the server put on its disk what was read, up to this version: writers commit before they wait
+        for the disk (pipelined.py). Nothing for files, where they wait first."""
+        if not self.sqlite and version > self._settled:
+            with self._speaking("read"), self.engine.begin() as connection:
+                connection.execute(text(DURABLE))
+            self._settled = version
+
+    def patiently(self, attempt: Callable[[bool], T]) -> T:
+        """The result of `attempt`; it is made again while the server cannot be reached (patience.py)."""
+        return patiently(attempt, KnowledgeUnreachable)
+
     def reached(self, version: int) -> None:
         """Note beside the file that this version has been written (see head.py); nothing for other
         databases."""
@@ -112,6 +144,8 @@ class Database:
             self._head.reach(version)
 
     def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
         self.engine.dispose()
         if self._head is not None and not self._trusting:
             self._head.forget()
@@ -162,8 +196,17 @@ class Database:
         """Create the tables of an empty knowledge base, unless another process just has."""
         if not inspect(connection).has_table(about.name):
             metadata.create_all(connection)
+            REVISIONS.stamp(connection)
             nothing = {"rebuilt": 0, "version": 0, "states": 0, "optimizations": 0}
             connection.execute(about.insert().values(**summed(about, {"format": FORMAT, **nothing})))
+
+    def _migrate(self, connection: Connection) -> None:
+        """Migrate tables of an earlier format, unless another process just has. A format has a revision of
+        the same number; databases from before revisions were recorded do not say it."""
+        format = connection.execute(text("SELECT format FROM kb_about")).scalar()
+        if format != FORMAT:
+            REVISIONS.stamp(connection, f"{format:04}")
+            REVISIONS.upgrade(connection)
 
     def damaged(self, what: str) -> KnowledgeError:
         """The KnowledgeError to raise for damage, `what` in words; its message says how to recover."""
@@ -178,8 +221,9 @@ class Database:
             yield
         except Damaged as error:
             raise self.damaged(str(error)) from error
-        except (DBAPIError, PoolTimeout) as error:
-            raise KnowledgeError(f"{self.name}: {sentence(error, verb)}") from error
+        except (DBAPIError, PoolTimeout, self.engine.dialect.loaded_dbapi.Error) as error:
+            kind = KnowledgeUnreachable if is_lost(error) else KnowledgeError
+            raise kind(f"{self.name}: {sentence(error, verb)}") from error
         except UnicodeDecodeError as error:
             raise self.damaged("a text in it cannot be read") from error
 

@@ -1,13 +1,14 @@
 """Settings of SQLite and PostgreSQL connections, and the meaning of their errors."""
 
+import logging
 from collections.abc import Mapping
 
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from kernelblaster.databases.patience import is_lost
 from kernelblaster.knowledge import tables
 from kernelblaster.knowledge.tables import about
 
@@ -30,13 +31,13 @@ SILENT_S = 120
 NO_MEMORY = ("SQLITE_NOMEM", "SQLITE_IOERR_NOMEM", "SQLITE_IOERR_SHMMAP")
 
 
-def sentence(error: DBAPIError | PoolTimeout, verb: str) -> str:
+def sentence(error: Exception, verb: str) -> str:
     """What went wrong, and what to do, in words for the user. `verb` is what was being done to the
     database: "read" or "written"."""
     cause = getattr(error, "orig", None) or error
     reason = " ".join(str(cause).split())
     words, name = reason.lower(), getattr(cause, "sqlite_errorname", "")
-    lost = isinstance(error, DBAPIError) and (error.connection_invalidated or "connect" in words)
+    lost = is_lost(error) or (not isinstance(error, PoolTimeout) and "connect" in words)
     meanings = [
         (
             any(one in words for one in DAMAGED) or name in ("SQLITE_CORRUPT", "SQLITE_NOTADB"),
@@ -77,7 +78,8 @@ def connecting(given: Mapping[str, object]) -> dict[str, object]:
 
 def prepare_postgres(engine: Engine) -> None:
     """Have every new connection limit how long it waits for locks (BUSY_MS) and runs a statement
-    (STATEMENT_MS)."""
+    (STATEMENT_MS). What the driver would say of lost connections is said by whoever waits for them."""
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
 
     @event.listens_for(engine, "connect")
     def connected(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:

@@ -1,8 +1,14 @@
 """The database tables of a knowledge base. Every row has a checksum of its other columns (rows.py)."""
 
+from pathlib import Path
+
 from sqlalchemy import Column, Index, Integer, MetaData, String, Table, Text
 
+from kernelblaster.databases.migrating import Revisions
+
 FORMAT = 2
+REVISIONS = Revisions(Path(__file__).parent / "migrations", latest="0002", table="kb_revision")
+"""How tables of earlier formats become those below: a change of these is a new file there."""
 BUSY_MS = 60_000
 STATEMENT_MS = 600_000
 LOCK = 0x6B62_6C61

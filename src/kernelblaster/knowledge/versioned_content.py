@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 from uuid import uuid4
 
 from sqlalchemy import Connection
@@ -16,6 +16,7 @@ from kernelblaster.knowledge.events import Change, KnowledgeEvent, Provenance, R
 from kernelblaster.knowledge.rows import Values, event_row
 
 NOBODY = Provenance()
+T = TypeVar("T")
 
 
 class VersionedContent:
@@ -52,35 +53,55 @@ class VersionedContent:
 
     def content(self) -> Content:
         """The content at the latest version: a snapshot that later changes do not affect."""
-        with self._database.reading() as connection:
-            self._content = refreshed(connection, self._content)
+        self._content = self._read(lambda connection: refreshed(connection, self._content))
+        self._database.settle(self._content.version)
         return self._content
 
     def at(self, version: int) -> Content:
         """The content as it was when `version` was the latest event. Raises KnowledgeError if there is no
         such version."""
-        with self._database.reading() as connection:
+
+        def read(connection: Connection) -> Content:
             if version == self._latest(connection, version):
                 self._content = refreshed(connection, self._content)
                 return self._content
             return content_of(read_events(connection, 0, version))
 
+        content = self._read(read)
+        self._database.settle(content.version)
+        return content
+
     def log(self, since: int = 0, until: int | None = None) -> list[KnowledgeEvent]:
         """The events after version `since`, up to and including `until` (None: the latest), reverted ones
         included."""
-        with self._database.reading() as connection:
-            return read_events(connection, since, until)
+        return self._read(lambda connection: read_events(connection, since, until))
 
     def rebuilt(self) -> Content:
         """The latest content as it follows from the events; the other tables are not read."""
-        with self._database.reading() as connection:
-            return content_of(read_events(connection))
+        return self._read(lambda connection: content_of(read_events(connection)))
+
+    def _read(self, read: Callable[[Connection], T]) -> T:
+        """What `read` finds in one consistent snapshot."""
+
+        def attempt(_: bool) -> T:
+            with self._database.reading() as connection:
+                return read(connection)
+
+        return self._database.patiently(attempt)
 
     # Writing
 
     def record(self, changes: Sequence[Change], provenance: Provenance = NOBODY) -> int:
         """Record all of these changes in one transaction or, on an error, none. Returns the new version."""
-        return self._write(lambda *_: [(change, provenance, uuid4().hex) for change in changes])
+        fresh = [(change, provenance, uuid4().hex) for change in changes]
+
+        def attempt(first: bool) -> int:
+            version = self._record_in_entries(fresh)
+            if version is not None:
+                return version
+            return self._write(lambda connection, _: fresh if first else uncounted(connection, fresh))
+
+        return self._database.patiently(attempt)
 
     def take_over(self, known: Sequence[Fresh]) -> int:
         """Record those changes whose identity is not among the events that count here; returns how many.
@@ -88,11 +109,16 @@ class VersionedContent:
         taken: list[Fresh] = []
 
         def unknown(connection: Connection, _: Content) -> list[Fresh]:
-            taken.extend(uncounted(connection, known))
+            taken[:] = uncounted(connection, known)
             return taken
 
-        self._write(unknown)
-        return len(taken)
+        def attempt(_: bool) -> int:
+            if self._record_in_entries(known) is not None:
+                return len(known)
+            self._write(unknown)
+            return len(taken)
+
+        return self._database.patiently(attempt)
 
     def rollback(self, version: int) -> int:
         """Disregard all events after `version`. They stay recorded: rolling back to a later version
@@ -112,6 +138,15 @@ class VersionedContent:
             content = content_of(read_events(connection))
             rewrite(connection, content)
         self._keep(content)
+
+    def _record_in_entries(self, fresh: Sequence[Fresh]) -> int | None:
+        """Record changes of single entries, where nothing else of the content is needed: returns the new
+        version, or None if nothing was done. The content in memory is brought up to date when it is read
+        next."""
+        version = self._database.record_in_entries(self._content, fresh)
+        if version is not None:
+            self._database.reached(version)
+        return version
 
     def _write(self, fresh: Callable[[Connection, Content], list[Fresh]]) -> int:
         """Record and apply, in one transaction, the changes that `fresh` returns for the connection and

@@ -1,0 +1,50 @@
+"""Migrations of databases with Alembic. Each set of tables has a folder of revisions and a table of its own
+that holds the present one, so that several sets may share a database."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, select
+
+ENVIRONMENT = Path(__file__).parent / "alembic"
+
+
+@dataclass(frozen=True)
+class Revisions:
+    """The revisions of one set of tables: the `folder` with one file for each, the `latest` one, and the
+    table that holds which one a database has."""
+
+    folder: Path
+    latest: str
+    table: str
+
+    def present(self, connection: Connection) -> str | None:
+        """The revision that a database has; None if it does not say."""
+        if not inspect(connection).has_table(self.table):
+            return None
+        found: str | None = connection.execute(select(self._table().c.version_num)).scalar()
+        return found
+
+    def stamp(self, connection: Connection, revision: str | None = None) -> None:
+        """Record that a database has a revision, by default the latest, without changing its tables."""
+        table = self._table()
+        table.create(connection, checkfirst=True)
+        connection.execute(table.delete())
+        connection.execute(table.insert().values(version_num=revision or self.latest))
+
+    def upgrade(self, connection: Connection) -> None:
+        """Bring the tables to the latest revision, from the one that is recorded (none: from nothing), in the
+        transaction of the caller."""
+        from alembic import command
+        from alembic.config import Config
+
+        config = Config()
+        config.set_main_option("script_location", str(ENVIRONMENT))
+        config.set_main_option("version_locations", str(self.folder))
+        config.set_main_option("path_separator", "newline")
+        config.attributes |= {"connection": connection, "version_table": self.table}
+        command.upgrade(config, "head")
+
+    def _table(self) -> Table:
+        """Alembic's own table, under this name."""
+        return Table(self.table, MetaData(), Column("version_num", String(32), primary_key=True))

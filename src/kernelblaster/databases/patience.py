@@ -1,0 +1,57 @@
+"""Waits until a database that was lost can be reached again."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+
+from kernelblaster.settings import settings
+
+T = TypeVar("T")
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 5.0
+LOST_STATES = ("08", "57P01", "57P02", "57P03", "53300")
+"""SQLSTATEs (or their beginnings) of a connection that failed: broken, or the server is shutting down, has
+crashed, is starting, or has too many connections."""
+HOPELESS = ("translate host", "name or service not known", "name resolution", "password", "no pg_hba")
+_log = logging.getLogger(__name__)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether a database error says that the server cannot be reached now, and may be later. (An unknown host
+    or a wrong password will not change.)"""
+    cause = getattr(error, "orig", None) or error
+    words = str(cause).lower()
+    if any(one in words for one in HOPELESS):
+        return False
+    state = getattr(cause, "sqlstate", None)
+    if state is not None:
+        return str(state).startswith(LOST_STATES)
+    invalidated = isinstance(error, DBAPIError) and error.connection_invalidated
+    operational = isinstance(error, OperationalError | InterfaceError) or type(cause).__name__ in (
+        "OperationalError",
+        "InterfaceError",
+    )
+    return invalidated or (operational and "connect" in words)
+
+
+def patiently(attempt: Callable[[bool], T], lost: type[Exception]) -> T:
+    """The result of `attempt`, which gets whether this is the first one. If it raises `lost`, it is made
+    again after a pause that grows, for up to the time in the settings; then `lost` is raised. An attempt
+    that was interrupted may have succeeded all the same, so that what it did must not be done twice."""
+    start, pause_s = time.monotonic(), FIRST_PAUSE_S
+    first = True
+    while True:
+        try:
+            return attempt(first)
+        except lost as error:
+            limit_s = settings().database_patience_s
+            if time.monotonic() - start + pause_s > limit_s:
+                raise
+            if first:
+                _log.warning("%s Waiting for it for up to %g s.", error, limit_s)
+        first = False
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

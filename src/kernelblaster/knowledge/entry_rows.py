@@ -1,0 +1,115 @@
+"""Changes of single entries, recorded without reading the rest of the content: what searches mostly do to a
+shared knowledge base, and so what they wait for each other for."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, and_, func, or_, select
+
+from kernelblaster.knowledge import tables
+from kernelblaster.knowledge.content import Content, Key
+from kernelblaster.knowledge.content_rows import about_values, replace_rows, save_about
+from kernelblaster.knowledge.event_rows import Fresh, append_events
+from kernelblaster.knowledge.events import EvidenceAdded, Observed
+from kernelblaster.knowledge.rows import (
+    Damaged,
+    Values,
+    checked,
+    event_row,
+    optimization_of,
+    optimization_row,
+)
+
+SINGLE = (Observed, EvidenceAdded)
+"""Changes that need one entry and change only that."""
+EntryKey = tuple[str, str]
+"""A state, and a technique in it."""
+
+
+@dataclass(frozen=True)
+class EntriesRead:
+    """What is read before entries are changed: the row about all tables, with the version at which a state
+    was last changed (`latest_state`), the rows of the entries, and those of the given identities that are
+    recorded already."""
+
+    about: Any
+    latest_state: int
+    entries: Sequence[Any]
+    recorded: Collection[str]
+
+
+@dataclass(frozen=True)
+class EntriesWritten:
+    """What is written to change entries: rows of events and optimizations, and the row about all tables."""
+
+    events: list[Values]
+    entries: list[Values]
+    about: Values
+
+
+def entry_keys(known: Content, fresh: Sequence[Fresh]) -> set[EntryKey] | None:
+    """The entries that changes are about, by what an earlier content knows; None if one is not of SINGLE, or
+    its state is unknown there."""
+    keys: set[EntryKey] = set()
+    for change, _, _ in fresh:
+        if not isinstance(change, SINGLE) or change.state not in known.states:
+            return None
+        keys.add((known.resolve(change.state), change.technique))
+    return keys
+
+
+def change_entries(
+    known: Content, keys: set[EntryKey], fresh: Sequence[Fresh], read: EntriesRead
+) -> EntriesWritten | None:
+    """Apply changes to the entries that were read; None if that is not enough: states were added or merged
+    since `known`, an entry is missing, or a change was recorded before. Raises Damaged."""
+    about = checked(tables.about, read.about)
+    if read.recorded or max(about.rebuilt, read.latest_state) > known.version:
+        return None
+    content = Content(about.version, known.states)
+    for row in read.entries:
+        content.entries.setdefault(row.state, {})[row.technique] = optimization_of(row)
+    if sum(map(len, content.entries.values())) < len(keys):
+        return None
+    touched: set[Key] = set()
+    events = []
+    for change, provenance, uid in fresh:
+        touched |= content.apply(change, provenance)
+        content.version += 1
+        events.append(event_row(content.version, change, provenance, uid))
+    entries = [
+        optimization_row(state, technique, content.version, content.entries[state][technique])
+        for state, technique in sorted((state, technique or "") for state, technique in touched)
+    ]
+    return EntriesWritten(
+        events, entries, about_values(content.version, about.rebuilt, about.states, about.optimizations)
+    )
+
+
+def record_in_entries(connection: Connection, known: Content, fresh: Sequence[Fresh]) -> int | None:
+    """Record and apply changes in the caller's transaction, and return the new version; or do nothing and
+    return None, where `known`, an earlier content, and the entries alone are not enough."""
+    keys = entry_keys(known, fresh)
+    if not keys:
+        return None
+    written = change_entries(known, keys, fresh, _read(connection, keys, [uid for _, _, uid in fresh]))
+    if written is None:
+        return None
+    append_events(connection, written.events)
+    replace_rows(connection, tables.optimizations, written.entries)
+    save_about(connection, written.about)
+    return int(written.about["version"])
+
+
+def _read(connection: Connection, keys: set[EntryKey], uids: Sequence[str]) -> EntriesRead:
+    """Read what the changes of these entries need. Raises Damaged."""
+    latest = select(func.max(tables.states.c.version)).scalar_subquery().label("latest_state")
+    about = connection.execute(select(tables.about, latest)).first()
+    if about is None:
+        raise Damaged("kb_about is empty")
+    table = tables.optimizations
+    wanted = [and_(table.c.state == state, table.c.technique == technique) for state, technique in keys]
+    entries = connection.execute(select(table).where(or_(*wanted))).all()
+    known = select(tables.events.c.uid).where(tables.events.c.uid.in_(uids))
+    return EntriesRead(about, about.latest_state or 0, entries, connection.execute(known).scalars().all())

@@ -1,0 +1,133 @@
+"""Changes of single entries on PostgreSQL, with as little as possible between taking and giving back the lock
+that writers wait for: two round trips to the server, and no wait for the disk.
+
+The transaction itself is committed without waiting for the disk. A message in the server's log follows it,
+whose commit waits: then it is on the disk with everything before it. So writers wait side by side.
+"""
+
+from collections import namedtuple
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Engine, Table
+
+from kernelblaster.knowledge import tables
+from kernelblaster.knowledge.content import Content
+from kernelblaster.knowledge.entry_rows import (
+    EntriesRead,
+    EntriesWritten,
+    EntryKey,
+    change_entries,
+    entry_keys,
+)
+from kernelblaster.knowledge.event_rows import Fresh
+from kernelblaster.knowledge.rows import Damaged, Values
+
+LOCKED = f"SELECT set_config('synchronous_commit', 'off', true), pg_advisory_xact_lock({tables.LOCK})"
+DURABLE = "SELECT pg_logical_emit_message(true, 'kernelblaster', '')"
+
+
+def _columns(table: Table) -> str:
+    return ", ".join(f'"{column.name}"' for column in table.columns)
+
+
+def _insert(table: Table) -> str:
+    """The statement that inserts one row, given by its values in the order of the columns."""
+    return f"INSERT INTO {table.name} ({_columns(table)}) VALUES ({', '.join(['%s'] * len(table.columns))})"
+
+
+def _replace(table: Table) -> str:
+    """The statement that inserts one row, or replaces the one with the same key."""
+    keys = [column.name for column in table.primary_key]
+    others = [column.name for column in table.columns if column.name not in keys]
+    changed = ", ".join(f'"{name}" = excluded."{name}"' for name in others)
+    return f"{_insert(table)} ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {changed}"
+
+
+ABOUT = (
+    f"SELECT {_columns(tables.about)}, (SELECT coalesce(max(version), 0) FROM {tables.states.name}) "
+    f"FROM {tables.about.name}"
+)
+ENTRIES = (
+    f"SELECT {_columns(tables.optimizations)} FROM {tables.optimizations.name} "
+    "WHERE (state, technique) IN (SELECT * FROM unnest(%s::text[], %s::text[]))"
+)
+RECORDED = f"SELECT uid FROM {tables.events.name} WHERE uid = ANY(%s)"
+APPEND = _insert(tables.events)
+REPLACE = _replace(tables.optimizations)
+SAVE = f"UPDATE {tables.about.name} SET " + ", ".join(f'"{c.name}" = %s' for c in tables.about.columns)
+_AboutRow = namedtuple("_AboutRow", [column.name for column in tables.about.columns])  # type: ignore[misc]
+_EntryRow = namedtuple("_EntryRow", [column.name for column in tables.optimizations.columns])  # type: ignore[misc]
+
+
+class PipelinedWriter:
+    """Records changes of single entries through a connection of its own. Raises SQLAlchemy's and psycopg's
+    errors."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._opened: Any = None
+
+    def record(self, known: Content, fresh: Sequence[Fresh]) -> int | None:
+        """As `record_in_entries`, in a transaction of its own, which is on the server's disk when this
+        returns."""
+        keys = entry_keys(known, fresh)
+        if not keys:
+            return None
+        try:
+            return self._record(known, keys, fresh)
+        except BaseException:
+            self.close()  # in whatever state it is
+            raise
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.invalidate()
+            self._opened.close()
+            self._opened = None
+
+    def _record(self, known: Content, keys: set[EntryKey], fresh: Sequence[Fresh]) -> int | None:
+        raw = self._connection()
+        with raw.pipeline():
+            raw.execute("BEGIN")
+            raw.execute(LOCKED)
+            about = raw.execute(ABOUT)
+            entries = raw.execute(ENTRIES, [list(part) for part in zip(*sorted(keys), strict=True)])
+            recorded = raw.execute(RECORDED, [[uid for _, _, uid in fresh]])
+            written = change_entries(known, keys, fresh, _read(about, entries, recorded))
+            if written is None:
+                raw.execute("ROLLBACK")
+                return None
+            _write(raw, written)
+            raw.execute("COMMIT")
+            raw.execute(DURABLE)
+        return int(written.about["version"])
+
+    def _connection(self) -> Any:
+        """The driver's own connection, which begins no transactions by itself."""
+        if self._opened is None:
+            self._opened = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        return self._opened.connection.driver_connection
+
+
+def _read(about: Any, entries: Any, recorded: Any) -> EntriesRead:
+    """What three queries found. Raises Damaged."""
+    row = about.fetchone()
+    if row is None:
+        raise Damaged("kb_about is empty")
+    rows = [_EntryRow(*values) for values in entries.fetchall()]
+    return EntriesRead(_AboutRow(*row[:-1]), row[-1], rows, [uid for (uid,) in recorded.fetchall()])
+
+
+def _write(raw: Any, written: EntriesWritten) -> None:
+    """Send what changes entries."""
+    for row in written.events:
+        raw.execute(APPEND, _in_order(tables.events, row))
+    for row in written.entries:
+        raw.execute(REPLACE, _in_order(tables.optimizations, row))
+    raw.execute(SAVE, _in_order(tables.about, written.about))
+
+
+def _in_order(table: Table, values: Values) -> list[Any]:
+    """The values of a row in the order of the table's columns."""
+    return [values[column.name] for column in table.columns]
