@@ -21,6 +21,7 @@ from kernelblaster.records import Candidate
 from kernelblaster.sessions.settings import Search
 from kernelblaster.store import events
 from kernelblaster.store.run import LOG
+from kernelblaster.store.verdicts import FileVerdicts
 from kernelblaster.tasks.catalog import load_task
 from kernelblaster.testing.made_bench import made_bench
 from tests.test_optimize import WorldJudge
@@ -80,7 +81,7 @@ def test_how_long_it_took_does_not_depend_on_the_time_of_day(
 
 def test_a_verdict_that_is_not_what_was_kept_is_judged_again(tmp_path: Path) -> None:
     judge = WorldJudge()
-    kept = CachedJudge(judge, tmp_path)  # type: ignore[arg-type]
+    kept = CachedJudge(judge, FileVerdicts(tmp_path))  # type: ignore[arg-type]
     task, candidate = load_task("core/level1/gelu"), Candidate(source="first")
     (first,) = kept.evaluate_many([(task, candidate)])
     assert list(kept.evaluate_many([(task, candidate)])) == [first] and len(judge.judged) == 1

@@ -7,6 +7,7 @@ import pytest
 
 from kernelblaster.api import DeviceJudge, open_judge
 from kernelblaster.bench.cached_judge import CachedJudge
+from kernelblaster.store.verdicts import FileVerdicts
 from kernelblaster.testing.judge_contract import JudgeContract
 
 
@@ -25,4 +26,4 @@ class TestDeviceJudge(JudgeContract):
 class TestCachedJudge(JudgeContract):
     @pytest.fixture
     def judge(self, device_judge: DeviceJudge, tmp_path: Path) -> CachedJudge:
-        return CachedJudge(device_judge, tmp_path)
+        return CachedJudge(device_judge, FileVerdicts(tmp_path))

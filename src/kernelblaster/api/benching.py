@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelblaster.api.searching import named_models, search_of
-from kernelblaster.bench.bench import KNOWLEDGE, Bench, BenchPlan, Pace, Row
+from kernelblaster.bench.bench import Bench, BenchPlan, Pace, Row, bench_knowledge
 from kernelblaster.bench.initial_knowledge import EMPTY, SEED, start_knowledge
 from kernelblaster.bench.jobs import Setup
 from kernelblaster.bench.pool import default_workers
@@ -85,6 +85,7 @@ def bench(
     workers: int | None = None,
     dtype: Dtype | None = None,
     fleet: str | None = None,
+    store: str | None = None,
     on_step: Callable[[News], None] = lambda news: None,
 ) -> BenchResult:
     """Search every task of `suites` (names, folders, `kernelbench:PATH`) and measure the results.
@@ -95,6 +96,7 @@ def bench(
     is taught what the bench learned. Every task is searched once for each of `seeds`; `subset` draws so many
     tasks of each group. No search is started after `seconds`. `workers` processes search at the same time.
     `fleet` (`local`, `auto`, `ray://HOST:PORT`) is whose devices judge: this machine's first one if left out.
+    With `store` (postgresql://...) a new bench is kept there, and can be continued on other machines.
     `on_step` is called with progress messages. Raises KernelBlasterError if the bench was begun otherwise.
     """
     named = [suites] if isinstance(suites, str) else list(suites)
@@ -116,7 +118,7 @@ def bench(
                 baselines=BASELINES if kind == "cuda" else ("eager",),
                 start=recorded_start(knowledge),
             )
-        with open_bench(where, plan, knowledge) as opened:
+        with open_bench(where, plan, knowledge, store) as opened:
             many = workers or default_workers(opened.plan.setup.device, machines)
             opened.run(many, seconds, on_step, machines=machines)
             if teach:
@@ -124,13 +126,14 @@ def bench(
             return bench_result(opened, where)
 
 
-def open_bench(folder: Path, plan: BenchPlan | None, start: str) -> Bench:
-    """Open the bench in a folder, or create it from `plan` (None: it must exist). If `start`, the initial
-    knowledge base, is a URL, that is copied now: the plan does not record the password."""
-    bench = Bench.open(folder, plan)
+def open_bench(folder: Path, plan: BenchPlan | None, start: str, store: str | None = None) -> Bench:
+    """Open the bench in a folder, or create it from `plan` (None: it must exist), in a shared `store` if
+    given. If `start`, the initial knowledge base, is a URL, that is copied now: the plan does not record the
+    password."""
+    bench = Bench.open(folder, plan, store)
     if plan is not None and is_url(start):
         try:
-            start_knowledge(start, folder / KNOWLEDGE)
+            start_knowledge(start, bench.knowledge)
         except BaseException:
             bench.close()
             raise
@@ -152,7 +155,10 @@ def check_teaching(start: str, teach: bool) -> None:
 def teach_from(folder: Path, knowledge: str) -> int:
     """Merge what the bench in `folder` learned into a knowledge base (a file or URL); returns the number of
     new events. Repeating it changes nothing."""
-    with KnowledgeBase(folder / KNOWLEDGE, create=False) as own, KnowledgeBase(knowledge_at(knowledge)) as to:
+    with (
+        KnowledgeBase(bench_knowledge(folder), create=False) as own,
+        KnowledgeBase(knowledge_at(knowledge)) as to,
+    ):
         return to.merge(own)
 
 

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 from kernelblaster import opening
 from kernelblaster.errors import DeviceLost, KernelBlasterError, KnowledgeError, NoDevice, StoreError
 from kernelblaster.fleet.fleet_judge import FleetJudge
-from kernelblaster.fleet.leases import PassingLeases
 from kernelblaster.fleet.lines import DirectLine
 from kernelblaster.fleet.opening import FleetChoice, open_machines
 from kernelblaster.fleet.requests import JudgeChoice
@@ -39,8 +38,9 @@ from kernelblaster.sessions.log import Progress
 from kernelblaster.sessions.settings import Search
 from kernelblaster.settings import settings
 from kernelblaster.store.files import write_whole
+from kernelblaster.store.leases import leases_of
 from kernelblaster.store.results import leave_results
-from kernelblaster.store.run import Run, create_run, discard_unbegun
+from kernelblaster.store.run import Run, SharedRuns, create_run, discard_unbegun
 from kernelblaster.store.subject import keep_task, task_of
 
 NO_PASSWORD = "A run does not keep a password: give --kb URL again, or PGPASSWORD, or a line in ~/.pgpass."
@@ -104,15 +104,16 @@ def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
 
 
 @contextmanager
-def start_run(task: Task, wanted: SearchRequest, runs: Path) -> Iterator[Run]:
+def start_run(task: Task, wanted: SearchRequest, runs: Path, store: str | None = None) -> Iterator[Run]:
     """A new run in the folder `runs` that keeps the task, open for writing; deleted again if nothing was
-    judged in it when the block ends. Raises KernelBlasterError for a model or GPU that cannot be used, before
-    the run is created."""
+    judged in it when the block ends. With `store`, the URL of a shared store, its events are there. Raises
+    KernelBlasterError for a model or GPU that cannot be used, before the run is created."""
     if wanted.models is not None:
         check_models(wanted.models)
     if wanted.gpu is not None:
         opening.kind_here(wanted.device, wanted.gpu)  # an unknown name is an error before the run exists
-    with create_run(runs, **wanted.about) as run:
+    kept = None if store is None else SharedRuns(store)
+    with create_run(runs, kept=kept, **wanted.about) as run:
         try:
             keep_task(run, task)
             yield run
@@ -166,7 +167,7 @@ def _search_once(
     search = Search.model_validate(about["search"])
     with (
         _knowledge(run, models, where) as knowledge,
-        _judging(about["device"], about["gpu"], watch, fleet) as judge,
+        _judging(run, watch, fleet) as judge,
         _strategy(run, models, judge, watch.say) as make,
     ):
         _check_device(run, judge.device.name)
@@ -179,10 +180,9 @@ def _search_once(
 
 
 @contextmanager
-def _judging(
-    device: opening.DeviceKind, gpu: str | None, watch: Watch, fleet: FleetChoice | None
-) -> Iterator[Judge]:
+def _judging(run: Run, watch: Watch, fleet: FleetChoice | None) -> Iterator[Judge]:
     """A context with the judge of a search: on a device of this process, or on those of a fleet."""
+    device, gpu = run.events[0].data["device"], run.events[0].data["gpu"]
     if fleet is None:
         with opening.open_searching(device, gpu, progress=watch.stage) as judge:
             yield judge
@@ -190,7 +190,7 @@ def _judging(
     with open_machines(fleet) as machines:
         kind = machines.kind(device, gpu)
         with (
-            machines.dispatcher(kind, PassingLeases(), watch.say) as dispatcher,
+            machines.dispatcher(kind, leases_of(run), watch.say) as dispatcher,
             closing(DirectLine(dispatcher)) as line,
         ):
             yield FleetJudge.open(line, JudgeChoice(kind, gpu))

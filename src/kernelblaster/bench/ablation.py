@@ -101,19 +101,19 @@ class Ablation(WorkFolder):
         *,
         apart: bool = False,
         machines: Machines | None = None,
+        store: str | None = None,
     ) -> None:
         """Train, then search the jobs without a result, with `workers` processes. No search is started after
         `seconds`; the rest is done by the next call. `tell` is called with progress; `apart` and `machines`
-        are as in `Bench.run`."""
-        with open_fleet(machines, self.plan.setup.device, tell) as dispatcher:
-            self._search(workers, seconds, tell, apart, dispatcher)
+        are as in `Bench.run`. With `store`, the URL of a shared store, verdicts are kept there for all who
+        use it; else in the ablation's folder."""
+        with open_fleet(machines, self.plan.setup.device, self._run, tell) as dispatcher:
+            until = None if seconds is None else time.monotonic() + seconds
+            verdicts = store or self.folder / "verdicts"
+            self._search(WorkerPool(self.folder, workers, until, verdicts, apart), tell, dispatcher)
 
-    def _search(
-        self, workers: int, seconds: float | None, tell: Tell, apart: bool, dispatcher: Dispatcher | None
-    ) -> None:
-        """As `run`, with the devices that `dispatcher` leads, if there is one."""
-        until = None if seconds is None else time.monotonic() + seconds
-        pool = WorkerPool(self.folder, workers, until, self.folder / "verdicts", apart)
+    def _search(self, pool: WorkerPool, tell: Tell, dispatcher: Dispatcher | None) -> None:
+        """As `run`, by the workers of a pool, with the devices that `dispatcher` leads, if there is one."""
         start_knowledge(EMPTY, self._knowledge_path("empty"))
         start_knowledge(SEED, self._knowledge_path("seed"))
         for jobs in (self._training(), [job for study in self.studies for job in self._jobs_of(study)]):

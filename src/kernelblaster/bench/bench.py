@@ -27,7 +27,10 @@ from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.fleet.dispatcher import Dispatcher
 from kernelblaster.fleet.opening import Machines
 from kernelblaster.judge.baseline import BaselineName
+from kernelblaster.knowledge.address import opened
 from kernelblaster.records.record import Record
+from kernelblaster.store.database import own_schema
+from kernelblaster.store.pointer import pointer_of
 
 ARM = "bench"
 KIND = "plan"
@@ -142,9 +145,10 @@ class Bench(WorkFolder):
         self.plan = BenchPlan.model_validate(self._begun_with)
 
     @staticmethod
-    def open(folder: Path, plan: BenchPlan | None = None) -> "Bench":
-        """Open the bench in `folder` to continue it, or create it from `plan`. Raises KernelBlasterError if
-        the plan differs from the recorded one, or there is neither."""
+    def open(folder: Path, plan: BenchPlan | None = None, store: str | None = None) -> "Bench":
+        """Open the bench in `folder` to continue it, or create it from `plan`; with `store`, the URL of a
+        shared store, its events, those of its runs and its knowledge base are kept there. Raises
+        KernelBlasterError if the plan differs from the recorded one, or there is neither."""
         if is_bench(folder):
             bench = Bench(folder, writing=True)
             different = _differences(bench.plan, plan) if plan else []
@@ -157,8 +161,13 @@ class Bench(WorkFolder):
             return bench
         if plan is None:
             raise KernelBlasterError(f"{folder}: there is no bench to go on with; name a suite.")
-        create_work(folder, KIND, plan.model_dump(mode="json"))
+        create_work(folder, KIND, plan.model_dump(mode="json"), store)
         return Bench(folder, writing=True)
+
+    @property
+    def knowledge(self) -> str:
+        """The address of the knowledge base that the searches share."""
+        return bench_knowledge(self.folder)
 
     # Working
 
@@ -178,10 +187,10 @@ class Bench(WorkFolder):
         process, never runs in this one, even with a single worker. With `machines`, the devices of a fleet
         judge and measure."""
         until = None if seconds is None else time.monotonic() + seconds
-        start_knowledge(self.plan.start, self.folder / KNOWLEDGE)
+        start_knowledge(self.plan.start, self.knowledge)
         done = self._results()
         jobs = [self._with_knowledge(job) for job in self.plan.jobs if job.key not in done]
-        with open_fleet(machines, self.plan.setup.device, tell) as dispatcher:
+        with open_fleet(machines, self.plan.setup.device, self._run, tell) as dispatcher:
             if jobs:
                 self._run.append("searching")
                 start = time.monotonic()
@@ -194,8 +203,8 @@ class Bench(WorkFolder):
             self._measure(workers, until, tell_measured, apart, dispatcher)
 
     def _with_knowledge(self, job: Job) -> Job:
-        """The job with the path of this bench's knowledge base, wherever its folder is now."""
-        setup = job.setup.model_copy(update={"knowledge": str(self.folder / KNOWLEDGE)})
+        """The job with the address of this bench's knowledge base, wherever its folder is now."""
+        setup = job.setup.model_copy(update={"knowledge": self.knowledge})
         return job.model_copy(update={"setup": setup})
 
     def _measure(
@@ -292,6 +301,15 @@ class Bench(WorkFolder):
             for job, by_baseline in by_job.items()
             if {*self.plan.baselines, INITIAL} <= by_baseline.keys()
         }
+
+
+def bench_knowledge(folder: Path) -> str:
+    """The address of the knowledge base of the bench in a folder: a file there, or a schema of its own in the
+    store that has its events."""
+    pointer = pointer_of(folder)
+    if pointer is None:
+        return str(folder / KNOWLEDGE)
+    return own_schema(pointer.open(), opened(pointer.store), f"kb_{pointer.id[:16]}")
 
 
 def is_bench(folder: Path) -> bool:

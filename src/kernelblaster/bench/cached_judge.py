@@ -1,27 +1,22 @@
-"""A judge that caches verdicts on disk, so that a candidate of several searches is judged once."""
+"""A judge that keeps verdicts, so that a candidate of several searches is judged once."""
 
-import hashlib
-import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from kernelblaster.judge.protocol import Judge
 from kernelblaster.records import Candidate, Evaluation, Fitness, Floor, Profile, Task
-from kernelblaster.records.outcome import Outcome
+from kernelblaster.records.outcome import Abandoned, Outcome
 from kernelblaster.records.profile import Depth
-from kernelblaster.store.files import write_whole
-
-_WRITTEN = re.compile(r'\{"sum":"([0-9a-f]{16})","evaluation":(\{.*\})\}\n')
+from kernelblaster.store.verdicts import VerdictKey, Verdicts
 
 
 class CachedJudge:
-    """A `Judge` that stores the evaluations of another one as files in `folder`, by GPU, task and candidate
-    code, and returns a stored one instead of judging again. For studies that compare many searches of one
-    task: all see the same verdict on the same candidate. Profiles are not cached."""
+    """A `Judge` that keeps the evaluations of another one, by GPU, task and candidate code, and returns a
+    kept one instead of judging again. For studies that compare many searches of one task: all see the same
+    verdict on the same candidate. Profiles are not kept."""
 
-    def __init__(self, judge: Judge, folder: Path) -> None:
+    def __init__(self, judge: Judge, verdicts: Verdicts) -> None:
         self._judge = judge
-        self._folder = folder
+        self._verdicts = verdicts
         self.device = judge.device
 
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
@@ -36,42 +31,19 @@ class CachedJudge:
         return self._judge.confirmed(task, candidate, evaluation)
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
-        """The evaluations in the order of `jobs`; those that are not stored are judged together first, then
-        stored."""
-        paths = [self._path(task, candidate) for task, candidate in jobs]
-        known = {path: _stored(path) for path in paths}
-        missing = {path: job for path, job in zip(paths, jobs, strict=True) if known[path] is None}
+        """The evaluations in the order of `jobs`; those that are not kept are judged together first, then
+        kept, except where there is no verdict because the process that judged was lost."""
+        keys = [self._key(task, candidate) for task, candidate in jobs]
+        known = {key: self._verdicts.get(key) for key in keys}
+        missing = {key: job for key, job in zip(keys, jobs, strict=True) if known[key] is None}
         judged = self._judge.evaluate_many(list(missing.values())) if missing else iter(())
-        for path, evaluation in zip(missing, judged, strict=True):
-            known[path] = self._store(path, evaluation)
-        for path, (task, candidate) in zip(paths, jobs, strict=True):
-            kept = known[path]
+        for key, evaluation in zip(missing, judged, strict=True):
+            lost = isinstance(evaluation.outcome, Abandoned)
+            known[key] = evaluation if lost else self._verdicts.keep(key, evaluation)
+        for key, (task, candidate) in zip(keys, jobs, strict=True):
+            kept = known[key]
             assert kept is not None
             yield kept.model_copy(update={"task": task.name, "candidate": candidate.digest})
 
-    def _path(self, task: Task, candidate: Candidate) -> Path:
-        return self._folder / self.device.spec.name / task.digest / f"{candidate.code}.json"
-
-    def _store(self, path: Path, evaluation: Evaluation) -> Evaluation:
-        """Store an evaluation and return the one that counts: an earlier one of another process if there is
-        one."""
-        text = evaluation.model_dump_json()
-        earlier = _stored(path)
-        if earlier is not None:
-            return earlier
-        write_whole(path, f'{{"sum":"{_sum(text)}","evaluation":{text}}}\n')
-        return Evaluation.model_validate_json(text)
-
-
-def _stored(path: Path) -> Evaluation | None:
-    """The stored evaluation; None if the file is missing or damaged, so that the candidate must be judged
-    again."""
-    try:
-        match = _WRITTEN.fullmatch(path.read_text())
-    except (OSError, UnicodeDecodeError):
-        return None
-    return Evaluation.model_validate_json(match[2]) if match and _sum(match[2]) == match[1] else None
-
-
-def _sum(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    def _key(self, task: Task, candidate: Candidate) -> VerdictKey:
+        return VerdictKey(gpu=self.device.spec.name, task=task.digest, code=candidate.code)

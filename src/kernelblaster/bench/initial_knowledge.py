@@ -15,21 +15,32 @@ from kernelblaster.knowledge.seed import plant
 EMPTY, SEED = "empty", "seed"
 
 
-def start_knowledge(start: str, path: Path) -> None:
-    """Create the knowledge base file `path`; `start` is `empty`, `seed` (the shipped knowledge), or the file
-    or URL of one to copy. Does nothing if it exists. Created atomically: an interrupted call leaves nothing.
-    Raises KnowledgeError."""
+def start_knowledge(start: str, target: str | Path) -> None:
+    """Create the knowledge base at `target`, a file or a URL; `start` is `empty`, `seed` (the shipped
+    knowledge), or the file or URL of one to copy. A file that exists is left as it is. Created atomically:
+    an interrupted call leaves no file, and at a URL nothing that another call would not complete. Raises
+    KnowledgeError."""
+    if is_url(str(target)):
+        with KnowledgeBase(target) as knowledge:
+            _fill(knowledge, start)
+        return
+    path = Path(target)
     if path.is_file():
         return
     if start not in (EMPTY, SEED) and not is_url(start):
         copy_knowledge(start, path)
         return
     with _written_atomically(path) as scratch, KnowledgeBase(scratch) as knowledge:
-        if start == SEED:
-            plant(knowledge)
-        elif start != EMPTY:
-            with KnowledgeBase(opened(start), create=False) as source:
-                knowledge.merge(source)
+        _fill(knowledge, start)
+
+
+def _fill(knowledge: KnowledgeBase, start: str) -> None:
+    """Give a knowledge base what it starts with; doing so twice changes nothing."""
+    if start == SEED:
+        plant(knowledge)
+    elif start != EMPTY:
+        with KnowledgeBase(opened(start), create=False) as source:
+            knowledge.merge(source)
 
 
 def copy_knowledge(source: str | Path, target: Path) -> None:

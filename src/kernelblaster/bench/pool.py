@@ -29,6 +29,9 @@ from kernelblaster.models.failures import ModelError
 from kernelblaster.opening import open_searching
 from kernelblaster.processes.workers import JobPipe, LostJob, run_with_retry
 from kernelblaster.search.model_use import check_models
+from kernelblaster.store.leases import leases_of
+from kernelblaster.store.run import Run
+from kernelblaster.store.verdicts import open_verdicts
 
 RESTARTS = 2  # of a device that was lost
 
@@ -36,14 +39,14 @@ RESTARTS = 2  # of a device that was lost
 @dataclass(frozen=True)
 class WorkerPool:
     """How jobs are worked on: by `workers` processes, in the bench's `folder`; none is started after `until`
-    (a `time.monotonic`; None: no limit). With `verdicts`, a folder, evaluations are cached there, so that a
-    candidate of several searches is judged once. A single worker is this process itself, unless `apart`,
-    which keeps code of tasks, which may crash its process, out of it."""
+    (a `time.monotonic`; None: no limit). With `verdicts`, a folder or the URL of a store, evaluations are
+    kept there, so that a candidate of several searches is judged once. A single worker is this process
+    itself, unless `apart`, which keeps code of tasks, which may crash its process, out of it."""
 
     folder: Path
     workers: int
     until: float | None = None
-    verdicts: Path | None = None
+    verdicts: Path | str | None = None
     apart: bool = False
 
     @property
@@ -162,13 +165,14 @@ class _Messages:
 
 
 def open_fleet(
-    machines: Machines | None, kind: OwnedKind, tell: Tell
+    machines: Machines | None, kind: OwnedKind, run: Run, tell: Tell
 ) -> AbstractContextManager[Dispatcher | None]:
     """A context with a dispatcher for the devices of a kind that a fleet's machines have; None without
-    machines. `tell` is called with messages about devices."""
+    machines. Leases are kept with `run`, the record of a bench; `tell` is called with messages about
+    devices."""
     if machines is None:
         return nullcontext()
-    return machines.dispatcher(kind, PassingLeases(), partial(_say, tell))
+    return machines.dispatcher(kind, leases_of(run), partial(_say, tell))
 
 
 def _say(tell: Tell, words: str) -> None:
@@ -200,7 +204,7 @@ class Judges:
         if judge is None:
             judge = self._known[where] = self._opened(*where)
         judge.close()  # what it prepared for the task before
-        return CachedJudge(judge, self._pool.verdicts) if self._pool.verdicts else judge
+        return CachedJudge(judge, open_verdicts(self._pool.verdicts)) if self._pool.verdicts else judge
 
     def _opened(self, device: OwnedKind, gpu: str | None) -> Judge:
         if self._line is not None:

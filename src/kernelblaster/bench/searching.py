@@ -25,6 +25,7 @@ from kernelblaster.errors import (
     StoreError,
 )
 from kernelblaster.judge.protocol import Judge
+from kernelblaster.knowledge.address import opened
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.models.failures import BadAnswer, BudgetSpent, ModelError
 from kernelblaster.optimize import Optimized, expert_for, optimize
@@ -35,9 +36,9 @@ from kernelblaster.search.model_use import open_strategy
 from kernelblaster.search.strategy import StrategyMaker
 from kernelblaster.sessions.log import Progress
 from kernelblaster.shortage import shortage
-from kernelblaster.store.events import first_event
+from kernelblaster.store.pointer import pointer_of
 from kernelblaster.store.results import leave_results
-from kernelblaster.store.run import LOG, Run, create_run, open_run, run_folders
+from kernelblaster.store.run import Run, SharedRuns, create_run, first_event_of, open_run, run_folders
 from kernelblaster.store.subject import keep_task, task_of
 
 BROKEN = (DeviceLost, NoDevice, NoCompiler, Shortage, KnowledgeError, StoreError)
@@ -104,7 +105,7 @@ def begun_runs(folder: Path) -> dict[str, str]:
     """The names of the runs in a bench's folder, by job key; only the first event of each is read."""
     names: dict[str, str] = {}
     for run in run_folders(folder / "runs"):
-        first = first_event(run / LOG)
+        first = first_event_of(run)
         if first is not None and "job" in first.data:  # else killed before its first event was whole
             names[first.data["job"]] = run.name
     return names
@@ -138,8 +139,9 @@ def _run(job: Job, folder: Path, begun: str | None) -> Iterator[Run]:
     about |= {"search": job.setup.search.model_copy(update={"seed": job.seed}).model_dump()}
     if job.model_use is not None:
         about["models"] = job.model_use.model_dump(mode="json")
-    runs = folder / "runs"
-    with open_run(runs, begun, writing=True) if begun else create_run(runs, **about) as run:
+    runs, pointer = folder / "runs", pointer_of(folder)
+    kept = None if pointer is None else SharedRuns(opened(pointer.store), pointer.id)
+    with open_run(runs, begun, writing=True) if begun else create_run(runs, kept=kept, **about) as run:
         yield run
 
 

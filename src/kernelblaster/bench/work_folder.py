@@ -6,7 +6,7 @@ from typing import IO, Any, Self
 from kernelblaster.bench.searching import News, Tell
 from kernelblaster.bench.work_lock import acquire_work_lock
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.store.run import LOG, Run, begin_run
+from kernelblaster.store.run import Run, SharedRuns, begin_run, holds_run
 
 
 class WorkFolder:
@@ -54,14 +54,15 @@ class WorkFolder:
         return record
 
 
-def create_work(folder: Path, kind: str, plan: dict[str, Any]) -> None:
-    """Create the folder with an event log whose first event has the plan under `kind`."""
-    begin_run(folder, **{kind: plan}).close()
+def create_work(folder: Path, kind: str, plan: dict[str, Any], store: str | None = None) -> None:
+    """Create the folder with an event log whose first event has the plan under `kind`; with `store`, the log
+    is in a shared store."""
+    begin_run(folder, kept=None if store is None else SharedRuns(store), **{kind: plan}).close()
 
 
 def holds_work(folder: Path, kind: str) -> bool:
     """Whether the folder holds a bench or ablation of this kind, rather than a run or nothing."""
-    if not (folder / LOG).is_file():
+    if not holds_run(folder):
         return False
     with Run(folder, writing=False) as run:
         return bool(run.events) and kind in run.events[0].data

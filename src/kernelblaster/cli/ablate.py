@@ -69,6 +69,9 @@ def ablate(
     seconds: Annotated[float | None, typer.Option(help="Begin nothing new after this time.", min=1)] = None,
     workers: Annotated[int | None, typer.Option(help="Searches side by side.", min=1)] = None,
     dtype: DtypeOption = None,
+    store: Annotated[
+        str | None, typer.Option("--store", help="postgresql://...: share verdicts with others there.")
+    ] = None,
     json_: JsonOption = False,
 ) -> None:
     """Compare ways to learn and to search: same tasks, same seeds, same budget, with intervals.
@@ -122,7 +125,8 @@ def ablate(
             show_bench(f"ablation {kept}", list(jobs), json_, opened.results) as view,
         ):
             many = workers or default_workers(opened.plan.setup.device, machines)
-            opened.run(many, seconds, view, apart=context.obj is not None, machines=machines)
+            apart = context.obj is not None
+            opened.run(many, seconds, view, apart=apart, machines=machines, store=store)
         _write_results(opened, json_)
         if any(result.status == "died" for result in opened.results.values()):
             raise typer.Exit(1)

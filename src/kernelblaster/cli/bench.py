@@ -17,6 +17,7 @@ from kernelblaster.cli.options import (
     FleetOptions,
     JsonOption,
     SearchOptions,
+    StoreOption,
 )
 from kernelblaster.cli.progress import show_bench
 from kernelblaster.cli.show import out
@@ -72,6 +73,7 @@ def bench(
     seconds: Annotated[float | None, typer.Option(help="Begin nothing new after this time.", min=1)] = None,
     workers: Annotated[int | None, typer.Option(help="Tasks searched side by side.", min=1)] = None,
     dtype: DtypeOption = None,
+    store: StoreOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Search every task of a suite, measure what was found beside each baseline, and sum it up.
@@ -118,7 +120,7 @@ def bench(
                 start=benching.recorded_start(start),
             )
         print_estimates(plan.jobs if plan else [])
-        with benching.open_bench(kept, plan, start) as opened:
+        with benching.open_bench(kept, plan, start, store) as opened:
             jobs = [job.key for job in opened.plan.jobs]
             with (
                 explain_resuming(f"bench --folder {kept}{on.again}"),

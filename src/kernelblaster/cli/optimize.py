@@ -16,6 +16,7 @@ from kernelblaster.cli.options import (
     RunArgument,
     RunsOption,
     SearchOptions,
+    StoreOption,
     TaskOptions,
 )
 from kernelblaster.cli.show import exit_code, out, print_evaluation
@@ -68,6 +69,7 @@ def optimize(
     strategy: StrategyOption = "maic-rl",
     fail_under: FailUnder = None,
     runs: RunsOption = None,
+    store: StoreOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Make a task faster: profile, name the state, apply what paid in it, judge, and remember.
@@ -95,7 +97,7 @@ def optimize(
     wanted = SearchRequest(task, search, knowledge_at(kb), where.device, gpu, of.dtype, use)
     if use is not None:
         print_estimate(expected(use, search))
-    with start_run(loaded, wanted, runs_folder(runs)) as run:
+    with start_run(loaded, wanted, runs_folder(runs), store) as run:
         optimized = _search(run, use, wanted.knowledge, on, json_)
     raise typer.Exit(_exit_code(optimized.evaluation.outcome, fail_under))
 

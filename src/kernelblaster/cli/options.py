@@ -30,6 +30,15 @@ def runs_folder(given: Path | None) -> Path:
     return given or settings().data / "runs"
 
 
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        help="postgresql://... of a team: kept there, and continued on any machine (docs/fleet.md).",
+    ),
+]
+
+
 DeviceName = Literal["auto", "cuda", "emulated"]
 DeviceOption = Annotated[
     DeviceName,

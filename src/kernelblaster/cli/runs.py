@@ -2,7 +2,7 @@
 
 import json
 import time
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -39,6 +39,23 @@ def list_(runs: RunsOption = None, json_: JsonOption = False) -> None:
         task = break_name(out, row["task"], out.width - BESIDE_TASK)
         table.add_row(row["run"], task, str(row["evaluations"]), speedup, row["state"])
     out.show(table)
+
+
+@app.command()
+def fetch(
+    run: Annotated[str, typer.Argument(help="A run or bench of the store: its name or id.")],
+    store: Annotated[str, typer.Option("--store", help="The store that has it: postgresql://...")],
+    runs: RunsOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Make a run of a shared store known here, so that it can be shown, reported and gone on with.
+
+    A bench is gone on with by `kernelblaster bench --folder FOLDER`.
+    """
+    from kernelblaster.store.pointer import fetch_run
+
+    folder = fetch_run(store, run, runs_folder(runs))
+    print(json.dumps({"folder": str(folder)}) if json_ else folder)
 
 
 @app.command()

@@ -9,6 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -107,9 +108,17 @@ class Dispatcher:
             over = error
         finally:
             self._over = over
+            with suppress(KernelBlasterError):  # then it counts as lost
+                self._release_all()
             self._fleet.close()
             for pending in list(self._open):
                 _fail(pending, over)
+
+    def _release_all(self) -> None:
+        """Give back the leases of what is being worked on, since this dispatcher ends in order."""
+        for desk in self._desks:
+            for pending in desk.at_work:
+                self._leases.release(pending.work)
 
     def _next_message(self) -> Callable[[], None] | None:
         """What to do next; None to stop."""

@@ -16,6 +16,10 @@ class Leases(Protocol):
         """Record that a work is done, or given up."""
         ...
 
+    def release(self, work: str) -> None:
+        """Record that a work was given back without being done, since whoever asked for it stops."""
+        ...
+
     def lose(self, work: str, why: str) -> int:
         """Record that the owner of a work was lost; returns how often that has happened to it."""
         ...
@@ -32,6 +36,9 @@ class PassingLeases:
 
     def end(self, work: str) -> None:
         self._lost.pop(work, None)
+
+    def release(self, work: str) -> None:
+        pass
 
     def lose(self, work: str, why: str) -> int:
         self._lost[work] += 1

@@ -1,5 +1,6 @@
 """Requests to the owner of a device, and the judge that is to answer them."""
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -92,8 +93,8 @@ KINDS: dict[type, str] = {
 
 
 def work_of(request: Request) -> str:
-    """Identifies the work that a request asks for: its kind, the judge, the task and the candidates' code, by
-    their digests. Equal for requests that run the same code of a user on the same kind of device."""
+    """32 hexadecimal digits that identify the work that a request asks for: its kind, the judge, the task and
+    the candidates' code. Equal for requests that run the same code on the same kind of device."""
     choice = request.choice
     parts = [KINDS[type(request)], choice.kind, choice.gpu or "", choice.baseline]
     if not isinstance(request, DescribeRequest):
@@ -102,7 +103,7 @@ def work_of(request: Request) -> str:
         parts.append(request.candidate.code)
     if isinstance(request, ProfileRequest):
         parts += [candidate.code for candidate in request.candidates]
-    return "/".join(parts)
+    return hashlib.sha256("/".join(parts).encode()).hexdigest()[:32]
 
 
 def task_digest(request: Request) -> str:

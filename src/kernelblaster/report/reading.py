@@ -16,7 +16,7 @@ from kernelblaster.errors import StoreError
 from kernelblaster.records.outcome import Speedup
 from kernelblaster.search.model_use import recorded_model_use
 from kernelblaster.sessions.settings import Search
-from kernelblaster.store.run import LOG, Run, open_run, run_folders
+from kernelblaster.store.run import Run, holds_run, open_run, run_folders
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def read_subjects(names: Sequence[str], runs: Path, benches: Path) -> list[Subje
             raise StoreError(f"{folder}: is an ablation; its page is {folder / 'studies.html'}.")
         if is_bench(folder):
             subjects.append(_bench(folder))
-        elif (folder / LOG).is_file():
+        elif holds_run(folder):
             run_paths.append(folder)
         else:
             run_paths += run_folders(folder)
@@ -69,7 +69,7 @@ def _folder_of(name: str, runs: Path, benches: Path) -> Path:
     """The folder that a name stands for, as in `read_subjects`. Raises StoreError if there is none."""
     path = Path(name)
     if path.is_dir():
-        if (path / LOG).is_file() or run_folders(path):
+        if holds_run(path) or run_folders(path):
             return path
         raise StoreError(f"{path}: holds neither a bench nor runs.")
     known = [folder for folder in run_folders(benches) if folder.name.startswith(name)]

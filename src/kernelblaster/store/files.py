@@ -11,6 +11,11 @@ from kernelblaster.errors import StoreError
 WRITING = ".writing-"
 
 
+def name_of(text: str) -> str:
+    """The name of a text: 32 hexadecimal digits of the SHA-256 of its content."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
 class Files:
     """A folder of texts, each in a file named by the digest of its content; a text that is stored twice
     takes one file."""
@@ -21,8 +26,7 @@ class Files:
     def put(self, text: str) -> str:
         """Store a text; returns its name, to be given to `get`. It is on the disk (fsync) when this
         returns. Raises StoreError if it cannot be written."""
-        data = text.encode()
-        name = hashlib.sha256(data).hexdigest()[:32]
+        data, name = text.encode(), name_of(text)
         target = self._path(name)
         if not (target.is_file() and target.read_bytes() == data):
             write_whole(target, text)  # missing, or damaged

@@ -6,16 +6,29 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kernelblaster.durability import sync
 from kernelblaster.errors import StoreError
-from kernelblaster.store.events import EventLog, RunEvent
+from kernelblaster.store.database_log import DatabaseFiles, DatabaseLog, first_stored_event
+from kernelblaster.store.events import EventLog, RunEvent, first_event
 from kernelblaster.store.files import Files, sweep_writing
+from kernelblaster.store.pointer import POINTER, point_to, pointer_of
 
 LOG = "events.jsonl"
 LAST = "last"  # names the latest run
+LEASES = ("leases.db", "leases.db-wal", "leases.db-shm")
+
+
+@dataclass(frozen=True)
+class SharedRuns:
+    """Where new runs are kept: in the store at this address, as parts of `parent` (the id of a bench there)
+    if given."""
+
+    store: str
+    parent: str | None = None
 
 
 class Run:
@@ -26,8 +39,15 @@ class Run:
 
     def __init__(self, folder: Path, *, writing: bool) -> None:
         self.folder = folder
-        self.files = Files(folder / "files")
-        self._log = EventLog(folder / LOG, writing=writing)
+        pointer = pointer_of(folder)
+        self.files: Files | DatabaseFiles
+        self._log: EventLog | DatabaseLog
+        if pointer is None:
+            self.files = Files(folder / "files")
+            self._log = EventLog(folder / LOG, writing=writing)
+        else:
+            self.files = DatabaseFiles(pointer.open())
+            self._log = DatabaseLog(pointer.open(), pointer.id, writing=writing)
         if writing:
             sweep_writing(folder)
         self._known = {(e.kind, e.key): e for e in self._log.events if e.key}
@@ -72,19 +92,24 @@ class Run:
         self.close()
 
 
-def create_run(root: Path, **about: Any) -> Run:
-    """A new run in a new folder under `root`, named by the time; `about` is the data of its first event."""
-    return begin_run(root / (time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)), **about)
+def create_run(root: Path, *, kept: SharedRuns | None = None, **about: Any) -> Run:
+    """A new run in a new folder under `root`, named by the time; `about` is the data of its first event.
+    With `kept`, its events and files are in a shared store."""
+    return begin_run(root / (time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)), kept=kept, **about)
 
 
-def begin_run(folder: Path, **about: Any) -> Run:
+def begin_run(folder: Path, *, kept: SharedRuns | None = None, **about: Any) -> Run:
     """A new run in `folder`, which is created if needed, readable by its owner only since runs hold
-    prompts. `about` is the data of its first event. A folder whose first event was cut off counts as
-    empty. Raises StoreError if it holds a run already, or cannot be written."""
+    prompts. `about` is the data of its first event. With `kept`, its events and files are in a shared
+    store. A folder whose first event was cut off counts as empty. Raises StoreError if it holds a run
+    already, or cannot be written."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
-        (folder / LOG).touch(mode=0o600)
+        if kept is None:
+            (folder / LOG).touch(mode=0o600)
+        else:
+            point_to(folder, kept.store, kept.parent)
     except OSError as error:
         raise StoreError(
             f"{folder.parent}: cannot make a run there: {error.strerror or error}. "
@@ -104,7 +129,7 @@ def begin_run(folder: Path, **about: Any) -> Run:
 def discard_unbegun(run: Run) -> bool:
     """Close and delete a run in which no model was asked, nothing judged and nothing learned; returns
     whether it was deleted. The folder must have no files but the run's own."""
-    own = {LOG, "files", "task.py", "task.cu"}
+    own = {LOG, POINTER, "files", "task.py", "task.cu", *LEASES}
     begun = {event.kind for event in run.events} - {"created", "task", "device"}
     if begun or {path.name for path in run.folder.iterdir()} - own:
         return False
@@ -128,7 +153,7 @@ def _folder_of(root: Path, name: str) -> Path:
         return (exact or matches)[0]
     if name == LAST and folders:
         return folders[-1]
-    if name and (Path(name) / LOG).is_file():
+    if name and holds_run(Path(name)):
         return Path(name).absolute()
     if matches and name:
         raise StoreError(f"{name} may mean {', '.join(folder.name for folder in matches)}.")
@@ -137,4 +162,16 @@ def _folder_of(root: Path, name: str) -> Path:
 
 def run_folders(root: Path) -> list[Path]:
     """The folders of all runs under `root`, the oldest first."""
-    return sorted(path.parent for path in root.glob(f"*/{LOG}"))
+    return sorted(folder for folder in root.glob("*") if holds_run(folder))
+
+
+def holds_run(folder: Path) -> bool:
+    """Whether a folder is that of a run: it has its events, or says where they are."""
+    return (folder / LOG).is_file() or (folder / POINTER).is_file()
+
+
+def first_event_of(folder: Path) -> RunEvent | None:
+    """The first event of the run in a folder, read without the rest; None if it cannot be read or is
+    incomplete."""
+    pointer = pointer_of(folder)
+    return first_event(folder / LOG) if pointer is None else first_stored_event(pointer.open(), pointer.id)

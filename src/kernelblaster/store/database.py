@@ -1,0 +1,122 @@
+"""The database of a shared store: PostgreSQL on a server, or SQLite in a file for what one machine shares."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url, text
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from kernelblaster.databases.patience import is_lost, patiently
+from kernelblaster.errors import StoreError, StoreUnreachable
+from kernelblaster.knowledge.address import shown
+from kernelblaster.knowledge.drivers import connecting, prepare_postgres, sentence
+from kernelblaster.store import tables
+
+T = TypeVar("T")
+INSERTS: dict[str, Callable[[Table], Any]] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
+
+
+class StoreDatabase:
+    """An open store at a URL or in a file (SQLite), whose tables are created or migrated as needed. `name` is
+    its address for messages, without a password. For use by many threads and processes at once. Raises
+    StoreError if it cannot be opened."""
+
+    def __init__(self, where: str | Path) -> None:
+        url = str(where) if "://" in str(where) else f"sqlite:///{where}"
+        self.name = shown(str(where))
+        try:
+            parsed = make_url(url)
+            if parsed.drivername in ("postgresql", "postgres"):
+                parsed = parsed.set(drivername="postgresql+psycopg")
+            self.sqlite = parsed.get_backend_name() == "sqlite"
+            self.engine: Engine = (
+                create_engine(parsed)
+                if self.sqlite
+                else create_engine(parsed, pool_pre_ping=True, connect_args=connecting(parsed.query))
+            )
+        except ModuleNotFoundError as error:
+            needs = f"needs the package {error.name}; pip install 'kernelblaster[postgres]'"
+            raise StoreError(f"{self.name}: {needs}.") from error
+        except (ArgumentError, ValueError, SQLAlchemyError) as error:
+            raise StoreError(f"{self.name}: is neither a file nor a database URL.") from error
+        _prepare_sqlite(self.engine) if self.sqlite else prepare_postgres(self.engine)
+        try:
+            self._once(_make_tables, lasting=True)
+        except BaseException:
+            self.close()
+            raise
+
+    def transact(self, work: Callable[[Connection], T], *, lasting: bool = True) -> T:
+        """The result of `work`, called with a connection in one transaction. While the server cannot be
+        reached it is called again, so that what it did before must not be done twice. By default it is on
+        the disk when this returns; if not `lasting`, a crash of the server may lose it. Raises
+        StoreUnreachable after the time in the settings, StoreError for other errors."""
+        return patiently(lambda _: self._once(work, lasting=lasting), StoreUnreachable)
+
+    def add(self, connection: Connection, table: Table, **values: Any) -> bool:
+        """Insert a row, unless there is one with the same key; returns whether it was inserted."""
+        insert = INSERTS[connection.dialect.name](table).values(**values).on_conflict_do_nothing()
+        return bool(connection.execute(insert).rowcount)
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def _once(self, work: Callable[[Connection], T], *, lasting: bool) -> T:
+        """As `transact`, without waiting for a server that cannot be reached."""
+        try:
+            with self.engine.begin() as connection:
+                if not self.sqlite and not lasting:
+                    connection.execute(text("SET LOCAL synchronous_commit TO OFF"))
+                return work(connection)
+        except (DBAPIError, PoolTimeout) as error:
+            kind = StoreUnreachable if is_lost(error) else StoreError
+            raise kind(f"{self.name}: {sentence(error, 'used')}") from error
+
+
+@cache
+def open_store(where: str) -> StoreDatabase:
+    """The store at this address, opened once by this process."""
+    return StoreDatabase(where)
+
+
+def own_schema(store: StoreDatabase, url: str, schema: str) -> str:
+    """The URL of a schema of its own in a PostgreSQL store (whose own URL is `url`): a namespace for other
+    tables, which is made if needed."""
+    store.transact(lambda connection: connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {schema}")))
+    return f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3D{schema}"
+
+
+def _make_tables(connection: Connection) -> None:
+    """Create the tables, or bring them to the latest revision. One process at a time does so."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": tables.LOCK})
+    revision = tables.REVISIONS.present(connection)
+    if revision is None:
+        tables.metadata.create_all(connection)
+        tables.REVISIONS.stamp(connection)
+    elif revision > tables.REVISIONS.latest:
+        raise StoreError(
+            f"the store has revision {revision}, and this version of KernelBlaster knows up to "
+            f"{tables.REVISIONS.latest}; install a later one."
+        )
+    elif revision != tables.REVISIONS.latest:
+        tables.REVISIONS.upgrade(connection)
+
+
+def _prepare_sqlite(engine: Engine) -> None:
+    """Have connections wait for locks, log ahead, and begin transactions with the right to write. A crash of
+    the machine may lose the last of them, that of a process none."""
+
+    @event.listens_for(engine, "connect")
+    def connected(connection: Any, _: Any) -> None:
+        connection.isolation_level = None  # transactions are begun below, not by the driver
+        for setting in ("busy_timeout=60000", "journal_mode=WAL", "synchronous=NORMAL"):
+            connection.execute(f"PRAGMA {setting}")
+
+    @event.listens_for(engine, "begin")
+    def begun(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -1,0 +1,88 @@
+"""Leases that outlive the process which took them: who works on what, and how often owners were lost with
+it."""
+
+import time
+
+from sqlalchemy import Connection, and_, select
+
+from kernelblaster.records.record import Record
+from kernelblaster.store.database import StoreDatabase
+from kernelblaster.store.pointer import pointer_of
+from kernelblaster.store.run import LEASES, Run
+from kernelblaster.store.tables import leases
+
+
+class LostWork(Record):
+    """Work with which owners were lost: what it is, in words, how often, and what was said the last time."""
+
+    about: str
+    losses: int
+    why: str
+
+
+class StoredLeases:
+    """`Leases` (fleet/leases.py) in a store, for one `scope`: the id of a run or bench, which one process at
+    a time works on. What a process was killed with counts as lost when the next one opens the leases."""
+
+    def __init__(self, store: StoreDatabase, scope: str) -> None:
+        self._store = store
+        self._scope = scope
+        store.transact(self._recover)
+
+    def begin(self, work: str, about: str, owner: str) -> int:
+        def record(connection: Connection) -> int:
+            known = connection.execute(select(leases.c.losses).where(self._is(work))).scalar()
+            values = {"about": about, "owner": owner, "held": True, "since": time.time()}
+            if known is None:
+                fresh = {"losses": 0, "why": ""}
+                self._store.add(connection, leases, scope=self._scope, work=work, **values, **fresh)
+            else:
+                connection.execute(leases.update().where(self._is(work)).values(**values))
+            return known or 0
+
+        return self._store.transact(record, lasting=False)
+
+    def end(self, work: str) -> None:
+        self._store.transact(
+            lambda connection: connection.execute(leases.delete().where(self._is(work))), lasting=False
+        )
+
+    def release(self, work: str) -> None:
+        free = leases.update().where(self._is(work)).values(held=False)
+        self._store.transact(lambda connection: connection.execute(free))
+
+    def lose(self, work: str, why: str) -> int:
+        def record(connection: Connection) -> int:
+            held = connection.execute(select(leases.c.held).where(self._is(work))).scalar()
+            changed = {"held": False, "why": why}
+            if held:  # else it was recorded before the connection broke
+                changed["losses"] = leases.c.losses + 1  # type: ignore[assignment]
+            connection.execute(leases.update().where(self._is(work)).values(**changed))
+            return connection.execute(select(leases.c.losses).where(self._is(work))).scalar() or 0
+
+        return self._store.transact(record)
+
+    def lost_works(self) -> list[LostWork]:
+        """The work with which owners were lost, and which was not done since."""
+        query = select(leases).where(leases.c.scope == self._scope, leases.c.losses > 0)
+        rows = self._store.transact(lambda connection: connection.execute(query).all())
+        return [LostWork(about=row.about, losses=row.losses, why=row.why) for row in rows]
+
+    def _recover(self, connection: Connection) -> None:
+        """Count what is held as lost: whoever held it has ended."""
+        held = and_(leases.c.scope == self._scope, leases.c.held)
+        why = "the process that led the search has ended"
+        connection.execute(
+            leases.update().where(held).values(held=False, why=why, losses=leases.c.losses + 1)
+        )
+
+    def _is(self, work: str):  # type: ignore[no-untyped-def]
+        return and_(leases.c.scope == self._scope, leases.c.work == work)
+
+
+def leases_of(run: Run) -> StoredLeases:
+    """The leases of a run or bench, which this process works on: in the store that has its events, else in a
+    file of its folder."""
+    pointer = pointer_of(run.folder)
+    store = StoreDatabase(run.folder / LEASES[0]) if pointer is None else pointer.open()
+    return StoredLeases(store, run.id)

@@ -1,0 +1,102 @@
+"""Verdicts that are kept for other searches of the same task: in a folder, or in a shared store."""
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Protocol
+
+from sqlalchemy import select
+
+from kernelblaster.records import Evaluation
+from kernelblaster.records.record import Record
+from kernelblaster.store.database import StoreDatabase, open_store
+from kernelblaster.store.files import write_whole
+from kernelblaster.store.tables import verdicts
+
+_WRITTEN = re.compile(r'\{"sum":"([0-9a-f]{16})","evaluation":(\{.*\})\}\n')
+
+
+class VerdictKey(Record):
+    """What a verdict is about: the GPU (its short name), the task (its digest) and the candidate's code."""
+
+    gpu: str
+    task: str
+    code: str
+
+
+class Verdicts(Protocol):
+    """Evaluations by what they are about. The first one that is kept stays."""
+
+    def get(self, key: VerdictKey) -> Evaluation | None:
+        """The evaluation that is kept; None if there is none, or it is damaged."""
+        ...
+
+    def keep(self, key: VerdictKey, evaluation: Evaluation) -> Evaluation:
+        """Keep an evaluation, unless there is one; returns the one that is kept."""
+        ...
+
+
+class FileVerdicts:
+    """`Verdicts` as files in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def get(self, key: VerdictKey) -> Evaluation | None:
+        try:
+            return _decoded(self._path(key).read_text())
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    def keep(self, key: VerdictKey, evaluation: Evaluation) -> Evaluation:
+        earlier = self.get(key)
+        if earlier is not None:
+            return earlier
+        text = _encoded(evaluation)
+        write_whole(self._path(key), text)
+        kept = _decoded(text)
+        assert kept is not None
+        return kept
+
+    def _path(self, key: VerdictKey) -> Path:
+        return self._folder / key.gpu / key.task / f"{key.code}.json"
+
+
+class StoredVerdicts:
+    """`Verdicts` in a shared store: those of all who use it."""
+
+    def __init__(self, store: StoreDatabase) -> None:
+        self._store = store
+
+    def get(self, key: VerdictKey) -> Evaluation | None:
+        here = [verdicts.c[name] == value for name, value in key.model_dump().items()]
+        query = select(verdicts.c.text).where(*here)
+        text: str | None = self._store.transact(lambda connection: connection.execute(query).scalar())
+        return None if text is None else _decoded(text)
+
+    def keep(self, key: VerdictKey, evaluation: Evaluation) -> Evaluation:
+        text = _encoded(evaluation)
+        self._store.transact(lambda c: self._store.add(c, verdicts, **key.model_dump(), text=text))
+        kept = self.get(key)
+        return kept if kept is not None else evaluation
+
+
+def open_verdicts(where: str | Path) -> Verdicts:
+    """The verdicts in a folder, or in the store at a URL."""
+    return StoredVerdicts(open_store(str(where))) if "://" in str(where) else FileVerdicts(Path(where))
+
+
+def _encoded(evaluation: Evaluation) -> str:
+    """An evaluation as a line with its checksum."""
+    text = evaluation.model_dump_json()
+    return f'{{"sum":"{_sum(text)}","evaluation":{text}}}\n'
+
+
+def _decoded(text: str) -> Evaluation | None:
+    """The evaluation in such a line; None if it is damaged, so that the candidate must be judged again."""
+    match = _WRITTEN.fullmatch(text)
+    return Evaluation.model_validate_json(match[2]) if match and _sum(match[2]) == match[1] else None
+
+
+def _sum(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
