@@ -15,7 +15,7 @@ import hypothesis
 import pytest
 
 if TYPE_CHECKING:
-    from tests.postgres import Server
+    from kernelblaster.testing.postgres_server import PostgresServer
 
 hypothesis.settings.register_profile("unhurried", deadline=None)  # a busy machine is no failure
 hypothesis.settings.load_profile("unhurried")
@@ -136,9 +136,9 @@ def compiler() -> str:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator["Server"]:
+def postgres() -> Iterator["PostgresServer"]:
     """A PostgreSQL server; tests that need it are skipped where there is none."""
-    from tests.postgres import running_server
+    from kernelblaster.testing.postgres_server import running_server
 
     with running_server() as server:
         yield server

@@ -14,18 +14,18 @@ from kernelblaster.knowledge import KnowledgeBase, drivers, tables
 from kernelblaster.knowledge.pipelined import PipelinedWriter
 from kernelblaster.records import State
 from kernelblaster.testing.knowledge_contract import HERE, KnowledgeContract, technique
-from tests.postgres import Server
+from kernelblaster.testing.postgres_server import PostgresServer
 
 
 @pytest.mark.xdist_group("postgres")
 class TestPostgres(KnowledgeContract):
     @pytest.fixture
-    def where(self, postgres: Server) -> str:
+    def where(self, postgres: PostgresServer) -> str:
         return postgres.database()
 
 
 def test_a_lost_connection_is_said_and_nothing_recorded_is_lost(
-    postgres: Server, monkeypatch: pytest.MonkeyPatch
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KERNELBLASTER_DATABASE_PATIENCE", "0.5")
     kb = KnowledgeBase(postgres.database())
@@ -44,7 +44,7 @@ def test_a_lost_connection_is_said_and_nothing_recorded_is_lost(
     assert kb.content().entry("slow", "tile").evidence.total.seen == 2
 
 
-def test_a_lock_is_waited_for_with_a_limit(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_is_waited_for_with_a_limit(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever holds it: another writer, or someone at the table itself."""
     import psycopg
 
@@ -75,7 +75,9 @@ def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPat
     assert drivers.connecting({"connect_timeout": "5"}) == {"tcp_user_timeout": 120_000}
 
 
-def test_a_server_that_comes_back_is_waited_for(postgres: Server, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_server_that_comes_back_is_waited_for(
+    postgres: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
     """Killed with what it had not written yet: what was recorded before is there, and nothing twice."""
     kb = KnowledgeBase(postgres.database())
     kb.add_state(State(name="slow", primary="latency"))
@@ -96,7 +98,7 @@ def test_a_server_that_comes_back_is_waited_for(postgres: Server, caplog: pytest
 
 
 def test_what_was_recorded_without_an_answer_is_not_recorded_again(
-    postgres: Server, monkeypatch: pytest.MonkeyPatch
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection breaks after the commit, before its answer has come."""
     from psycopg import OperationalError
@@ -119,7 +121,7 @@ def test_what_was_recorded_without_an_answer_is_not_recorded_again(
     assert kb.content().entry("slow", "tile").evidence.total.seen == 1
 
 
-def test_both_ways_of_writing_take_turns(postgres: Server) -> None:
+def test_both_ways_of_writing_take_turns(postgres: PostgresServer) -> None:
     """One reads everything, the other only the entry that it changes; each sees what the other wrote."""
     where = postgres.database()
     one, other = KnowledgeBase(where), KnowledgeBase(where)
@@ -134,7 +136,7 @@ def test_both_ways_of_writing_take_turns(postgres: Server) -> None:
     assert one.content().entry("slow", "tile").evidence.total.seen == 5
 
 
-def test_migrations_make_the_tables_that_are_made_at_once(postgres: Server, tmp_path: Path) -> None:
+def test_migrations_make_the_tables_that_are_made_at_once(postgres: PostgresServer, tmp_path: Path) -> None:
     """From nothing, on both databases; and a database of format 1 gets them when it is opened."""
     for number, where in enumerate((postgres.database(), f"sqlite:///{tmp_path / 'a.db'}")):
         other = postgres.database() if number == 0 else f"sqlite:///{tmp_path / 'b.db'}"

@@ -17,12 +17,12 @@ from kernelblaster.store.leases import StoredLeases, leases_of
 from kernelblaster.store.pointer import fetch_run, pointer_of
 from kernelblaster.store.run import Run, SharedRuns, begin_run, create_run, open_run
 from kernelblaster.store.verdicts import FileVerdicts, StoredVerdicts, VerdictKey, Verdicts
+from kernelblaster.testing.postgres_server import PostgresServer
 from kernelblaster.testing.run_contract import RunContract
-from tests.postgres import Server
 
 
 @pytest.fixture
-def url(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> str:
+def url(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> str:
     """A database of its own, at an address without a password."""
     monkeypatch.setenv("PGPASSWORD", "secret")
     return postgres.database().replace(":secret@", "@")
@@ -137,7 +137,7 @@ def test_a_run_is_continued_on_another_machine(tmp_path: Path, url: str) -> None
 
 
 def test_a_store_that_comes_back_is_waited_for(
-    tmp_path: Path, url: str, postgres: Server, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, url: str, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     with create_run(tmp_path, kept=SharedRuns(url)) as run:
         run.append("before")
@@ -154,7 +154,7 @@ def test_a_store_that_comes_back_is_waited_for(
 
 
 def test_one_that_does_not_come_back_is_given_up_in_a_sentence(
-    tmp_path: Path, url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, url: str, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KERNELBLASTER_DATABASE_PATIENCE", "0.3")
     with create_run(tmp_path, kept=SharedRuns(url)) as run:
@@ -191,7 +191,7 @@ def test_an_event_without_an_answer_is_not_recorded_twice(
         assert [event.kind for event in again.events] == ["created", "told", "more"]
 
 
-def test_a_password_is_not_kept(tmp_path: Path, postgres: Server) -> None:
+def test_a_password_is_not_kept(tmp_path: Path, postgres: PostgresServer) -> None:
     with pytest.raises(StoreError, match=r"does not keep the password.*PGPASSWORD") as caught:
         create_run(tmp_path, kept=SharedRuns(postgres.database()))
     assert "secret" not in str(caught.value)
@@ -209,7 +209,7 @@ def test_a_changed_event_is_noticed(tmp_path: Path, url: str) -> None:
         open_run(tmp_path, run.name)
 
 
-def test_migrations_make_the_tables_that_are_made_at_once(postgres: Server, tmp_path: Path) -> None:
+def test_migrations_make_the_tables_that_are_made_at_once(postgres: PostgresServer, tmp_path: Path) -> None:
     from tests.knowledge.test_postgres import _schema
 
     for migrated, made in (

@@ -18,7 +18,7 @@ import pytest
 PLACES = os.pathsep.join([os.environ.get("PATH", ""), *map(str, Path("/usr/lib/postgresql").glob("*/bin"))])
 
 
-class Server:
+class PostgresServer:
     """A server of its own in a temporary folder, on a free port of this machine."""
 
     def __init__(self, folder: Path) -> None:
@@ -114,12 +114,12 @@ def _free_port() -> int:
 
 
 @contextmanager
-def running_server() -> Iterator[Server]:
+def running_server() -> Iterator[PostgresServer]:
     """A context with a server that has no databases yet."""
     pytest.importorskip("psycopg")
     folder = Path(tempfile.mkdtemp(prefix="kb-postgres-"))
     try:
-        running = Server(folder)
+        running = PostgresServer(folder)
         yield running
         running.stop()
     finally:
