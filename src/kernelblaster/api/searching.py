@@ -27,6 +27,7 @@ from kernelblaster.search.frozen_knowledge import FrozenKnowledge
 from kernelblaster.search.model_use import (
     ModelUse,
     absolute_name,
+    check_ledger,
     check_models,
     model_use_of,
     open_strategy,
@@ -217,7 +218,10 @@ def _strategy(
 ) -> AbstractContextManager[StrategyMaker | None]:
     """A context that gives the strategy with the models that take part; None: the default one, without
     models."""
-    return nullcontext() if models is None else open_strategy(models, run.folder, expert_for(judge), say)
+    if models is None:
+        return nullcontext()
+    check_ledger(run)
+    return open_strategy(models, run.folder, expert_for(judge), say)
 
 
 def _check_device(run: Run, name: str) -> None:

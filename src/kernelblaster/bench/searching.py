@@ -32,7 +32,7 @@ from kernelblaster.optimize import Optimized, expert_for, optimize
 from kernelblaster.records import Evaluation, Task
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.search.frozen_knowledge import FrozenKnowledge
-from kernelblaster.search.model_use import open_strategy
+from kernelblaster.search.model_use import check_ledger, open_strategy
 from kernelblaster.search.strategy import StrategyMaker
 from kernelblaster.sessions.log import Progress
 from kernelblaster.shortage import shortage
@@ -150,6 +150,7 @@ def _strategy(job: Job, run: Run, judge: Judge, tell: Tell) -> AbstractContextMa
     strategy. With `alone`, the model's answers are not shared with other searches."""
     if job.model_use is None:
         return nullcontext()
+    check_ledger(run)
     answers = run.folder / "answers" if job.setup.alone else None
     say = partial(_say, tell, job)
     return open_strategy(job.model_use, run.folder, expert_for(judge), say, answers)

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelblaster.errors import KernelBlasterError
-from kernelblaster.models.choice import ModelChoice
+from kernelblaster.errors import KernelBlasterError, StoreError
+from kernelblaster.models.choice import LEDGER, ModelChoice
 from kernelblaster.models.ledger import Ledger
 from kernelblaster.models.names import FOLDERS
 from kernelblaster.models.prices import read_prices
@@ -16,6 +16,8 @@ from kernelblaster.records.record import Record
 from kernelblaster.search.names import REMEMBERS, StrategyName
 from kernelblaster.search.strategy import StrategyMaker
 from kernelblaster.sessions.settings import Search
+from kernelblaster.store.pointer import pointer_of
+from kernelblaster.store.run import Run
 
 if TYPE_CHECKING:
     from kernelblaster.policies.expert.policy import ExpertPolicy
@@ -103,6 +105,17 @@ def check_models(model_use: ModelUse) -> None:
     choice = model_use.choice
     prices = read_prices(Path(choice.prices) if choice.prices else None)
     choice.open(ROLES, Ledger(prices, choice.budget), lambda text: None)
+
+
+def check_ledger(run: Run) -> None:
+    """Raise StoreError if a run of a shared store asked models on another machine: what it spent is recorded
+    in its folder there, so that its budget would be counted from nothing here."""
+    asked = any(event.kind == "evaluation" for event in run.events)
+    if asked and pointer_of(run.folder) is not None and not (run.folder / LEDGER).exists():
+        raise StoreError(
+            f"{run.name}: its models were asked on another machine, where {LEDGER} in its folder says what "
+            "they cost; go on there, or copy that file here."
+        )
 
 
 @contextmanager
