@@ -16,6 +16,7 @@ from kernelblaster.errors import StoreError
 from kernelblaster.records.outcome import Speedup
 from kernelblaster.search.model_use import recorded_model_use
 from kernelblaster.sessions.settings import Search
+from kernelblaster.store.history import conclusion
 from kernelblaster.store.run import LOG, Run, open_run, run_folders
 
 
@@ -124,7 +125,7 @@ def _row(job: Job, run: Run) -> Row:
     """The result of a run of `optimize`, as a bench has it; `unfinished` if the run has not ended with a
     timed candidate."""
     judged = [event.data["evaluation"] for event in run.events if event.kind == "evaluation"]
-    end = next((event.data for event in run.events if event.kind == "results"), None)
+    end = conclusion(run.events, "results")
     codes = {event.key: event.data["evaluation"] for event in run.events if event.kind == "evaluation"}
     best = codes.get(end["best"]) if end else None
     if best is None or best["timing"] is None:

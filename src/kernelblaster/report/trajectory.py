@@ -6,6 +6,7 @@ from typing import Any
 from kernelblaster.devices.specs import spec_named
 from kernelblaster.errors import StoreError
 from kernelblaster.records import Step
+from kernelblaster.store.history import conclusion
 from kernelblaster.store.run import Run
 
 KERNELS_SHOWN = 12
@@ -60,7 +61,7 @@ def detail_of(run: Run) -> Detail:
         for code, data in recorded
     ]
     steps = [Step.model_validate(s) for e in run.events if e.kind == "steps" for s in e.data["steps"]]
-    end = next((event.data for event in run.events if event.kind == "results"), None)
+    end = conclusion(run.events, "results")
     best = numbers.get(end["best"]) if end else None
     page = {
         "run": run.name,
