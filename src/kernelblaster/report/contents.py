@@ -162,7 +162,7 @@ def summary_dict(contents: Contents) -> dict[str, Any]:
         "modelled": subject.modelled,
         "fresh": subject.fresh,
         "suites": list(plan.suites),
-        "settings": _settings(contents),
+        "settings": settings_of(contents),
         "baselines": [{"name": name, "title": named(name)} for name in baselines_of(plan)],
         "main": contents.main,
         "main_title": named(contents.main),
@@ -191,7 +191,7 @@ def _start(plan: BenchPlan) -> str:
     return plan.start.rpartition("@")[2] if "://" in plan.start else Path(plan.start).name
 
 
-def _settings(contents: Contents) -> dict[str, Any]:
+def settings_of(contents: Contents) -> dict[str, Any]:
     """The settings of the searches by name, without those that are not set."""
     plan = contents.subject.plan
     setup = plan.setup

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
 from kernelblaster.judge.protocol import Judge
 from kernelblaster.records import Candidate, Evaluation, Profile, Task, Timing
@@ -63,17 +64,24 @@ class Judging:
             self._judge_all([candidate])
         return self.evaluations[candidate.code]
 
-    def judge_within_budget(self, key: str, candidates: Sequence[Candidate]) -> list[Evaluation | None]:
+    def judge_within_budget(
+        self, key: str, candidates: Sequence[Candidate], trials: Sequence[dict[str, Any]] = ()
+    ) -> list[Evaluation | None]:
         """Evaluations in the order of the candidates, judged together; None for those that the budget
         does not allow. Equal code is judged once. `key` names the batch in the run's record and must
-        be unique in the run."""
+        be unique in the run; `trials`, JSON data on what each candidate is, is recorded for those who
+        watch."""
         wanted = {c.code: c for c in candidates if c.code not in self.evaluations}
         if wanted:
             seconds = self.seconds
             granted = self._run.once(
                 "batch",
                 key,
-                lambda: {"granted": self.budget.afford(len(wanted), seconds), "seconds": seconds},
+                lambda: {
+                    "granted": self.budget.afford(len(wanted), seconds),
+                    "seconds": seconds,
+                    "trials": list(trials),
+                },
                 lasting=False,
             )
             allowed = list(wanted.values())[: granted["granted"]]

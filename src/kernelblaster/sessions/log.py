@@ -23,6 +23,14 @@ class Trial:
     predicted: float
     candidate: Candidate
 
+    @property
+    def shown(self) -> dict[str, Any]:
+        """What is recorded of it for those who watch, as JSON data: `code` is its candidate's, `parent` the
+        digest of the candidate that it was made from, None if there is none."""
+        about: dict[str, Any] = {"id": str(self.id), "state": self.state, "technique": self.technique}
+        about |= {"code": self.candidate.code, "parent": self.candidate.parent}
+        return about | {"predicted": self.predicted}
+
 
 @dataclass(frozen=True)
 class Progress:

@@ -93,7 +93,8 @@ class Session:
         must be unique in the run."""
         for trial in trials:
             self.log.judging(trial)
-        return self.judging.judge_within_budget(key, [trial.candidate for trial in trials])
+        shown = [trial.shown for trial in trials]
+        return self.judging.judge_within_budget(key, [trial.candidate for trial in trials], shown)
 
     def learn(self, key: str, steps: Sequence[Step]) -> None:
         """Record the results of steps as evidence for their techniques in the states before them. `key`

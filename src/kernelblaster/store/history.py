@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from kernelblaster.errors import StoreError
 from kernelblaster.records import Candidate, Evaluation, Step
 from kernelblaster.store.events import RunEvent
-from kernelblaster.store.run import Run
+from kernelblaster.store.run import ReadableRun
 from kernelblaster.store.steering import STOPPED
 
 RunState = Literal["running", "finished", "stopped", "interrupted"]
@@ -43,7 +44,7 @@ class History:
     """A run as its events tell it, finished or not, as of when it was opened. `about` is the data of its
     first event: task and settings. `judged` are the candidates in the order of judging."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: ReadableRun) -> None:
         self._run = run
         self.name = run.name
         self.about: dict[str, Any] = run.events[0].data if run.events else {}
@@ -102,7 +103,7 @@ class History:
         """The techniques that led to the best candidate; empty until the run has ended."""
         return tuple(self._results["applied"]) if self._results else ()
 
-    @property
+    @cached_property
     def steps(self) -> list[Step]:
         """All steps, in the order in which they were judged."""
         recorded = (event.data["steps"] for event in self._run.events if event.kind == "steps")

@@ -5,9 +5,9 @@ import json
 import secrets
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kernelblaster.durability import sync
 from kernelblaster.errors import StoreError
@@ -24,6 +24,22 @@ DECISIONS = {
     "steps",
     "update",
 }  # kinds of events that every search asks for again
+
+
+class ReadableRun(Protocol):
+    """A run as it can be read: an open one, or one that another process is writing (store/follow.py)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def folder(self) -> Path: ...
+
+    @property
+    def events(self) -> Sequence[RunEvent]: ...
+
+    @property
+    def files(self) -> Files: ...
 
 
 class Run:
