@@ -65,6 +65,10 @@ VERBS = {
         "report.report",
         "One self-contained HTML file: results, figures, every step with its difference, costs.",
     ),
+    "serve": Verb(
+        "serve.serve",
+        "A page that shows searches while they run, and lets you stop, resume and steer them.",
+    ),
     "export": Verb(
         "export.export",
         "Write the best candidate of a run as a file that needs nothing of KernelBlaster.",

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from kernelblaster.bench.bench import BEST
 from kernelblaster.bench.metrics import fast_p_band, geometric_mean_interval, thresholds
+from kernelblaster.bench.record import BEST
 from kernelblaster.bench.tables import task_speedups, times
 from kernelblaster.report.chart import TONES, Chart, ChartAxis, ChartLine, LineChart
 from kernelblaster.report.contents import Contents

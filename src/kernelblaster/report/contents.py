@@ -4,7 +4,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kernelblaster.bench.bench import BEST, BenchPlan, Row
 from kernelblaster.bench.jobs import INITIAL
 from kernelblaster.bench.metrics import (
     BenchSummary,
@@ -14,6 +13,7 @@ from kernelblaster.bench.metrics import (
     geometric_mean_interval,
     quartiles,
 )
+from kernelblaster.bench.record import BEST, BenchPlan, Row
 from kernelblaster.bench.tables import ALL, GroupSummary, baselines_of, groups_of, in_group, summaries
 from kernelblaster.bench.usage import TechniqueUsage, usage_of
 from kernelblaster.report.chart import Chart

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kernelblaster.bench.ablation import is_ablation
-from kernelblaster.bench.bench import Bench, BenchPlan, Row, is_bench
+from kernelblaster.bench.bench import Bench, is_bench
 from kernelblaster.bench.initial_knowledge import SEED
 from kernelblaster.bench.jobs import INITIAL, Job, JobResult, Measured, Setup, Spent, result_of
 from kernelblaster.bench.measuring import quotient
+from kernelblaster.bench.record import BenchPlan, Row
 from kernelblaster.bench.spending import spent_on_models
 from kernelblaster.bench.suite import Entry
 from kernelblaster.errors import StoreError

@@ -140,14 +140,15 @@
 
   // Where a source is: with a node above (`node.sources`), in the page, or at an address that it names.
   const kept = new Map();
+  const load = (from) => {
+    if (!kept.has(from)) kept.set(from, fetch(from).then((reply) => (reply.ok ? reply.text() : undefined)));
+    return kept.get(from);
+  };
   const sourceOf = async (name, node) => {
+    if (name.startsWith("/")) return load(name);
     for (let at = node; at; at = at.parentElement) {
       if (at.sources) return at.sources[name];
-      if (at.dataset.sources) {
-        const from = `${at.dataset.sources}/${encodeURIComponent(name)}`;
-        if (!kept.has(from)) kept.set(from, fetch(from).then((reply) => (reply.ok ? reply.text() : undefined)));
-        return kept.get(from);
-      }
+      if (at.dataset.sources) return load(`${at.dataset.sources}/${encodeURIComponent(name)}`);
     }
     const inside = document.getElementById("sources");
     document.sources ??= inside ? JSON.parse(inside.textContent) : {};
