@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.combines.arithmetic import MAX, MIN, PRODUCT, SUM
 from kernelblaster.policies.expert.expression import (
     Argument,
     Counted,
@@ -23,7 +24,7 @@ from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.plan import Axis, Kernel, Plan, Stage
 
 TYPES = {"real": torch.float64, "whole": torch.int64, "truth": torch.bool}
-COMBINES = {"sum": torch.sum, "max": torch.amax, "min": torch.amin, "product": torch.prod}
+COMBINES = {SUM: torch.sum, MAX: torch.amax, MIN: torch.amin}
 OPERATIONS = {
     "add": torch.add,
     "sub": torch.sub,
@@ -92,7 +93,7 @@ class _Points:
 
     def _reduced(self, stage: Stage, every: torch.Tensor) -> torch.Tensor:
         found = self.value(stage.body, every).expand(self.shape)
-        if stage.combine == "product":
+        if stage.combine == PRODUCT:
             for place in self.reduced:
                 found = found.prod(place, keepdim=True)
             return found

@@ -4,6 +4,9 @@ from functools import cache
 
 from kernelblaster.api import load_task
 from kernelblaster.policies.expert.capture import capture
+from kernelblaster.policies.expert.combines.arithmetic import MAX, SUM
+from kernelblaster.policies.expert.combines.moments import MOMENTS
+from kernelblaster.policies.expert.combines.online_softmax import ONLINE_SOFTMAX
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
@@ -53,16 +56,16 @@ def test_stages_that_do_not_need_each_other_share_a_pass() -> None:
 def test_online_reduction_needs_one_pass() -> None:
     plan = after("core/level1/layer_norm", "warp_shuffle_reduction", "online_reduction")
     assert len(passes(plan.kernels[0])) == 1
-    assert [stage.combine for stage in plan.kernels[0].stages] == ["sum", "variation"]
+    assert [stage.combine for stage in plan.kernels[0].stages] == [SUM, MOMENTS]
     softmax = after("core/level1/softmax", "warp_shuffle_reduction", "online_reduction")
-    assert [stage.combine for stage in softmax.kernels[0].stages] == ["max", "exponentials"]
+    assert [stage.combine for stage in softmax.kernels[0].stages] == [MAX, ONLINE_SOFTMAX]
 
 
 def test_a_full_reduction_is_split_and_combined() -> None:
     plan = after("core/level1/sum_all", "two_level_reduction")
     parts, combining = plan.kernels
     assert parts.reduced[0].part is not None
-    assert combining.writes == ["out"]
+    assert combining.writes == ("out",)
     assert plan.elements(parts.axes) > 500
 
 

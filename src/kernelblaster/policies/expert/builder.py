@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.combines.arithmetic import SUM
 from kernelblaster.policies.expert.expression import Argument, Expression, Kind, Load, loads
 from kernelblaster.policies.expert.graph import Graph, Node, Reference, as_expression
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
-from kernelblaster.policies.expert.names import inner_name
 from kernelblaster.policies.expert.plan import Axis, Buffer, Kernel, Stage, Store
 from kernelblaster.policies.expert.schedule import Accumulate, BlockPerRow, Schedule, ThreadPerColumn
 from kernelblaster.records import Scalar
@@ -48,13 +48,13 @@ class Builder:
         self._values: dict[Reference, Value] = {}
         for tensor in (*graph.signature.outputs, *graph.signature.read_tensors):
             shape = tuple(indices.variable(dim) for dim in tensor.dims)
-            name = inner_name(tensor.name)
+            name = tensor.name
             self.buffers[name] = Buffer(name, shape, tensor.dtype)
         for tensor in graph.signature.read_tensors:
-            self._values[Reference(tensor.name)] = self.loaded(inner_name(tensor.name))
+            self._values[Reference(tensor.name)] = self.loaded(tensor.name)
         for item in graph.signature.inputs:
             if isinstance(item, Scalar):
-                argument = Argument(inner_name(item.name), "real" if item.kind == "float" else "whole")
+                argument = Argument(item.name, "real" if item.kind == "float" else "whole")
                 self._values[Reference(item.name)] = number_value(argument)
 
     def loaded(self, name: str) -> Value:
@@ -123,7 +123,7 @@ class Builder:
     ) -> Schedule:
         """By which axis runs along memory in the largest tensor: neighbours in memory should go to
         neighbouring threads."""
-        exact = any(stage.combine == "sum" for stage in stages)
+        exact = any(stage.combine == SUM for stage in stages)
         accumulate: Accumulate = "double" if exact else "float"
         if all(self.is_one(axis.extent) for axis in axes):
             return BlockPerRow(accumulate=accumulate)

@@ -125,7 +125,7 @@ def picked(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
         readers = plan.consumers(store.buffer)
         if not store.each or readers != [consumer] or not plan.buffers[store.buffer].scratch:
             continue
-        found = {load for load in consumer.loads() if load.buffer == store.buffer}
+        found = {load for load in consumer.loads if load.buffer == store.buffer}
         gather = next(iter(found))
         if len(found) == 1 and isinstance(gather, Gather):
             return _picked(plan, producer, consumer, store, gather)
@@ -147,7 +147,7 @@ def side_by_side(plan: Plan, first: Kernel, second: Kernel) -> Plan | None:
     if not all(plan.same(one.extent, two.extent) for one, two in pairs):
         return None
     moved = {two.name: one.index for one, two in pairs}
-    if not set(first.loads()) & {load for e in second.expressions for load in loads(move(e, moved))}:
+    if not set(first.loads) & {load for e in second.expressions for load in loads(move(e, moved))}:
         return None
     joined = _joined(first, second, moved, False, lambda part: part)
     return _replaced(plan, first, second, place, joined)
@@ -229,7 +229,7 @@ def _plain(value: Expression) -> bool:
 
 
 def _gathers(kernel: Kernel, buffers: set[str]) -> bool:
-    return any(isinstance(load, Gather) and load.buffer in buffers for load in kernel.loads())
+    return any(isinstance(load, Gather) and load.buffer in buffers for load in kernel.loads)
 
 
 def _place(plan: Plan, first: Kernel, second: Kernel) -> Kernel | None:
@@ -272,14 +272,14 @@ def _passes_all(plan: Plan, consumer: Kernel, producer: Kernel) -> bool:
         indices.product(axis.extent for axis in axes)
         for axes in (consumer.axes + consumer.reduced, producer.axes)
     )
-    reads = [load for load in consumer.loads() if load.buffer in producer.writes]
+    reads = [load for load in consumer.loads if load.buffer in producer.writes]
     return plan.same(*counts) and any({i for i in load.position if i.name} == points for load in reads)
 
 
 def _also_storing(inlined: Kernel, consumer: Kernel, store: Store) -> Kernel:
     """The consumer, storing what it computes of the producer at each of its points."""
     points = {axis.index for axis in consumer.axes + consumer.reduced if not axis.once}
-    reads = [load for load in consumer.loads() if load.buffer == store.buffer]
+    reads = [load for load in consumer.loads if load.buffer == store.buffer]
     load = next(load for load in reads if {i for i in load.position if i.name} == points)
     pairs = zip(store.position, load.position, strict=True)
     value = move(store.value, {own.name: other for own, other in pairs if own.name})

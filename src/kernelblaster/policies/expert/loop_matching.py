@@ -26,7 +26,7 @@ class LoopMatch:
 def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
     """How the reader's loops are the writer's, if they are, and it reads nothing of other rows."""
     written = {store.buffer: store for store in writer.stores}
-    found = [load for load in reader.loads() if load.buffer in written]
+    found = [load for load in reader.loads if load.buffer in written]
     extents = {axis.name: axis.extent for axis in writer.axes + writer.reduced}
     moved: dict[str, Index] = {}
     for load in found:

@@ -5,12 +5,14 @@ another (a later stage may use the results of earlier ones), and the `stores` wr
 stages it is a pointwise map. How it is laid out on the GPU is its schedule (schedule.py). Techniques rewrite
 plans; emission/ writes them as CUDA."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 from typing import Literal
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.combines.combine import Combine
 from kernelblaster.policies.expert.expression import Expression, Gather, Load, loads
 from kernelblaster.policies.expert.graph import Graph
 from kernelblaster.policies.expert.index import Index
@@ -27,9 +29,6 @@ from kernelblaster.policies.expert.schedule import (
 from kernelblaster.records import Signature
 from kernelblaster.records.signature import Dtype
 
-Combine = Literal[
-    "sum", "product", "max", "min", "argmax", "argmin", "any", "all", "variation", "exponentials"
-]
 Family = Literal["pointwise", "row_reduction", "column_reduction", "full_reduction", "matrix_product", "pack"]
 TOGETHER = 4  # tiles of a packed operand that have one scale
 
@@ -76,10 +75,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Stage:
-    """One reduction over the kernel's reduced axes. For argmax and argmin `body` is compared, and the
-    result is the place of the winner, the first one on a tie. `variation` is the sum of squared
-    differences from the mean of all bodies, `exponentials` the sum of exponentials of the differences
-    from the largest one; both need one pass only."""
+    """One reduction over the kernel's reduced axes (combines/)."""
 
     name: str
     combine: Combine
@@ -123,22 +119,23 @@ class Kernel:
             return "full_reduction" if all(axis.once for axis in self.axes) else "row_reduction"
         return "matrix_product"
 
-    @property
+    @cached_property
     def expressions(self) -> tuple[Expression, ...]:
         return tuple(s.body for s in self.stages) + tuple(s.value for s in self.stores)
 
-    @property
-    def reads(self) -> list[str]:
+    @cached_property
+    def reads(self) -> tuple[str, ...]:
         """Buffers that are read, each once, in order."""
-        return list(dict.fromkeys(load.buffer for e in self.expressions for load in loads(e)))
+        return tuple(dict.fromkeys(load.buffer for load in self.loads))
 
     @property
-    def writes(self) -> list[str]:
-        return [store.buffer for store in self.stores]
+    def writes(self) -> tuple[str, ...]:
+        return tuple(store.buffer for store in self.stores)
 
-    def loads(self) -> Iterator[Load | Gather]:
-        for expression in self.expressions:
-            yield from loads(expression)
+    @cached_property
+    def loads(self) -> tuple[Load | Gather, ...]:
+        """Every load, as often as it appears, in order."""
+        return tuple(load for expression in self.expressions for load in loads(expression))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.combines.arithmetic import SUM
 from kernelblaster.policies.expert.expression import Expression, Load, Operation, loads, used_names
 from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.plan import Axis, Kernel, Plan
@@ -57,7 +58,7 @@ def as_product(kernel: Kernel, plan: Plan) -> Product | None:
     if not isinstance(kernel.schedule, ProductSchedule) or len(kernel.stages) != 1 or len(inner) != 1:
         return None
     body = kernel.stages[0].body
-    if kernel.stages[0].combine != "sum" or any(store.each for store in kernel.stores):
+    if kernel.stages[0].combine != SUM or any(store.each for store in kernel.stores):
         return None
     if not isinstance(body, Operation) or body.name != "mul" or body.kind != "real":
         return None

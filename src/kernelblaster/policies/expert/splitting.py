@@ -5,8 +5,10 @@ Stages must not need each other. Parts are combined in their order, so that ever
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.combines.combine import PartResults
 from kernelblaster.policies.expert.expression import (
     Counted,
     Expression,
@@ -14,7 +16,6 @@ from kernelblaster.policies.expert.expression import (
     Kind,
     Load,
     Reduced,
-    operation,
     rebuild,
     to_kind,
 )
@@ -22,7 +23,6 @@ from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.plan import (
     Axis,
     Buffer,
-    Combine,
     Kernel,
     Part,
     Plan,
@@ -63,9 +63,14 @@ class Splitting:
             PART, indices.divide(indices.add(cut, indices.subtract(self.length, indices.ONE)), self.length)
         )
 
-    @property
+    @cached_property
     def stem(self) -> str:
-        return self.kernel.name.removesuffix("_kernel")
+        """What the names of new kernels and buffers begin with; no older ones, as where a reduction of parts
+        is divided once more, have them."""
+        stem = self.kernel.name.removesuffix("_kernel")
+        while any(f"{stem}_{stage.name}_parts" in self.plan.buffers for stage in self.kernel.stages):
+            stem += "_again"
+        return stem
 
     def position(self) -> tuple[Index, ...]:
         """Where a part's result lies: parts side by side, or columns where they are reduced."""
@@ -103,23 +108,15 @@ def split(plan: Plan, kernel: Kernel, flat: Kernel, length: int) -> Plan:
 
 
 def _kind(stage: Stage) -> Kind:
-    return "whole" if stage.combine in ("argmax", "argmin") else stage.body.kind
-
-
-COMPANIONS: dict[Combine, tuple[str, Combine]] = {
-    "variation": ("sum", "sum"),
-    "exponentials": ("largest", "max"),
-    "argmax": ("value", "max"),
-    "argmin": ("value", "min"),
-}
+    return stage.combine.result_kind(stage.body.kind)
 
 
 def companion(stage: Stage, known: Sequence[Stage]) -> Stage | None:
     """What a part must find out beside a stage's own result, so that the whole follows: one of the
     stages that there are, or a new one."""
-    if stage.combine not in COMPANIONS:
+    if stage.combine.companion is None:
         return None
-    suffix, combine = COMPANIONS[stage.combine]
+    suffix, combine = stage.combine.companion
     same = (found for found in known if found.combine == combine and found.body == stage.body)
     return next(same, Stage(f"{stage.name}_{suffix}", combine, stage.body))
 
@@ -185,26 +182,24 @@ def _combining_kernel(splitting: Splitting) -> Kernel:
 def _combined(splitting: Splitting, stage: Stage) -> tuple[list[Stage], Expression]:
     """Stages over the parts, and the result that the whole has of them."""
     found = splitting.partial(stage.name, _kind(stage))
-    result = Reduced(stage.name, _kind(stage))
     beside = companion(stage, splitting.kernel.stages)
-    if beside is None:
-        return [Stage(stage.name, stage.combine, found)], result
-    other = splitting.partial(beside.name, beside.body.kind)
-    if stage.combine in ("argmax", "argmin"):
-        winner = Stage(f"{stage.name}_part", stage.combine, other)
+
+    def chosen(winner: str) -> Gather:
         place = splitting.position().index(splitting.parts.index)
         position = tuple(indices.ZERO if i == place else p for i, p in enumerate(found.position))
-        return [winner], Gather(found.buffer, position, place, Reduced(winner.name, "whole"), "whole")
-    first = Stage(beside.name, beside.combine, other)
-    if stage.combine == "exponentials":
-        scale = operation("exp", operation("sub", other, Reduced(first.name, "real")))
-        return [first, Stage(stage.name, "sum", operation("mul", found, scale))], result
-    count = to_kind(Counted(_members(splitting)), "real")
+        return Gather(found.buffer, position, place, Reduced(winner, "whole"), found.kind)
+
     whole = indices.product(axis.extent for axis in splitting.kernel.reduced)
-    mean = operation("div", Reduced(first.name, "real"), to_kind(Counted(whole), "real"))
-    away = operation("sub", operation("div", other, count), mean)
-    body = operation("add", found, operation("mul", count, operation("mul", away, away)))
-    return [first, Stage(stage.name, "sum", body)], result
+    parts = PartResults(
+        name=stage.name,
+        own=found,
+        beside=None if beside is None else (beside.name, splitting.partial(beside.name, beside.body.kind)),
+        members=to_kind(Counted(_members(splitting)), "real"),
+        whole=to_kind(Counted(whole), "real"),
+        chosen=chosen,
+    )
+    stages, result = stage.combine.of_parts(parts)
+    return [Stage(*each) for each in stages], result
 
 
 def _members(splitting: Splitting) -> Index:

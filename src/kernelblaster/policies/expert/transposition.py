@@ -29,7 +29,7 @@ def transposition(kernel: Kernel, plan: Plan) -> Transposition | None:
         return None
     last = flat.axes[-1]
     found: dict[str, dict[Load, str]] = {}
-    for load in dict.fromkeys(flat.loads()):
+    for load in dict.fromkeys(flat.loads):
         if isinstance(load, Gather) or _runs(load.buffer, load.position, last, plan):
             continue
         for axis in flat.axes[:-1]:

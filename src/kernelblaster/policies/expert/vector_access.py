@@ -65,7 +65,7 @@ def vector_access(kernel: Kernel, plan: Plan, along: Axis, *, guards_too: bool =
     always = {load for expression in kernel.expressions for load in _unconditional(expression)}
     sided = guarded(kernel.expressions, along.name, plan.sizes[0]) if guards_too else {}
     guards: dict[Load | Gather, Guards] = {}
-    for load in dict.fromkeys(kernel.loads()):
+    for load in dict.fromkeys(kernel.loads):
         sure = load in always or _harmless(load, kernel, plan)
         if not sure and load not in sided:
             continue

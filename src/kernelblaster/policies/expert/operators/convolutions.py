@@ -2,6 +2,7 @@
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.builder import Builder, axes_of, lowers
+from kernelblaster.policies.expert.combines.arithmetic import SUM
 from kernelblaster.policies.expert.expression import Expression, Reduced, operation, real
 from kernelblaster.policies.expert.graph import Node
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
@@ -50,7 +51,7 @@ def convolution(builder: Builder, node: Node) -> None:
         value = operation("add", value, builder.value(node.arguments["bias"]).at((channel,)))
     loops = (member, *(found.axis for found in windows))
     single = ThreadPerColumn if member.once else ThreadPerResult
-    over_windows(builder, node, single, loops, Stage("total", "sum", body), value)
+    over_windows(builder, node, single, loops, Stage("total", SUM, body), value)
 
 
 def _windows(builder: Builder, node: Node, places: tuple[Index, ...]) -> list[Window]:

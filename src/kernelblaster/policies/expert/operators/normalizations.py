@@ -2,6 +2,7 @@
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.builder import Builder, Position, lowers
+from kernelblaster.policies.expert.combines.arithmetic import MAX, SUM
 from kernelblaster.policies.expert.expression import Expression, Reduced, operation, real, to_kind
 from kernelblaster.policies.expert.graph import Node, as_expression
 from kernelblaster.policies.expert.index import ZERO, Index
@@ -15,7 +16,7 @@ def softmax(builder: Builder, node: Node) -> None:
     found = loops_over(value.shape, {node.arguments["dim"].value % value.rank}, keep=True)
     element = value.at(found.position)
     shifted = operation("sub", element, Reduced("largest", "real"))
-    stages = [Stage("largest", "max", element), Stage("total", "sum", operation("exp", shifted))]
+    stages = [Stage("largest", MAX, element), Stage("total", SUM, operation("exp", shifted))]
     total = Reduced("total", "real")
     result = operation("div", operation("exp", shifted), total)
     if node.operator.startswith("_log"):

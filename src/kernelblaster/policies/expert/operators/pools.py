@@ -5,6 +5,7 @@ from functools import reduce
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.builder import Builder, axes_of, kind_of, lowers
+from kernelblaster.policies.expert.combines.arithmetic import MAX, SUM
 from kernelblaster.policies.expert.expression import Counted, Expression, Reduced, operation, real, to_kind
 from kernelblaster.policies.expert.graph import Node, Reference, UncoveredOperators, as_expression, references
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
@@ -64,12 +65,12 @@ def _largest(builder: Builder, node: Node, windows: list[Window]) -> None:
         raise UncoveredOperators((f"the places that {node.operator} finds",))
     if kind_of(node.results[0].dtype) != "real":
         raise UncoveredOperators((f"{node.operator} of whole numbers",))
-    stage = Stage("best", "max", _element(builder, node, windows, -math.inf))
+    stage = Stage("best", MAX, _element(builder, node, windows, -math.inf))
     _pool(builder, node, windows, stage, Reduced("best", "real"))
 
 
 def _mean(builder: Builder, node: Node, windows: list[Window], count: Expression) -> None:
-    stage = Stage("total", "sum", _element(builder, node, windows, 0))
+    stage = Stage("total", SUM, _element(builder, node, windows, 0))
     _pool(builder, node, windows, stage, operation("div", Reduced("total", "real"), to_kind(count, "real")))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.builder import Builder, axes_of, kernel_name
+from kernelblaster.policies.expert.combines.arithmetic import SUM
 from kernelblaster.policies.expert.expression import Counted, Expression, Reduced, operation, rebuild
 from kernelblaster.policies.expert.graph import Node
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
@@ -135,7 +136,7 @@ def over_windows(
     if results < FEW and elements >= MANY:
         builder.reduction(node, axes, reduced, [stage], [store])
         return
-    schedule = single(accumulate="double" if stage.combine == "sum" and elements > LONG else "float")
+    schedule = single(accumulate="double" if stage.combine == SUM and elements > LONG else "float")
     builder.kernels.append(Kernel(kernel_name(node), axes, (store,), reduced, (stage,), schedule))
 
 

@@ -12,6 +12,7 @@ from typing import get_args
 from kernelblaster.devices.occupancy import limits_of
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.combines.arithmetic import SUM
 from kernelblaster.policies.expert.expression import Load, Reduced
 from kernelblaster.policies.expert.plan import Axis, Buffer, Kernel, Part, Plan, Stage, Store
 from kernelblaster.policies.expert.product import as_product
@@ -75,7 +76,7 @@ def split_sums(plan: Plan, kernel: Kernel, pieces: int) -> Plan:
         kernel.axes,
         kernel.stores,
         (count,),
-        (Stage(stage.name, "sum", Load(sums, position, "real")),),
+        (Stage(stage.name, SUM, Load(sums, position, "real")),),
         ThreadPerColumn(),
     )
     shape = (count.extent, *(axis.extent for axis in kernel.axes))
