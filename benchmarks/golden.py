@@ -1,6 +1,6 @@
 """The expert policy's sources as digests: a change of its code that should change no kernel can prove it.
 
-    python benchmarks/golden.py [TASK ...] (--save FILE | --compare FILE) [--graphs FOLDER] [--all] [--letters]
+    python benchmarks/golden.py [TASK ...] (--save FILE | --compare FILE) [--graphs FOLDER] [--letters]
 
 Every task that the expert covers is taken along chains of techniques, from the plan after simplification and
 fusion. At the initial plan and at each plan on the way, every technique is applied, and the digests of the
@@ -8,8 +8,8 @@ first few sources that it gives are kept in its order: those that differ from th
 each other, as a search would meet them. `--compare` lists the plans and techniques whose sources differ, and
 ends with 1 if there are any. Graphs that were captured are kept in a folder with `--graphs`: capturing
 takes longer than all the rest, and a graph depends on the task only. Without names: all core tasks. Digests
-are of what the sources do, not of how they are laid out (program_digest.py); with `--letters` of every letter.
-`--sources FOLDER` keeps the sources themselves, by digest.
+are of what the sources do, not of how they are laid out (program_digest.py); with `--letters` of every
+letter. `--sources FOLDER` keeps the sources themselves, by digest.
 
 The last lines tell how many plans techniques gave that changed no source, and how long the techniques and
 the emission took.

@@ -1,8 +1,9 @@
 """Digests of CUDA sources as programs: of what they do, not of how they are laid out.
 
-Two sources have the same digest if they differ in nothing but white space, comments, line breaks, braces around
-single statements, parentheses that change nothing, device functions and their order, and sizes that a kernel is
-given but does not use. What is passed to kernels is left out, for that reason; a compiler sees to that.
+Two sources have the same digest if they differ in nothing but white space, comments, line breaks, braces
+around single statements, parentheses that change nothing, device functions and their order, and sizes that a
+kernel is given but does not use. What is passed to kernels is left out, for that reason; a compiler sees to
+that.
 """
 
 import hashlib

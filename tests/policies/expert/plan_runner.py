@@ -21,7 +21,8 @@ from kernelblaster.policies.expert.expression import (
     Reduced,
 )
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.plan import Axis, Kernel, Plan, Stage
+from kernelblaster.policies.expert.kernel import Axis, Kernel, Stage
+from kernelblaster.policies.expert.plan import Plan
 
 TYPES = {"real": torch.float64, "whole": torch.int64, "truth": torch.bool}
 COMBINES = {SUM: torch.sum, MAX: torch.amax, MIN: torch.amin}
@@ -85,7 +86,7 @@ class _Points:
             value = self.value(store.value, every)
             shape = (
                 self.shape
-                if store.each
+                if store.over
                 else [*self.shape[: len(self.kernel.axes)], *(1 for _ in self.reduced)]
             )
             place = tuple(self.index(index).expand(shape) for index in store.position)

@@ -69,6 +69,14 @@ def test_a_full_reduction_is_split_and_combined() -> None:
     assert plan.elements(parts.axes) > 500
 
 
+def test_the_combining_of_parts_is_not_split_once_more() -> None:
+    """Parts of parts had the same names: a kernel read and wrote one buffer, and did not compile."""
+    plan = after("core/level1/sum_columns", "two_level_reduction")
+    technique = load_techniques()["two_level_reduction"]
+    assert list(technique(plan)) == []
+    assert "parts of a reduction" in technique.why_not(plan)[plan.kernels[1].name]
+
+
 def test_columns_are_split_for_the_packs_that_they_are_read_in_later() -> None:
     """Else a vectorized kernel had a quarter of the blocks that were meant."""
     order = ("two_level_reduction", "vectorized_memory_access")

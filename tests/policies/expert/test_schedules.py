@@ -18,8 +18,9 @@ from kernelblaster.policies.expert import schedule as schedules
 from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit, load_emitters
 from kernelblaster.policies.expert.expression import Expression, Gather, Load, rebuild
+from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.lower import initial_plan
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedule import Schedule
 from kernelblaster.policies.expert.technique_table import technique_table
 from kernelblaster.policies.expert.techniques import load_techniques
@@ -104,8 +105,8 @@ def declared(kernel: Node) -> Iterator[str]:
                 yield from (str(part.text, "utf-8") for part in names[:1] if found.type != "init_declarator")
 
 
-def renamed(plan: Plan, kernel: Kernel, names: Iterator[str]) -> tuple[Plan, Kernel]:
-    """The plan and one of its kernels, with tensors that have other names."""
+def renamed(plan: Plan, kernel: Kernel, names: list[str]) -> Plan:
+    """A plan of one kernel, with tensors that have other names."""
     new = dict(zip(plan.buffers, names, strict=False))
 
     def change(part: Expression) -> Expression:
@@ -114,8 +115,7 @@ def renamed(plan: Plan, kernel: Kernel, names: Iterator[str]) -> tuple[Plan, Ker
     stages = tuple(replace(s, body=rebuild(s.body, change)) for s in kernel.stages)
     stores = tuple(replace(s, buffer=new[s.buffer], value=rebuild(s.value, change)) for s in kernel.stores)
     buffers = {new[name]: replace(buffer, name=new[name]) for name, buffer in plan.buffers.items()}
-    changed = replace(kernel, stages=stages, stores=stores)
-    return replace(plan, buffers=buffers, kernels=(changed,)), changed
+    return replace(plan, buffers=buffers, kernels=(replace(kernel, stages=stages, stores=stores),))
 
 
 @pytest.mark.parametrize(("name", "schedule"), EXAMPLES, ids=lambda value: type(value).__name__)
@@ -133,7 +133,7 @@ def test_tensors_may_be_called_as_what_a_kernel_declares(plan: Plan, name: str, 
     taken = sorted(locals_of(before) - {*whole.buffers, *whole.sizes[0]})
     if name == "packed":  # whose scales are found by name
         return
-    clashing, changed = renamed(whole, kernel, (f"{t}" for t in [*taken, *(f"t{i}" for i in range(20))]))
+    clashing = renamed(whole, kernel, [*taken, *(f"t{i}" for i in range(20))])
     (after,) = functions(emit(clashing))
     parameters = {parameter.name for parameter in after.parameters}
     assert taken and not parameters & locals_of(after)

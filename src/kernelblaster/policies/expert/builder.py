@@ -10,7 +10,8 @@ from kernelblaster.policies.expert.combines.arithmetic import SUM
 from kernelblaster.policies.expert.expression import Argument, Expression, Kind, Load, loads
 from kernelblaster.policies.expert.graph import Graph, Node, Reference, as_expression
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
-from kernelblaster.policies.expert.plan import Axis, Buffer, Kernel, Stage, Store
+from kernelblaster.policies.expert.kernel import Axis, Kernel, Stage, Store
+from kernelblaster.policies.expert.plan import Buffer
 from kernelblaster.policies.expert.schedule import Accumulate, BlockPerRow, Schedule, ThreadPerColumn
 from kernelblaster.records import Scalar
 from kernelblaster.records.signature import FLOATING, Dtype
@@ -110,17 +111,13 @@ class Builder:
         self,
         node: Node,
         axes: tuple[Axis, ...],
-        reduced: tuple[Axis, ...],
         stages: Sequence[Stage],
         stores: Sequence[Store],
     ) -> None:
-        schedule = self._reduction_schedule(axes, reduced, stages)
-        kernel = Kernel(kernel_name(node), axes, tuple(stores), reduced, tuple(stages), schedule)
-        self.kernels.append(kernel)
+        schedule = self._reduction_schedule(axes, stages)
+        self.kernels.append(Kernel(kernel_name(node), axes, tuple(stores), tuple(stages), schedule))
 
-    def _reduction_schedule(
-        self, axes: tuple[Axis, ...], reduced: tuple[Axis, ...], stages: Sequence[Stage]
-    ) -> Schedule:
+    def _reduction_schedule(self, axes: tuple[Axis, ...], stages: Sequence[Stage]) -> Schedule:
         """By which axis runs along memory in the largest tensor: neighbours in memory should go to
         neighbouring threads."""
         exact = any(stage.combine == SUM for stage in stages)
@@ -129,7 +126,7 @@ class Builder:
             return BlockPerRow(accumulate=accumulate)
         found = [load for stage in stages for load in loads(stage.body) if load.position]
         sizes = [self._elements(load.buffer) for load in found]
-        inner = {axis.name for axis in reduced}
+        inner = {axis.name for stage in stages for axis in stage.axes}
         along = any(
             indices.names(load.position[-1]) & inner
             for load, size in zip(found, sizes, strict=True)

@@ -36,7 +36,8 @@ from kernelblaster.policies.expert.cuda.terms import (
 )
 from kernelblaster.policies.expert.emission.values import c_type, index_term
 from kernelblaster.policies.expert.index import evaluate
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedule import STATIC_SHARED_BYTES
 from kernelblaster.tasks.header import c_arguments
 

@@ -2,7 +2,8 @@
 
 from kernelblaster.policies.expert.expression import Counted, Gather, Load, walk
 from kernelblaster.policies.expert.index import Index, names
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.vector_access import VECTOR_BYTES
 from kernelblaster.records.signature import DTYPE_BYTES
 

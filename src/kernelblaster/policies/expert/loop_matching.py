@@ -11,7 +11,8 @@ from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert import proofs
 from kernelblaster.policies.expert.expression import Gather, Load
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
-from kernelblaster.policies.expert.plan import Axis, Kernel, Plan, Store
+from kernelblaster.policies.expert.kernel import Axis, Kernel, Store
+from kernelblaster.policies.expert.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
         limit = proofs.bound(moved[axis.name], extents, plan.same)
         if limit is None or not plan.same(limit, axis.extent):
             return None
-    each = any(written[load.buffer].each for load in found) or bool(missing)
+    each = any(bool(written[load.buffer].over) for load in found) or bool(missing)
     if not _same_points(plan, writer, reader, moved, each):
         return None
     rows = all(in_row(plan, writer, load, moved, shifted=not reader.stages) for load in found)
@@ -58,7 +59,7 @@ def in_row(
     store = next(store for store in writer.stores if store.buffer == load.buffer)
     inner = {axis.index for axis in writer.reduced if not axis.once}
     return all(
-        own == there or (shifted and store.each and there in inner)
+        own == there or (shifted and store.over and there in inner)
         for own, there in zip(placed(plan, writer, load, moved), store.position, strict=True)
     )
 

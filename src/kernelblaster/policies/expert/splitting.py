@@ -5,7 +5,6 @@ Stages must not need each other. Parts are combined in their order, so that ever
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.combines.combine import PartResults
@@ -20,15 +19,8 @@ from kernelblaster.policies.expert.expression import (
     to_kind,
 )
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.plan import (
-    Axis,
-    Buffer,
-    Kernel,
-    Part,
-    Plan,
-    Stage,
-    Store,
-)
+from kernelblaster.policies.expert.kernel import Axis, Kernel, Part, Stage, Store
+from kernelblaster.policies.expert.plan import Buffer, Plan
 from kernelblaster.policies.expert.schedule import (
     Accumulating,
     BlockRows,
@@ -63,14 +55,9 @@ class Splitting:
             PART, indices.divide(indices.add(cut, indices.subtract(self.length, indices.ONE)), self.length)
         )
 
-    @cached_property
+    @property
     def stem(self) -> str:
-        """What the names of new kernels and buffers begin with; no older ones, as where a reduction of parts
-        is divided once more, have them."""
-        stem = self.kernel.name.removesuffix("_kernel")
-        while any(f"{stem}_{stage.name}_parts" in self.plan.buffers for stage in self.kernel.stages):
-            stem += "_again"
-        return stem
+        return self.kernel.name.removesuffix("_kernel")
 
     def position(self) -> tuple[Index, ...]:
         """Where a part's result lies: parts side by side, or columns where they are reduced."""
@@ -100,7 +87,7 @@ def split(plan: Plan, kernel: Kernel, flat: Kernel, length: int) -> Plan:
     buffers = [splitting.buffer(f"{s.name}_parts", _kind(s), splitting.axes()) for s in stages]
     buffers += [splitting.buffer(name, kind, flat.axes) for name, kind in results.items()]
     new = [_partial_kernel(splitting, stages), _combining_kernel(splitting)]
-    if any(store.each for store in flat.stores):
+    if any(store.over for store in flat.stores):
         new.append(_element_kernel(splitting))
     kernels = [k for old in plan.kernels for k in (new if old is kernel else (old,))]
     known = dict(plan.buffers) | {buffer.name: buffer for buffer in buffers}
@@ -118,7 +105,7 @@ def companion(stage: Stage, known: Sequence[Stage]) -> Stage | None:
         return None
     suffix, combine = stage.combine.companion
     same = (found for found in known if found.combine == combine and found.body == stage.body)
-    return next(same, Stage(f"{stage.name}_{suffix}", combine, stage.body))
+    return next(same, Stage(f"{stage.name}_{suffix}", combine, stage.body, stage.axes))
 
 
 def _partial_kernel(splitting: Splitting, stages: Sequence[Stage]) -> Kernel:
@@ -128,15 +115,15 @@ def _partial_kernel(splitting: Splitting, stages: Sequence[Stage]) -> Kernel:
         Store(splitting.partial(s.name, _kind(s)).buffer, splitting.position(), Reduced(s.name, _kind(s)))
         for s in stages
     )
-    return replace(
+    parts = replace(
         kernel,
         name=f"{splitting.stem}_parts_kernel",
         axes=splitting.axes(),
-        reduced=(cut, *kernel.reduced[1:]),
         stages=tuple(stages),
         stores=stores,
         schedule=_partial_schedule(kernel.schedule),
     )
+    return parts.with_loops({cut.name: (cut,)})
 
 
 def _partial_schedule(old: Schedule) -> Schedule:
@@ -158,8 +145,8 @@ def _combining_kernel(splitting: Splitting) -> Kernel:
         found, result = _combined(splitting, stage)
         stages += [new for new in found if new.name not in {old.name for old in stages}]
         results[stage.name] = result
-    stores = [replace(s, value=_with(s.value, results)) for s in kernel.stores if not s.each]
-    if any(store.each for store in kernel.stores):
+    stores = [replace(s, value=_with(s.value, results)) for s in kernel.stores if not s.over]
+    if any(store.over for store in kernel.stores):
         own = tuple(axis.index for axis in kernel.axes)
         stores += [Store(f"{splitting.stem}_{name}", own, value) for name, value in results.items()]
     few = splitting.plan.extent(splitting.parts.extent) <= LONG and bool(kernel.axes)
@@ -173,7 +160,6 @@ def _combining_kernel(splitting: Splitting) -> Kernel:
         name=kernel.name,
         axes=kernel.axes,
         stores=tuple(stores),
-        reduced=(splitting.parts,),
         stages=tuple(stages),
         schedule=schedule,
     )
@@ -199,7 +185,7 @@ def _combined(splitting: Splitting, stage: Stage) -> tuple[list[Stage], Expressi
         chosen=chosen,
     )
     stages, result = stage.combine.of_parts(parts)
-    return [Stage(*each) for each in stages], result
+    return [Stage(*each, (splitting.parts,)) for each in stages], result
 
 
 def _members(splitting: Splitting) -> Index:
@@ -216,7 +202,7 @@ def _element_kernel(splitting: Splitting) -> Kernel:
     results: dict[str, Expression] = {
         stage.name: Load(f"{splitting.stem}_{stage.name}", own, _kind(stage)) for stage in kernel.stages
     }
-    stores = [replace(s, value=_with(s.value, results), each=False) for s in kernel.stores if s.each]
+    stores = [replace(s, value=_with(s.value, results), over=()) for s in kernel.stores if s.over]
     first = stores[0]
     address = indices.row_major(first.position, splitting.plan.buffers[first.buffer].shape)
     axes = sorted(

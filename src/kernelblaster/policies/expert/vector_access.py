@@ -22,7 +22,8 @@ from kernelblaster.policies.expert.expression import (
 from kernelblaster.policies.expert.flatten import flattened
 from kernelblaster.policies.expert.guards import Guards, guarded
 from kernelblaster.policies.expert.index import Index, row_major
-from kernelblaster.policies.expert.plan import Axis, Kernel, Plan, Store
+from kernelblaster.policies.expert.kernel import Axis, Kernel, Store
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.proofs import alignment, stays_below
 from kernelblaster.records.signature import DTYPE_BYTES
 

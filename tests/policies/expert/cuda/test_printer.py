@@ -55,7 +55,7 @@ A, B, C = Local("a"), Local("b"), Local("c")
         ((A * B) % C, "(a * b) % c"),
         (A / 4 % 2, "a / 4 % 2"),
         (A * 1 + 0, "a"),
-        (-(-A), "-(-a)"),
+        (Prefixed("-", -A), "-(-a)"),
         (Prefixed("!", A < B), "!(a < b)"),
         (A ^ (B / 2 % 4), "a ^ (b / 2 % 4)"),
         (Choice(A < B, Choice(A < C, A, C), B), "a < b ? (a < c ? a : c) : b"),

@@ -8,7 +8,8 @@ from kernelblaster.policies.expert.cuda.statements import Declaration, Statement
 from kernelblaster.policies.expert.cuda.terms import CudaType, Local, Operand, Term
 from kernelblaster.policies.expert.emission.places import count
 from kernelblaster.policies.expert.emission.values import index_term, values_of
-from kernelblaster.policies.expert.plan import Axis, Kernel, Plan, Stage
+from kernelblaster.policies.expert.kernel import Axis, Kernel, Stage
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedule import Accumulating
 
 

@@ -52,7 +52,8 @@ from kernelblaster.policies.expert.emission.vectors import (
 from kernelblaster.policies.expert.expression import Expression, Reduced, loads, walk
 from kernelblaster.policies.expert.flatten import flattened
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.plan import Kernel, Plan, Stage, Store
+from kernelblaster.policies.expert.kernel import Kernel, Stage, Store
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.row_kernel import passes, passes_with
 from kernelblaster.policies.expert.schedule import Columns
 from kernelblaster.policies.expert.vector_access import VectorAccess, fits, mentioned, vector_access
@@ -283,13 +284,13 @@ def _short(columns: ColumnWriter, found: Sequence[Accumulator]) -> ShortSums | N
 
 
 def _element_stores(columns: ColumnWriter) -> list[Statement]:
-    stores = [store for store in columns.kernel.stores if store.each]
+    stores = [store for store in columns.kernel.stores if store.over]
     values = [store.value for store in stores]
     return [_over_rows(columns, values, _stored(columns, stores))] if stores else []
 
 
 def _column_stores(columns: ColumnWriter) -> list[Statement]:
-    stores = [store for store in columns.kernel.stores if not store.each]
+    stores = [store for store in columns.kernel.stores if not store.over]
     if not stores:
         return []
     packs, _ = _packs(columns, [store.value for store in stores])
@@ -304,7 +305,7 @@ def _stored(columns: ColumnWriter, stores: list[Store]) -> list[Statement]:
         if store in columns.access.writes:
             name = columns.access.writes[store]
             before.append(declare(vector_type(columns.plan.buffers[store.buffer]), vector_name(name).name))
-            once = columns.schedule.streaming and store.each
+            once = columns.schedule.streaming and bool(store.over)
             after.append(write_vector(store, name, columns.values, columns.access.along, once=once))
     lane = [store_statement(store, columns.plan, columns.values) for store in stores]
     return [*before, _lanes(columns, [store.value for store in stores], lane), *after]

@@ -40,7 +40,8 @@ from kernelblaster.policies.expert.emission.packing import SLAB_ROWS, TERM
 from kernelblaster.policies.expert.emission.places import local, unravel
 from kernelblaster.policies.expert.emission.stores import store_statement
 from kernelblaster.policies.expert.emission.values import index_term, values_of
-from kernelblaster.policies.expert.plan import TOGETHER, Buffer, Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import TOGETHER, Buffer, Plan
 from kernelblaster.policies.expert.product import Product, as_product
 from kernelblaster.policies.expert.schedule import PACKED_DEPTH, PACKED_ROWS, MmaProduct, TensorProduct
 

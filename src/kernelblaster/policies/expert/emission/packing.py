@@ -49,7 +49,8 @@ from kernelblaster.policies.expert.emission.places import local, unravel
 from kernelblaster.policies.expert.emission.values import c_type, index_term, values_of
 from kernelblaster.policies.expert.expression import Gather, Load, loads
 from kernelblaster.policies.expert.index import Index, row_major
-from kernelblaster.policies.expert.plan import TOGETHER, Axis, Kernel, Plan, Store
+from kernelblaster.policies.expert.kernel import Axis, Kernel, Store
+from kernelblaster.policies.expert.plan import TOGETHER, Plan
 from kernelblaster.policies.expert.schedule import PACKED_DEPTH, PACKED_ROWS, Packing
 
 SCHEDULES = (Packing,)

@@ -12,7 +12,8 @@ from kernelblaster.policies.expert.emission.functions import block_reduce
 from kernelblaster.policies.expert.emission.places import blocks_of, count, nested, running
 from kernelblaster.policies.expert.emission.stores import store_statement
 from kernelblaster.policies.expert.emission.values import Values, values_of
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedule import BlockPerRow, ThreadPerColumn, ThreadPerResult
 
 SCHEDULES = (BlockPerRow, ThreadPerColumn, ThreadPerResult)
@@ -68,4 +69,4 @@ def _by_block(kernel: Kernel, threads: int, plan: Plan) -> Emitted:
 
 
 def _stores(kernel: Kernel, plan: Plan, values: Values, *, each: bool) -> list[Statement]:
-    return [store_statement(store, plan, values) for store in kernel.stores if store.each == each]
+    return [store_statement(store, plan, values) for store in kernel.stores if bool(store.over) == each]

@@ -35,7 +35,8 @@ from kernelblaster.policies.expert.emission.places import blocks_of, count, loca
 from kernelblaster.policies.expert.emission.stores import store_statement
 from kernelblaster.policies.expert.emission.values import Values, c_type, values_of
 from kernelblaster.policies.expert.flat_access import variables, vector_reads, whole_position
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedule import ElementPerThread, FlatVectors
 
 SCHEDULES = (ElementPerThread, FlatVectors)

@@ -55,7 +55,7 @@ from kernelblaster.policies.expert.emission.unaligned_rows import HEAD
 from kernelblaster.policies.expert.emission.vectors import FIRST, pointer, read_vector, vector_type
 from kernelblaster.policies.expert.expression import Gather, Load
 from kernelblaster.policies.expert.guards import Guard
-from kernelblaster.policies.expert.plan import Store
+from kernelblaster.policies.expert.kernel import Store
 from kernelblaster.policies.expert.row_kernel import RUNNING
 from kernelblaster.policies.expert.schedule import BlockRows, ClusterRows, WarpRows
 

@@ -10,7 +10,8 @@ from kernelblaster.policies.expert.emission.values import index_term, values_of
 from kernelblaster.policies.expert.emission.vectors import VectorValues, vector_values
 from kernelblaster.policies.expert.expression import Gather, Load
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.row_kernel import RowKernel, row_kernel
 from kernelblaster.policies.expert.schedule import ClusterRows, Rows, WarpPerRow, cluster_blocks
 from kernelblaster.policies.expert.vector_access import fits

@@ -74,7 +74,8 @@ from kernelblaster.policies.expert.emission.vectors import (
     write_vector,
 )
 from kernelblaster.policies.expert.expression import Expression
-from kernelblaster.policies.expert.plan import Kernel, Plan, Stage
+from kernelblaster.policies.expert.kernel import Kernel, Stage
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.row_kernel import RUNNING, element_bytes, keeps_all, kept_elements, passes
 from kernelblaster.policies.expert.schedule import (
     BlockRowMap,
@@ -248,7 +249,7 @@ def _combined(rows: RowWriter, found: list[Accumulator]) -> list[Statement]:
 
 
 def _element_stores(rows: RowWriter) -> list[Statement]:
-    stores = [store for store in rows.kernel.stores if store.each]
+    stores = [store for store in rows.kernel.stores if store.over]
     if not stores:
         return []
     body, values = _once(rows, [store.value for store in stores], stores[0].buffer)
@@ -274,7 +275,7 @@ def _once(rows: RowWriter, values: list[Expression], prefix: str) -> tuple[list[
 
 
 def _row_stores(rows: RowWriter) -> list[Statement]:
-    found = [store_statement(s, rows.plan, rows.values) for s in rows.kernel.stores if not s.each]
+    found = [store_statement(s, rows.plan, rows.values) for s in rows.kernel.stores if not s.over]
     one = THREAD_IN_ROW.equals(0)
     one = Infix("&&", one, RANK.equals(0)) if rows.cluster > 1 else one
     return [when(one, *found)] if found else []

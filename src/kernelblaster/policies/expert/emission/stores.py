@@ -3,7 +3,8 @@
 from kernelblaster.policies.expert.cuda.statements import Assignment
 from kernelblaster.policies.expert.cuda.terms import Term, cast
 from kernelblaster.policies.expert.emission.values import Values, c_type
-from kernelblaster.policies.expert.plan import Plan, Store
+from kernelblaster.policies.expert.kernel import Store
+from kernelblaster.policies.expert.plan import Plan
 
 
 def store_statement(store: Store, plan: Plan, values: Values) -> Assignment:

@@ -50,7 +50,8 @@ from kernelblaster.policies.expert.emission.places import local, unravel
 from kernelblaster.policies.expert.emission.values import NOTHING, Values, c_type, index_term, values_of
 from kernelblaster.policies.expert.expression import Expression, Load, loads, rebuild, used_names
 from kernelblaster.policies.expert.index import Index, row_major
-from kernelblaster.policies.expert.plan import Axis, Plan
+from kernelblaster.policies.expert.kernel import Axis
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.product import Operand, Product
 from kernelblaster.policies.expert.proofs import separate
 from kernelblaster.policies.expert.schedule import LINE_PADDING, TiledProduct

@@ -62,7 +62,8 @@ from kernelblaster.policies.expert.emission.tile_loads import (
 )
 from kernelblaster.policies.expert.emission.values import c_type, index_term, values_of
 from kernelblaster.policies.expert.index import Index, row_major
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.product import Product, as_product, contiguous
 from kernelblaster.policies.expert.schedule import TiledProduct
 

@@ -25,7 +25,8 @@ from kernelblaster.policies.expert.emission.places import local, unravel_term
 from kernelblaster.policies.expert.emission.stores import store_statement
 from kernelblaster.policies.expert.emission.values import Values, index_term, values_of
 from kernelblaster.policies.expert.expression import Gather, Load
-from kernelblaster.policies.expert.plan import Axis, Kernel, Plan
+from kernelblaster.policies.expert.kernel import Axis, Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedule import TransposedTiles
 from kernelblaster.policies.expert.transposition import transposition
 from kernelblaster.policies.expert.vector_access import fits

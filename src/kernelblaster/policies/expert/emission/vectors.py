@@ -22,7 +22,8 @@ from kernelblaster.policies.expert.emission.places import local
 from kernelblaster.policies.expert.emission.values import Values, c_type, index_term
 from kernelblaster.policies.expert.expression import Gather, Load
 from kernelblaster.policies.expert.index import Index, row_major
-from kernelblaster.policies.expert.plan import Axis, Buffer, Plan, Store
+from kernelblaster.policies.expert.kernel import Axis, Store
+from kernelblaster.policies.expert.plan import Buffer, Plan
 from kernelblaster.policies.expert.vector_access import VectorAccess
 
 FIRST, LANE = local("first", "lane")

@@ -48,7 +48,8 @@ from kernelblaster.policies.expert.emission.mma_product import (
     TensorKernel,
 )
 from kernelblaster.policies.expert.emission.places import local
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedule import WgmmaProduct
 from kernelblaster.records.signature import Dtype
 

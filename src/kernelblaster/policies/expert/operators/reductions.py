@@ -19,7 +19,7 @@ from kernelblaster.policies.expert.expression import (
 )
 from kernelblaster.policies.expert.graph import Node, UncoveredOperators, as_expression
 from kernelblaster.policies.expert.index import ZERO, Index
-from kernelblaster.policies.expert.plan import Axis, Stage, Store
+from kernelblaster.policies.expert.kernel import Axis, Stage, Store
 
 Body = Callable[[Expression], Expression]
 
@@ -72,9 +72,11 @@ def _reduce(builder: Builder, node: Node, combine: Combine, body: Body = _same, 
     kind = kind_of(node.results[0].dtype)
     element = builder.value(node.arguments["self"]).at(found.position)
     wanted = element.kind if combine.placed else kind
-    stage = Stage("total" if combine == SUM else "best", combine, body(to_kind(element, wanted)))
+    stage = Stage(
+        "total" if combine == SUM else "best", combine, body(to_kind(element, wanted)), found.reduced
+    )
     store = Store(builder.buffer(node), found.kept, end(Reduced(stage.name, kind)))
-    builder.reduction(node, found.axes, found.reduced, [stage], [store])
+    builder.reduction(node, found.axes, [stage], [store])
 
 
 COMBINES: dict[str, Combine] = {"sum": SUM, "amax": MAX, "amin": MIN, "prod": PRODUCT}
@@ -118,21 +120,23 @@ def extreme_with_place(builder: Builder, node: Node) -> None:
     found = loops(builder, node)
     element = builder.value(node.arguments["self"]).at(found.position)
     stages = [
-        Stage("best", MAX if largest else MIN, element),
-        Stage("place", ARGMAX if largest else ARGMIN, element),
+        Stage("best", MAX if largest else MIN, element, found.reduced),
+        Stage("place", ARGMAX if largest else ARGMIN, element, found.reduced),
     ]
     stores = [
         Store(builder.buffer(node), found.kept, Reduced("best", element.kind)),
         Store(builder.buffer(node, 1), found.kept, Reduced("place", "whole")),
     ]
-    builder.reduction(node, found.axes, found.reduced, stages, stores)
+    builder.reduction(node, found.axes, stages, stores)
 
 
-def moments(element: Expression, count: Index, correction: Expression) -> tuple[list[Stage], Expression]:
+def moments(element: Expression, found: Loops, correction: Expression) -> tuple[list[Stage], Expression]:
     """Stages for a mean and then a sum of squared deviations, and the variance."""
+    count, reduced = found.count, found.reduced
     middle = divided(Reduced("total", "real"), count)
     away = operation("sub", element, middle)
-    stages = [Stage("total", SUM, element), Stage("spread", SUM, operation("mul", away, away))]
+    squared = operation("mul", away, away)
+    stages = [Stage("total", SUM, element, reduced), Stage("spread", SUM, squared, reduced)]
     number: Expression = to_kind(Counted(count), "real")
     if to_kind(correction, "real") != real(0):
         number = operation("sub", number, to_kind(correction, "real"))
@@ -145,9 +149,9 @@ def variance(builder: Builder, node: Node) -> None:
     element = builder.value(node.arguments["self"]).at(found.position)
     given = node.arguments["correction"]
     correction = real(1) if given is None else as_expression(given)
-    stages, result = moments(element, found.count, correction)
+    stages, result = moments(element, found, correction)
     stores = [Store(builder.buffer(node), found.kept, result)]
     if node.operator.startswith("var_mean"):
         middle = divided(Reduced("total", "real"), found.count)
         stores.append(Store(builder.buffer(node, 1), found.kept, middle))
-    builder.reduction(node, found.axes, found.reduced, stages, stores)
+    builder.reduction(node, found.axes, stages, stores)
