@@ -42,7 +42,7 @@ def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
         moved |= {a.name: b.index for a, b in zip(missing, inner, strict=True)}
     moved = {name: proofs.within(index, extents, plan.same) for name, index in moved.items()}
     for axis in axes:
-        limit = proofs.bound(moved[axis.name], extents, plan.same)
+        limit = proofs.bound(moved[axis.name], extents)
         if limit is None or not plan.same(limit, axis.extent):
             return None
     each = any(bool(written[load.buffer].over) for load in found) or bool(missing)

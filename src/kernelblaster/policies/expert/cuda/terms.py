@@ -7,6 +7,7 @@ what is given where a local name is the same."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Union
 
 from kernelblaster.policies.expert.cuda.headers import Header
@@ -207,7 +208,12 @@ class TypeTerm(Term):
 
 
 def term(value: Operand) -> Term:
-    return LiteralTerm(str(value)) if isinstance(value, int) else value
+    return number(value) if isinstance(value, int) else value
+
+
+@cache
+def number(value: int) -> LiteralTerm:
+    return LiteralTerm(str(value))
 
 
 def terms(values: Sequence[Operand]) -> tuple[Term, ...]:

@@ -20,6 +20,7 @@ from kernelblaster.policies.expert.cuda.terms import (
     call,
     cast,
     kind,
+    number,
 )
 from kernelblaster.policies.expert.expression import (
     Argument,
@@ -60,7 +61,7 @@ def index_term(
     looked up."""
     match index.operator:
         case "int":
-            return LiteralTerm(str(index.value))
+            return number(index.value)
         case "name":
             return Given(index.name) if index.name in sizes else Local(index.name)
         case "element":
