@@ -31,6 +31,7 @@ LAYERS = [
     {"bench"},
     {"report"},
     {"api"},
+    {"serve"},
     {"testing"},
     {"cli"},
     {"__init__", "__main__"},

@@ -44,3 +44,7 @@ class StoreError(KernelBlasterError):
 
 class StoreUnreachable(StoreError):
     """The database in which runs are kept cannot be reached now, and may be later."""
+
+
+class SearchStopped(KernelBlasterError):
+    """A person has asked a running search to stop. What it has judged is recorded, and it can be resumed."""

@@ -1,6 +1,7 @@
 """Runs, leases and verdicts in folders, in SQLite and on a real PostgreSQL server."""
 
 import logging
+import os
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -15,8 +16,10 @@ from kernelblaster.store import tables
 from kernelblaster.store.database import StoreDatabase, open_store
 from kernelblaster.store.leases import StoredLeases, leases_of
 from kernelblaster.store.pointer import fetch_run, pointer_of
-from kernelblaster.store.run import Run, SharedRuns, begin_run, create_run, open_run
+from kernelblaster.store.run import Run, SharedRuns, begin_run, create_run, discard_unbegun, open_run
+from kernelblaster.store.steering import SetBudget, append_command, read_commands
 from kernelblaster.store.verdicts import FileVerdicts, StoredVerdicts, VerdictKey, Verdicts
+from kernelblaster.store.writer import writer_of
 from kernelblaster.testing.postgres_server import PostgresServer
 from kernelblaster.testing.run_contract import RunContract
 
@@ -38,6 +41,16 @@ class TestRunsOnPostgres(RunContract):
     @pytest.fixture
     def kept(self, url: str) -> SharedRuns:
         return SharedRuns(url)
+
+
+def test_a_shared_run_can_be_steered_and_stopped_on_its_machine(tmp_path: Path, url: str) -> None:
+    with create_run(tmp_path, kept=SharedRuns(url), task="t") as run:
+        assert writer_of(run.folder) == os.getpid()
+        append_command(run.folder, SetBudget(evaluations=3), "me")
+        assert read_commands(run.folder)[0][0].action == SetBudget(evaluations=3)
+        assert fetch_run(url, run.name, tmp_path) == run.folder and writer_of(run.folder) == os.getpid()
+    assert writer_of(run.folder) is None
+    assert discard_unbegun(open_run(tmp_path, run.name, writing=True))
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -15,7 +15,7 @@ from kernelblaster.errors import StoreError
 from kernelblaster.store import lines
 from kernelblaster.store.lines import FORMAT, RunEvent
 
-__all__ = ["EventLog", "RunEvent", "first_event"]
+__all__ = ["EventLog", "RunEvent", "first_event", "open_locked"]
 _log = logging.getLogger(__name__)
 
 
@@ -26,7 +26,7 @@ class EventLog:
 
     def __init__(self, path: Path, *, writing: bool) -> None:
         self._path = path
-        self._file: BinaryIO | None = _open_locked(path) if writing else None
+        self._file: BinaryIO | None = open_locked(path) if writing else None
         self._opened = time.monotonic()
         try:
             content = _read(path)
@@ -93,7 +93,7 @@ def first_event(path: Path) -> RunEvent | None:
     return event_and_sum and event_and_sum[0]
 
 
-def _open_locked(path: Path) -> BinaryIO:
+def open_locked(path: Path) -> BinaryIO:
     """The file opened for appending, unbuffered, and locked until it is closed. Raises StoreError if
     another process has it open for writing."""
     try:

@@ -92,5 +92,7 @@ def _write(folder: Path, store: str, id: str) -> None:
     known = pointer_of(folder) if folder.exists() else None
     if folder.exists() and any(folder.iterdir()) and (known is None or known.id != id):
         raise StoreError(f"{folder}: holds something else already; name another folder.")
+    if known is not None:
+        return  # it may be locked by a process that works on it
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_whole(folder / POINTER, StorePointer(store=shown(store), id=id).model_dump_json() + "\n")
