@@ -255,25 +255,36 @@ def kill_one(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def leftovers(fleet: Fleet, process: "subprocess.Popen[bytes]") -> list[str]:
-    """What an ended bench has left: processes after GONE_S seconds, and anything in shared memory."""
+def leftovers(fleet: Fleet) -> list[str]:
+    """What an ended bench has left after GONE_S seconds: processes, and shared memory that nobody uses."""
     until = time.monotonic() + GONE_S
-    while (left := living(fleet)) and time.monotonic() < until:
+    while (left := living(fleet) + unused_memory(fleet)) and time.monotonic() < until:
         time.sleep(0.2)
-    wrong = [f"a process is left: {words[:80]}" for words in left]
-    new = set(Path("/dev/shm").iterdir()) - fleet.shared_memory
-    return wrong + [f"in shared memory: {path.name}" for path in new]
+    return left
+
+
+def unused_memory(fleet: Fleet) -> list[str]:
+    """The new files in shared memory that no living process has mapped or open."""
+    new = {str(path) for path in set(Path("/dev/shm").iterdir()) - fleet.shared_memory}
+    if not new:
+        return []
+    used = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            used |= {line.split()[-1] for line in (process / "maps").read_text().splitlines()}
+            used |= {str(handle.readlink()) for handle in (process / "fd").iterdir()}
+    return [f"left in shared memory: {path}" for path in sorted(new - used)]
 
 
 def living(fleet: Fleet) -> list[str]:
     """Processes that only a bench has: actors, and whatever else speaks of our folders but the nodes' own."""
     known = {*fleet.head.processes, *fleet.other.processes}
-    found = [words_of(pid) for pid in fleet.actors()]
+    found = [f"a process is left: {words_of(pid)[:80]}" for pid in fleet.actors()]
     for path in Path("/proc").glob("[0-9]*"):
         pid = int(path.name)
         words = words_of(pid)
         if pid not in known and pid != os.getpid() and str(fleet.root) in words and "postgres" not in words:
-            found.append(words)
+            found.append(f"a process is left: {words[:80]}")
     return found
 
 
@@ -301,7 +312,7 @@ def one(
         fleet.server.start()
     process.wait()
     if victim == "driver":
-        wrong += leftovers(fleet, process)
+        wrong += leftovers(fleet)
         begun = (folder / "store.json").exists()
         process = fleet.go_on(folder) if begun else fleet.begin(folder, store)
         process.wait()
@@ -322,7 +333,7 @@ def one(
             ]
     except Exception as error:
         wrong.append(repr(error)[:300])
-    wrong += leftovers(fleet, process)
+    wrong += leftovers(fleet)
     open_store.cache_clear()
     shutil.rmtree(folder, ignore_errors=True)
     return Trial(victim, seed, cold, after_s, of_s, time.monotonic() - start, hit, wrong)
@@ -387,8 +398,8 @@ def report(log: Path) -> list[str]:
     for victim in VICTIMS:
         own = [trial for trial in trials if trial.victim == victim]
         hit = sum(not trial.hit.startswith("nobody") for trial in own)
-        same = sum(not any("left" not in one and "shared" not in one for one in trial.wrong) for trial in own)
-        left = sum(any("left" in one or "shared" in one for one in trial.wrong) for trial in own)
+        same = sum(not any("left" not in one for one in trial.wrong) for trial in own)
+        left = sum(any("left" in one for one in trial.wrong) for trial in own)
         lines.append(f"| {victim} | {len(own)} | {hit} | {same} of {len(own)} | {left} |")
     lines += ["", *(f"- {t.victim} {t.seed} ({t.hit}): {'; '.join(t.wrong)}" for t in trials if t.wrong)]
     took = sorted(trial.seconds for trial in trials)

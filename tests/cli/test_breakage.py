@@ -23,10 +23,9 @@ from kernelblaster.knowledge import tables
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.records import Candidate, Evaluation, Task
 from kernelblaster.store.run import LOG
-from tests.knowledge.test_postgres import Server, server
+from kernelblaster.testing.postgres_server import PostgresServer
 from tests.test_optimize import World, WorldJudge
 
-__all__ = ["server"]
 TASK = """import torch, torch.nn as nn
 n = 4096
 class Model(nn.Module):
@@ -210,14 +209,14 @@ def test_a_knowledge_base_that_another_process_holds(
 
 
 def test_a_database_server_that_goes_away(
-    tmp_path: Path, whole: Any, server: Server, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, whole: Any, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = Here(tmp_path / "here", monkeypatch, kb=server.database())
-    here.trouble = [{4: server.stop}]
+    here = Here(tmp_path / "here", monkeypatch, kb=postgres.database())
+    here.trouble = [{4: postgres.stop}]
     try:
         text = said(here.optimize(), KnowledgeError)
     finally:
-        server.start()
+        postgres.start()
     assert "the connection to the database failed or was lost" in text and "resume" in text
     assert "secret" not in text
     assert here.resume().exit_code == 0

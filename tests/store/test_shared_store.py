@@ -15,8 +15,9 @@ from kernelblaster.records import Evaluation, Incorrect
 from kernelblaster.store import tables
 from kernelblaster.store.database import StoreDatabase, open_store
 from kernelblaster.store.leases import StoredLeases, leases_of
-from kernelblaster.store.pointer import fetch_run, pointer_of
+from kernelblaster.store.pointer import pointer_of
 from kernelblaster.store.run import Run, SharedRuns, begin_run, create_run, discard_unbegun, open_run
+from kernelblaster.store.shared_runs import fetch_run
 from kernelblaster.store.steering import SetBudget, append_command, read_commands
 from kernelblaster.store.verdicts import FileVerdicts, StoredVerdicts, VerdictKey, Verdicts
 from kernelblaster.store.writer import writer_of

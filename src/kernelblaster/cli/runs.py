@@ -61,7 +61,7 @@ def fetch(
 
     A bench is gone on with by `kernelblaster bench --folder FOLDER`.
     """
-    from kernelblaster.store.pointer import fetch_run
+    from kernelblaster.store.shared_runs import fetch_run
 
     folder = fetch_run(store, run, runs_folder(runs))
     print(json.dumps({"folder": str(folder)}) if json_ else folder)

@@ -1,16 +1,13 @@
-"""The file in a run's folder that says in which shared store its events are."""
+"""The file in a run's folder that says in which shared store its events are. Needs no SQL to be read."""
 
-import secrets
 from pathlib import Path
-
-from sqlalchemy import Connection, select
+from typing import TYPE_CHECKING
 
 from kernelblaster.errors import StoreError
-from kernelblaster.knowledge.address import opened, shown
 from kernelblaster.records.record import Record
-from kernelblaster.store import tables
-from kernelblaster.store.database import StoreDatabase, open_store
-from kernelblaster.store.files import write_whole
+
+if TYPE_CHECKING:
+    from kernelblaster.store.database import StoreDatabase
 
 POINTER = "store.json"
 
@@ -21,22 +18,12 @@ class StorePointer(Record):
     store: str
     id: str
 
-    def open(self) -> StoreDatabase:
+    def open(self) -> "StoreDatabase":
         """The store; libpq takes its password, if it needs one, from PGPASSWORD or ~/.pgpass."""
+        from kernelblaster.knowledge.address import opened
+        from kernelblaster.store.database import open_store
+
         return open_store(opened(self.store))
-
-
-def point_to(folder: Path, store: str, parent: str | None = None) -> StorePointer:
-    """Enter the run in a folder in a store, as part of another one (`parent`, its id) if given, with a
-    pointer in its folder. One that was begun so and cut off is taken up again."""
-    database = _open(store)
-    pointer = pointer_of(folder)
-    if pointer is None:
-        pointer = StorePointer(store=shown(store), id=secrets.token_hex(16))
-        write_whole(folder / POINTER, pointer.model_dump_json() + "\n")
-    values = {"id": pointer.id, "name": folder.name, "parent": parent}
-    database.transact(lambda connection: database.add(connection, tables.runs, **values))
-    return pointer
 
 
 def pointer_of(folder: Path) -> StorePointer | None:
@@ -49,50 +36,3 @@ def pointer_of(folder: Path) -> StorePointer | None:
         return None
     except (OSError, ValueError) as error:
         raise StoreError(f"{path}: cannot be read: {error}") from error
-
-
-def _open(store: str) -> StoreDatabase:
-    """The store at an address that a person gave. Raises StoreError if that has a password, which pointers
-    do not keep."""
-    if shown(store) != store:
-        raise StoreError(
-            f"{shown(store)}: a run does not keep the password of its store: leave it out of the address, "
-            "and put it into PGPASSWORD or a line of ~/.pgpass."
-        )
-    return open_store(store)
-
-
-def fetch_run(store: str, name: str, folder: Path) -> Path:
-    """Make a folder for a run or bench of a store, found by its id or name, with pointers to its events and
-    to those of its runs, so that it can be read and continued here. Returns its folder under `folder`.
-    Raises StoreError if there is none, or several have the name."""
-    database = _open(store)
-    runs = tables.runs
-
-    def find(connection: Connection) -> list[tuple[str, str]]:
-        named = (runs.c.id == name) | (runs.c.name == name)
-        return [(row.id, row.name) for row in connection.execute(select(runs).where(named))]
-
-    found = database.transact(find)
-    if len(found) != 1:
-        count = "several runs" if found else "no run"
-        raise StoreError(f"{database.name}: has {count} named {name}.")
-    [(id, title)] = found
-    parts = select(runs).where(runs.c.parent == id)
-    target = folder / title
-    children = database.transact(lambda connection: connection.execute(parts).all())
-    _write(target, store, id)
-    for child in children:
-        _write(target / "runs" / child.name, store, child.id)
-    return target
-
-
-def _write(folder: Path, store: str, id: str) -> None:
-    """Write a pointer into a folder, which is made if needed. Raises StoreError if it holds another run."""
-    known = pointer_of(folder) if folder.exists() else None
-    if folder.exists() and any(folder.iterdir()) and (known is None or known.id != id):
-        raise StoreError(f"{folder}: holds something else already; name another folder.")
-    if known is not None:
-        return  # it may be locked by a process that works on it
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_whole(folder / POINTER, StorePointer(store=shown(store), id=id).model_dump_json() + "\n")

@@ -8,14 +8,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from kernelblaster.durability import sync
 from kernelblaster.errors import StoreError
-from kernelblaster.store.database_log import DatabaseFiles, DatabaseLog, first_stored_event
 from kernelblaster.store.events import EventLog, RunEvent, first_event, open_locked
 from kernelblaster.store.files import Files, sweep_writing
-from kernelblaster.store.pointer import POINTER, StorePointer, point_to, pointer_of
+from kernelblaster.store.pointer import POINTER, StorePointer, pointer_of
+
+if TYPE_CHECKING:  # SQLAlchemy is needed for shared runs only
+    from kernelblaster.store.database_log import DatabaseFiles, DatabaseLog
 
 LOG = "events.jsonl"
 STEERING = "steering.jsonl"  # what people ask of the search, see store/steering.py
@@ -52,7 +54,7 @@ class ReadableRun(Protocol):
     def events(self) -> Sequence[RunEvent]: ...
 
     @property
-    def files(self) -> Files | DatabaseFiles: ...
+    def files(self) -> "Files | DatabaseFiles": ...
 
 
 class Run:
@@ -72,8 +74,7 @@ class Run:
             self._log = EventLog(folder / LOG, writing=writing)
         else:
             self._lock = open_locked(folder / POINTER) if writing else None
-            self.files = DatabaseFiles(pointer.open())
-            self._log = self._stored_log(pointer, writing)
+            self.files, self._log = self._in_store(pointer, writing)
         if writing:
             sweep_writing(folder)
         self._known = {(e.kind, e.key): e for e in self._log.events if e.key}
@@ -132,10 +133,13 @@ class Run:
         now on is new."""
         return not self._ahead
 
-    def _stored_log(self, pointer: StorePointer, writing: bool) -> DatabaseLog:
-        """The log in a shared store; if it cannot be opened, the lock of the folder is given back."""
+    def _in_store(self, pointer: StorePointer, writing: bool) -> "tuple[DatabaseFiles, DatabaseLog]":
+        """Files and log in a shared store; if it cannot be opened, the lock of the folder is given back."""
+        from kernelblaster.store.database_log import DatabaseFiles, DatabaseLog
+
         try:
-            return DatabaseLog(pointer.open(), pointer.id, writing=writing)
+            store = pointer.open()
+            return DatabaseFiles(store), DatabaseLog(store, pointer.id, writing=writing)
         except BaseException:
             self._unlock()
             raise
@@ -173,6 +177,8 @@ def begin_run(folder: Path, *, kept: SharedRuns | None = None, **about: Any) -> 
         if kept is None:
             (folder / LOG).touch(mode=0o600)
         else:
+            from kernelblaster.store.shared_runs import point_to
+
             point_to(folder, kept.store, kept.parent)
     except OSError as error:
         raise StoreError(
@@ -238,4 +244,8 @@ def first_event_of(folder: Path) -> RunEvent | None:
     """The first event of the run in a folder, read without the rest; None if it cannot be read or is
     incomplete."""
     pointer = pointer_of(folder)
-    return first_event(folder / LOG) if pointer is None else first_stored_event(pointer.open(), pointer.id)
+    if pointer is None:
+        return first_event(folder / LOG)
+    from kernelblaster.store.database_log import first_stored_event
+
+    return first_stored_event(pointer.open(), pointer.id)
