@@ -183,7 +183,7 @@ def test_the_own_knowledge_base_is_the_default(tmp_path: Path, monkeypatch: pyte
 
 def test_a_bench_teaches_the_knowledge_base_that_it_is_to_teach(tmp_path: Path) -> None:
     shared = tmp_path / "shared.db"
-    with KnowledgeBase(tmp_path / "bench" / benching.KNOWLEDGE) as own, KnowledgeBase(shared):
+    with KnowledgeBase(benching.bench_knowledge(tmp_path / "bench")) as own, KnowledgeBase(shared):
         plant(own)
     learned = benching.teach_from(tmp_path / "bench", str(shared))
     with KnowledgeBase(shared) as knowledge:

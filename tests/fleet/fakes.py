@@ -78,7 +78,7 @@ class FakeOwner:
 
 
 class FakeCompilers:
-    """Compiles at once; remembers what, and how many of its results were ever waiting."""
+    """Compiles at once, and remembers what. Its process is lost at a candidate whose source has `crashes`."""
 
     slots = 4
 
@@ -88,7 +88,10 @@ class FakeCompilers:
     def compile(self, task: Task, candidate: Candidate, architecture: str) -> "Future[Any]":
         self.compiled.append((candidate.source, architecture))
         future: Future[Any] = Future()
-        future.set_result(SimpleNamespace(source=candidate.source))
+        if "crashes" in candidate.source:
+            future.set_exception(OwnerLost("the compiler was ended by SIGKILL"))
+        else:
+            future.set_result(SimpleNamespace(source=candidate.source))
         return future
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from kernelblaster.fleet.leases import PassingLeases
 from kernelblaster.fleet.lines import DirectLine
 from kernelblaster.fleet.requests import EvaluateRequest, JudgeChoice, PrepareRequest, ProfileRequest
 from kernelblaster.records import Abandoned, Candidate
+from kernelblaster.store.database import StoreDatabase
+from kernelblaster.store.leases import StoredLeases
 from tests.fleet.fakes import TASK, FakeFleet, FakeOwner, task_named
 
 GPU = JudgeChoice("cuda")
@@ -127,6 +130,14 @@ def test_a_candidate_that_ends_its_owners_is_abandoned_and_named(opened: Opened)
     assert any(bad.code in words for words in heard)
     again = one.submit(evaluating("kills"), "another search").result(9).outcome
     assert isinstance(again, Abandoned) and len(fleet.replaced) == 2  # not even tried
+
+
+def test_a_candidate_that_ends_its_compilers_is_abandoned(opened: Opened, tmp_path: Path) -> None:
+    fleet = FakeFleet(FakeOwner("one"))
+    stored = StoredLeases(StoreDatabase(tmp_path / "leases.db"), "search")
+    asked = opened(fleet, leases=stored).submit(evaluating("crashes"), "search")
+    assert "the compiler was ended" in asked.result(9).outcome.reason
+    assert len(fleet.compilers.compiled) == 2 and stored.lost_works()[0].losses == 2
 
 
 def test_a_task_that_ends_its_owners_is_refused(opened: Opened) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kernelblaster.fleet.status import NodeStatus
 
 app = typer.Typer(
-    help="Machines that judge together: start, stop and look at them (docs/fleet.md).",
+    help="Machines that judge together: start, stop and look at them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

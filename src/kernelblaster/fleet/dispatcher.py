@@ -280,6 +280,7 @@ class Dispatcher:
         desk.compiling.discard(pending)
         error = done.exception()
         if isinstance(error, OwnerLost):
+            self._leases.begin(pending.work, described(pending.request), "a compiler")  # to be counted
             self._do_again(pending, str(error))
         elif error is not None:
             self._answer(pending, _as_error(error))
