@@ -81,14 +81,16 @@ class Killing:
             self.fleet.server.start()
         if victim == "node":
             self.fleet.other.start()
-        open_work = self._work()
+        open_work = self._work()[0]
         if victim == "driver":
             self.done.wrong += leftovers(self.fleet)
             begun = (self.folder / "store.json").exists()
             go_on = self.fleet.go_on(self.folder) if begun else self.fleet.begin(self.folder, self.store)
             self.process = go_on
-        while open_work & self._work() and not self._ends_within(0.5):
-            pass
+        while not self._ends_within(0.5):
+            leased, lost = self._work()
+            if not lost and not open_work & leased:
+                break
 
     def end(self, expected: dict[str, Any]) -> Round:
         """Wait for the end of the bench, and look at what it has come to and left."""
@@ -137,12 +139,13 @@ class Killing:
         chosen = self.rng.choice(known)
         return words_of(chosen)[:60].strip(), lambda: _kill(chosen)
 
-    def _work(self) -> set[str]:
-        """The work that is leased now."""
+    def _work(self) -> tuple[set[str], set[str]]:
+        """(the work that is leased now, that of it which was lost before)."""
         if not (self.folder / "store.json").exists():
-            return set()
-        query = select(leases.c.work)
-        return set(open_store(self.store).transact(lambda one: one.execute(query).scalars().all()))
+            return set(), set()
+        query = select(leases.c.work, leases.c.losses)
+        rows = open_store(self.store).transact(lambda one: one.execute(query).all())
+        return {row.work for row in rows}, {row.work for row in rows if row.losses}
 
     def _differences(self, expected: dict[str, Any]) -> list[str]:
         """What the bench has come to otherwise than `expected`."""
@@ -210,12 +213,15 @@ def run(only: list[str], kills: int, minutes: float, seed: int, log: Path) -> in
             if seed % 2:
                 fleet.forget()
             killing = Killing(fleet, seed)
-            while not killing.over and min(counts[one] for one in only) < kills:
-                victim = min(only, key=lambda one: (counts[one], killing.rng.random()))
-                before = len(killing.done.killed)
-                killing.kill(victim)
-                counts[victim] += sum(name != NOBODY for _, name in killing.done.killed[before:])
-            done = killing.end(alone)
+            try:
+                while not killing.over and min(counts[one] for one in only) < kills:
+                    victim = min(only, key=lambda one: (counts[one], killing.rng.random()))
+                    before = len(killing.done.killed)
+                    killing.kill(victim)
+                    counts[victim] += sum(name != NOBODY for _, name in killing.done.killed[before:])
+                done = killing.end(alone)
+            finally:
+                killing.process.kill()
             with log.open("a") as file:
                 print(json.dumps(asdict(done)), file=file)
             print(f"{seed}: {done.seconds:.0f} s, {done.killed}: {done.wrong}", flush=True)

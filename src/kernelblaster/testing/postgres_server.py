@@ -120,7 +120,9 @@ def running_server() -> Iterator[PostgresServer]:
     folder = Path(tempfile.mkdtemp(prefix="kb-postgres-"))
     try:
         running = PostgresServer(folder)
-        yield running
-        running.stop()
+        try:
+            yield running
+        finally:
+            running.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
