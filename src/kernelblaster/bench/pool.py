@@ -58,10 +58,10 @@ class WorkerPool:
 def default_workers(device: OwnedKind, machines: Machines | None = None) -> int:
     """A number of workers for a kind of device: on a GPU enough to keep it busy, otherwise half of the cores,
     since each worker also compiles. On a fleet two for each device, one of which thinks while the other's
-    candidate is judged, and at most four for each core here."""
+    candidate is judged, and at most eight for each core here: a search mostly waits."""
     cores = os.cpu_count() or 1
     if machines is not None:
-        return max(1, min(2 * machines.devices(device), 4 * cores))
+        return max(1, min(2 * machines.devices(device), 8 * cores))
     return max(2, min(8, cores // 2)) if device == "cuda" else max(1, cores // 2)
 
 

@@ -1,7 +1,7 @@
 """A judge whose device is in another process: of this machine, or of a fleet.
 
-with open_fleet("local") as fleet:
-    judge = FleetJudge.open(DirectLine(fleet.dispatcher), JudgeChoice("cuda"))
+with closing(Dispatcher(LocalFleet(gpus=["0", "1"]), PassingLeases())) as dispatcher:
+    judge = FleetJudge.open(DirectLine(dispatcher), JudgeChoice("cuda"))
 """
 
 from collections import deque
