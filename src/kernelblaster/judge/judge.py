@@ -20,7 +20,7 @@ from kernelblaster.devices.device import (
     Runner,
 )
 from kernelblaster.errors import BadTask, KernelBlasterError
-from kernelblaster.judge.baseline import Baseline, BaselineName, KernelBaseline, ModuleBaseline
+from kernelblaster.judge.baseline import Baseline, KernelBaseline, ModuleBaseline
 from kernelblaster.judge.cases import Case, CasePlanner, SecretDraw
 from kernelblaster.judge.clock import Prepared, VerifiedCandidate, clock_of
 from kernelblaster.judge.compile import Binary, compile_candidate
@@ -47,6 +47,7 @@ from kernelblaster.records import (
     Unsupported,
     Verification,
 )
+from kernelblaster.records.evaluation import BaselineName
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.records.profile import MOST_KERNELS, Depth
 from kernelblaster.tasks.fitness import fitness_of
