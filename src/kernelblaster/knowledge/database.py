@@ -14,7 +14,7 @@ from kernelblaster.knowledge.address import shown
 from kernelblaster.knowledge.drivers import RESTORE, connecting, prepare_postgres, prepare_sqlite, sentence
 from kernelblaster.knowledge.head import Head
 from kernelblaster.knowledge.migration import migrate
-from kernelblaster.knowledge.rows import DamagedRow, summed
+from kernelblaster.knowledge.rows import Damaged, summed
 from kernelblaster.knowledge.tables import FORMAT, LOCK, about, metadata
 
 
@@ -189,7 +189,7 @@ class Database:
         do. `verb` is what was being done: "read" or "written"."""
         try:
             yield
-        except DamagedRow as error:
+        except Damaged as error:
             raise self.damaged(str(error)) from error
         except (DBAPIError, PoolTimeout) as error:
             raise KnowledgeError(f"{self.name}: {sentence(error, verb)}") from error
