@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from kernelblaster.serve import resuming
 from kernelblaster.serve.dashboard import Dashboard
 from kernelblaster.store.run import open_run
 from kernelblaster.store.steering import read_commands
@@ -98,6 +99,7 @@ def test_a_run_is_resumed_in_a_process_of_its_own_and_what_went_wrong_is_said(
     program.write_text(f'#!/bin/sh\n{waits}\necho "error: called with $* <b>" >&2\nexit 2\n')
     program.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr(resuming, "ENDING_S", 0.05)
     reply = client.post("/runs/r/resume", json={"confirm": "r", "usd": 2.5, "tokens": 900})
     assert reply.status_code == 200 and "goes on with it" in reply.json()["done"]
     assert "getting ready" in client.get("/runs/r").text and dashboard.resumed.running == 1
@@ -109,6 +111,18 @@ def test_a_run_is_resumed_in_a_process_of_its_own_and_what_went_wrong_is_said(
     text = client.get("/runs/r").text
     assert f"called with -m kernelblaster resume {folder} --json --usd 2.5 --tokens 900 &lt;b&gt;" in text
     assert "exit code 2" in text
+
+
+def test_one_that_was_just_stopped_is_resumed_at_once(
+    client: TestClient, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its process has let go of the run, and takes a moment to end."""
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nsleep 0.4\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    for _ in range(2):
+        assert client.post("/runs/r/resume", json={"confirm": "r"}).status_code == 200
 
 
 def test_one_that_is_at_work_is_not_resumed(client: TestClient, folder: Path) -> None:

@@ -13,8 +13,16 @@ import pytest
 
 from kernelblaster.knowledge import KnowledgeBase, Provenance, plant
 from kernelblaster.records import Optimization, State
+from kernelblaster.serve import catalog
 from kernelblaster.store.run import LOG, Run, open_run
-from kernelblaster.store.steering import ForbidTechnique, LeaveNote, PinTechnique, SetBudget, append_command
+from kernelblaster.store.steering import (
+    STEERED,
+    ForbidTechnique,
+    LeaveNote,
+    PinTechnique,
+    SetBudget,
+    append_command,
+)
 from kernelblaster.testing.made_bench import made_bench
 from tests.report.made_run import MadeRun, made_run
 from tests.report.test_hostile_names import SCRIPT, Reading
@@ -134,6 +142,27 @@ def test_what_was_asked_of_a_search_is_shown(tmp_path: Path) -> None:
     text = text_of(page)
     assert "pinned: a" in text and "forbidden: b" in text and "of 40" in text and "waiting" in text
     assert "line 5 is no command" in text and "<img src=x" not in page
+
+
+def test_a_page_is_whole_while_the_list_is_still_being_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = MadeRun(tmp_path / "r", models={"lowerer": {"model": "m"}})
+    made.ask("lowerer/a", "the prompt", {"summary": "s"})
+    made.judge("Accepted")
+    made.close()
+    monkeypatch.setattr(catalog, "BURST_S", -1.0)
+    page = client_of(dashboard_of(tmp_path)).get("/runs/r").text
+    assert "<title>core/level1/scale" in page and 'data-load="/runs/r/exchanges/' in page
+
+
+def test_a_budget_that_the_search_took_is_everywhere(tmp_path: Path) -> None:
+    made = MadeRun(tmp_path / "r")
+    made.judge("Accepted")
+    made.run.append(STEERED, commands=[{"id": "1", "action": {"kind": "budget", "evaluations": 40}}])
+    made.close()
+    text = text_of(client_of(dashboard_of(tmp_path)).get("/runs/r").text)
+    assert "1 candidate of at most 40" in text and "of at most 9" not in text
 
 
 def test_two_runs_side_by_side(tmp_path: Path) -> None:

@@ -127,14 +127,20 @@ class Pages:
             :SHOWN
         ]
         choices = [(one.place.id, f"{one.summary.task} {one.place.folder.name}") for one in others]
-        return self._page(
+        topic = self._topic(f"run/{id_}")
+        version, parts = topic.page()
+        view: Any = topic.view
+        about = view.inner.history.about  # not the summary: a list may not have been read to its end yet
+        return self._rendered(
             "run.html",
-            self._topic(f"run/{id_}"),
-            title=listed.summary.task or listed.place.folder.name,
+            topic,
+            version,
+            parts,
+            title=str(about.get("task") or listed.place.folder.name),
             id=id_,
             bench=listed.place.bench,
             others=choices,
-            with_model=listed.summary.with_model,
+            with_model=bool(about.get("models")),
             address=f"/runs/{quote(id_)}",
         )
 
