@@ -208,7 +208,10 @@ document.addEventListener("submit", async (event) => {
   if (budget) data.budget = +budget.value;
   if (technique) data[event.submitter?.value ?? "pin"] = [technique.value.trim()];
   if (note) Object.assign(data, { note: note.value, standing: standing.checked === true });
-  if (await post(form.dataset.action, data)) form.reset();
+  const typed = [budget, technique, note].filter(Boolean).map((field) => [field, field.value]);
+  if (!await post(form.dataset.action, data)) return;
+  for (const [field, text] of typed) if (field.value === text) field.value = ""; // unless more was typed meanwhile
+  if (standing) standing.checked = false;
 });
 
 // The list: filter, sort, compare
