@@ -57,7 +57,7 @@ const put = ({ id, html, within, after }) => {
   if (old && box.closest("table")?.querySelector("th[aria-sort]:not([aria-sort=none])")) return;
   const previous = after === null ? null : byId(after);
   if (after !== null && !previous) { if (!old) box.append(now); }
-  else if (now.previousElementSibling !== previous) { if (previous) previous.after(now); else box.prepend(now); }
+  else if (now.parentElement !== box || now.previousElementSibling !== previous) { if (previous) previous.after(now); else box.prepend(now); }
   if (!old) light(now);
 };
 
