@@ -30,6 +30,7 @@ LAYERS = [
     {"report"},
     {"api"},
     {"serve"},
+    {"mcp"},
     {"testing"},
     {"cli"},
     {"__init__", "__main__"},

@@ -126,6 +126,13 @@ class Workers:
         for process in self._processes:
             process.join()
 
+    def finish(self, seconds: float = ENDING_S) -> None:
+        """Wait until all processes have ended, which they do when they get no more jobs; kill those that have
+        not after so many seconds."""
+        for process in self._processes:
+            process.join(seconds)
+        self.kill()
+
     @property
     def failures(self) -> list[int]:
         """The nonzero exit codes of processes that have ended; negative: the signal."""
