@@ -2,6 +2,7 @@
 to."""
 
 import re
+from inspect import cleandoc
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from itertools import count
@@ -82,6 +83,8 @@ def saying(context: Context[Any, Any]) -> Say:
 
 def answering(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """A tool whose errors that can be acted on reach the agent, in one sentence."""
+
+    tool.__doc__ = cleandoc(tool.__doc__ or "")
 
     @wraps(tool)
     async def answer(*arguments: P.args, **named: P.kwargs) -> T:

@@ -13,6 +13,7 @@ from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.mcp.setup import JUDGE_LIMIT_S, MOST_WAITING, AgentSetup
 from kernelblaster.processes.workers import JobPipe, Workers
 
+ENDING_S = 10.0  # in which the process may write its results
 Say = Callable[[str], Awaitable[None]]
 _log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class JudgeProcess:
         self._numbers = itertools.count(1)
         self._waiting = 0
         self._crew: Workers | None = None
+        self._thread: threading.Thread | None = None
         self._jobs: queue.Queue[Any] = queue.Queue()
         self._news: asyncio.Queue[tuple[int, str, Any]] = asyncio.Queue()
 
@@ -66,9 +68,9 @@ class JudgeProcess:
     def close(self) -> None:
         """Let the process write its results, and end it."""
         self._jobs.put(None)
-        if self._crew is not None:
-            self._crew.finish()
-        self._crew = None
+        if self._thread is not None:
+            self._thread.join(ENDING_S)
+        self._end()
 
     async def _ask(self, verb: str, say: Say, arguments: dict[str, Any]) -> Any:
         if self._crew is None:
@@ -120,11 +122,12 @@ class JudgeProcess:
             tell((0, "lost", f"exit code {codes[0]}" if codes else "no exit code"))
 
         self._crew = crew
-        threading.Thread(target=hand_over, name="judge", daemon=True).start()
+        self._thread = threading.Thread(target=hand_over, name="judge", daemon=True)
+        self._thread.start()
 
     def _end(self) -> None:
         """End the process at once, with all that it started."""
         crew, self._crew = self._crew, None
         if crew is not None:
-            crew.kill()
+            crew.kill(wait=False)
             self._jobs.put(None)

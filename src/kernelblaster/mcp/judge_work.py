@@ -239,7 +239,7 @@ class JudgeDesk:
             ExpertPolicy().initial(task)
         except KernelBlasterError as error:
             raise BadTask(
-                f"{error} The built-in expert cannot begin with this task: write candidates yourself and "
+                f"{str(error).partition('. ')[0]}. The built-in expert cannot begin with this task: write candidates yourself and "
                 "call evaluate, or call start_search with agent=true and answer its questions."
             ) from error
 
