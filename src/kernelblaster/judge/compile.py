@@ -32,7 +32,7 @@ from kernelblaster.records import (
     TimedOut,
 )
 from kernelblaster.settings import compiler_environment, settings
-from kernelblaster.tasks.header import judge_header
+from kernelblaster.tasks.header import judge_header, left_out
 
 COMPILER_MEMORY_BYTES = 24 << 30
 LOG_CHARACTERS = 4000
@@ -98,6 +98,7 @@ def _build(signature: Signature, title: str, candidate: Candidate, architecture:
     tools = toolchain()
     header = judge_header(signature, title, candidate.source)
     options = flags(architecture, candidate.defines)
+    options += [f"-D{name}" for name in left_out(candidate.source)]
     key = json.dumps([FORMAT, candidate.source, header, options, tools.version])
     target = cache.entry("candidate", hashlib.sha256(key.encode()).hexdigest()[:32])
     if cache.is_stored(target):
