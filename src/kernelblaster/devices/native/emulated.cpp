@@ -6,6 +6,7 @@
 //   draws SEED SMS SLOTS BLOCKS INEXACT SKIPS STALE   what the GPU has, and what hardware does not promise, for calls from now on
 //   repeat ADDRESS BYTES PERIOD        let these bytes show their first PERIOD over and over
 //   count ID M V1 ... V11 ...          replay it; of launch k, run some blocks for GPU model k of M, record costs
+#include <malloc.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -311,6 +312,10 @@ void do_count(std::istringstream& words) {
 
 int main() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // Every block takes some 100 KB for registers and shared memory and gives them back: fresh pages each time would
+  // cost more than running it.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 512 << 20);
   machine = ptx_machine_new();
   threads = std::max(1u, std::thread::hardware_concurrency());
   channel.answer("\"ready\": true");
