@@ -85,8 +85,8 @@ def compiled(compiler: str, sources: Sequence[Path], about: str, tell: Callable[
 
 @contextmanager
 def _precompiled(compiler: str, header: Path | None) -> Iterator[list[str]]:
-    """A context in which `header` is precompiled; yields the compiler's options that make use of it. Without a
-    header, or if that fails (some 60 MB are written), no options: all files can be compiled without."""
+    """A context in which `header` is precompiled; yields the compiler's options for it. Without a header, or
+    if that fails (some 60 MB are written), no options: all files can be compiled without."""
     if header is None:
         yield []
         return

@@ -22,8 +22,8 @@ SCALAR_TYPES = {"int": "int64_t", "float": "double", "bool": "bool"}
 INCLUDES = "#include <cuda_runtime.h>\n#include <cstdint>\n"
 HALF_INCLUDES = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
 HALF = re.compile(r"half|bf16|bfloat|##", re.IGNORECASE)  # names that need them, or may be pasted to such
-# libstdc++'s guard of the special functions of C++17 (Bessel, zeta, ...), which <cmath> includes, with <limits>
-# and std::min: a quarter of the time that nvcc takes for a small kernel.
+# libstdc++'s guard of the special functions of C++17 (Bessel, zeta, ...), which <cmath> includes, and with
+# them <limits> and std::min: a quarter of the time that nvcc takes for a small kernel.
 SPECIAL_FUNCTIONS = "_GLIBCXX_BITS_SPECFUN_H"
 # Names of the standard library, or what may be pasted to such; headers that are neither C's nor CUDA's own.
 STANDARD = re.compile(
