@@ -11,6 +11,7 @@ import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from kernelblaster import cache
@@ -73,8 +74,15 @@ def compile_candidate(task: Task, candidate: Candidate, architecture: str) -> Bi
     built = _build(task.signature, task.name, candidate, architecture)
     if not isinstance(built, Binary):
         return built
-    findings = screen_host((built.path.parent / HOST).read_text()) + screen_binary(built.path)
+    findings = _screened(built.path, built.path.stat().st_mtime_ns)
     return _rejected(findings) if findings else built
+
+
+@lru_cache(maxsize=256)
+def _screened(path: Path, changed_ns: int) -> list[ScreenFinding]:
+    """What the screens find in a compiled candidate, whose files the cache has just compared with their
+    digests. `changed_ns` is when its shared object was written; the same candidate is screened once."""
+    return screen_host((path.parent / HOST).read_text()) + screen_binary(path)
 
 
 def compilers() -> ThreadPoolExecutor:
