@@ -195,7 +195,7 @@ class _Run:
         for tensor in self._outputs:
             self._layout.raw(tensor).zero_()
         self._layout.set_guards()
-        check = MemoryCheck(self._layout, self._signature, secrets.randbits(62), protected=False)
+        check = MemoryCheck(self._layout, self._signature, secrets.randbits(62), protected=True)
         self._runner.draw(replace(draws, seed=secrets.randbits(63)), restored=True)
         report = self._runner.call(self._arguments, scratch_poison=-1, accounting=False)
         if report.findings or report.violations:

@@ -36,12 +36,21 @@ inline bool touches(const Access& a, uint64_t start, uint64_t bytes) {
   return bytes && a.high >= start && a.low < start + bytes;
 }
 
+// A strong read that found what it had found before at the same place is one more poll; any other one is progress.
+void note_poll(Warp& w, const Inst& i, uint64_t low, uint64_t high) {
+  const uint64_t value = i.dst[0] < 0 ? 0 : w.reg(i.dst[0]).u32[__builtin_ctz(w.active)];
+  uint64_t& last = w.polled[w.pc % kPolledPlaces];
+  const uint64_t now = mixed(low, mixed(high, value ^ (uint64_t)w.active << 32));
+  w.polls = last == now ? w.polls + 1 : 0;
+  last = now;
+}
+
 }  // namespace
 
 void reach(Warp& w, const Inst& i, Effect effect, Move move) {
   const uint8_t ordering = w.block->order ? i.flag[5] : 0;
   if (ordering & kFences) fence_order(w, ordering & kInBlock);
-  w.polls = ordering & kAcquires ? w.polls + 1 : effect == Effect::Store ? 0 : w.polls;
+  if (effect == Effect::Store) w.polls = 0;
   Access a;
   unsigned size = i.flag[2];
   a.lanes = w.active;
@@ -52,6 +61,7 @@ void reach(Warp& w, const Inst& i, Effect effect, Move move) {
   a.deep = i.flag[6];
   read_addresses(w, i, 0, a);
   settle(a);
+  const uint64_t low = a.low, high = a.high;
   auto access = [&](Access& part) {
     check(w, part, size, size, effect);
     if (ordering & kStrongAccess) check_scope(w, part, size, ordering & kInBlock);
@@ -65,11 +75,13 @@ void reach(Warp& w, const Inst& i, Effect effect, Move move) {
     if (touches(a, shared.start, shared.bytes) || touches(a, local.start, local.bytes * kLanes) ||
         touches(a, param.start, param.bytes) || w.block->cluster->size() > 1) {
       split(w, a, access);
+      if (i.flag[5] & kAcquires) note_poll(w, i, low, high);
       return;
     }
     a.space = Space::Global;
   }
   access(a);
+  if (i.flag[5] & kAcquires) note_poll(w, i, low, high);
 }
 
 }  // namespace ptx
