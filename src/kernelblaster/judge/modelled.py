@@ -44,7 +44,7 @@ class ModelledTimer:
         self._kept: dict[str, torch.Tensor] = {}
 
     def forget_values(self) -> None:
-        """Free the values that are kept for the next candidate (up to KEPT_BYTES); they can be drawn again."""
+        """Free the values that are kept for the next candidate (up to KEPT_BYTES); all can be drawn again."""
         self._kept.clear()
 
     def profiles(self, binaries: Sequence[Binary]) -> list[Profile]:

@@ -9,13 +9,11 @@
 //                                "late" where the limit had passed, or "skipped" where another one did not end well.
 // Common lines: folder PATH / object NAME / memory BYTES / gpu MEMORY NAME / attribute NUMBER VALUE / window BEGIN BYTES / elsewhere BEGIN BYTES /
 // kernel NAME REGISTERS SHARED LOCAL CONSTANT THREADS (OFFSET BYTES)... / global NAME ADDRESS BYTES / fact VALUE QUESTION.
-#include <alloca.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -102,18 +100,10 @@ void read_job(const std::string& line) {
   }
 }
 
-// What earlier calls left on the stack ends up in the padding of structures: it is the same before every call. The
-// pages at hand are cleared, those below are given back: writing zeros to them would take longer than what most host
-// code does, which is timed.
+// What earlier calls left on the stack ends up in the padding of structures: it is the same before every call.
 __attribute__((noinline)) void clear_stack() {
-  static const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  constexpr size_t given_back = 1 << 18, few = 512;
-  const size_t rest = (uintptr_t)__builtin_frame_address(0) % page + page - few;   // ends shortly before a page does
-  char* begin = (char*)alloca(rest);
-  char* last_page = (char*)((uintptr_t)begin / page * page);
-  explicit_bzero(begin, rest);
-  madvise(last_page - given_back, given_back, MADV_DONTNEED);
-  for (volatile char* at = last_page; at < begin; ++at) *at = 0;   // below the stack pointer: where no call is made any more
+  char below[1 << 18];
+  explicit_bzero(below, sizeof below);   // byte by byte it would take longer than what host code does, and is timed
 }
 
 [[noreturn]] void leave(const std::string& why) {
@@ -123,13 +113,14 @@ __attribute__((noinline)) void clear_stack() {
 }
 
 // The child: everything that it must not see is gone before the candidate is loaded.
-[[noreturn]] void record(const Common& common, const std::string& line, char* text, size_t bytes, int out, int seconds) {
+[[noreturn]] void record(char* text, size_t common_bytes, const std::string& line, size_t bytes, int out, int seconds) {
   signal(SIGPIPE, SIG_DFL);
   int nowhere = open("/dev/null", O_RDWR);
   int held = fcntl(out, F_DUPFD, 10);
   for (int fd = 0; fd < 3; ++fd) dup2(nowhere, fd);
   dup2(held, 3);
   syscall(SYS_close_range, 4u, ~0u, 0u);
+  Common common = read_common(text, common_bytes);
   read_job(line);
   memset(text, 0, bytes);
   std::string gaps = confine(common.folder.c_str(), common.memory_bytes, seconds);
@@ -208,8 +199,7 @@ void answer(std::string_view text) {
 void serve(char* text, size_t bytes, double limit_s, size_t count) {
   const char* mark = (const char*)memmem(text, bytes, "\njobs\n", 6);
   if (!mark) _exit(2);
-  request = {};
-  const Common common = read_common(text, (size_t)(mark - text));   // once, for all children
+  size_t common_bytes = (size_t)(mark - text);
   // Jobs stay where they are in the text, and their lists in one place: a child must find nothing of the others.
   std::vector<std::string_view> wanted;
   for (const char *at = mark + 6, *end; wanted.size() < count; at = end + 1) {
@@ -234,7 +224,7 @@ void serve(char* text, size_t bytes, double limit_s, size_t count) {
         if (getppid() != recorder) _exit(2);   // it ended before the line above
         std::string mine(wanted[started]);
         for (auto& other : jobs) std::fill(other.list.begin(), other.list.end(), '\0');
-        record(common, mine, text, bytes, ends[1], (int)std::ceil(limit_s) + 1);   // the deadline comes first
+        record(text, common_bytes, mine, bytes, ends[1], (int)std::ceil(limit_s) + 1);   // the deadline comes first
       }
       close(ends[1]);
       job.from = ends[0];
@@ -308,7 +298,6 @@ int main(int count, char** words) {
   unsafe = count > 1 && !strcmp(words[1], "unsafe");
   // What candidates link against is loaded before they are confined, so that nothing else needs to be opened then.
   for (const char* name : {"libm.so.6", "libgcc_s.so.1", "libstdc++.so.6"}) dlopen(name, RTLD_NOW | RTLD_GLOBAL);
-  std::istringstream("1") >> count;     // sets up the locale, which every child would else do again
   setvbuf(stdin, nullptr, _IONBF, 0);   // nothing of a request stays behind in a buffer, nor in memory (kept.cpp)
   answer("ready " + sandbox_gaps() + "\n");
   char* line = nullptr;
