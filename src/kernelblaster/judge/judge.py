@@ -25,6 +25,7 @@ from kernelblaster.judge.cases import Case, CasePlanner, SecretDraw
 from kernelblaster.judge.clock import Prepared, VerifiedCandidate, clock_of
 from kernelblaster.judge.compile import Binary, compile_candidate
 from kernelblaster.judge.emulate import counters, small_workload
+from kernelblaster.judge.estimate import Estimator
 from kernelblaster.judge.layout import slot_bytes, spare_bytes
 from kernelblaster.judge.order_check import OrderCheck, with_note
 from kernelblaster.judge.profile import filled_layout
@@ -42,6 +43,7 @@ from kernelblaster.records import (
     Outcome,
     Profile,
     Rejected,
+    RuntimeFailed,
     Task,
     Timing,
     Unsupported,
@@ -113,6 +115,7 @@ class DeviceJudge:
         self._prepared: dict[str, Prepared] = {}
         self._verified: set[tuple[str, str]] = set()
         self._filter: OrderCheck | None = None
+        self._estimator: Estimator | None = None
         self._clock = clock_of(device, keep_samples=self.options.keep_samples)
         if device.modelled and self.options.baseline != "eager":
             raise KernelBlasterError(
@@ -215,6 +218,18 @@ class DeviceJudge:
             outcomes.append(None if correct else outcome)  # type: ignore[arg-type]
         return prepared, binaries, outcomes
 
+    def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
+        """As `Judge.estimate`; candidates are compiled in parallel."""
+        self.options.progress("estimating")
+        if self._estimator is None:
+            self._estimator = Estimator(self.device.spec, self.device.facts)
+        with compilers() as pool:
+            binaries = list(pool.map(lambda candidate: self.compile(task, candidate), candidates))
+        return [
+            self._estimator.microseconds(task, binary) if isinstance(binary, Binary) else None
+            for binary in binaries
+        ]
+
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
         """Fitness and floor of a task, computed on this device the first time. Raises BadTask if the task is
         unfit."""
@@ -233,9 +248,10 @@ class DeviceJudge:
             prepared.baseline.close()
         self._prepared.clear()
         self._clock = clock_of(self.device, keep_samples=self.options.keep_samples)
-        if self._filter is not None:
-            self._filter.close()
-            self._filter = None
+        for opened in (self._filter, self._estimator):
+            if opened is not None:
+                opened.close()
+        self._filter = self._estimator = None
 
     def compile(self, task: Task, candidate: Candidate) -> Binary | Outcome:
         """Screen and compile a candidate for this device; a failure is returned as its outcome. Thread-safe:
@@ -384,6 +400,8 @@ class DeviceJudge:
         if isinstance(note, Rejected):
             return Judged(note)
         judged = self._verify_and_time(prepared, binary, draw)
+        if isinstance(judged.outcome, RuntimeFailed) and not self.device.modelled:
+            return replace(judged, outcome=self._located(prepared.task, binary, judged.outcome))
         if isinstance(judged.outcome, Accepted):
             # It may be faster because it lacks a synchronization, which rarely shows in its results.
             note = note or self._look(prepared.task, binary)
@@ -426,6 +444,15 @@ class DeviceJudge:
         assert not isinstance(outcome, Timing)
         profile = timed.profile.shortened() if timed.profile and self.options.profile else None
         return Judged(outcome, checked.outcome, timing, checked.counters, profile)
+
+    def _located(self, task: Task, binary: Binary, failed: RuntimeFailed) -> RuntimeFailed:
+        """A failure on a GPU, which seldom says where it happened, with what the emulator finds in the same
+        candidate: the access, its line and its thread."""
+        found = self._look(task, binary)
+        if not isinstance(found, Rejected):
+            return failed
+        where = found.evidence.splitlines()[0]
+        return failed.model_copy(update={"evidence": f"{failed.evidence}; on the PTX machine: {where}"})
 
     def _look(self, task: Task, binary: Binary) -> Rejected | str:
         """The emulator's order check of a candidate: Rejected if it objects, else a note on what it

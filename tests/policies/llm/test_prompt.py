@@ -30,7 +30,7 @@ def test_parts_are_the_source(path: Path) -> None:
 def lowering_prompt(budget: int) -> str:
     large = case("largest")
     lowering = Lowering(large.candidate, "unrolling", large.target, large.profile, FLOOR_BYTES)
-    told = sections(scene_of(large), lowering, "")
+    told = sections(scene_of(large), lowering, {})
     shown = view("candidate", large.candidate.source, [large.target.kernel])
     return render("lowerer.md", "lowerer", budget, {**told, "source": shown.pieces, "refusal": ""})
 

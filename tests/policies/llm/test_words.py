@@ -15,7 +15,7 @@ from kernelblaster.policies.llm.facts import change_contract, compared_at, contr
 from kernelblaster.policies.llm.gpu_words import gpu, only_on_hardware
 from kernelblaster.policies.llm.initial_writer import draft_question
 from kernelblaster.policies.llm.neutral import neutral
-from kernelblaster.policies.llm.proposer import proposer_question
+from kernelblaster.policies.llm.proposer import Inquiry, proposer_question
 from kernelblaster.policies.llm.reference_words import computation, module_rules, precision
 from kernelblaster.policies.llm.rewriting import Rewrite
 from kernelblaster.records import Metric, Task
@@ -97,7 +97,8 @@ def test_a_pipe_that_names_a_state_has_its_number() -> None:
 
 def test_known_techniques_are_described_to_the_proposer() -> None:
     one = relu()[0]
-    sections = proposer_question(scene_of(one), one.candidate, one.target, one.profile, FLOOR_BYTES).sections
+    inquiry = Inquiry(one.candidate, one.target, one.profile, FLOOR_BYTES)
+    sections = proposer_question(scene_of(one), inquiry).sections
     told = "\n".join(piece.text for piece in sections["known"])  # type: ignore[union-attr]
     assert "Give each thread several outputs" in told and "Needs: many more threads than the GPU" in told
     assert "never tried" not in told and sections["beyond"] == "warpgroup_matrix_multiply"
