@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kernelblaster.devices.ncu import parse
+from kernelblaster.models.tokens import tokens_of
 from kernelblaster.policies.llm.roles import ROLES, TOKENS
-from kernelblaster.policies.llm.tokens import tokens_of
 from tests.policies.llm.played import FUSED, VECTOR, rewrite
 from tests.policies.llm.questions import questions
 from tests.policies.llm.scenes import case, relu

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from kernelblaster.knowledge.retrieval import Neighbourhood, RetrievedExemplar
+from kernelblaster.models.tokens import tokens_of
 from kernelblaster.policies.llm.data import data, one_line
 from kernelblaster.policies.llm.prompt import Piece
 from kernelblaster.policies.llm.source import ENTRY, parts_of
-from kernelblaster.policies.llm.tokens import tokens_of
 
 MOST = 2  # exemplars in one prompt
 TOKENS = 1_500  # of one; where the whole source takes more, its kernels alone
