@@ -49,6 +49,9 @@ class Place:
         """In this process, with the model."""
         return CliRunner().invoke(app, self.words("--model", self.model, *more))
 
+    def invoke(self, words: list[str]) -> Result:
+        return CliRunner().invoke(app, words)
+
     def resume(self, *more: str) -> Result:
         words = ["resume", self.run.name, "--runs", str(self.folder / "runs"), "--json", *more]
         return CliRunner().invoke(app, words)

@@ -68,13 +68,13 @@ class _Program:
 
     def _given(self, tensor: torch.Tensor) -> Any:
         """A tensor as IREE's, in the same memory."""
-        capsule = torch.utils.dlpack.to_dlpack(tensor.contiguous())
+        capsule = tensor.contiguous().__dlpack__()
         return self._runtime.DeviceArray(self._device, self._device.from_dlpack_capsule(capsule))
 
     def _taken(self, array: Any) -> torch.Tensor:
         """One of IREE's results as a tensor, in the same memory."""
         kind = CUDA if self._on_gpu else CPU
-        return torch.from_dlpack(self._device.create_dlpack_capsule(array._buffer_view, kind, 0))
+        return torch.utils.dlpack.from_dlpack(self._device.create_dlpack_capsule(array._buffer_view, kind, 0))
 
 
 def _compiled(reference: ModuleReference, tensors: list[torch.Tensor], architecture: str) -> bytes:
