@@ -1,5 +1,7 @@
 """Estimates: modelled times of candidates before any device is used, to choose which of them to judge."""
 
+from collections.abc import Callable
+
 from kernelblaster.devices.device import CandidateDied, CandidateHung, GpuFacts
 from kernelblaster.devices.emulated import EmulatedDevice
 from kernelblaster.devices.specs import GpuSpec
@@ -12,9 +14,9 @@ from kernelblaster.records import Task
 
 class Estimator:
     """Models how long candidates take on the GPU `spec`, in an emulator of its own and without verifying
-    them. `facts` are the device attributes that host code sees."""
+    them. `facts` gives the device attributes that host code sees."""
 
-    def __init__(self, spec: GpuSpec, facts: GpuFacts | None = None) -> None:
+    def __init__(self, spec: GpuSpec, facts: Callable[[], GpuFacts | None] = lambda: None) -> None:
         self._spec = spec
         self._facts = facts
         self._device: EmulatedDevice | None = None
@@ -39,7 +41,7 @@ class Estimator:
     def _timer(self, task: Task, binary: Binary) -> ModelledTimer:
         """The timer of a task, made once; for a CUDA task's inputs, any compiled kernel will do."""
         if self._device is None:
-            self._device = EmulatedDevice(self._spec, self._facts)
+            self._device = EmulatedDevice(self._spec, self._facts())
         if task.digest not in self._timers:
             baseline: Baseline
             if task.kind == "module":

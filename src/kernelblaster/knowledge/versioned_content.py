@@ -28,13 +28,14 @@ NOBODY = Provenance()
 
 class VersionedContent:
     """The content of a knowledge base in a file (SQLite) or at a URL (PostgreSQL), with the events that made
-    it; usable by many processes at once. `create`: make it if there is none. Methods raise KnowledgeError if
-    it is damaged or cannot be reached.
+    it; usable by many processes at once. `create`: make it if there is none. `reading_only`: it is only
+    looked at, and nothing about it changes. Methods raise KnowledgeError if it is damaged or cannot be
+    reached.
 
     The content is held in memory; before each read, only what other processes have changed is fetched."""
 
-    def __init__(self, where: str | Path, create: bool = True) -> None:
-        self._database = Database(where, create)
+    def __init__(self, where: str | Path, create: bool = True, *, reading_only: bool = False) -> None:
+        self._database = Database(where, create and not reading_only, reading_only=reading_only)
         self._content = Content()
 
     @property

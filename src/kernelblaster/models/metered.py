@@ -40,7 +40,7 @@ class Metered:
         return answer
 
 
-class Counted:
+class TokenCounted:
     """An endpoint that costs nothing and that nobody counts tokens for, such as a hand-off: its tokens are
     estimated from the texts and entered in the ledger once there is an answer, under the name `model`. An
     equal request counts once. Raises BudgetSpent before it asks, where the budget is used up."""

@@ -56,8 +56,8 @@ class Rollout:
 class Branch:
     """A technique tried at a rollout's node. `target` is the kernel it is applied to; `attempt` the
     candidate as the policy made it; `promise` its expected log speedup, failures and uncertainty
-    included; `payoff` the part of that which comes only from what it prepares; `by_chance`: it was
-    chosen regardless of its promise. `evaluation` is None until it is judged."""
+    included; `payoff` the part of that which comes only from what it prepares; `certain`: it is tried
+    whatever it promises, drawn by chance or pinned by a person. `evaluation` is None until it is judged."""
 
     rollout: Rollout
     target: Target
@@ -65,7 +65,7 @@ class Branch:
     trial: Trial
     promise: float
     payoff: float
-    by_chance: bool
+    certain: bool
     evaluation: Evaluation | None = None
 
     @property

@@ -35,6 +35,7 @@ from kernelblaster.records import (
     Task,
 )
 from kernelblaster.sessions.settings import Search
+from kernelblaster.sessions.steering import Steering
 
 DATA = Path(__file__).parent / "data"
 FLOOR_BYTES = 2 * 4 * 4096 * 2048
@@ -104,6 +105,7 @@ class SessionInMemory:
     floor: Floor = field(
         default_factory=lambda: Floor(bytes=FLOOR_BYTES, certain_bytes=FLOOR_BYTES, operations=0)
     )
+    steering: Steering | None = None
 
     @property
     def gpu(self) -> GpuSpec:

@@ -96,7 +96,7 @@ class MixedPolicy:
         """Set the task that later questions are about: creates its prompt context with an asker that records
         into the session's log, and returns it. `initial` calls this; strategies that only use the prompts
         call it alone."""
-        asker = Asker(self._model, self._session.log.once, task.name)
+        asker = Asker(self._model, self._session.log.once, task.name, self._session.steering)
         self._scene = Scene(task, self._session, asker, self._detail)
         return self._scene
 
