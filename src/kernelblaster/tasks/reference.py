@@ -10,8 +10,8 @@ import torch
 
 from kernelblaster.errors import BadTask
 from kernelblaster.records import Task, Workload
-from kernelblaster.tasks.derive import cast, cast_of, convert, parameter_names, state_of
 from kernelblaster.tasks.module_file import ModuleFile, call_module
+from kernelblaster.tasks.module_state import cast, cast_of, convert, parameter_names, state_of
 from kernelblaster.tasks.small import find_small
 from kernelblaster.tasks.values import ValuePool, pool_of
 
@@ -37,10 +37,10 @@ class ModuleReference:
         warnings.filterwarnings("ignore", message="RNN module weights")
         dtype = cast_of(task)
         constants = (find_small(file, dtype) or {}) if construction == "small" else {}
-        with file.replaced(constants):
-            torch.manual_seed(0)
-            self._module = convert(file.build(), dtype)
-            inputs = [] if donor else self._inputs(file)
+        file.replace(constants)
+        torch.manual_seed(0)
+        self._module = convert(file.build(), dtype)
+        inputs = [] if donor else self._inputs(file)
         self.parameters = [tensor.detach().clone() for tensor in state_of(self._module).values()]
         self._module = self._module.to(device)
         self._slots = self._find_slots()
