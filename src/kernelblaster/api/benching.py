@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelblaster.api.searching import named_models, search_of
-from kernelblaster.bench.bench import KNOWLEDGE, Bench
+from kernelblaster.bench.bench import Bench
 from kernelblaster.bench.initial_knowledge import EMPTY, SEED, start_knowledge
 from kernelblaster.bench.jobs import Setup
 from kernelblaster.bench.pool import default_workers
-from kernelblaster.bench.record import BenchPlan, Pace, Row
+from kernelblaster.bench.record import KNOWLEDGE, BenchPlan, Pace, Row
 from kernelblaster.bench.searching import News
 from kernelblaster.bench.suite import entries_of
 from kernelblaster.bench.tables import GroupSummary, cells, summaries
 from kernelblaster.devices.specs import gpu_named
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.judge.baseline import BaselineName
 from kernelblaster.knowledge.address import is_url, knowledge_at, shown
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.opening import DeviceKind, kind_here
 from kernelblaster.quantities import kind_text
+from kernelblaster.records.evaluation import BaselineName
 from kernelblaster.records.signature import Dtype
 from kernelblaster.search.model_use import ModelUse
 from kernelblaster.sessions.settings import Search

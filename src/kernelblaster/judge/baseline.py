@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from random import Random
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -14,13 +14,11 @@ from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.iree_baseline import iree_run
 from kernelblaster.judge.layout import Layout
 from kernelblaster.records import Task, Workload
-from kernelblaster.records.evaluation import ORIGINAL_KERNEL
+from kernelblaster.records.evaluation import ORIGINAL_KERNEL, BaselineName
 from kernelblaster.tasks.cuda_file import CudaFile
 from kernelblaster.tasks.domain import Domain, declared_domain, domain_of
 from kernelblaster.tasks.reference import open_reference
 from kernelblaster.tasks.values import ValuePool, pool_from_distribution
-
-BaselineName = Literal["eager", "compile", "max-autotune", "iree"]
 
 
 class Baseline(Protocol):
