@@ -31,7 +31,7 @@ from kernelblaster.cli.with_model import (
     print_estimate,
 )
 from kernelblaster.quantities import speedup_text
-from kernelblaster.records.outcome import CORRECT
+from kernelblaster.records.outcome import CORRECT, Outcome
 from kernelblaster.search.model_use import ModelUse, check_models, retries_with
 from kernelblaster.store.run import Run, open_run
 from kernelblaster.tasks.cuda_prepare import inferred_lines
@@ -99,7 +99,7 @@ def optimize(
         print_estimate(expected(use, search))
     with start_run(loaded, wanted, runs_folder(runs)) as run:
         optimized = _search(run, use, wanted.knowledge, json_)
-    raise typer.Exit(_exit_code(optimized, fail_under))
+    raise typer.Exit(_exit_code(optimized.evaluation.outcome, fail_under, optimized.by_person))
 
 
 def _show_inferred(task: "Task") -> None:
@@ -131,7 +131,7 @@ def resume(
 
     with open_run(runs_folder(runs), run, writing=True) as opened:
         optimized = _search(opened, models_of(opened, usd, tokens), kb, json_)
-    raise typer.Exit(_exit_code(optimized, fail_under))
+    raise typer.Exit(_exit_code(optimized.evaluation.outcome, fail_under, optimized.by_person))
 
 
 def _search(run: Run, models: ModelUse | None, kb: str | None, json_: bool) -> "Optimized":
@@ -156,11 +156,10 @@ def _search(run: Run, models: ModelUse | None, kb: str | None, json_: bool) -> "
     return optimized
 
 
-def _exit_code(optimized: "Optimized", fail_under: float | None) -> int:
+def _exit_code(outcome: Outcome, fail_under: float | None, by_person: bool = False) -> int:
     """0 if the best candidate is at least `fail_under` times as fast as the baseline, else 1; with None, the
     code of its outcome. STOPPED where a person has ended the search."""
-    outcome = optimized.evaluation.outcome
-    if optimized.by_person:
+    if by_person:
         return STOPPED
     assert isinstance(outcome, CORRECT)
     if fail_under is None:
