@@ -29,15 +29,12 @@ from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.kernel import Kernel, Stage, Store
 from kernelblaster.policies.expert.loop_matching import match_loops, placed
 from kernelblaster.policies.expert.plan import Buffer, Plan
-from kernelblaster.policies.expert.schedule import (
-    Accumulating,
-    ColumnReduction,
-    Pointwise,
-    Product,
-    Reduction,
-    RowReduction,
-    Schedule,
-)
+from kernelblaster.policies.expert.schedules.columns import ColumnReduction
+from kernelblaster.policies.expert.schedules.pointwise import Pointwise
+from kernelblaster.policies.expert.schedules.products import Product
+from kernelblaster.policies.expert.schedules.reductions import Accumulating, Reduction
+from kernelblaster.policies.expert.schedules.rows import RowReduction
+from kernelblaster.policies.expert.schedules.schedule import Schedule
 
 JOINED = (Pointwise, RowReduction, ColumnReduction)  # kinds of which two kernels can be one
 CHEAP = 4  # expressions of no more parts than this may be computed more often, if they are plain

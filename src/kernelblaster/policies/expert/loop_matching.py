@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert import proofs
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.expression import Gather, Load
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
-from kernelblaster.policies.expert.kernel import Axis, Kernel, Store
+from kernelblaster.policies.expert.kernel import Kernel, Store
 from kernelblaster.policies.expert.plan import Plan
 
 

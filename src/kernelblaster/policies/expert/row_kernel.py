@@ -11,7 +11,7 @@ from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.kernel import Kernel, Stage
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.proofs import is_linear, separate
-from kernelblaster.policies.expert.schedule import BlockRows, ClusterRows, Rows, WarpRows, row_threads
+from kernelblaster.policies.expert.schedules.rows import BlockRows, ClusterRows, Rows, WarpRows, row_threads
 from kernelblaster.policies.expert.vector_access import VectorAccess, fits, vector_access
 from kernelblaster.records.signature import DTYPE_BYTES
 

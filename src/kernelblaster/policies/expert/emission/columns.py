@@ -55,7 +55,7 @@ from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.kernel import Kernel, Stage, Store
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.row_kernel import passes, passes_with
-from kernelblaster.policies.expert.schedule import Columns
+from kernelblaster.policies.expert.schedules.columns import Columns
 from kernelblaster.policies.expert.vector_access import VectorAccess, fits, mentioned, vector_access
 
 SCHEDULES = (Columns,)

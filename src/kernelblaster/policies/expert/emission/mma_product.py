@@ -43,7 +43,12 @@ from kernelblaster.policies.expert.emission.values import index_term, values_of
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import TOGETHER, Buffer, Plan
 from kernelblaster.policies.expert.product import Product, as_product
-from kernelblaster.policies.expert.schedule import PACKED_DEPTH, PACKED_ROWS, MmaProduct, TensorProduct
+from kernelblaster.policies.expert.schedules.products import (
+    PACKED_DEPTH,
+    PACKED_ROWS,
+    MmaProduct,
+    TensorProduct,
+)
 
 SCHEDULES = (MmaProduct,)
 WARP_M, WARP_N = 64, 32

@@ -11,6 +11,7 @@ What is split is scaled before, by a power of two for every few tiles of a row.
 from dataclasses import replace
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.cuda.source import Emitted
 from kernelblaster.policies.expert.cuda.statements import (
     BREAK,
@@ -49,9 +50,10 @@ from kernelblaster.policies.expert.emission.places import local, unravel
 from kernelblaster.policies.expert.emission.values import c_type, index_term, values_of
 from kernelblaster.policies.expert.expression import Gather, Load, loads
 from kernelblaster.policies.expert.index import Index, row_major
-from kernelblaster.policies.expert.kernel import Axis, Kernel, Store
+from kernelblaster.policies.expert.kernel import Kernel, Store
 from kernelblaster.policies.expert.plan import TOGETHER, Plan
-from kernelblaster.policies.expert.schedule import PACKED_DEPTH, PACKED_ROWS, Packing
+from kernelblaster.policies.expert.schedules.packing import Packing
+from kernelblaster.policies.expert.schedules.products import PACKED_DEPTH, PACKED_ROWS
 
 SCHEDULES = (Packing,)
 THREADS = 256  # 64 rows of 4 groups

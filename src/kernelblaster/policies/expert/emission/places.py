@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.cuda.statements import Statement, const, loop
 from kernelblaster.policies.expert.cuda.terms import INT64, Local, Term, cast
 from kernelblaster.policies.expert.emission.values import index_term
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.kernel import Axis
 
 Sizes = Collection[str]
 

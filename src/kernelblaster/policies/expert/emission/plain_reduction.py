@@ -14,7 +14,9 @@ from kernelblaster.policies.expert.emission.stores import store_statement
 from kernelblaster.policies.expert.emission.values import Values, values_of
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.schedule import BlockPerRow, ThreadPerColumn, ThreadPerResult
+from kernelblaster.policies.expert.schedules.columns import ThreadPerColumn
+from kernelblaster.policies.expert.schedules.products import ThreadPerResult
+from kernelblaster.policies.expert.schedules.rows import BlockPerRow
 
 SCHEDULES = (BlockPerRow, ThreadPerColumn, ThreadPerResult)
 

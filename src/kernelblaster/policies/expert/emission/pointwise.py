@@ -37,7 +37,7 @@ from kernelblaster.policies.expert.emission.values import Values, c_type, values
 from kernelblaster.policies.expert.flat_access import variables, vector_reads, whole_position
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.schedule import ElementPerThread, FlatVectors
+from kernelblaster.policies.expert.schedules.pointwise import ElementPerThread, FlatVectors
 
 SCHEDULES = (ElementPerThread, FlatVectors)
 NUMBER, K, LANE, START, FIRST = local("i", "k", "lane", "start", "first")

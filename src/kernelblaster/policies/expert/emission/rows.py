@@ -77,11 +77,10 @@ from kernelblaster.policies.expert.expression import Expression
 from kernelblaster.policies.expert.kernel import Kernel, Stage
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.row_kernel import RUNNING, element_bytes, keeps_all, kept_elements, passes
-from kernelblaster.policies.expert.schedule import (
-    BlockRowMap,
+from kernelblaster.policies.expert.schedules.pointwise import BlockRowMap, WarpRowMap
+from kernelblaster.policies.expert.schedules.rows import (
     BlockRows,
     ClusterRows,
-    WarpRowMap,
     WarpRows,
     row_threads,
     rows_per_block,

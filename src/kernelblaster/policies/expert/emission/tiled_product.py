@@ -65,7 +65,7 @@ from kernelblaster.policies.expert.index import Index, row_major
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.product import Product, as_product, contiguous
-from kernelblaster.policies.expert.schedule import TiledProduct
+from kernelblaster.policies.expert.schedules.products import TiledProduct
 
 SCHEDULES = (TiledProduct,)
 MULTIPLY_TILE, MULTIPLY_TILE_SINGLY = (

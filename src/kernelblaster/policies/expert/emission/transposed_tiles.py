@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.cuda.source import Emitted
 from kernelblaster.policies.expert.cuda.statements import (
     BARRIER,
@@ -25,9 +26,9 @@ from kernelblaster.policies.expert.emission.places import local, unravel_term
 from kernelblaster.policies.expert.emission.stores import store_statement
 from kernelblaster.policies.expert.emission.values import Values, index_term, values_of
 from kernelblaster.policies.expert.expression import Gather, Load
-from kernelblaster.policies.expert.kernel import Axis, Kernel
+from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.schedule import TransposedTiles
+from kernelblaster.policies.expert.schedules.pointwise import TransposedTiles
 from kernelblaster.policies.expert.transposition import transposition
 from kernelblaster.policies.expert.vector_access import fits
 

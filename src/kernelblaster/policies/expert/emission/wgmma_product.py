@@ -50,7 +50,7 @@ from kernelblaster.policies.expert.emission.mma_product import (
 from kernelblaster.policies.expert.emission.places import local
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.schedule import WgmmaProduct
+from kernelblaster.policies.expert.schedules.products import WgmmaProduct
 from kernelblaster.records.signature import Dtype
 
 SCHEDULES = (WgmmaProduct,)

@@ -19,7 +19,9 @@ from kernelblaster.policies.expert.fusion import (
 )
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.schedule import Pointwise, Product, Reduction
+from kernelblaster.policies.expert.schedules.pointwise import Pointwise
+from kernelblaster.policies.expert.schedules.products import Product
+from kernelblaster.policies.expert.schedules.reductions import Reduction
 
 APPLIES_TO = get_args(Pointwise | Reduction | Product)
 MOST = 8  # plans in all

@@ -10,7 +10,8 @@ from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.row_kernel import keeps_all
-from kernelblaster.policies.expert.schedule import Columns, Rows, TunedRows
+from kernelblaster.policies.expert.schedules.columns import Columns
+from kernelblaster.policies.expert.schedules.rows import Rows, TunedRows
 
 Unrolled = Rows | Columns
 APPLIES_TO = get_args(Unrolled)

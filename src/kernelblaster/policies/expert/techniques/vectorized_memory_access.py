@@ -15,19 +15,15 @@ from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.row_kernel import row_kernel
-from kernelblaster.policies.expert.schedule import (
-    BlockPerRow,
+from kernelblaster.policies.expert.schedules.columns import ColumnReduction, Columns
+from kernelblaster.policies.expert.schedules.pointwise import (
     BlockRowMap,
-    BlockRows,
-    ColumnReduction,
-    Columns,
     ElementPerThread,
     FlatVectors,
-    RowReduction,
-    Schedule,
-    TunedRows,
     WarpRowMap,
 )
+from kernelblaster.policies.expert.schedules.rows import BlockPerRow, BlockRows, RowReduction, TunedRows
+from kernelblaster.policies.expert.schedules.schedule import Schedule
 from kernelblaster.policies.expert.vector_access import VectorAccess, column_access
 
 APPLIES_TO = get_args(ElementPerThread | RowReduction | ColumnReduction)
