@@ -16,8 +16,6 @@ from kernelblaster.policies.expert.schedules.products import PACKED_DEPTH, PACKE
 from kernelblaster.records import Signature
 from kernelblaster.records.signature import Dtype
 
-TOGETHER = 4  # tiles of a packed operand that have one scale
-
 
 @dataclass(frozen=True)
 class Buffer:

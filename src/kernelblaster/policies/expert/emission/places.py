@@ -71,10 +71,5 @@ def count(extents: Iterable[Index], sizes: Sizes) -> Term:
     return index_term(indices.product(extents), sizes)
 
 
-def blocks_of(total: Term, each: int) -> Term:
-    """How many blocks of so many elements cover all."""
-    return (total + (each - 1)) / each if each > 1 else total
-
-
 def local(*names: str) -> tuple[Local, ...]:
     return tuple(Local(name) for name in names)

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kernelblaster.policies.expert.schedules.schedule import Accumulate, Family, Schedule
+from kernelblaster.devices.occupancy import WARP
+from kernelblaster.policies.expert.nest import BoundAxes, Grid, Lanes, Nest, Serial, Threads, Vector, Warps
+from kernelblaster.policies.expert.schedules.schedule import Accumulate, Axes, Family, Schedule
 
 
 class _ColumnReduction(Schedule):
@@ -20,6 +22,9 @@ class ThreadPerColumn(_ColumnReduction):
     threads: int = 256
     accumulate: Accumulate = "float"
 
+    def nest(self, axes: Axes, reduced: Axes) -> Nest:
+        return Nest((BoundAxes(axes, (Grid(), Threads(self.threads))), BoundAxes(reduced, (Serial(),))))
+
 
 @dataclass(frozen=True)
 class Columns(_ColumnReduction):
@@ -30,6 +35,15 @@ class Columns(_ColumnReduction):
     unroll: int = 1
     streaming: bool = False
     accumulate: Accumulate = "float"
+
+    def nest(self, axes: Axes, reduced: Axes) -> Nest:
+        return Nest(
+            (
+                BoundAxes(axes[:-1], (Grid(),)),
+                BoundAxes(axes[-1:], (Grid(), Lanes(), Vector(self.vector_width))),
+                BoundAxes(reduced, (Serial(self.unroll), Warps(self.threads // WARP))),
+            )
+        )
 
 
 ColumnReduction = ThreadPerColumn | Columns

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kernelblaster.devices.occupancy import WARP
+from kernelblaster.policies.expert.nest import BoundAxes, Cluster, Grid, Lanes, Nest, Serial, Threads, Vector
 from kernelblaster.policies.expert.schedules.pointwise import RowMap, WarpRowMap
-from kernelblaster.policies.expert.schedules.schedule import Accumulate, Family, Schedule
+from kernelblaster.policies.expert.schedules.schedule import Accumulate, Axes, Family, Schedule
 
 
 class _RowReduction(Schedule):
@@ -22,6 +23,9 @@ class BlockPerRow(_RowReduction):
     threads: int = 256
     accumulate: Accumulate = "float"
 
+    def nest(self, axes: Axes, row: Axes) -> Nest:
+        return Nest((BoundAxes(axes, (Grid(),)), BoundAxes(row, (Serial(), Threads(self.threads)))))
+
 
 @dataclass(frozen=True)
 class WarpRows(_RowReduction):
@@ -36,6 +40,10 @@ class WarpRows(_RowReduction):
     streaming: bool = False
     accumulate: Accumulate = "float"
 
+    def nest(self, axes: Axes, row: Axes) -> Nest:
+        loops = Serial(self.unroll), Lanes(self.lanes), Vector(self.vector_width)
+        return Nest((BoundAxes(axes, (Grid(), Threads(self.threads // self.lanes))), BoundAxes(row, loops)))
+
 
 @dataclass(frozen=True)
 class BlockRows(_RowReduction):
@@ -49,6 +57,10 @@ class BlockRows(_RowReduction):
     unroll: int = 1
     streaming: bool = False
     accumulate: Accumulate = "float"
+
+    def nest(self, axes: Axes, row: Axes) -> Nest:
+        loops = Serial(self.unroll), Threads(self.threads), Vector(self.vector_width)
+        return Nest((BoundAxes(axes, (Grid(),)), BoundAxes(row, loops)))
 
 
 @dataclass(frozen=True)
@@ -69,6 +81,11 @@ class ClusterRows(_RowReduction):
     unroll: int = 1
     streaming: bool = False
     accumulate: Accumulate = "float"
+
+    def nest(self, axes: Axes, row: Axes) -> Nest:
+        grid = Grid(most=self.resident if self.persistent else None)
+        loops = Cluster(self.blocks), Serial(self.unroll), Threads(self.threads), Vector(self.vector_width)
+        return Nest((BoundAxes(axes, (grid,)), BoundAxes(row, loops)))
 
 
 WarpPerRow = WarpRows | WarpRowMap
