@@ -34,11 +34,15 @@ def bound(index: Index, extents: Extents) -> Index | None:
 
 
 def _largest(form: Polynomial, extents: Extents) -> Polynomial | None:
-    """The largest value: where all variables are largest, of a form that falls with none of them."""
-    if not form.is_non_negative:
-        return None
+    """The largest value: of what is added where all variables are largest, of what is subtracted where they
+    are 0."""
     found = ZERO
     for n, factors in form.terms:
+        moving = any(indices.names(factor.index) & extents.keys() for factor in factors)
+        if n < 0 and moving:
+            if not all(factor.index.operator == "name" for factor in factors):
+                return None
+            continue
         product = Polynomial(((n, ()),))
         for factor in factors:
             value = _largest_of(factor, extents)
@@ -47,6 +51,13 @@ def _largest(form: Polynomial, extents: Extents) -> Polynomial | None:
             product = product * value
         found = found + product
     return found
+
+
+def starts_at_zero(index: Index, extents: Extents) -> bool:
+    """Whether the smallest value of an expression of loop variables is shown to be 0."""
+    fewest = -polynomial(index)
+    smallest = _largest(fewest, extents)
+    return smallest is not None and smallest == ZERO
 
 
 def _largest_of(factor: Atom, extents: Extents) -> Polynomial | None:

@@ -14,6 +14,7 @@ ORDER = (
     "warpgroup_matrix_multiply",
     "double_buffering",
     "asynchronous_copy",
+    "parallel_scan",
     "warp_shuffle_reduction",
     "online_reduction",
     "two_level_reduction",

@@ -33,8 +33,8 @@ class Variant:
 @dataclass(frozen=True)
 class Emitted:
     """A kernel's body, and how it is launched: with so many `threads`, and `blocks` as a host term. `shared`
-    are the bytes of shared memory that the launch gives it; `blocks_per_sm` how many of its blocks must fit on
-    an SM, if that matters; `cluster` how many of them run together; `remark` says where its axes run. A
+    are the bytes of shared memory that the launch gives it; `blocks_per_sm` how many of its blocks must fit
+    on an SM, if that matters; `cluster` how many of them run together; `remark` says where its axes run. A
     kernel with `parameters` is a template and is launched as the first of its `variants` that applies."""
 
     body: Body

@@ -11,8 +11,9 @@ from kernelblaster.policies.expert.row_kernel import RowKernel, row_kernel
 from kernelblaster.policies.expert.schedules.columns import Columns
 from kernelblaster.policies.expert.schedules.pointwise import FlatVectors
 from kernelblaster.policies.expert.schedules.rows import ClusterRows, Rows
+from kernelblaster.policies.expert.schedules.scans import ScanColumns, ScanRows
 
-Hinted = FlatVectors | Columns | Rows
+Hinted = FlatVectors | Columns | Rows | ScanRows | ScanColumns
 APPLIES_TO = get_args(Hinted)
 
 
