@@ -29,6 +29,7 @@ LAYERS = [
     {"bench"},
     {"report"},
     {"api"},
+    {"serve"},
     {"testing"},
     {"cli"},
     {"__init__", "__main__"},

@@ -49,6 +49,9 @@ if TYPE_CHECKING:
         profile,
         resume,
         session,
+        steer,
+        steering_of,
+        stop,
     )
 from kernelblaster.errors import KernelBlasterError
 
@@ -84,6 +87,9 @@ __all__ = [
     "profile",
     "resume",
     "session",
+    "steer",
+    "steering_of",
+    "stop",
 ]
 
 

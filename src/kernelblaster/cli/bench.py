@@ -22,7 +22,7 @@ from kernelblaster.search.names import BY_ROLES, StrategyName
 
 if TYPE_CHECKING:
     from kernelblaster.api.benching import BenchResult
-    from kernelblaster.bench.bench import Row
+    from kernelblaster.bench.record import Row
 
 
 @grouped
@@ -77,9 +77,9 @@ def bench(
     ran (its result says so, and the others went on), 2 the bench could not be done.
     """
     from kernelblaster.api import benching
-    from kernelblaster.bench.bench import BenchPlan
     from kernelblaster.bench.jobs import Setup
     from kernelblaster.bench.pool import default_workers
+    from kernelblaster.bench.record import BenchPlan
     from kernelblaster.bench.suite import entries_of
     from kernelblaster.opening import kind_here
 

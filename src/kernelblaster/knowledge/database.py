@@ -14,7 +14,7 @@ from kernelblaster.knowledge.address import shown
 from kernelblaster.knowledge.drivers import RESTORE, connecting, prepare_postgres, prepare_sqlite, sentence
 from kernelblaster.knowledge.head import Head
 from kernelblaster.knowledge.migration import migrate
-from kernelblaster.knowledge.rows import DamagedRow, summed
+from kernelblaster.knowledge.rows import Damaged, summed
 from kernelblaster.knowledge.tables import FORMAT, LOCK, about, metadata
 
 
@@ -23,9 +23,14 @@ class Database:
     messages, without a password; `file` is the path of a SQLite file, else None. Raises KnowledgeError
     if it cannot be opened or is damaged."""
 
-    def __init__(self, where: str | Path, create: bool, trusting: bool = False) -> None:
+    def __init__(
+        self, where: str | Path, create: bool, trusting: bool = False, reading_only: bool = False
+    ) -> None:
         """`where` is a path or a database URL. `create`: make it if there is none. `trusting`: skip the
-        checks that the file is whole and ends at the last version written."""
+        checks that the file is whole and ends at the last version written. `reading_only`: change nothing,
+        neither the format of an older one nor the files beside it; implies `trusting`."""
+        trusting = trusting or reading_only
+        self._reading_only = reading_only
         url = str(where) if "://" in str(where) else f"sqlite:///{where}"
         try:
             parsed = make_url(url)
@@ -42,7 +47,7 @@ class Database:
         reached = 0
         if self.file is not None:
             self._head = Head(self.file)
-            if not self.file.exists():
+            if not self.file.exists() and not reading_only:
                 self._head.drop()
             _check_file(self.file, create)
             reached = 0 if trusting else self._head.read()  # before what it is compared with
@@ -61,7 +66,10 @@ class Database:
             ) from error
         except SQLAlchemyError as error:
             raise KnowledgeError(f"{self.name}: is not a database that can be used: {error}") from error
-        prepare_sqlite(self.engine) if self.sqlite else prepare_postgres(self.engine)
+        if self.sqlite:
+            prepare_sqlite(self.engine, reading_only=reading_only)
+        else:
+            prepare_postgres(self.engine)
         try:
             self._begin(create, trusting, reached)
         except BaseException:
@@ -79,6 +87,11 @@ class Database:
         if format is None:
             with self.writing() as connection:
                 self._create(connection)
+        elif format < FORMAT and self._reading_only:
+            raise KnowledgeError(
+                f"{self.name}: has format {format}; the present one is {FORMAT}. Any other command brings "
+                "it up to that, such as `kernelblaster kb stats --kb FILE`."
+            )
         elif format < FORMAT:
             with self.writing() as connection:
                 migrate(connection)
@@ -176,7 +189,7 @@ class Database:
         do. `verb` is what was being done: "read" or "written"."""
         try:
             yield
-        except DamagedRow as error:
+        except Damaged as error:
             raise self.damaged(str(error)) from error
         except (DBAPIError, PoolTimeout) as error:
             raise KnowledgeError(f"{self.name}: {sentence(error, verb)}") from error
