@@ -36,6 +36,7 @@ from kernelblaster.policies.expert.schedules.products import (
     WgmmaProduct,
 )
 from kernelblaster.policies.expert.schedules.rows import BlockPerRow, BlockRows, ClusterRows, WarpRows
+from kernelblaster.policies.expert.schedules.scans import ScanColumns, ScanRows, ThreadPerScan
 from kernelblaster.policies.expert.schedules.schedule import Schedule
 from kernelblaster.policies.expert.technique_table import technique_table
 from kernelblaster.policies.expert.techniques import load_techniques
@@ -48,7 +49,8 @@ rows, columns = 4096, 1024
 SMALL = {"rows": 8, "columns": 12}
 class Model(nn.Module):
     def forward(self, x, w, b):
-        return torch.softmax(x, 1), x.sum(0), x.t().contiguous(), x @ w, x * b, torch.relu(x)
+        scans = x.cumsum(1), x.cumsum(0)
+        return torch.softmax(x, 1), x.sum(0), x.t().contiguous(), x @ w, x * b, torch.relu(x), *scans
 def get_inputs():
     return [torch.randn(rows, columns), torch.randn(columns, columns), torch.randn(columns)]
 def get_init_inputs():
@@ -66,6 +68,9 @@ EXAMPLES: tuple[tuple[str, Schedule], ...] = (
     ("softmax", ClusterRows(2, 1, 66, 4, 8, unroll=4)),
     ("sum", ThreadPerColumn()),
     ("sum", Columns(4)),
+    ("cumsum", ThreadPerScan()),
+    ("cumsum", ScanRows(2, 4, 16)),
+    ("cumsum_1", ScanColumns(2)),
     ("mm", ThreadPerResult()),
     ("mm", TiledProduct(64, 64, 16, 4, 4, flush=1024)),
     ("packed", MmaProduct()),
