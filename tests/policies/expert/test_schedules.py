@@ -21,6 +21,7 @@ from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedules import all_schedules
 from kernelblaster.policies.expert.schedules.columns import Columns, ThreadPerColumn
+from kernelblaster.policies.expert.schedules.gathered import GatheredProduct
 from kernelblaster.policies.expert.schedules.packing import Packing
 from kernelblaster.policies.expert.schedules.pointwise import (
     BlockRowMap,
@@ -75,6 +76,7 @@ EXAMPLES: tuple[tuple[str, Schedule], ...] = (
     ("mm", TiledProduct(64, 64, 16, 4, 4, flush=1024)),
     ("packed", MmaProduct()),
     ("packed", WgmmaProduct()),
+    ("gathered", GatheredProduct(64, 128, 16, 1, 4)),
 )
 
 
@@ -85,8 +87,17 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     return initial_plan(capture(load_task(str(file))))
 
 
+@cache
+def convolved() -> Plan:
+    first = initial_plan(capture(load_task("core/level1/conv2d_3x3")))
+    return next(load_techniques()["implicit_matrix_product"](first))
+
+
 def place_of(plan: Plan, name: str) -> tuple[Plan, Kernel]:
-    """The plan with a kernel of that name, and the kernel; `packed` is the product on packed operands."""
+    """The plan with a kernel of that name, and the kernel; `packed` is the product on packed operands,
+    `gathered` a convolution on a gathered one."""
+    if name == "gathered":
+        plan, name = convolved(), "convolution_kernel"
     if name == "packed":
         plan, name = next(load_techniques()["split_operand_tensor_cores"](plan)), "mm"
     return plan, next(k for k in plan.kernels if k.name.startswith(name) and k.family != "pack")

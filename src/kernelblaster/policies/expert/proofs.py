@@ -140,10 +140,16 @@ def stays_below(index: Index, last: Mapping[str, int], limit: int) -> bool:
 
 def separate(index: Index, moving: str) -> tuple[Index, Index]:
     """The part of a sum that stays the same while a variable moves, and the part that moves with it."""
+    return separate_all(index, {moving})
+
+
+def separate_all(index: Index, moving: Collection[str]) -> tuple[Index, Index]:
+    """The same for several variables."""
     fixed: list[tuple[int, Factors]] = []
     moved: list[tuple[int, Factors]] = []
     for n, factors in polynomial(index).terms:
-        (moved if any(_mentions(factor, moving) for factor in factors) else fixed).append((n, factors))
+        with_them = any(_mentions(factor, name) for factor in factors for name in moving)
+        (moved if with_them else fixed).append((n, factors))
     return Polynomial(tuple(fixed)).index(), Polynomial(tuple(moved)).index()
 
 

@@ -10,6 +10,8 @@ ORDER = (
     "register_tiling",
     "tensor_core_utilization",
     "split_operand_tensor_cores",
+    "implicit_matrix_product",
+    "tf32_operands",
     "split_k",
     "warpgroup_matrix_multiply",
     "double_buffering",
