@@ -27,6 +27,7 @@ from kernelblaster.sessions.settings import Search
 from kernelblaster.settings import settings
 
 BASELINES: tuple[BaselineName, ...] = ("eager", "compile", "max-autotune")
+NAMED_BASELINES: tuple[BaselineName, ...] = (*BASELINES, "iree")  # the last only where it is asked for
 
 
 @dataclass(frozen=True)
@@ -166,15 +167,16 @@ def gpu_key(gpu: str | None) -> str | None:
 
 
 def chosen_baselines(given: str, kind: str) -> tuple[BaselineName, ...]:
-    """The baselines in a comma-separated list such as `eager,compile`; if empty, all that the device (`kind`:
-    `cuda` or `emulated`) supports. Always includes eager, which the searches are timed against. Raises
-    KernelBlasterError for unknown or unsupported ones."""
+    """The baselines in a comma-separated list such as `eager,iree`; if empty, those of PyTorch that the
+    device (`kind`: `cuda` or `emulated`) supports. Always includes eager, which the searches are timed
+    against. Raises KernelBlasterError for unknown or unsupported ones."""
     if not given:
         return BASELINES if kind == "cuda" else ("eager",)
     wanted = [name.strip() for name in given.split(",")]
-    unknown = [name for name in wanted if name not in BASELINES]
+    unknown = [name for name in wanted if name not in NAMED_BASELINES]
     if unknown:
-        raise KernelBlasterError(f"--baselines {given}: {unknown[0]} is none of {', '.join(BASELINES)}.")
+        names = ", ".join(NAMED_BASELINES)
+        raise KernelBlasterError(f"--baselines {given}: {unknown[0]} is none of {names}.")
     if kind == "emulated" and wanted != ["eager"]:
         raise KernelBlasterError(f"--baselines {given}: needs a GPU: only eager PyTorch is modelled.")
-    return tuple(name for name in BASELINES if name in wanted or name == "eager")
+    return tuple(name for name in NAMED_BASELINES if name in wanted or name == "eager")
