@@ -76,7 +76,7 @@ EXAMPLES: tuple[tuple[str, Schedule], ...] = (
     ("mm", TiledProduct(64, 64, 16, 4, 4, flush=1024)),
     ("packed", MmaProduct()),
     ("packed", WgmmaProduct()),
-    ("gathered", GatheredProduct(64, 128, 16, 1, 4)),
+    ("gathered", GatheredProduct(64, 128, 16, 1, 8)),
 )
 
 
