@@ -14,7 +14,8 @@ from kernelblaster.policies.expert.index import number, variable
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.product import as_product
-from kernelblaster.policies.expert.schedule import BlockPerRow, ThreadPerResult
+from kernelblaster.policies.expert.schedules.products import ThreadPerResult
+from kernelblaster.policies.expert.schedules.rows import BlockPerRow
 from kernelblaster.policies.expert.techniques import load_techniques
 from kernelblaster.policies.expert.window_extents import window_counts
 from kernelblaster.records import Signature
