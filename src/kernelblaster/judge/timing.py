@@ -354,9 +354,9 @@ def _wrong(output: str, comparison: Comparison, too_large: str) -> Incorrect:
 
 def floor_us(spec: GpuSpec, task: Task, floor: Floor) -> float:
     """Microseconds of the task's floor on a GPU, at the highest peak rate for its precision; TF32 for float32
-    tasks with convolutions, as PyTorch itself uses it there."""
+    tasks in which PyTorch itself uses it."""
     rates = {"float16": spec.fp16_tflops, "bfloat16": spec.fp16_tflops, "float64": spec.fp32_tflops}
-    float32 = spec.tf32_tflops if "conv" in task.source.lower() else spec.split_tflops
+    float32 = spec.split_tflops if floor.rounded == "none" else spec.tf32_tflops
     return spec.floor_us(floor.bytes, floor.operations, rates.get(task.dtype, float32))
 
 
