@@ -113,8 +113,13 @@ class ModuleBaseline:
 
     def outputs(self, layout: Layout) -> list[torch.Tensor]:
         signature = self._task.signature
-        self._reference.bind([layout.view(t) for t in signature.parameters])
-        return self._reference.run([layout.view(t) for t in signature.input_tensors])
+        inputs = [layout.view(t) for t in signature.input_tensors]
+        return self.computed(inputs, [layout.view(t) for t in signature.parameters])
+
+    def computed(self, inputs: list[torch.Tensor], parameters: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The outputs in the task's own precision on these values."""
+        self._reference.bind(parameters)
+        return self._reference.run(inputs)
 
     def adopt(self, layout: Layout) -> None:
         """Copy parameters into the module's own tensors, in the memory layout PyTorch prefers."""

@@ -352,12 +352,12 @@ def _wrong(output: str, comparison: Comparison, too_large: str) -> Incorrect:
     )
 
 
-def floor_rate(spec: GpuSpec, task: Task) -> tuple[float, str]:
+def floor_rate(spec: GpuSpec, task: Task, floor: Floor) -> tuple[float, str]:
     """(TFLOPS, in words) at which a task's floor counts its operations: the highest peak rate for its
-    precision; TF32 for float32 tasks with convolutions, as PyTorch itself uses it there."""
+    precision; TF32 for float32 tasks in which PyTorch itself rounds to it."""
     if task.dtype in ("float16", "bfloat16"):
         return spec.fp16_tflops, f"{task.dtype} on tensor cores"
-    if task.dtype != "float64" and "conv" in task.source.lower():
+    if task.dtype != "float64" and floor.rounded != "none":
         return spec.tf32_tflops, "TF32 on tensor cores"
     if task.dtype != "float64" and spec.split_tflops > spec.fp32_tflops:
         return spec.split_tflops, "three FP16 products on tensor cores for one in float32"
@@ -366,7 +366,7 @@ def floor_rate(spec: GpuSpec, task: Task) -> tuple[float, str]:
 
 def floor_us(spec: GpuSpec, task: Task, floor: Floor) -> float:
     """Microseconds of the task's floor on a GPU, its operations at `floor_rate`."""
-    return spec.floor_us(floor.bytes, floor.operations, floor_rate(spec, task)[0])
+    return spec.floor_us(floor.bytes, floor.operations, floor_rate(spec, task, floor)[0])
 
 
 def interval(baseline_us: list[float], candidate_us: list[float], seed: int) -> Speedup:
