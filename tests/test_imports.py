@@ -5,11 +5,11 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "kernelblaster"
 LAYERS = [
-    {"building", "errors", "plain_text", "quantities", "shortage"},
+    {"building", "errors", "passwords", "plain_text", "quantities", "shortage"},
     {"settings"},
     {"keeper"},
     {"strict_json"},
-    {"durability", "processes", "scratch"},
+    {"confinement", "durability", "processes", "scratch"},
     {"cache"},
     {"records"},
     {"ptx"},
@@ -20,6 +20,7 @@ LAYERS = [
     {"store"},
     {"sessions"},
     {"models"},
+    {"keeping"},
     {"policies"},
     {"search"},
     {"optimize"},

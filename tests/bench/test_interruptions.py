@@ -9,12 +9,12 @@ import pytest
 from kernelblaster.bench import initial_knowledge
 from kernelblaster.bench.bench import Bench
 from kernelblaster.bench.cached_judge import CachedJudge
-from kernelblaster.bench.initial_knowledge import start_knowledge
 from kernelblaster.bench.jobs import Job, Setup, result_of
 from kernelblaster.bench.searching import search
 from kernelblaster.bench.suite import entries_of
 from kernelblaster.bench.work_lock import WORKING
 from kernelblaster.errors import KernelBlasterError, NoDevice, Shortage
+from kernelblaster.knowledge.initial import start_knowledge
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.records import Candidate

@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 import pytest
+from kernelblaster.models.key_keeper import KeyKeeper
 
 from kernelblaster import __main__ as start
 from kernelblaster.errors import BadTask
-from kernelblaster.models.key_keeper import KeyKeeper
 from kernelblaster.models.names import KINDS, OWN_KEY
 from kernelblaster.settings import KEYS
 from kernelblaster.tasks import module_file

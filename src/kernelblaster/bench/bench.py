@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelblaster.bench.initial_knowledge import SEED, start_knowledge
 from kernelblaster.bench.jobs import DIED, INITIAL, Job, JobResult, Measured, Setup, result_of
 from kernelblaster.bench.measuring import measure_all, warm
 from kernelblaster.bench.metrics import against_best
@@ -25,6 +24,7 @@ from kernelblaster.bench.suite import Entry
 from kernelblaster.bench.work_folder import WorkFolder, create_work, holds_work
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.baseline import BaselineName
+from kernelblaster.knowledge.initial import SEED, start_knowledge
 from kernelblaster.records.record import Record
 
 ARM = "bench"

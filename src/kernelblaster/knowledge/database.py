@@ -10,12 +10,12 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import StaticPool
 
 from kernelblaster.errors import KnowledgeError
-from kernelblaster.knowledge.address import shown
 from kernelblaster.knowledge.drivers import RESTORE, connecting, prepare_postgres, prepare_sqlite, sentence
 from kernelblaster.knowledge.head import Head
 from kernelblaster.knowledge.migration import migrate
 from kernelblaster.knowledge.rows import DamagedRow, summed
 from kernelblaster.knowledge.tables import FORMAT, LOCK, about, metadata
+from kernelblaster.passwords import shown
 
 
 class Database:

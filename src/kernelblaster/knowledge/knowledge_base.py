@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, Row, bindparam, select
 
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge import tables
@@ -14,9 +14,15 @@ from kernelblaster.knowledge.consolidate import KnowledgeLimits, consolidation
 from kernelblaster.knowledge.content import (
     Content,
     Key,
-    OptimizationEntry,
     Scored,
     content_of,
+)
+from kernelblaster.knowledge.content_changes import (
+    ContentChanges,
+    MissingRows,
+    changed_rows,
+    optimizations_in,
+    updated,
 )
 from kernelblaster.knowledge.database import Database
 from kernelblaster.knowledge.events import (
@@ -40,9 +46,7 @@ from kernelblaster.knowledge.rows import (
     checked,
     event_of,
     event_row,
-    optimization_of,
     optimization_row,
-    state_of,
     state_row,
     summed,
 )
@@ -108,6 +112,17 @@ class KnowledgeBase:
         included."""
         with self._database.reading() as connection:
             return self._events(connection, since, until)
+
+    def rows_of_log(self, since: int, until: int | None) -> list[Values]:
+        """As `log`, as rows of the table of events, for a process that has no access to the database."""
+        with self._database.reading() as connection:
+            return [dict(row._mapping) for row in self._event_rows(connection, since, until)]
+
+    def changes(self, since: int) -> ContentChanges:
+        """The rows that differ from the content at version `since`, for a process that has no access to the
+        database."""
+        with self._database.reading() as connection:
+            return changed_rows(connection, self._about(connection), since)
 
     def at(self, version: int) -> Content:
         """The content as it was when `version` was the latest event. Raises KnowledgeError if there is no
@@ -328,15 +343,19 @@ class KnowledgeBase:
     ) -> list[KnowledgeEvent]:
         """The events after `since` up to and including `until`. Raises KnowledgeError if some are
         missing."""
-        table = tables.events
-        query = select(table).where(table.c.version > since).order_by(table.c.version)
-        if until is not None:
-            query = query.where(table.c.version <= until)
-        events = [event_of(row) for row in connection.execute(query)]
+        events = [event_of(row) for row in self._event_rows(connection, since, until)]
         expected = range(since + 1, since + 1 + len(events))
         if [event.version for event in events] != list(expected):
             raise self._database.damaged(f"events are missing after version {since}")
         return events
+
+    def _event_rows(self, connection: Connection, since: int, until: int | None) -> Sequence[Row[Any]]:
+        """The rows of the events after `since` up to and including `until` (None: the latest), in order."""
+        table = tables.events
+        query = select(table).where(table.c.version > since).order_by(table.c.version)
+        if until is not None:
+            query = query.where(table.c.version <= until)
+        return connection.execute(query).all()
 
     def _about(self, connection: Connection) -> Any:
         """The row with version, format and counts of the other tables."""
@@ -350,23 +369,11 @@ class KnowledgeBase:
         about = self._about(connection)
         if about.version == self._content.version:
             return self._content
-        content = Content() if about.rebuilt > self._content.version else self._content.copy()
-        since, content.version = content.version, about.version
-        newer_states = select(tables.states).where(tables.states.c.version > since)
-        newer = select(tables.optimizations).where(tables.optimizations.c.version > since)
-        for row in connection.execute(newer_states):
-            content.states[row.name] = state_of(row)
-        changed: dict[str, dict[str, OptimizationEntry]] = {}
-        for row in connection.execute(newer):
-            changed.setdefault(row.state, {})[row.technique] = optimization_of(row)
-        for name, entries in changed.items():
-            content.entries[name] = {**content.entries.get(name, {}), **entries}
-        if (len(content.states), _optimizations(content)) != (about.states, about.optimizations):
-            raise self._database.damaged(
-                f"it has {len(content.states)} states and {_optimizations(content)} optimizations; "
-                f"{about.states} and {about.optimizations} were written"
-            )
-        return content
+        changes = changed_rows(connection, about, self._content.version)
+        try:
+            return updated(self._content, changes)
+        except MissingRows as error:
+            raise self._database.damaged(str(error)) from error
 
     def _rewrite(self, connection: Connection, content: Content) -> None:
         """Replace all rows of states and optimizations by those of `content`."""
@@ -375,11 +382,6 @@ class KnowledgeBase:
         keys: set[Key] = {(name, None) for name in content.states}
         keys |= {(name, technique) for name, row in content.entries.items() for technique in row}
         _save(connection, content, keys, rebuilt=content.version)
-
-
-def _optimizations(content: Content) -> int:
-    """How many techniques there are, over all states."""
-    return sum(map(len, content.entries.values()))
 
 
 def _save(connection: Connection, content: Content, keys: set[Key], rebuilt: int) -> None:
@@ -399,5 +401,5 @@ def _save(connection: Connection, content: Content, keys: set[Key], rebuilt: int
             connection.execute(table.delete().where(*here), old)
             connection.execute(table.insert(), rows)
     about = {"format": tables.FORMAT, "rebuilt": rebuilt, "version": content.version}
-    about |= {"states": len(content.states), "optimizations": _optimizations(content)}
+    about |= {"states": len(content.states), "optimizations": optimizations_in(content)}
     connection.execute(tables.about.update().values(**summed(tables.about, about)))

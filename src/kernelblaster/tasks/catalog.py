@@ -55,7 +55,7 @@ def find(name: str) -> list[tuple[str, Path]]:
 def names_one(name: str) -> bool:
     """Whether `name` stands for a single task: FILE:CLASS always does. Raises BadTask if nothing has that
     name."""
-    return bool(_class_in(name)[1]) or len(find(name)) == 1
+    return bool(class_in(name)[1]) or len(find(name)) == 1
 
 
 def load_task(
@@ -64,7 +64,7 @@ def load_task(
     """The one task that `name` stands for, with its signature and workloads derived. `dtype` is what floating
     tensors are cast to; None keeps the file's types. `inputs` and `init` are example inputs and constructor
     arguments as Python expressions, for a module whose file has none. Raises BadTask."""
-    where, module = _class_in(name)
+    where, module = class_in(name)
     if module and Path(where).suffix not in (".py", ".pt2"):
         from kernelblaster.tasks.importable import imported_source
 
@@ -76,7 +76,7 @@ def load_task(
     return load_file(name, tasks[0][1], dtype, module=module or None, inputs=inputs, init=init)
 
 
-def _class_in(name: str) -> tuple[str, str]:
+def class_in(name: str) -> tuple[str, str]:
     """(file or package, class) of a name like FILE:CLASS or package.module:CLASS; (name, "") if no class
     is named."""
     if name.startswith(KERNELBENCH) or not CLASS.search(name):

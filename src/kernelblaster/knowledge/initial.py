@@ -5,14 +5,22 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from kernelblaster import keeper
 from kernelblaster.durability import replace_durably
 from kernelblaster.errors import KnowledgeError
-from kernelblaster.knowledge.address import is_url, opened
+from kernelblaster.knowledge.address import opened
 from kernelblaster.knowledge.head import BESIDE
+from kernelblaster.knowledge.kept import copy_kept
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
+from kernelblaster.passwords import is_url, shown
 
 EMPTY, SEED = "empty", "seed"
+
+
+def recorded_start(start: str) -> str:
+    """The initial knowledge base as a plan records it: without password, with an absolute path."""
+    return shown(start) if start in (EMPTY, SEED) or is_url(start) else str(Path(start).absolute())
 
 
 def start_knowledge(start: str, path: Path) -> None:
@@ -20,6 +28,9 @@ def start_knowledge(start: str, path: Path) -> None:
     or URL of one to copy. Does nothing if it exists. Created atomically: an interrupted call leaves nothing.
     Raises KnowledgeError."""
     if path.is_file():
+        return
+    if keeper.keeps(start):
+        copy_kept(start, path)
         return
     if start not in (EMPTY, SEED) and not is_url(start):
         copy_knowledge(start, path)
