@@ -195,15 +195,19 @@ def keeper_address() -> str:
     return os.environ.get(KEEPER, "")
 
 
+def tool_environment() -> dict[str, str]:
+    """Environment variables for players on the GPU, and for NVIDIA's tools around them."""
+    return {
+        "CUDA_VISIBLE_DEVICES": visible_device(),
+        "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", ""),
+        "PATH": "/usr/bin:/bin",
+    }
+
+
 def library_folders() -> list[Path]:
     """The folders of libraries, headers and the CUDA toolkit that environment variables name."""
     texts = (os.environ.get(name, "") for name in OF_LIBRARIES)
     return [Path(folder) for text in texts for folder in text.split(":") if folder.startswith("/")]
-
-
-def library_path() -> str:
-    """LD_LIBRARY_PATH, for the environment of worker processes; empty if unset."""
-    return os.environ.get("LD_LIBRARY_PATH", "")
 
 
 def _tool(name: str) -> str | None:

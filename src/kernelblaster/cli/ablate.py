@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from kernelblaster.cli.bench import numbers
-from kernelblaster.cli.confined import confine_to_work
+from kernelblaster.cli.confined_work import confine_to_work
 from kernelblaster.cli.groups import grouped
 from kernelblaster.cli.interruption import explain_resuming
 from kernelblaster.cli.options import DeviceOptions, DtypeOption, JsonOption, SearchOptions, show_status

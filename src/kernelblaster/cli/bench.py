@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from kernelblaster.bench.suite import entries_of, new_folder
-from kernelblaster.cli.confined import claim_knowledge, confine_to_work
+from kernelblaster.cli.confined_work import claim_knowledge, confine_to_work
 from kernelblaster.cli.groups import grouped
 from kernelblaster.cli.interruption import explain_resuming
 from kernelblaster.cli.options import DEFAULTS, DeviceOptions, DtypeOption, JsonOption, SearchOptions

@@ -9,38 +9,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from kernelblaster import cache, keeper
-from kernelblaster.bench.jobs import Setup
 from kernelblaster.cache.eviction import PARTS
 from kernelblaster.cli.options import DeviceName
 from kernelblaster.confinement.confine import Needs, confine, lacking
 from kernelblaster.confinement.places import is_wide
 from kernelblaster.errors import BadTask, KernelBlasterError, StoreError
-from kernelblaster.knowledge.initial import EMPTY, SEED
-from kernelblaster.models.factory import answer_folder
-from kernelblaster.models.names import FOLDERS
-from kernelblaster.plain_text import one_line
-from kernelblaster.policies.llm.roles import ROLES
 from kernelblaster.scratch import Scratch
-from kernelblaster.search.model_use import ModelUse, check_models
 from kernelblaster.settings import mark_confined, settings
-from kernelblaster.store.events import first_event
 from kernelblaster.store.files import write_whole
-from kernelblaster.store.run import LOG, Run, reserve_run
+from kernelblaster.store.run import Run, reserve_run
 from kernelblaster.store.subject import keeps_shipped_task
 from kernelblaster.tasks.catalog import class_in, find, suites_folder
 
 GPU_DEVICES = ("nvidiactl", "nvidia0", "nvidia-uvm")
-KINDS = (
-    "candidate",
-    "given",
-    "tmp",
-    "cuda",
-    "inductor",
-    "triton",
-)  # of cached results that tasks take part in
+KINDS = ("candidate", "given", "tmp", "cuda", "inductor", "triton")  # of the cache that tasks take part in
 
 
 def confine_command(
@@ -102,30 +85,6 @@ def reserved_run(runs: Path) -> Path | None:
     return folder
 
 
-def claim_knowledge(start: str | None, folder: Path) -> None:
-    """Claim the knowledge base that a bench in a folder starts from, as its plan records it, to be copied
-    there; nothing for one that is shipped."""
-    if start not in (None, EMPTY, SEED):
-        keeper.claim("knowledge", str(start))
-        keeper.claim("file", str(folder / "knowledge.db"))
-
-
-def model_folders(use: ModelUse | None) -> tuple[list[Path], list[Path]]:
-    """(what is read, folders that are filled) where a model takes part; the latter are made. Claims its
-    servers."""
-    if use is None:
-        return [], []
-    check_models(use)
-    choice = use.choice
-    names = [name for name in choice.table(ROLES).all if name.kind in FOLDERS]
-    reads = [choice.prices, choice.replay, *(name.rest for name in names if name.kind == "replay")]
-    filled = [choice.record, *(name.rest for name in names if name.kind == "handoff")]
-    folders = [answer_folder(), *(Path(path) for path in filled if path)]
-    for folder in folders:
-        make_folder(folder)
-    return [Path(path) for path in reads if path], folders
-
-
 def make_folder(folder: Path) -> None:
     """Make a folder that the command will fill, before it is confined to it; it is removed when the
     command ends if nothing was put there. Does nothing unless called by a command line. Raises StoreError
@@ -144,25 +103,6 @@ def make_folder(folder: Path) -> None:
 def _remove_empty(folder: Path) -> None:
     with suppress(OSError):
         folder.rmdir()  # refused unless it is empty
-
-
-def confine_to_work(
-    folder: Path, suites: Sequence[str], use: ModelUse | None, kind: str, device: DeviceName
-) -> None:
-    """As `confine_command`, for a bench or an ablation (`kind` is the key of its plan) in a folder: of these
-    suites and with this use of models or, to go on with it, as its plan says."""
-    begun = first_event(folder / LOG)
-    plan = begun.data.get(kind) if begun and not suites else None
-    if plan is not None:
-        try:
-            setup = Setup.model_validate(plan["setup"])
-            suites, use, device = [entry["path"] for entry in plan["entries"]], setup.model_use, setup.device
-            claim_knowledge(plan.get("start"), folder)
-        except (KeyError, TypeError, ValidationError) as error:
-            raise StoreError(f"{folder}: its plan cannot be read: {one_line(str(error))[:200]}") from error
-    reads, fills = model_folders(use)
-    make_folder(folder)
-    confine_command(suites, device=device, reads=reads, fills=(folder, *fills))
 
 
 def write_output(path: Path, text: str) -> None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernelblaster import keeper
-from kernelblaster.cli.confined import confine_command, confine_to_run, model_folders, reserved_run
+from kernelblaster.cli.confined import confine_command, confine_to_run, reserved_run
+from kernelblaster.cli.confined_work import model_folders
 from kernelblaster.cli.groups import grouped
 from kernelblaster.cli.interruption import explain_resuming
 from kernelblaster.cli.live import show_search

@@ -4,6 +4,7 @@ and no rights of root that are not needed."""
 import ctypes
 import os
 import resource
+import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from kernelblaster.confinement import capabilities, landlock, seccomp
 from kernelblaster.confinement.landlock import Access, Ruleset
 from kernelblaster.confinement.places import grant_folder, grant_system
 from kernelblaster.confinement.syscalls import architecture, number
+from kernelblaster.confinement.tool_starter import begin_starting
 from kernelblaster.errors import KernelBlasterError
 
 LEAST_LANDLOCK = 2  # Linux 5.19; before it, no file could be renamed from one folder to another
@@ -74,6 +76,8 @@ def confine(needs: Needs, *, partly: bool = False) -> None:
         capabilities.give_up(tools=needs.gpu)
     if landlock.version() >= LEAST_LANDLOCK:
         _rules(needs).impose()
+    if needs.gpu:
+        begin_starting(needs.programs)
     if _filters():
         seccomp.install()
 
@@ -87,6 +91,8 @@ def _rules(needs: Needs) -> Ruleset:
     for folder in needs.folders:
         grant_folder(rules, folder)
     rules.grant(needs.writable, Access.FILL)
+    if needs.gpu:  # NVIDIA's tools and the players under them talk through these
+        rules.grant([tempfile.gettempdir()], Access.FILL | Access.MAKE_FIFO | Access.MAKE_SOCK)
     rules.grant(needs.emptied, Access.READ_DIR | Access.REMOVE_DIR)
     return rules
 

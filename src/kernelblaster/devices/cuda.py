@@ -24,7 +24,7 @@ from kernelblaster.devices.toolbox import Toolbox
 from kernelblaster.devices.window import rounded
 from kernelblaster.errors import DeviceLost, NoDevice
 from kernelblaster.records import Profile
-from kernelblaster.settings import library_path, settings, visible_device
+from kernelblaster.settings import settings, tool_environment
 
 FLUSH_BYTES = 256 << 20
 HOPPER_AND_LATER = 9
@@ -62,16 +62,12 @@ class CudaDevice:
         self._lock = lock_gpu(str(self._properties.uuid), _say)
         torch.zeros(1, device=self.torch_device)
         self.spec = self._spec()
-        environment = {
-            "CUDA_VISIBLE_DEVICES": visible_device(),
-            "LD_LIBRARY_PATH": library_path(),
-            "PATH": "/usr/bin:/bin",
-        }
+        environment = tool_environment()
         executable = launcher_executable(self.spec.architecture)
         self._recorder = Recorder()
         options = [str(FLUSH_BYTES), str(window.BEGIN), str(window.BYTES)]
         self._pool = PlayerPool(lambda: start_player(executable, options, environment), spares)
-        self._toolbox = Toolbox(executable, environment, self._loaded)
+        self._toolbox = Toolbox(executable, self._loaded)
         self.facts: GpuFacts | None = None  # known once a player has started
         self._memory: SharedSlots | None = None
         self._arena: Arena | None = None

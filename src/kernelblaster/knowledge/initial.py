@@ -25,12 +25,17 @@ def recorded_start(start: str) -> str:
 
 def start_knowledge(start: str, path: Path) -> None:
     """Create the knowledge base file `path`; `start` is `empty`, `seed` (the shipped knowledge), or the file
-    or URL of one to copy. Does nothing if it exists. Created atomically: an interrupted call leaves nothing.
-    Raises KnowledgeError."""
-    if path.is_file():
-        return
+    or URL of one to copy, which a confined process has the keeper do. Does nothing if it exists. Created
+    atomically: an interrupted call leaves nothing. Raises KnowledgeError."""
     if keeper.keeps(start):
         copy_kept(start, path)
+    else:
+        start_here(start, path)
+
+
+def start_here(start: str, path: Path) -> None:
+    """As `start_knowledge`, by this process."""
+    if path.is_file():
         return
     if start not in (EMPTY, SEED) and not is_url(start):
         copy_knowledge(start, path)

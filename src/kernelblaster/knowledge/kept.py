@@ -98,7 +98,7 @@ class KnowledgeKeeper:
         calls: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "open": self._opened,
             "changes": lambda asked: {"rows": self._base().changes(int(asked["since"]))},
-            "events": lambda asked: {"rows": self._base().rows_of_log(asked["since"], asked["until"])},
+            "events": self._events_between,
             "record": self._recorded,
             "take_over": self._taken_over,
             "copy": self._copied,
@@ -128,10 +128,14 @@ class KnowledgeKeeper:
         return {}
 
     def _copied(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        from kernelblaster.knowledge.initial import start_knowledge
+        from kernelblaster.knowledge.initial import start_here
 
-        start_knowledge(self._where, Path(asked["to"]))
+        start_here(self._where, Path(asked["to"]))
         return {}
+
+    def _events_between(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        until = None if asked["until"] is None else int(asked["until"])
+        return {"rows": self._base().rows_of_log(int(asked["since"]), until)}
 
     def _recorded(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         changes = [_change(text) for text in asked["changes"]]

@@ -11,6 +11,7 @@ from kernelblaster.records.signature import Dtype
 from kernelblaster.strict_json import InvalidJson, read_bounded
 from kernelblaster.tasks import cuda_file
 from kernelblaster.tasks.cuda_prepare import prepared
+from kernelblaster.tasks.foreign import confinement_hint
 
 KERNELBENCH = "kernelbench:"
 LARGEST_BYTES = 4 << 20  # of a task's file
@@ -99,7 +100,7 @@ def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str |
     except UnicodeDecodeError as error:
         raise BadTask(f"{path}: cannot be read: {error}; save it as UTF-8.") from error
     except OSError as error:
-        raise BadTask(f"{path}: cannot be read: {error}") from error
+        raise BadTask(f"{path}: cannot be read: {error}{confinement_hint(error)}") from error
     if path.suffix == ".cu":
         source = prepared(source, str(path))
         parsed = cuda_file.CudaFile(source, str(path))
@@ -118,7 +119,11 @@ def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str |
     from kernelblaster.tasks.local_modules import with_local_modules
 
     check_names(source, str(path))
-    return load_source(name, with_local_modules(source, path), str(path), dtype, **wanted)
+    try:
+        whole = with_local_modules(source, path)
+    except OSError as error:
+        raise BadTask(f"{path}: imports what cannot be read: {error}{confinement_hint(error)}") from error
+    return load_source(name, whole, str(path), dtype, **wanted)
 
 
 def load_source(name: str, source: str, path: str, dtype: Dtype | None = None, **wanted: str | None) -> Task:
