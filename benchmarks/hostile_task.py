@@ -48,10 +48,10 @@ COMMANDS = {
 RELU = """
 __global__ void relu(float* y, const float* x, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) y[i] = x[i] > 0.0f ? x[i] : 0.0f;
+  if (i < n) y[i] = x[i] < 0.0f ? 0.0f : x[i];
 }
-extern "C" void launch_gpu_implementation(void* y, const void* x, int64_t a, int64_t b, cudaStream_t stream) {
-  relu<<<(a * b + 255) / 256, 256, 0, stream>>>((float*)y, (const float*)x, a * b);
+extern "C" void launch_gpu_implementation(float* y, const float* x, int64_t a, int64_t b, cudaStream_t s) {
+  relu<<<(a * b + 255) / 256, 256, 0, s>>>(y, x, a * b);
 }
 """
 SHELL = "import sys, time; kept = sys.argv[1] + '-in-memory'; print('ready', flush=True); time.sleep(10000)"
@@ -83,7 +83,7 @@ class World:
             home / "elsewhere",
             home / "data/runs/20200101-000000-abcdef",
         )
-        for made in (".ssh", ".aws", ".config/autostart", "empty", "project/.git/hooks"):
+        for made in (".ssh", ".aws", ".config/autostart", "empty", "project/.git/hooks", "tmp"):
             (home / made).mkdir(parents=True)
         for made in (elsewhere, older, home / "cache/exported", home / "cache/tasks/other/candidate"):
             made.mkdir(parents=True)
@@ -99,8 +99,8 @@ class World:
         (elsewhere / "planted_module.py").write_text(f"secret = '{IN_FILE}'\n")
         other = home.parent / "other.txt"
         other.write_text(IN_FILE)
-        for name in ("task.py", "probes.txt"):
-            shutil.copy(TASK / name, project / name)
+        (project / "task.py").write_text((TASK / "task.py").read_text().replace("@HERE@", str(project)))
+        shutil.copy(TASK / "probes.txt", project / "probes.txt")
         (project / "relu.cu").write_text(RELU)
         (project / "link").symlink_to(home / ".ssh/id_ed25519")
         (project / "linked").symlink_to(home / ".ssh")
@@ -128,6 +128,7 @@ class World:
             "nvcc": toolchain().nvcc,
             "shared": str(shared),
             "driver": os.getpid(),
+            "tmp": str(home / "tmp"),
             "backwards": [text.encode()[::-1].hex() for text in PLANTED],
         }
 
@@ -189,12 +190,13 @@ class World:
             for path in sorted((self.home / "cache" / fixed).rglob("*")):
                 if path.is_file() and not path.name.startswith("."):
                     kept[str(path)] = (path.read_bytes(),)
+        self.built = {name for name in kept if "/cache/native/" in name or "/cache/ptx/" in name}
         older = Path(self.facts["older"])
         kept[str(older)] = tuple(sorted((path.name, path.read_bytes()) for path in older.iterdir()))
         return kept
 
 
-def inside(folder: Path, user: int, command: str) -> None:
+def inside(folder: Path, user: int, command: str, trusted: bool) -> None:
     """In namespaces of our own: make the world, run the command, and print what came of it as JSON."""
     mount("none", "/", "none", MS_REC | MS_PRIVATE)
     if user and Path(sys.base_prefix).is_relative_to(
@@ -222,6 +224,7 @@ def inside(folder: Path, user: int, command: str) -> None:
     environment |= dict.fromkeys(
         ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY"), KEY
     )
+    environment |= {"TMPDIR": str(world.home / "tmp")}
     environment |= {"PGPASSWORD": PASSWORD, "MY_SETTING": KEY}
     words = list(COMMANDS[command])
     if command == "optimize":
@@ -229,7 +232,7 @@ def inside(folder: Path, user: int, command: str) -> None:
     as_user = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
     start = time.monotonic()
     done = subprocess.run(
-        [*as_user, sys.executable, "-m", "kernelblaster", *words],
+        [*as_user, sys.executable, "-m", "kernelblaster", *(["--trust-tasks"] if trusted else []), *words],
         cwd=world.home / "project",
         env=environment,
         stdin=slave,
@@ -254,7 +257,11 @@ def inside(folder: Path, user: int, command: str) -> None:
         "code": done.returncode,
         "output": output,
         "seconds": time.monotonic() - start,
-        "changed": [name for name in changed if name not in allowed],
+        "changed": [
+            name
+            for name in changed
+            if name not in allowed and not (name in world.built and name not in before)
+        ],
         "heard": world.heard,
         "alive": world.shell.poll() is None,
         "seen": [one for one in PLANTED if one in output],
@@ -265,7 +272,7 @@ def inside(folder: Path, user: int, command: str) -> None:
     world.shell.kill()
 
 
-def tried(user: int, command: str) -> dict[str, object]:
+def tried(user: int, command: str, trusted: bool) -> dict[str, object]:
     """What came of one command, as `inside` printed it."""
     with tempfile.TemporaryDirectory() as made:
         Path(made).chmod(0o755)
@@ -283,6 +290,7 @@ def tried(user: int, command: str) -> dict[str, object]:
             sys.executable,
         ]
         words += [__file__, "--inside", made, "--user", str(user), "--command", command]
+        words += ["--trusted"] if trusted else []
         done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -311,19 +319,20 @@ def main() -> None:
     parser.add_argument("--user", type=int, action="append")
     parser.add_argument("--command", action="append", choices=list(COMMANDS))
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--trusted", action="store_true", help="with --trust-tasks: what would get through")
     parser.add_argument("--show", action="store_true", help="print the command's whole output")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.inside:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        inside(given.inside, given.user[0], given.command[0])
+        inside(given.inside, given.user[0], given.command[0], given.trusted)
         return
     lines = ["| as | command | probes | got through | places | others live | files changed | sockets heard "
              "| planted seen | code |", "|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
     outcomes: dict[str, set[str]] = {}
     for user in given.user or [0, 1000]:
         for command in given.command or list(COMMANDS):
-            found = tried(user, command)
+            found = tried(user, command, given.trusted)
             if given.show:
                 print(found["output"])
             row, probes = told(user, command, found)

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import torch
 
-HERE = Path(__file__).resolve().parent
+HERE = Path("@HERE@")
 WORLD = json.loads((HERE / "world.json").read_text())
+os.environ.setdefault("TMPDIR", "/tmp")
 LIBC = ctypes.CDLL(None, use_errno=True)
 BACKWARDS = [
     bytes.fromhex(text) for text in WORLD["backwards"]

@@ -53,10 +53,12 @@ def grant_system(rules: Ruleset, *, gpu: bool) -> None:
     rules.grant((Path("/proc", name) for name in ABOUT_KERNEL), Access.READ)
     rules.grant((Path("/sys", name) for name in ABOUT_DEVICES), Access.READ)
     rules.grant((Path("/dev", name) for name in PLAIN_DEVICES), Access.USE_DEVICE)
-    rules.grant(_python_folders(), Access.RUN)
+    python = list(_python_folders())
+    rules.grant(python, Access.RUN)
     rules.grant(_tool_folders(), Access.RUN)
-    for folder in sys.path:
-        grant_folder(rules, Path(folder or Path.cwd()))
+    for folder in (Path(path or Path.cwd()) for path in sys.path):
+        if not any(folder.is_relative_to(granted) for granted in (*python, *PROGRAMS)):
+            grant_folder(rules, folder)
     if gpu:
         rules.grant(Path("/dev").glob("nvidia*"), Access.READ | Access.USE_DEVICE)
         rules.grant(["/proc"], Access.READ)
