@@ -57,7 +57,7 @@ def grant_system(rules: Ruleset, *, gpu: bool) -> None:
     rules.grant(python, Access.RUN)
     rules.grant(_tool_folders(), Access.RUN)
     for folder in (Path(path or Path.cwd()) for path in sys.path):
-        if not any(folder.is_relative_to(granted) for granted in (*python, *PROGRAMS)):
+        if not any(folder.is_relative_to(granted) for granted in (*python, *map(Path, PROGRAMS))):
             grant_folder(rules, folder)
     if gpu:
         rules.grant(Path("/dev").glob("nvidia*"), Access.READ | Access.USE_DEVICE)

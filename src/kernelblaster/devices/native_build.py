@@ -16,7 +16,7 @@ from kernelblaster.settings import building_environment, settings
 NATIVE = Path(__file__).parent / "native"
 TITLES = {"emulated": "the emulator's player"}
 LIMIT_S = 900.0  # of building one of them
-HEADERS = ("launcher.h", "operations.h", "protocol.h", "recording.h")
+HEADERS = ("device_properties.h", "launcher.h", "operations.h", "protocol.h", "recording.h")
 
 
 def recorder_executable() -> Path:
