@@ -1,13 +1,15 @@
 """The expert policy's sources as digests: a change of its code that should change no kernel can prove it.
 
-    python benchmarks/golden.py [TASK ...] (--save FILE | --compare FILE) [--graphs FOLDER] [--all]
+    python benchmarks/golden.py [TASK ...] (--save FILE | --compare FILE) [--graphs FOLDER] [--letters]
 
 Every task that the expert covers is taken along chains of techniques, from the plan after simplification and
 fusion. At the initial plan and at each plan on the way, every technique is applied, and the digests of the
 first few sources that it gives are kept in its order: those that differ from the plan's own source and from
 each other, as a search would meet them. `--compare` lists the plans and techniques whose sources differ, and
 ends with 1 if there are any. Graphs that were captured are kept in a folder with `--graphs`: capturing
-takes longer than all the rest, and a graph depends on the task only. Without names: all core tasks.
+takes longer than all the rest, and a graph depends on the task only. Without names: all core tasks. Digests
+are of what the sources do, not of how they are laid out (program_digest.py); with `--letters` of every
+letter. `--sources FOLDER` keeps the sources themselves, by digest.
 
 The last lines tell how many plans techniques gave that changed no source, and how long the techniques and
 the emission took.
@@ -24,6 +26,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+
+from program_digest import program_digest
 
 from kernelblaster.api import load_task
 from kernelblaster.policies.expert.capture import capture
@@ -61,8 +65,18 @@ class Tally:
     seconds: float = 0.0
 
 
-def digest(source: str) -> str:
-    return hashlib.sha256(source.encode()).hexdigest()[:12]
+@dataclass
+class Digests:
+    """Makes digests, and keeps the sources of new ones in a folder, if there is one."""
+
+    letters: bool
+    folder: Path | None
+
+    def __call__(self, source: str) -> str:
+        found = hashlib.sha256(source.encode()).hexdigest()[:12] if self.letters else program_digest(source)
+        if self.folder is not None and not (file := self.folder / f"{found}.cu").exists():
+            file.write_text(source)
+        return found
 
 
 def graph_of(name: str, graphs: Path | None) -> Graph | None:
@@ -101,25 +115,29 @@ def plans(graph: Graph) -> Iterator[tuple[str, Plan]]:
                 yield applied, plan
 
 
-def golden_of(graph: Graph, tally: Tally, most: int | None) -> Golden:
+def golden_of(graph: Graph, tally: Tally, most: int | None, digest: Digests) -> Golden:
     found: Golden = {}
     met: set[str] = set()
-    begun = time.perf_counter()
+    begun = time.process_time()
     for title, plan in plans(graph):
         own = emit(plan)
         if own in met:
             continue
         met.add(own)
+        sources = {
+            name: [emit(further) for further in islice(technique(plan), most)]
+            for name, technique in sorted(load_techniques().items())
+        }
+        tally.seconds += time.process_time() - begun
         found[title] = {"": [digest(own)]}
-        for name, technique in sorted(load_techniques().items()):
-            sources = [emit(further) for further in islice(technique(plan), most)]
+        for name, written in sources.items():
             seen = {own}
-            different = [s for s in sources if not (s in seen or seen.add(s))]  # type: ignore[func-returns-value]
-            tally.sources += len(sources)
-            tally.unchanged[name] += len(sources) - len(different)
+            different = [s for s in written if not (s in seen or seen.add(s))]  # type: ignore[func-returns-value]
+            tally.sources += len(written)
+            tally.unchanged[name] += len(written) - len(different)
             if different:
                 found[title][name] = [digest(source) for source in different]
-    tally.seconds += time.perf_counter() - begun
+        begun = time.process_time()
     return found
 
 
@@ -156,7 +174,12 @@ def main() -> None:
     what.add_argument("--compare", type=Path, help="compare with the digests of this file")
     parser.add_argument("--graphs", type=Path, help="keep captured graphs in this folder")
     parser.add_argument("--all", action="store_true", help="all plans of each technique, not the first few")
+    parser.add_argument("--letters", action="store_true", help="digests of every letter of the sources")
+    parser.add_argument("--sources", type=Path, help="keep the sources in this folder, by digest")
     options = parser.parse_args()
+    if options.sources:
+        options.sources.mkdir(parents=True, exist_ok=True)
+    digest = Digests(options.letters, options.sources)
     names = [name for given in options.tasks for name, _ in find(given)]
     tally = Tally()
     found: dict[str, Golden] = {}
@@ -164,7 +187,7 @@ def main() -> None:
         graph = graph_of(name, options.graphs)
         try:
             if graph is not None:
-                found[name] = golden_of(graph, tally, None if options.all else FIRST)
+                found[name] = golden_of(graph, tally, None if options.all else FIRST, digest)
         except UncoveredOperators:
             continue
     if options.save:
@@ -179,7 +202,7 @@ def main() -> None:
         f"{len(found)} tasks, {sum(len(g) for g in found.values())} plans, {tally.sources} sources from them"
     )
     print(f"{sum(tally.unchanged.values())} of these were known: {several}")
-    print(f"{tally.seconds:.1f} s for techniques and emission; {len(told)} differences")
+    print(f"{tally.seconds:.1f} s of the CPU for techniques and emission; {len(told)} differences")
     sys.exit(1 if told else 0)
 
 

@@ -28,7 +28,7 @@ ROUNDS = 30
 
 def medians(device: CudaDevice, judge: DeviceJudge, task: Task, candidate: Candidate) -> tuple[float, float]:
     """Microseconds replayed, and by the candidate's own host code."""
-    prepared = judge._prepare(task)
+    prepared = judge._tasks.prepare(task)
     binary = judge.compile(task, candidate)
     assert isinstance(binary, Binary), binary
     device.arena(prepared.slots, prepared.spare)

@@ -49,6 +49,9 @@ if TYPE_CHECKING:
         profile,
         resume,
         session,
+        steer,
+        steering_of,
+        stop,
     )
     from kernelblaster.confinement.library import confine_process as confine
 from kernelblaster.errors import KernelBlasterError
@@ -86,6 +89,9 @@ __all__ = [
     "profile",
     "resume",
     "session",
+    "steer",
+    "steering_of",
+    "stop",
 ]
 
 

@@ -36,3 +36,7 @@ class KnowledgeError(KernelBlasterError):
 
 class StoreError(KernelBlasterError):
     """A run (the recorded log and files of one search) cannot be read or written."""
+
+
+class SearchStopped(KernelBlasterError):
+    """A person has asked a running search to stop. What it has judged is recorded, and it can be resumed."""

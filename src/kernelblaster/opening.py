@@ -10,7 +10,8 @@ from kernelblaster.devices.device import Device
 from kernelblaster.devices.emulated import DEFAULT_GPU, EmulatedDevice
 from kernelblaster.devices.specs import gpu_named
 from kernelblaster.errors import DeviceLost, KernelBlasterError
-from kernelblaster.judge.judge import DeviceJudge, EvaluationOptions
+from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.judge.options import EvaluationOptions
 
 DeviceKind = Literal["auto", "cuda", "emulated"]
 

@@ -8,6 +8,7 @@ The loop itself is search/loop.py.
 
 from dataclasses import dataclass
 
+from kernelblaster.errors import SearchStopped
 from kernelblaster.judge.protocol import Judge
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.models.failures import BudgetSpent
@@ -20,13 +21,15 @@ from kernelblaster.sessions.log import Watcher, unwatched
 from kernelblaster.sessions.session import Session
 from kernelblaster.sessions.settings import Search
 from kernelblaster.store.run import Run
+from kernelblaster.store.steering import STOPPED
 
 
 @dataclass(frozen=True)
 class Optimized:
     """Result of a search: the best `candidate` with its `evaluation`; the evaluation of the `first` correct
     candidate; the techniques `applied` on the path from that one to the best; all `steps` that were tried.
-    `stopped` is why the search ended early (a budget was used up), None if it did not."""
+    `stopped` is why the search ended early (a budget for models was used up, or a person asked for it: then
+    `by_person`), None if it did not."""
 
     candidate: Candidate
     evaluation: Evaluation
@@ -34,6 +37,7 @@ class Optimized:
     applied: tuple[str, ...]
     steps: list[Step]
     stopped: str | None = None
+    by_person: bool = False
 
 
 def optimize(
@@ -49,18 +53,24 @@ def optimize(
     """Search for a faster candidate, starting from the first one of `policy` (default: the expert policy).
     The algorithm is MAIC-RL, or the strategy that `make` returns. Steps go into `run` and what they teach
     into `knowledge`; a run that was begun before is continued without repeating what it recorded. `watcher`
-    is told of progress. If a budget for model calls is used up, the best so far is returned with `stopped`
-    set."""
+    is told of progress. If a budget for model calls is used up or a person stops the search, the best so far
+    is returned with `stopped` set."""
     session = Session(task, judge, knowledge, run, search, watcher)
     strategy: Strategy = make(session) if make else MaicRl(policy or expert_for(judge), session)
-    stopped = None
+    stopped, by_person = None, False
     try:
         best = strategy.run(task)
-        run.once("finished", "end", lambda: {"best": run.files.put(best.candidate.source)})
+        about = {"ended": best.ended} if best.ended else {}
+        run.conclude("finished", lambda: {"best": run.files.put(best.candidate.source), **about})
     except BudgetSpent as spent:
+        run.append(STOPPED, why=str(spent))
         best, stopped = _best_so_far(session, strategy.steps, spent), str(spent)
+    except SearchStopped as stop:
+        best, stopped = _best_so_far(session, strategy.steps, stop), str(stop)
+        by_person = True
     first = session.judging.first_correct
-    return Optimized(best.candidate, best.evaluation, first, best.applied, strategy.steps, stopped)
+    found = (best.candidate, best.evaluation, first, best.applied, strategy.steps)
+    return Optimized(*found, stopped=stopped, by_person=by_person)
 
 
 def expert_for(judge: Judge) -> ExpertPolicy:
@@ -69,7 +79,7 @@ def expert_for(judge: Judge) -> ExpertPolicy:
     return ExpertPolicy(judge.device.spec, judge.device.modelled)
 
 
-def _best_so_far(session: Session, steps: list[Step], stopped: BudgetSpent) -> Best:
+def _best_so_far(session: Session, steps: list[Step], stopped: BudgetSpent | SearchStopped) -> Best:
     """The fastest correct candidate of a search that was stopped by `stopped`, with the techniques of the
     `steps` that led to it. Raises `stopped` if no candidate is correct."""
     ranked = session.judging.ranked()

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from kernelblaster.bench.bench import Bench, BenchPlan
+from kernelblaster.bench.bench import Bench
 from kernelblaster.bench.jobs import Setup
+from kernelblaster.bench.record import BenchPlan
 from kernelblaster.bench.suite import entries_of
 from kernelblaster.bench.tables import summaries, task_speedups
 from kernelblaster.cli.main import app

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 import kernelblaster as kb
 from kernelblaster import opening
 from kernelblaster.api import benching
-from kernelblaster.bench.bench import Row
 from kernelblaster.bench.jobs import JobResult, Measured
+from kernelblaster.bench.record import Row
 from kernelblaster.cli import main, progress
 from kernelblaster.cli.main import VERBS, app, load_command
 from kernelblaster.cli.optimize import _exit_code

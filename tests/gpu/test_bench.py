@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelblaster.bench.bench import Bench, BenchPlan
+from kernelblaster.bench.bench import Bench
 from kernelblaster.bench.jobs import INITIAL, Setup
+from kernelblaster.bench.record import BenchPlan
 from kernelblaster.bench.suite import entries_of
 from kernelblaster.devices.cuda import why_no_gpu
 from kernelblaster.sessions.settings import Search

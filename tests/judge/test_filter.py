@@ -8,7 +8,8 @@ import pytest
 
 from kernelblaster.devices.device import Argument, TimeReport
 from kernelblaster.devices.emulated import EmulatedDevice, EmulatedRunner
-from kernelblaster.judge.judge import DeviceJudge, EvaluationOptions
+from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.judge.order_check import CHECKED, OrderCheck
 from kernelblaster.records import Accepted, Candidate, Rejected, Task
 from kernelblaster.tasks.catalog import load_task

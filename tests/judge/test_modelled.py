@@ -9,8 +9,9 @@ import torch
 from kernelblaster.devices.device import Pointer, ProfileJob
 from kernelblaster.devices.emulated import PAGE, REPEATED_BYTES, EmulatedDevice
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.judge.judge import DeviceJudge, EvaluationOptions
+from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.judge.modelled import MODEL_ERROR, ModelledTimer, modelled_speedup, total_us
+from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.judge.timing import conclude
 from kernelblaster.records import (
     Accepted,
@@ -179,7 +180,7 @@ def test_only_the_beginnings_of_the_primary_workload_are_filled(device: Numbered
 def timed(device: Numbered, certain_bytes: int) -> Timing | Rejected | RuntimeFailed:
     task, _ = relu()
     judge = DeviceJudge(device)
-    timer = ModelledTimer(device, task, judge._baseline(task))
+    timer = ModelledTimer(device, task, judge._tasks.baseline(task))
     profile = device.profile([ProfileJob(Path("x"), (), "primary")])[0]
     return timer.time(profile, Floor(bytes=certain_bytes, certain_bytes=certain_bytes, operations=0))
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,12 +11,8 @@ import torch
 from kernelblaster.devices.device import Pointer, ProfileJob
 from kernelblaster.judge import profile
 from kernelblaster.judge.baseline import ModuleBaseline
-from kernelblaster.judge.compile import Binary
-from kernelblaster.judge.judge import Checked, DeviceJudge, Judged
 from kernelblaster.judge.profile import Profiled, profile_candidates
-from kernelblaster.records import Accepted, Candidate, Profile, Task, Verification
-from kernelblaster.records.evaluation import Compilation
-from kernelblaster.records.outcome import Speedup
+from kernelblaster.records import Profile, Task
 from kernelblaster.testing.fake_device import FakeDevice
 
 
@@ -61,41 +56,3 @@ def test_tasks_are_profiled_side_by_side(
         assert all(end <= start for (_, end), (start, _) in pairwise(ordered))
         assert max(end for _, end in zones) <= device.memory.numel()
     assert all(torch.equal(seen, device.seen[0]) for seen in device.seen)
-
-
-class Counting(DeviceJudge):
-    """Accepts everything, and counts how often it looks whether a candidate is right."""
-
-    checks = 0
-
-    def compile(self, task: Task, candidate: Candidate) -> Binary:
-        compilation = Compilation(
-            seconds=0, cached=False, architecture="sm_90a", compiler="none", resources=()
-        )
-        return Binary(Path("candidate"), compilation)
-
-    def _prepare(self, task: Task) -> Any:
-        return SimpleNamespace(task=task)
-
-    def _judge(self, prepared: Any, binary: Binary, draw: Any) -> Judged:
-        return Judged(Accepted(speedup=Speedup(estimate=2, low=2, high=2, confidence=0.99)))
-
-    def _check(self, prepared: Any, binary: Binary) -> Checked:
-        self.checks += 1
-        return Checked(Verification(cases=(), calls=1, deterministic=True, seconds=0))
-
-
-class Profiling:
-    """A clock that makes empty profiles."""
-
-    def profiles(self, wanted: Any, *, depth: str) -> list[list[Profile]]:
-        one = Profile(device="fake", tier="activity", workload="primary", kernels=())
-        return [[one for _ in binaries] for _, binaries in wanted]
-
-
-def test_code_that_was_found_correct_is_not_verified_again_whoever_wrote_it(task: Task) -> None:
-    judge = Counting(FakeDevice(task.signature))
-    judge._clock = Profiling()  # type: ignore[assignment]
-    judge.evaluate(task, Candidate(source="a", origin="one technique"))
-    found = judge.profile(task, [Candidate(source=s, origin="another") for s in ("a", "b")])
-    assert [type(one) for one in found] == [Profile, Profile] and judge.checks == 1

@@ -11,7 +11,8 @@ import pytest
 from kernelblaster.api import load_task
 from kernelblaster.devices.specs import gpu_specs
 from kernelblaster.errors import BadTask
-from kernelblaster.judge.judge import DeviceJudge, EvaluationOptions
+from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.judge.shared import JudgeServer, SharedJudge, _Job
 from kernelblaster.records import Candidate, Task
 

@@ -230,10 +230,18 @@ KERNEL deadlock_good(float* out, const float* x, int n) {
 }
 
 KERNEL runaway_bad(float* out, const float* x, int n) {
-  while (((volatile float*)out)[0] == 0.0f) {}  // FAULT runaway
+  while (n > 0) asm volatile("" : "+r"(n));  // FAULT runaway
 }
 KERNEL runaway_good(float* out, const float* x, int n) {
   for (int i = 0; i < 100 && ((volatile float*)out)[0] == 0.0f; ++i) {}
+}
+
+KERNEL spin_bad(float* out, const float* x, int n) {
+  while (((volatile float*)out)[0] == 0.0f) {}  // FAULT spin
+}
+KERNEL spin_good(float* out, const float* x, int n) {
+  if (blockIdx.x == 7) ((volatile float*)out)[0] = 1.0f;
+  while (((volatile float*)out)[0] == 0.0f) {}
 }
 
 KERNEL trap_bad(float* out, const float* x, int n) {

@@ -46,6 +46,7 @@ FAULTS = {
     "split_barrier": ("divergent-barrier", 1, 32, "one warp"),
     "deadlock": ("deadlock", 1, 64, "barrier"),
     "runaway": ("runaway", 1, 32, "endless"),
+    "spin": ("deadlock", 8, 1, "no other will write"),
     "trap": ("trap", 1, 32, "trap"),
     "assert": ("assert", 1, 32, "x[threadIdx.x] < 5"),
     "recursion": ("stack-overflow", 1, 32, "deeper"),

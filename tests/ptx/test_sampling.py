@@ -76,7 +76,7 @@ def costs(
     with Machine() as machine:
         machine.allow(out.data_ptr(), out.numel() * 4, "out")
         machine.allow(x.data_ptr(), x.numel() * 4, "x")
-        machine.sample_for([l1_bytes, 50e6, 1000, most_blocks, 1e6, 0, L1, L2, DRAM, 25, 20])
+        machine.sample_for([l1_bytes, 50e6, 1000, most_blocks, 1e6, 0, 0, L1, L2, DRAM, 25, 20])
         pointers = [out.data_ptr()] if kernel == "one_place" else [out.data_ptr(), x.data_ptr()]
         arguments = [struct.pack("Q", p) for p in pointers] + [struct.pack("i", e) for e in extra]
         report = machine.load(text).launch(kernel, (blocks, 1, 1), (THREADS, 1, 1), arguments)
@@ -140,7 +140,7 @@ def test_the_machine_runs_everything_again_afterwards(text: str) -> None:
     with Machine() as machine:
         machine.allow(out.data_ptr(), 2560, "out")
         machine.allow(x.data_ptr(), 2560, "x")
-        machine.sample_for([16 << 10, 50e6, 10, 2, 1e6, 0, L1, L2, DRAM, 25, 20])
+        machine.sample_for([16 << 10, 50e6, 10, 2, 1e6, 0, 0, L1, L2, DRAM, 25, 20])
         machine.sample_for([])
         arguments = [struct.pack("Q", t.data_ptr()) for t in (out, x)]
         report = machine.load(text).launch("copy", (10, 1, 1), (THREADS, 1, 1), arguments)

@@ -1,6 +1,7 @@
 """The page in a real browser: nothing on its console, every figure drawn, and everything moves by
 clicking. Skipped where no Chromium is installed."""
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,7 +45,7 @@ def opened(browser: Browser, page: Path) -> Iterator[Browser]:
     browser.look(LAPTOP)
     browser.errors.clear()
     browser.open(page)
-    browser.wait("document.querySelector('#s0-tree .tree') !== null")
+    browser.wait("document.querySelector('#s0-tree').sources !== undefined")
     yield browser
     assert browser.errors == []
 
@@ -79,49 +80,49 @@ def test_the_table_sorts_by_a_click_and_back(opened: Browser) -> None:
 def test_the_table_filters_by_words_and_by_clicks(opened: Browser) -> None:
     opened.click("#s0-tasks input")
     opened.type("level2 unrolling")
-    assert 0 < opened.run("document.querySelectorAll('#s0-tasks tbody tr').length") < 24
+    assert 0 < opened.run("document.querySelectorAll('#s0-tasks tbody tr:not([hidden])').length") < 24
     opened.run(
         "(() => { const i = document.querySelector('#s0-tasks input'); i.value = '';"
-        "i.dispatchEvent(new Event('input')); })()"
+        "i.dispatchEvent(new Event('input', {bubbles: true})); })()"
     )
     opened.click("#s0-tasks .chips ~ .chips button:nth-child(2)")
-    kept = set(opened.run(FIRST_CELLS.format(1)))
+    kept = set(opened.run(FIRST_CELLS.format(1).replace("tbody tr", "tbody tr:not([hidden])")))
     assert len(kept) == 1 and kept != {"valid"}
 
 
-def test_the_tree_opens_a_step_with_its_difference(opened: Browser) -> None:
-    opened.click("#s0-tree .what")
-    assert opened.run("document.querySelectorAll('#s0-tree .difference .added').length") >= 1
-    assert opened.run("document.querySelectorAll('#s0-tree .difference .removed').length") >= 1
-    text = opened.run("document.querySelector('#s0-tree .more-detail').textContent")
-    assert "time, us" in text and "equal lines" in text
-    opened.click("#s0-tree .what")
-    assert opened.run("document.querySelector('#s0-tree .more-detail')") is None
-
-
-def test_the_tree_folds_and_another_task_opens_it_anew(opened: Browser) -> None:
-    assert opened.run("document.querySelectorAll('#s0-tree .step').length") == 9
-    opened.click("#s0-tree ul ul li > .step:has(+ ul) .fold")
-    assert opened.run("document.querySelectorAll('#s0-tree ul[hidden]').length") == 1
-    before = opened.run("document.querySelector('#s0-choice').value")
-    opened.click("#s0-tasks tbody tr:nth-child(5)")
-    opened.wait(f"document.querySelector('#s0-choice').value !== {before!r}")
-    opened.wait("document.querySelectorAll('#s0-tree ul[hidden]').length === 0")
-
-
-def test_a_difference_is_the_one_between_the_sources(opened: Browser) -> None:
-    """Four lines of each made step differ, or fewer where the same one was hit twice."""
-    opened.click("#s0-tree .what")
+def test_a_step_opens_with_its_difference(opened: Browser) -> None:
+    opened.click("#s0-tree .branch:nth-child(2) summary")
+    opened.wait("document.querySelectorAll('#s0-tree .difference .added').length >= 1")
     added, removed = (
         opened.run(f"document.querySelectorAll('#s0-tree .difference .{kind}').length")
         for kind in ("added", "removed")
     )
-    assert added == removed and 1 <= added <= 4
+    assert added == removed and 1 <= added <= 4, "as many lines as the made step changes"
+    text = opened.run("document.querySelector('#s0-tree .branch:nth-child(2) .more-detail').textContent")
+    assert "time in kernels: from" in text and "equal lines" in text
+    opened.click("#s0-tree .branch:nth-child(2) .unfold")
+    assert opened.run("document.querySelectorAll('#s0-tree .difference .same').length") > 10
+    opened.click("#s0-tree .branch:nth-child(2) summary")
+    assert not opened.run("document.querySelector('#s0-tree .branch:nth-child(2) details').open")
+
+
+def test_another_task_is_opened_by_its_row_and_by_the_list(opened: Browser) -> None:
+    assert opened.run("document.querySelectorAll('#s0-tree .branch').length") == 9
+    before = opened.run("document.querySelector('#s0-choice').value")
+    opened.click("#s0-tasks tbody tr:nth-child(5)")
+    opened.wait(f"document.querySelector('#s0-choice').value !== {before!r}")
+    first = "document.querySelector('#s0-tree').textContent"
+    shown = opened.run(first)
+    opened.run(
+        "(() => { const choice = document.querySelector('#s0-choice'); choice.selectedIndex = 7;"
+        "choice.dispatchEvent(new Event('change')); })()"
+    )
+    opened.wait(f"{first} !== {json.dumps(shown)}")
 
 
 def test_the_second_subject_is_shown_by_a_click(opened: Browser) -> None:
     opened.click("nav [data-subject='1']")
-    opened.wait("document.querySelector('#s1-tree .tree') !== null")
+    opened.wait("!document.querySelector('#s1').hidden")
     assert opened.run("document.querySelector('#s0').hidden") is True
     assert opened.run("document.querySelectorAll('#s1-tasks tbody tr').length") == 9
 
@@ -165,7 +166,8 @@ def test_a_run_opens_copies_and_fits_a_phone(browser: Browser, tmp_path: Path) -
     assert browser.run(opened) == 1, "the best"
     browser.click("[data-unfold]")
     assert browser.run(opened) == 3
-    assert browser.run("document.querySelectorAll('.difference .added').length") == 4
+    browser.run("document.querySelectorAll('.difference').forEach(box => box.scrollIntoView())")
+    browser.wait("document.querySelectorAll('.difference .added').length === 4")
     assert browser.run("document.documentElement.scrollWidth") <= PHONE[0]
     browser.click("[data-copy=best]")
     browser.wait("document.querySelector('[data-copy=best]').textContent === 'copied'")

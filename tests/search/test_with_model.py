@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernelblaster.knowledge.events import Noted, Observed
-from kernelblaster.knowledge.knowledge_base import NOBODY
+from kernelblaster.knowledge.versioned_content import NOBODY
 from kernelblaster.policies.llm.roles import cast_of
 from kernelblaster.records import Candidate, Optimization, State
 from kernelblaster.search.expected_calls import expected_calls

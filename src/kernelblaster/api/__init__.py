@@ -5,8 +5,10 @@ from kernelblaster.api.benching import BenchResult, bench
 from kernelblaster.api.judging import emulate, evaluate, profile
 from kernelblaster.api.optimizing import compile, load_run, optimize, resume
 from kernelblaster.api.result import OptimizeResult
+from kernelblaster.api.steering import steer, steering_of, stop
 from kernelblaster.api.subjects import load_candidate, load_task
-from kernelblaster.judge.judge import DeviceJudge, EvaluationOptions
+from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.judge.protocol import Judge
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.opening import DeviceKind, open_device, open_judge, open_searching
@@ -47,4 +49,7 @@ __all__ = [
     "profile",
     "resume",
     "session",
+    "steer",
+    "steering_of",
+    "stop",
 ]

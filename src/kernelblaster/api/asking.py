@@ -91,7 +91,7 @@ class AskTell:
         ranked = self._session.judging.ranked()
         if ranked:
             best = ranked[0][0]
-            self._run.once("finished", "end", lambda: {"best": self._run.files.put(best.source)})
+            self._run.conclude("finished", lambda: {"best": self._run.files.put(best.source)})
             leave_results(self._run, best, self._applied[best.code], self._knowledge)
 
     def _advise(self, parent: Candidate) -> Advice:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelblaster.api.searching import named_models, search_of
-from kernelblaster.bench.bench import KNOWLEDGE, Bench, BenchPlan, Pace, Row
+from kernelblaster.bench.bench import KNOWLEDGE, Bench
 from kernelblaster.bench.jobs import Setup
 from kernelblaster.bench.pool import default_workers
+from kernelblaster.bench.record import BenchPlan, Pace, Row
 from kernelblaster.bench.searching import News
 from kernelblaster.bench.suite import entries_of, new_folder
 from kernelblaster.bench.tables import GroupSummary, cells, summaries

@@ -2,7 +2,7 @@
 
 from kernelblaster.api.subjects import CandidateLike, Inputs, TaskLike, load_candidate, load_task
 from kernelblaster.devices.emulated import DEFAULT_GPU
-from kernelblaster.judge.judge import Checked
+from kernelblaster.judge.under_test import Checked
 from kernelblaster.opening import DeviceKind, open_judge
 from kernelblaster.records import Evaluation, Profile
 from kernelblaster.records.outcome import Outcome

@@ -14,7 +14,8 @@ from kernelblaster.bench.jobs import DIED, INITIAL, Job, JobResult, Measured
 from kernelblaster.devices.device import Device
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.baseline import BaselineName
-from kernelblaster.judge.judge import DeviceJudge, EvaluationOptions
+from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.opening import open_device
 from kernelblaster.processes.workers import JobPipe, LostJob, run_jobs, run_with_retry
 from kernelblaster.records import Candidate, Evaluation, Task

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelblaster.bench.bench import BEST, BenchPlan, Row
 from kernelblaster.bench.jobs import INITIAL
 from kernelblaster.bench.metrics import BenchSummary, geometric_mean, summarize
+from kernelblaster.bench.record import BEST, BenchPlan, Row
 
 ALL = "all"
 COLUMNS = ("valid", "average", "geomean", "median", "min", "max", "> 1x", "< 1x", "kept")

@@ -25,7 +25,7 @@ from kernelblaster.search.names import BY_ROLES, StrategyName
 
 if TYPE_CHECKING:
     from kernelblaster.api.benching import BenchResult
-    from kernelblaster.bench.bench import Row
+    from kernelblaster.bench.record import Row
 
 
 @grouped
@@ -88,9 +88,9 @@ def bench(
     claim_knowledge(recorded_start(start), kept)
     confine_to_work(kept, suites or [], use, "plan", where.device)
     from kernelblaster.api import benching
-    from kernelblaster.bench.bench import BenchPlan
     from kernelblaster.bench.jobs import Setup
     from kernelblaster.bench.pool import default_workers
+    from kernelblaster.bench.record import BenchPlan
     from kernelblaster.opening import kind_here
 
     plan: BenchPlan | None = None

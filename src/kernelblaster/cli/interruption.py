@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import typer
 
+from kernelblaster.cli.start import STOPPED
 from kernelblaster.cli.terminal import Terminal
 from kernelblaster.errors import DeviceLost, KnowledgeError, NoDevice, Shortage, StoreError
 from kernelblaster.models.failures import ModelError
@@ -23,4 +24,4 @@ def explain_resuming(how: str, kept: str = "what was done is kept") -> Iterator[
         raise ModelError(f"{error} {how}") from error
     except KeyboardInterrupt:
         Terminal(stderr=True).print(f"stopped; {kept}. {how}", highlight=False, soft_wrap=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(STOPPED) from None

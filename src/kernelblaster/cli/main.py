@@ -10,13 +10,12 @@ import typer
 from typer.core import TyperGroup
 
 import kernelblaster
-from kernelblaster.cli.start import prepare
+from kernelblaster.cli.start import STOPPED, prepare
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.settings import allow_reading, allow_unsafe, trust_tasks
 from kernelblaster.shortage import shortage
 
 UsageError: Any = typer.BadParameter.__mro__[2]  # click's own, which some versions of typer contain
-STOPPED = 130
 OWN = "own process"  # context object of a command line run; None when called from Python
 
 
@@ -66,11 +65,15 @@ VERBS = {
         "report.report",
         "One self-contained HTML file: results, figures, every step with its difference, costs.",
     ),
+    "serve": Verb(
+        "serve.serve",
+        "A page that shows searches while they run, and lets you stop, resume and steer them.",
+    ),
     "export": Verb(
         "export.export",
         "Write the best candidate of a run as a file that needs nothing of KernelBlaster.",
     ),
-    "runs": Verb("runs.app", "Runs of `optimize`: what they did."),
+    "runs": Verb("runs.app", "Runs of `optimize`: what they did, and what they shall do next."),
     "kb": Verb("kb.app", "Look into a knowledge base, and look after it."),
 }
 

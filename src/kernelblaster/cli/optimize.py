@@ -22,6 +22,7 @@ from kernelblaster.cli.options import (
     runs_folder,
 )
 from kernelblaster.cli.show import exit_code, out, print_evaluation
+from kernelblaster.cli.start import STOPPED
 from kernelblaster.cli.with_model import (
     ModelOptions,
     StrategyOption,
@@ -35,7 +36,7 @@ from kernelblaster.cli.with_model import (
 from kernelblaster.knowledge.address import knowledge_at
 from kernelblaster.knowledge.address import opened as opened_address
 from kernelblaster.quantities import speedup_text
-from kernelblaster.records.outcome import CORRECT, Outcome
+from kernelblaster.records.outcome import CORRECT
 from kernelblaster.search.model_use import ModelUse, models_of, retries_with
 from kernelblaster.store.run import Run, open_run
 from kernelblaster.tasks.cuda_prepare import inferred_lines
@@ -101,7 +102,7 @@ def optimize(
         print_estimate(expected(use, search))
     with start_run(loaded, wanted, runs_folder(runs), folder) as run:
         optimized = _search(run, use, knowledge, json_)
-    raise typer.Exit(_exit_code(optimized.evaluation.outcome, fail_under))
+    raise typer.Exit(_exit_code(optimized, fail_under))
 
 
 def _show_inferred(task: "Task") -> None:
@@ -135,7 +136,7 @@ def resume(
         keeper.claim("knowledge", opened_address(opened.events[0].data["kb"], kb))
         confine_to_run(opened, reads=reads, fills=fills)
         optimized = _search(opened, use, kb, json_)
-    raise typer.Exit(_exit_code(optimized.evaluation.outcome, fail_under))
+    raise typer.Exit(_exit_code(optimized, fail_under))
 
 
 def _search(run: Run, models: ModelUse | None, kb: str | None, json_: bool) -> "Optimized":
@@ -160,9 +161,12 @@ def _search(run: Run, models: ModelUse | None, kb: str | None, json_: bool) -> "
     return optimized
 
 
-def _exit_code(outcome: Outcome, fail_under: float | None) -> int:
+def _exit_code(optimized: "Optimized", fail_under: float | None) -> int:
     """0 if the best candidate is at least `fail_under` times as fast as the baseline, else 1; with None, the
-    code of its outcome."""
+    code of its outcome. STOPPED where a person has ended the search."""
+    outcome = optimized.evaluation.outcome
+    if optimized.by_person:
+        return STOPPED
     assert isinstance(outcome, CORRECT)
     if fail_under is None:
         return exit_code(outcome)
@@ -192,7 +196,8 @@ def _show_result(run: Run, optimized: "Optimized") -> None:
     out.print(f"  gain       {gain} over the first candidate", highlight=False)
     out.print(f"  kept       {run.folder / 'best.cu'}", highlight=False, soft_wrap=True)
     if optimized.stopped:
-        how = f"kernelblaster resume {run.name} --runs {run.folder.parent}, with --usd or --tokens"
+        how = f"Go on with: kernelblaster resume {run.name} --runs {run.folder.parent}"
+        how += "" if optimized.by_person else ", with --usd or --tokens"
         out.print(f"  stopped    {optimized.stopped} {how}", highlight=False, markup=False, soft_wrap=True)
 
 

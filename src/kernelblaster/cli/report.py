@@ -26,7 +26,7 @@ def report(
         Path, typer.Option("-o", "--out", "--output", help="The page; what else is written lies beside it.")
     ] = Path("report.html"),
     also: Annotated[
-        str, typer.Option("--also", help="What else to write: markdown, csv, svg, png (needs matplotlib).")
+        str, typer.Option("--also", help="What else to write: markdown, csv, svg, png (needs resvg_py).")
     ] = "",
     runs: RunsOption = None,
     json_: JsonOption = False,

@@ -1,4 +1,4 @@
-"""`kernelblaster runs list|show|diff`."""
+"""`kernelblaster runs list|show|diff`; `stop` and `steer` are in runs_steering.py."""
 
 import json
 import time
@@ -7,6 +7,7 @@ from typing import Any
 import typer
 from rich.table import Table
 
+from kernelblaster.cli import runs_steering
 from kernelblaster.cli.options import JsonOption, RunArgument, RunsOption, runs_folder
 from kernelblaster.cli.show import out
 from kernelblaster.cli.terminal import break_name, wrap_hanging
@@ -15,9 +16,17 @@ from kernelblaster.quantities import speedup_text, time_text
 from kernelblaster.store.comparison import compare
 from kernelblaster.store.history import History
 from kernelblaster.store.run import open_run, run_folders
+from kernelblaster.store.steering import STEERED, SteeringCommand, describe_action
+from kernelblaster.store.writer import writer_of
 
 BESIDE_TASK = 60  # columns of a list of runs that are not the task's
-app = typer.Typer(help="Runs of `optimize`: what they did.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Runs of `optimize`: what they did, and what they shall do next.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.command("stop")(runs_steering.stop)
+app.command("steer")(runs_steering.steer)
 
 
 @app.command("list")
@@ -90,7 +99,7 @@ def _row(root: Any, name: str) -> dict[str, Any]:
         "evaluations": len(history.judged),
         "speedup": history.best.speedup if history.best else None,
         "modelled": history.modelled,
-        "state": "finished" if history.finished else "unfinished",
+        "state": history.state(writer_of(root / name)),
     }
 
 
@@ -156,10 +165,7 @@ def _event_text(kind: str, data: dict[str, Any]) -> str:
     """What is worth showing of an event's data, on one line; may be empty."""
     match kind:
         case "evaluation":
-            verdict = data["evaluation"]
-            timing = verdict["timing"]
-            took = f", {time_text(timing['candidate_us'], timing.get('modelled', False))}" if timing else ""
-            return f"{verdict['outcome']['kind']}{took}"
+            return _verdict_text(data["evaluation"])
         case "proposals":
             return f"{len(data['techniques'])} techniques on offer"
         case "choice":
@@ -169,4 +175,13 @@ def _event_text(kind: str, data: dict[str, Any]) -> str:
             return f"knowledge base at version {data['version']}"
         case "results":
             return f"applied {', '.join(data['applied']) or 'nothing'}"
-    return str(data.get("task") or data.get("name") or "")
+    commands = map(SteeringCommand.model_validate, data["commands"] if kind == STEERED else ())
+    asked = "; ".join(f"{describe_action(one.action)} ({one.by})" for one in commands)
+    return asked or str(data.get("task") or data.get("name") or data.get("why") or "")
+
+
+def _verdict_text(verdict: dict[str, Any]) -> str:
+    """The outcome of a recorded verdict, with its time if it was timed."""
+    timing = verdict["timing"]
+    took = f", {time_text(timing['candidate_us'], timing.get('modelled', False))}" if timing else ""
+    return f"{verdict['outcome']['kind']}{took}"

@@ -11,6 +11,7 @@ from kernelblaster.cache import sweep_cache
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.scratch import sweep
 
+STOPPED = 130  # exit code of a command that a person has stopped
 FILES = 256  # that a command may have open at once
 MEMORY_BYTES = 1_900_000_000  # of address space; importing PyTorch takes most of it
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelblaster.confinement import capabilities, landlock, seccomp
-from kernelblaster.confinement.landlock import Access, Ruleset
+from kernelblaster.confinement.landlock import FileAccess, Ruleset
 from kernelblaster.confinement.places import grant_folder, grant_system
 from kernelblaster.confinement.syscalls import architecture, number
 from kernelblaster.confinement.tool_starter import begin_starting
@@ -86,14 +86,14 @@ def _rules(needs: Needs) -> Ruleset:
     """The rules for files."""
     rules = Ruleset(network=needs.gpu)
     grant_system(rules, gpu=needs.gpu)
-    rules.grant(needs.readable, Access.READ)
-    rules.grant(needs.programs, Access.RUN)
+    rules.grant(needs.readable, FileAccess.READ)
+    rules.grant(needs.programs, FileAccess.RUN)
     for folder in needs.folders:
         grant_folder(rules, folder)
-    rules.grant(needs.writable, Access.FILL)
+    rules.grant(needs.writable, FileAccess.FILL)
     if needs.gpu:  # NVIDIA's tools and the players under them talk through these
-        rules.grant([tempfile.gettempdir()], Access.FILL | Access.MAKE_FIFO | Access.MAKE_SOCK)
-    rules.grant(needs.emptied, Access.READ_DIR | Access.REMOVE_DIR)
+        rules.grant([tempfile.gettempdir()], FileAccess.FILL | FileAccess.MAKE_FIFO | FileAccess.MAKE_SOCK)
+    rules.grant(needs.emptied, FileAccess.READ_DIR | FileAccess.REMOVE_DIR)
     return rules
 
 

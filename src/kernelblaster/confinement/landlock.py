@@ -20,7 +20,7 @@ SCOPES = 0b11  # abstract Unix sockets, signals
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Access(IntFlag):
+class FileAccess(IntFlag):
     """Rights on files and folders, with the kernel's bits."""
 
     EXECUTE = 1 << 0
@@ -46,8 +46,14 @@ class Access(IntFlag):
     FILL = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | REFER | TRUNCATE
 
 
-OF_FILES = Access.EXECUTE | Access.WRITE_FILE | Access.READ_FILE | Access.TRUNCATE | Access.IOCTL_DEV
-ADDED = {2: Access.REFER, 3: Access.TRUNCATE, 5: Access.IOCTL_DEV}  # by the version that added it
+OF_FILES = (
+    FileAccess.EXECUTE
+    | FileAccess.WRITE_FILE
+    | FileAccess.READ_FILE
+    | FileAccess.TRUNCATE
+    | FileAccess.IOCTL_DEV
+)
+ADDED = {2: FileAccess.REFER, 3: FileAccess.TRUNCATE, 5: FileAccess.IOCTL_DEV}  # by the version that added it
 TCP_SINCE, SCOPES_SINCE = 4, 6
 
 
@@ -71,18 +77,18 @@ class Ruleset:
     TCP is left as it is; else it is refused where the kernel can (version 4)."""
 
     def __init__(self, *, network: bool = False) -> None:
-        known = Access.REFER - 1
+        known = FileAccess.REFER - 1
         here = version()
         for since, access in ADDED.items():
             known |= access if here >= since else 0
-        self.known = Access(known)
+        self.known = FileAccess(known)
         about = _Ruleset(
             known, 0 if network or here < TCP_SINCE else TCP, SCOPES if here >= SCOPES_SINCE else 0
         )
         size = ctypes.sizeof(about) if here >= SCOPES_SINCE else 16 if here >= TCP_SINCE else 8
         self._handle = _checked(_libc.syscall(CREATE_RULESET, ctypes.byref(about), ctypes.c_size_t(size), 0))
 
-    def grant(self, paths: Iterable[Path | str], access: Access, *, follow: bool = True) -> None:
+    def grant(self, paths: Iterable[Path | str], access: FileAccess, *, follow: bool = True) -> None:
         """Grant rights on these files or folders; those that do not exist or cannot be looked at are left
         out, and so are symbolic links unless `follow`."""
         for path in paths:
@@ -93,7 +99,7 @@ class Ruleset:
                 finally:
                     os.close(handle)
 
-    def _add(self, handle: int, access: Access) -> None:
+    def _add(self, handle: int, access: FileAccess) -> None:
         """Grant rights on the file or folder of an open descriptor; nothing on a symbolic link."""
         kind = os.fstat(handle).st_mode >> 12
         if kind == 0o12:

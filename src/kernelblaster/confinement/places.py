@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from kernelblaster.confinement.landlock import Access, Ruleset
+from kernelblaster.confinement.landlock import FileAccess, Ruleset
 from kernelblaster.settings import library_folders, settings
 
 PACKAGE = Path(__file__).parent.parent
@@ -48,21 +48,21 @@ def grant_system(rules: Ruleset, *, gpu: bool) -> None:
     """Grant what PyTorch, the compilers and this program read, and the devices without content. With
     `gpu`, also NVIDIA's devices and tools, all of /proc (its driver looks at each process of its own) and
     /dev/shm."""
-    rules.grant(PROGRAMS, Access.RUN)
-    rules.grant((Path("/etc", name) for name in CONFIGURATION), Access.READ)
-    rules.grant((Path("/proc", name) for name in ABOUT_KERNEL), Access.READ)
-    rules.grant((Path("/sys", name) for name in ABOUT_DEVICES), Access.READ)
-    rules.grant((Path("/dev", name) for name in PLAIN_DEVICES), Access.USE_DEVICE)
+    rules.grant(PROGRAMS, FileAccess.RUN)
+    rules.grant((Path("/etc", name) for name in CONFIGURATION), FileAccess.READ)
+    rules.grant((Path("/proc", name) for name in ABOUT_KERNEL), FileAccess.READ)
+    rules.grant((Path("/sys", name) for name in ABOUT_DEVICES), FileAccess.READ)
+    rules.grant((Path("/dev", name) for name in PLAIN_DEVICES), FileAccess.USE_DEVICE)
     python = list(_python_folders())
-    rules.grant(python, Access.RUN)
-    rules.grant(_tool_folders(), Access.RUN)
+    rules.grant(python, FileAccess.RUN)
+    rules.grant(_tool_folders(), FileAccess.RUN)
     for folder in (Path(path or Path.cwd()) for path in sys.path):
         if not any(folder.is_relative_to(granted) for granted in (*python, *map(Path, PROGRAMS))):
             grant_folder(rules, folder)
     if gpu:
-        rules.grant(Path("/dev").glob("nvidia*"), Access.READ | Access.USE_DEVICE)
-        rules.grant(["/proc"], Access.READ)
-        rules.grant(["/dev/shm"], Access.FILL)
+        rules.grant(Path("/dev").glob("nvidia*"), FileAccess.READ | FileAccess.USE_DEVICE)
+        rules.grant(["/proc"], FileAccess.READ)
+        rules.grant(["/dev/shm"], FileAccess.FILL)
 
 
 def grant_folder(rules: Ruleset, folder: Path) -> None:
@@ -75,10 +75,10 @@ def grant_folder(rules: Ruleset, folder: Path) -> None:
         return
     wide = is_wide(folder)
     if not wide:
-        rules.grant([folder], Access.READ_DIR)
+        rules.grant([folder], FileAccess.READ_DIR)
     shown = (entry for entry in entries if not entry.name.startswith("."))
     sources = (entry for entry in shown if not wide or (entry.name.endswith(TASK_LIKE) and entry.is_file()))
-    rules.grant((entry.path for entry in sources), Access.READ, follow=False)
+    rules.grant((entry.path for entry in sources), FileAccess.READ, follow=False)
 
 
 def is_wide(folder: Path) -> bool:

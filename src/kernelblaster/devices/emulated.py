@@ -7,6 +7,7 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from kernelblaster.devices.device import (
     TimeReport,
 )
 from kernelblaster.devices.device_code import PTX, device_code
-from kernelblaster.devices.launch_list import LaunchList
+from kernelblaster.devices.launch_list import LaunchList, RecordedLaunch
 from kernelblaster.devices.modelled_facts import facts_of
 from kernelblaster.devices.modelled_profile import modelled_profile
 from kernelblaster.devices.native_build import emulating_player
@@ -52,7 +53,7 @@ class EmulatedDevice:
     specification."""
 
     modelled = True
-    protects_inputs = False
+    protects_inputs = True
     patience = PATIENCE
     most_threads = 1 << 17
     facts = None
@@ -104,6 +105,7 @@ class EmulatedDevice:
                 arena,
                 lambda question: _answer(self.spec, binary, question),
                 lambda arguments: self.profile([ProfileJob(binary, tuple(arguments), "primary")])[0],
+                lambda launch: _resident(self.spec, binary, launch),
             )
             player.wait_ready()
             player.share([self._memory])
@@ -158,8 +160,9 @@ class EmulatedDevice:
 
 class EmulatedRunner(ReplayRunner):
     """A candidate on the PTX machine. `model` gives the modelled profile of a call with these arguments, for
-    its times; `answer` is as in `ReplayRunner`. `doubtful`: in the last call, some volatile or relaxed read
-    might have returned an older value on real hardware."""
+    its times; `resident` how many clusters (or blocks) of a launch the GPU runs at once; `answer` is as in
+    `ReplayRunner`. `doubtful`: in the last call, some volatile or relaxed read might have returned an older
+    value on real hardware."""
 
     doubtful = False
 
@@ -172,9 +175,12 @@ class EmulatedRunner(ReplayRunner):
         arena: Arena,
         answer: Callable[[str], int],
         model: Callable[[Sequence[Argument]], Profile],
+        resident: Callable[[RecordedLaunch], int],
     ) -> None:
         super().__init__(player, recorder, binary, gpu, arena, answer, settings().call_limit_s)
         self._model = model
+        self._resident = resident
+        self._numbered = 0  # calls of which the player knows how many blocks run at once
         self._restored = False
 
     def draw(self, draws: Draws, *, restored: bool = False) -> None:
@@ -204,6 +210,15 @@ class EmulatedRunner(ReplayRunner):
             raise NotEmulated(str(answer["error"]))
         return answer
 
+    def mapped(self, arguments: Sequence[Argument], *, alone: bool = False) -> int:
+        """As `ReplayRunner.mapped`; the player is also told how many blocks of each launch run at once."""
+        number = super().mapped(arguments, alone=alone)
+        if number > self._numbered:
+            self._numbered = number
+            clusters = [self._resident(launch) for launch in self.recorded(arguments).launches]
+            self.ask(" ".join(str(word) for word in ("resident", number, *clusters)))
+        return number
+
     def _coin(self) -> int:
         """As `ReplayRunner._coin`, but always 1 after `draw(..., restored=True)`."""
         return 1 if self._restored else super()._coin()
@@ -215,8 +230,12 @@ class EmulatedRunner(ReplayRunner):
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         findings = [finding for one in reports for finding in one.get("findings", [])]
         work = zip(report.work, reports, strict=True)
+        heap = int(answer.get("heap_bytes", 0))
+        leak = (f"leak: {heap} bytes of malloc in kernels were never freed",) if heap else ()
         return replace(
             report,
+            live_bytes=report.live_bytes + heap,
+            leaks=(*report.leaks, *leak),
             work=tuple(replace(one, counts=of.get("counts")) for one, of in work),
             findings=tuple(
                 f"{f['kind']} in {f['kernel']}, line {f['line']}, block {f['block']}, thread {f['thread']}: "
@@ -245,6 +264,18 @@ class EmulatedRunner(ReplayRunner):
         """The report with modelled durations for each piece of work."""
         pairs = zip(called.work, self._model(arguments).kernels, strict=True)
         return replace(called, work=tuple(replace(w, duration_us=k.duration_us) for w, k in pairs))
+
+
+def _resident(spec: GpuSpec, binary: Path, launch: RecordedLaunch) -> int:
+    """How many clusters of a launch, or blocks where it has none, the GPU runs at once, from ptxas' report; 0
+    if there is no report."""
+    known = device_code(binary.parent).kernels.get(launch.kernel)
+    if known is None or known.resources is None:
+        return 0
+    resources = known.resources
+    shared = resources.shared_bytes + launch.shared_bytes
+    blocks = blocks_per_sm(spec.architecture, prod(launch.block), resources.registers, shared)
+    return max(1, blocks * spec.multiprocessors // max(1, prod(launch.cluster)))
 
 
 def _answer(spec: GpuSpec, binary: Path, question: str) -> int:

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from functools import cache
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from kernelblaster.devices.occupancy import WARP, blocks_per_sm, limits_of, nearest_earlier
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.records import Resources
 from kernelblaster.records.record import Record
 
+Which = Literal["spread", "first", "all"]
 SECTOR = 32
 LINE = 128
 LAUNCH_US = 2.2  # from one event to the next around an empty kernel
@@ -92,12 +93,22 @@ def residency_of(spec: GpuSpec, work: Mapping[str, Any], resources: Resources) -
     return Residency(most, min(blocks, most * spec.multiprocessors), free_bytes // busy)
 
 
+@dataclass(frozen=True)
+class SampledBlocks:
+    """Which blocks of a launch are run to model its time: `spread` over the grid, moved by the share `shift`
+    of it; the `first` ones, one after the other, where a block needs what those before it did; or `all`,
+    taking turns, where blocks wait for each other."""
+
+    which: Which = "spread"
+    shift: float = 0.0
+
+
 def model_values(
-    spec: GpuSpec, residency: Residency, most_blocks: int, most_instructions: int, in_order: bool
+    spec: GpuSpec, residency: Residency, most_blocks: int, most_instructions: int, sampled: SampledBlocks
 ) -> list[float]:
     """The numbers that the emulator needs to sample a launch for the GPU model: at most `most_blocks` blocks
-    are run and none begun after `most_instructions` warp instructions; `in_order`: the first blocks instead
-    of a sample. The order is that of `Model` in ptx/native/timing.h."""
+    are run and none begun after `most_instructions` warp instructions. The order is that of `Model` in
+    ptx/native/timing.h."""
     a = architecture_of(spec)
     return [
         residency.l1_bytes,
@@ -105,7 +116,8 @@ def model_values(
         residency.resident,
         most_blocks,
         most_instructions,
-        in_order,
+        get_args(Which).index(sampled.which),
+        sampled.shift,
         a.l1_latency,
         a.l2_latency,
         a.dram_latency,

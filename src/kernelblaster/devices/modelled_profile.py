@@ -1,12 +1,13 @@
 """Modelled profiles: some blocks of each launch run on the PTX machine, and the GPU model computes times from
 their cost."""
 
+import secrets
 from collections.abc import Mapping
 from typing import Any
 
 from kernelblaster.devices.device import CandidateDied, Pointer, ProfileJob
 from kernelblaster.devices.device_code import resources_in
-from kernelblaster.devices.gpu_model import copy_us, kernel_time, model_values, residency_of
+from kernelblaster.devices.gpu_model import SampledBlocks, copy_us, kernel_time, model_values, residency_of
 from kernelblaster.devices.modelled_metrics import copy_profile, kernel_profile
 from kernelblaster.devices.replay import ReplayRunner
 from kernelblaster.devices.specs import GpuSpec
@@ -14,6 +15,7 @@ from kernelblaster.ptx.machine import NotEmulated
 from kernelblaster.records import KernelProfile, Profile, Resources
 
 MOST_BLOCKS = 64
+UNEVEN = 8  # times the average: the longest block of a launch whose blocks share out work
 MOST_INSTRUCTIONS = 20_000_000  # of warps, in one launch: no further block is begun after so many
 UNKNOWN = dict.fromkeys(
     ("shared_bytes", "constant_bytes", "stack_bytes", "spill_store_bytes", "spill_load_bytes", "barriers"), 0
@@ -21,12 +23,13 @@ UNKNOWN = dict.fromkeys(
 
 
 def modelled_profile(
-    runner: ReplayRunner, spec: GpuSpec, device: str, job: ProfileJob, period: int
+    runner: ReplayRunner, spec: GpuSpec, device: str, job: ProfileJob, period: int, shift: float = 0.0
 ) -> Profile:
     """The kernels of the job's call in launch order, with modelled durations for the GPU `spec`; `device` is
-    the name to record. Reads beyond the first `period` bytes of a tensor wrap around to its beginning. Raises
-    CandidateDied if the call fails, NotEmulated if a kernel's time cannot be modelled from a sample of its
-    blocks."""
+    the name to record. Reads beyond the first `period` bytes of a tensor wrap around to its beginning;
+    `shift` moves the blocks that are sampled by this share of the grid. Raises CandidateDied if the call
+    fails, NotEmulated if a kernel's time can be modelled neither from a sample of its blocks nor from all of
+    them."""
     plan = runner.recorded(job.arguments)
     if plan.errors or plan.violations:
         raise CandidateDied((*plan.errors, *plan.violations)[0])
@@ -36,23 +39,36 @@ def modelled_profile(
             runner.ask(f"repeat {pointer.address} {pointer.bytes} {period}")
     resources = resources_in(job.binary.parent)
 
-    def count(in_order: bool) -> dict[str, Any]:
+    def count(sampled: SampledBlocks) -> dict[str, Any]:
         values: list[float] = []
         for launch in plan.launches:
             work = {"grid": launch.grid, "block": launch.block, "shared_bytes": launch.shared_bytes}
             residency = residency_of(spec, work, _of(resources, launch.kernel))
-            values += model_values(spec, residency, MOST_BLOCKS, MOST_INSTRUCTIONS, in_order)
+            values += model_values(spec, residency, MOST_BLOCKS, MOST_INSTRUCTIONS, sampled)
         words = " ".join(f"{value:.17g}" for value in values)
-        return runner.ask(f"count {number} {len(plan.launches)} {words}")
+        return runner.ask(f"count {number} {secrets.randbelow(256)} {len(plan.launches)} {words}")
 
-    answer = count(in_order=False)
-    if answer["error"] and not answer["work"]:
-        raise CandidateDied(answer["error"])
-    if any(work.get("report", {}).get("stopped") for work in answer["work"]):
-        # Blocks may wait for those before them, or use what those left: then the first ones, in order.
-        answer = count(in_order=True)
+    # Blocks may need what those before them left, or wait for those behind them.
+    together = any(launch.cooperative for launch in plan.launches)
+    ways = (SampledBlocks("spread", shift), SampledBlocks("first"), SampledBlocks("all"))
+    for sampled in ways[2:] if together else ways:
+        answer = count(sampled)
+        if answer["error"] and not answer["work"]:
+            raise CandidateDied(answer["error"])
+        if all(_representative(work.get("report", {})) for work in answer["work"]):
+            break
     done = [_profile_of(spec, work, resources) for work in answer["work"]]
     return Profile(device=device, tier="modelled", workload=job.workload, kernels=tuple(done))
+
+
+def _representative(report: Mapping[str, Any]) -> bool:
+    """Whether the blocks that were run stand for all: they came to their end, and where blocks share out work
+    by atomics, the first of them did not do it all."""
+    costs = report.get("costs")
+    if costs is None or report["apart"]:
+        return not report.get("stopped")
+    uneven = costs["sampled"] > 2 and costs["longest"] * costs["sampled"] > UNEVEN * costs["latency"]
+    return not report["stopped"] and not uneven
 
 
 def _profile_of(spec: GpuSpec, work: Mapping[str, Any], resources: Mapping[str, Resources]) -> KernelProfile:
@@ -65,9 +81,10 @@ def _profile_of(spec: GpuSpec, work: Mapping[str, Any], resources: Mapping[str, 
         raise CandidateDied(f"{work['name']}: invalid launch: {report['invalid']}")
     if "costs" not in report or report["stopped"]:
         found = [f"{f['kind']} in line {f['line']}: {f['detail']}" for f in report.get("findings", [])]
-        reason = found[0] if found else "it did not run"
+        too_much = "too much work for all of them" if report.get("exhausted") else "it did not run"
+        reason = found[0] if found else too_much
         raise NotEmulated(
-            f"{work['name']}: its time cannot be modelled from some of its blocks alone: {reason}."
+            f"{work['name']}: its time cannot be modelled from its blocks at the primary workload: {reason}."
         )
     mine = _of(resources, work["name"])
     return kernel_profile(spec, work, mine, report, kernel_time(spec, work, mine, report))

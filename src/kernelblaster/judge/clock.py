@@ -5,33 +5,18 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kernelblaster.devices.device import CandidateDied, CandidateHung, Device, Runner
-from kernelblaster.judge.baseline import Baseline
-from kernelblaster.judge.cases import CasePlanner, SecretDraw
+from kernelblaster.judge.cases import SecretDraw
 from kernelblaster.judge.compile import Binary
 from kernelblaster.judge.emulate import LARGEST_BYTES
 from kernelblaster.judge.modelled import ModelledTimer
+from kernelblaster.judge.prepare import Prepared
 from kernelblaster.judge.profile import Profiled, profile_candidates
 from kernelblaster.judge.stop import failure
 from kernelblaster.judge.timing import Timer
 from kernelblaster.judge.verify import Verifier
 from kernelblaster.ptx.machine import NotEmulated
-from kernelblaster.records import Fitness, Floor, Outcome, Profile, Task, Timing, Unsupported
+from kernelblaster.records import Outcome, Profile, Timing, Unsupported
 from kernelblaster.records.profile import Depth
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """What is computed once for a task and a device, before its candidates are judged. `slots` are the bytes
-    of each tensor's slot in the arena, `spare` the bytes beyond the slots that the float64 reference
-    needs."""
-
-    task: Task
-    baseline: Baseline
-    fitness: Fitness
-    floor: Floor
-    planner: CasePlanner
-    slots: list[int]
-    spare: int
 
 
 @dataclass(frozen=True)
@@ -73,6 +58,10 @@ class Clock(Protocol):
         with one profile per binary."""
         ...
 
+    def forget(self) -> None:
+        """Forget what is kept of tasks."""
+        ...
+
 
 class MeasuredClock:
     """Times on a GPU. `keep_samples`: timings hold every pair of samples."""
@@ -104,6 +93,9 @@ class MeasuredClock:
         profiles = profile_candidates(self._device, [job for job in jobs if job.binaries], depth=depth)
         return [next(profiles) if job.binaries else [] for job in jobs]
 
+    def forget(self) -> None:
+        """Does nothing: a measurement keeps nothing of a task."""
+
 
 class ModelledClock:
     """Models times, for the emulator: candidates run at small workloads only, and the time at the primary one
@@ -131,6 +123,9 @@ class ModelledClock:
     ) -> list[list[Profile]]:
         """As `Clock.profiles`; `depth` has no effect on a model."""
         return [self._timer(prepared).profiles(binaries) for prepared, binaries in wanted]
+
+    def forget(self) -> None:
+        self._timers.clear()
 
     def _timer(self, prepared: Prepared) -> ModelledTimer:
         """The timer of a task, made once."""

@@ -4,10 +4,12 @@ and compiler version."""
 import errno
 import hashlib
 import json
+import os
 import re
 import resource
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +76,12 @@ def compile_candidate(task: Task, candidate: Candidate, architecture: str) -> Bi
         return built
     findings = screen_host((built.path.parent / HOST).read_text()) + screen_binary(built.path)
     return _rejected(findings) if findings else built
+
+
+def compilers() -> ThreadPoolExecutor:
+    """A thread pool for compilation: as many threads as cores, less one that is left to the process that
+    times."""
+    return ThreadPoolExecutor(max_workers=max(1, (os.cpu_count() or 1) - 1))
 
 
 def flags(architecture: str, defines: tuple[tuple[str, int], ...]) -> list[str]:

@@ -5,6 +5,7 @@ copies that are never waited for."""
 import random
 import re
 import secrets
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import cycle
 
@@ -48,11 +49,12 @@ UNKNOWN = re.compile(r"not emulated: (\S+).*in inline assembly|PTX line \d+: .* 
 
 class OrderCheck:
     """Checks candidates for the GPU `spec` in the emulator, without using the GPU: races, memory order,
-    bounds. `facts` are the device attributes that host code sees. Results are not checked, that is
-    verification's task. Whatever hardware leaves open (scheduling, rounding of approximate functions) is
-    drawn at random, so that a candidate cannot recognize the emulator by it."""
+    bounds. `facts` gives the device attributes that host code sees; it is asked when the first candidate is
+    checked. Results are not checked, that is verification's task. Whatever hardware leaves open (scheduling,
+    rounding of approximate functions) is drawn at random, so that a candidate cannot recognize the emulator
+    by it."""
 
-    def __init__(self, spec: GpuSpec, facts: GpuFacts | None = None) -> None:
+    def __init__(self, spec: GpuSpec, facts: Callable[[], GpuFacts | None] = lambda: None) -> None:
         self._spec = spec
         self._facts = facts
         self._device: EmulatedDevice | None = None
@@ -91,6 +93,9 @@ class OrderCheck:
         return evaluation.model_copy(update={"verification": with_note(verification, note)})
 
     def close(self) -> None:
+        """Close the emulator and forget all tasks; a later check opens it again."""
+        self._baselines.clear()
+        self._sizes.clear()
         if self._device is not None:
             self._device.close()
             self._device = None
@@ -99,7 +104,7 @@ class OrderCheck:
         """(what the emulator found, one line each; names of the kernels that it did not see launched as at
         the primary workload). Raises NotEmulated if an instruction is missing and nothing was found."""
         if self._device is None:
-            self._device = EmulatedDevice(self._spec, self._facts)
+            self._device = EmulatedDevice(self._spec, self._facts())
         device, workloads = self._device, self._workloads(task, binary)
         baseline, signature = self._baselines[task.digest], task.signature
         device.arena(slot_bytes(signature, workloads))
@@ -190,7 +195,7 @@ class _Run:
         for tensor in self._outputs:
             self._layout.raw(tensor).zero_()
         self._layout.set_guards()
-        check = MemoryCheck(self._layout, self._signature, secrets.randbits(62), protected=False)
+        check = MemoryCheck(self._layout, self._signature, secrets.randbits(62), protected=True)
         self._runner.draw(replace(draws, seed=secrets.randbits(63)), restored=True)
         report = self._runner.call(self._arguments, scratch_poison=-1, accounting=False)
         if report.findings or report.violations:

@@ -17,8 +17,8 @@ from typing import Any
 
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.errors import DeviceLost, KernelBlasterError
-from kernelblaster.judge.compile import Binary
-from kernelblaster.judge.judge import DeviceJudge, compilers
+from kernelblaster.judge.compile import Binary, compilers
+from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.records import Candidate, Evaluation, Fitness, Floor, Profile, Task
 from kernelblaster.records.outcome import Outcome
 from kernelblaster.records.profile import Depth

@@ -99,7 +99,7 @@ def _made_again(path: Path, events: list[Values]) -> Path:
     try:
         scratch.unlink(missing_ok=True)
         with KnowledgeBase(scratch) as knowledge:
-            knowledge.refill(events)
+            knowledge.rebuild(events)
         for rest in BESIDE:
             Path(f"{path}{rest}").unlink(missing_ok=True)  # all of it was read
         path.replace(damaged)

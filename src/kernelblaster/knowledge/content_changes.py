@@ -9,11 +9,7 @@ from sqlalchemy import Connection, select
 
 from kernelblaster.knowledge import tables
 from kernelblaster.knowledge.content import Content, OptimizationEntry
-from kernelblaster.knowledge.rows import Values, checked, optimization_of, state_of
-
-
-class MissingRows(Exception):
-    """The rows do not make up the content that was written; the message says what is missing."""
+from kernelblaster.knowledge.rows import Damaged, Values, checked, optimization_of, state_of
 
 
 class ContentChanges(NamedTuple):
@@ -38,7 +34,7 @@ def changed_rows(connection: Connection, about: Any, since: int) -> ContentChang
 
 def updated(content: Content, changes: ContentChanges) -> Content:
     """A content brought up to date with the rows that changed since its version. Raises DamagedRow if one of
-    them is not what was written, MissingRows if they are not all."""
+    them is not what was written, Damaged if they are not all."""
     about = checked(tables.about, SimpleNamespace(**changes.about))  # type: ignore[arg-type]
     latest = Content() if about.rebuilt > content.version else content.copy()
     latest.version = about.version
@@ -50,7 +46,7 @@ def updated(content: Content, changes: ContentChanges) -> Content:
     for name, entries in changed.items():
         latest.entries[name] = {**latest.entries.get(name, {}), **entries}
     if (len(latest.states), optimizations_in(latest)) != (about.states, about.optimizations):
-        raise MissingRows(
+        raise Damaged(
             f"it has {len(latest.states)} states and {optimizations_in(latest)} optimizations; "
             f"{about.states} and {about.optimizations} were written"
         )

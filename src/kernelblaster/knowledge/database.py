@@ -13,9 +13,9 @@ from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge.drivers import RESTORE, connecting, prepare_postgres, prepare_sqlite, sentence
 from kernelblaster.knowledge.head import Head
 from kernelblaster.knowledge.migration import migrate
-from kernelblaster.knowledge.rows import DamagedRow, summed
+from kernelblaster.knowledge.rows import Damaged, summed
 from kernelblaster.knowledge.tables import FORMAT, LOCK, about, metadata
-from kernelblaster.passwords import shown
+from kernelblaster.passwords import shown, without_passwords
 
 
 class Database:
@@ -23,9 +23,14 @@ class Database:
     messages, without a password; `file` is the path of a SQLite file, else None. Raises KnowledgeError
     if it cannot be opened or is damaged."""
 
-    def __init__(self, where: str | Path, create: bool, trusting: bool = False) -> None:
+    def __init__(
+        self, where: str | Path, create: bool, trusting: bool = False, reading_only: bool = False
+    ) -> None:
         """`where` is a path or a database URL. `create`: make it if there is none. `trusting`: skip the
-        checks that the file is whole and ends at the last version written."""
+        checks that the file is whole and ends at the last version written. `reading_only`: change nothing,
+        neither the format of an older one nor the files beside it; implies `trusting`."""
+        trusting = trusting or reading_only
+        self._reading_only = reading_only
         url = str(where) if "://" in str(where) else f"sqlite:///{where}"
         try:
             parsed = make_url(url)
@@ -36,13 +41,14 @@ class Database:
         self.sqlite = parsed.get_backend_name() == "sqlite"
         in_memory = self.sqlite and not parsed.database
         self.name = shown(str(where))
+        self._where = str(where)
         self.file = Path(parsed.database or "") if self.sqlite and not in_memory else None
         self._trusting = trusting
         self._head: Head | None = None
         reached = 0
         if self.file is not None:
             self._head = Head(self.file)
-            if not self.file.exists():
+            if not self.file.exists() and not reading_only:
                 self._head.drop()
             _check_file(self.file, create)
             reached = 0 if trusting else self._head.read()  # before what it is compared with
@@ -60,8 +66,12 @@ class Database:
                 f"{self.name}: needs the package {error.name}; pip install 'kernelblaster[postgres]'."
             ) from error
         except SQLAlchemyError as error:
-            raise KnowledgeError(f"{self.name}: is not a database that can be used: {error}") from error
-        prepare_sqlite(self.engine) if self.sqlite else prepare_postgres(self.engine)
+            words = without_passwords(str(error), str(where))
+            raise KnowledgeError(f"{self.name}: is not a database that can be used: {words}") from error
+        if self.sqlite:
+            prepare_sqlite(self.engine, reading_only=reading_only)
+        else:
+            prepare_postgres(self.engine)
         try:
             self._begin(create, trusting, reached)
         except BaseException:
@@ -79,6 +89,11 @@ class Database:
         if format is None:
             with self.writing() as connection:
                 self._create(connection)
+        elif format < FORMAT and self._reading_only:
+            raise KnowledgeError(
+                f"{self.name}: has format {format}; the present one is {FORMAT}. Any other command brings "
+                "it up to that, such as `kernelblaster kb stats --kb FILE`."
+            )
         elif format < FORMAT:
             with self.writing() as connection:
                 migrate(connection)
@@ -176,10 +191,11 @@ class Database:
         do. `verb` is what was being done: "read" or "written"."""
         try:
             yield
-        except DamagedRow as error:
+        except Damaged as error:
             raise self.damaged(str(error)) from error
         except (DBAPIError, PoolTimeout) as error:
-            raise KnowledgeError(f"{self.name}: {sentence(error, verb)}") from error
+            words = without_passwords(sentence(error, verb), self._where)
+            raise KnowledgeError(f"{self.name}: {words}") from error
         except UnicodeDecodeError as error:
             raise self.damaged("a text in it cannot be read") from error
 

@@ -88,16 +88,19 @@ def prepare_postgres(engine: Engine) -> None:
         connection.commit()
 
 
-def prepare_sqlite(engine: Engine) -> None:
+def prepare_sqlite(engine: Engine, *, reading_only: bool = False) -> None:
     """Have every new connection wait up to BUSY_MS for locks and use write-ahead logging, and begin
-    writing transactions with BEGIN IMMEDIATE, so that they never fail halfway for a lock."""
+    writing transactions with BEGIN IMMEDIATE, so that they never fail halfway for a lock. With
+    `reading_only` a connection can write nothing."""
 
     @event.listens_for(engine, "connect")
     def connected(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
         connection.isolation_level = None  # transactions are begun below, not by the driver
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout={tables.BUSY_MS}")
-        if cursor.execute("PRAGMA journal_mode").fetchone() == ("delete",) and _is_ours(cursor):  # type: ignore[func-returns-value]
+        if reading_only:
+            cursor.execute("PRAGMA query_only=ON")
+        elif cursor.execute("PRAGMA journal_mode").fetchone() == ("delete",) and _is_ours(cursor):  # type: ignore[func-returns-value]
             _use_wal(cursor)
         cursor.close()
 

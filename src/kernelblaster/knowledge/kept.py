@@ -13,9 +13,11 @@ from kernelblaster import keeper
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge.content import Content, content_of
 from kernelblaster.knowledge.content_changes import ContentChanges, updated
+from kernelblaster.knowledge.event_rows import Fresh
 from kernelblaster.knowledge.events import KNOWLEDGE, Change, KnowledgeEvent, Provenance
-from kernelblaster.knowledge.knowledge_base import NOBODY, Fresh, KnowledgeBase
+from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.rows import event_of
+from kernelblaster.knowledge.versioned_content import NOBODY
 from kernelblaster.passwords import shown
 
 LIMIT_S = 600.0  # for one request; locks and servers have shorter limits of their own
@@ -77,7 +79,7 @@ class KeptKnowledge(KnowledgeBase):
     def _write(self, *_: object) -> NoReturn:
         raise KnowledgeError(f"{self.name}: is kept by another process; use `kernelblaster kb`.")
 
-    _select_events = refill = rebuilt = _write  # type: ignore[assignment]
+    _select_events = rebuild = rebuilt = _write  # type: ignore[assignment]
 
     def _call(self, call: str, **more: Any) -> dict[str, Any]:
         """The keeper's reply to one request. Raises the KnowledgeError that it reports."""

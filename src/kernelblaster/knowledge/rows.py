@@ -18,7 +18,11 @@ _changes: TypeAdapter[Change] = TypeAdapter(Change)
 Values = dict[str, Any]
 
 
-class DamagedRow(KnowledgeError):
+class Damaged(KnowledgeError):
+    """The tables are not what was written; the message says how, without the knowledge base's name."""
+
+
+class DamagedRow(Damaged):
     """A row whose checksum does not fit its values; the message names the table and the row's key."""
 
     def __init__(self, table: Table, row: Row[Any]) -> None:

@@ -224,6 +224,20 @@ class Ledger:
 
 def recount(path: Path, prices: Prices) -> Total:
     """The total of a ledger's file at these prices, computed from the recorded tokens."""
+    return _total(_recounted(path, prices))
+
+
+def recount_by_role(path: Path, prices: Prices) -> dict[str, Total]:
+    """As `recount`, for the calls of each role. The file may be one that is being written. Raises ModelError
+    if it is damaged, OSError if it cannot be read."""
+    groups = defaultdict(list)
+    for reservation, settlement in _recounted(path, prices):
+        groups[reservation.role].append((reservation, settlement))
+    return {role: _total(calls) for role, calls in sorted(groups.items())}
+
+
+def _recounted(path: Path, prices: Prices) -> list[tuple[Reservation, Settlement]]:
+    """The calls in a ledger's file, with what each cost at these prices."""
     reserved, settled, _ = _parse(path.read_bytes(), path)
     calls = []
     for reservation in reserved:
@@ -232,7 +246,7 @@ def recount(path: Path, prices: Prices) -> Total:
         cost = None if rates is None else rates.usd if settlement.told else rates.most_usd
         usd = None if cost is None else cost(settlement.usage)
         calls.append((reservation, settlement.model_copy(update={"usd": usd})))
-    return _total(calls)
+    return calls
 
 
 def _unknown(reservation: Reservation) -> Settlement:

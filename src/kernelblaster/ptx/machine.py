@@ -13,6 +13,8 @@ from kernelblaster.errors import KernelBlasterError
 from kernelblaster.ptx.build import machine_library
 
 BUDGET = 50_000_000
+MARK = (0x9D6F3C1AB5E27084, 0x5A0CF1E6D42B8397)  # begins a tensor map in memory; a number follows
+READ_ONLY = 2  # a kind of memory, in the native code
 Triple = tuple[int, int, int]
 
 
@@ -34,7 +36,7 @@ class Report:
     """The result of one launch. `stopped`: a finding ended it early. `counts` are counters by name
     (instructions, sectors, bank conflicts); `printed` is printf's output; `costs` are present if blocks were
     sampled for the GPU model. `doubtful`: some volatile or relaxed read might have returned an older value on
-    real hardware."""
+    real hardware. `exhausted`: it was ended at `Draws.most_work`."""
 
     findings: tuple[MachineFinding, ...]
     stopped: bool
@@ -42,16 +44,19 @@ class Report:
     printed: str = ""
     costs: dict[str, Any] | None = None
     doubtful: bool = False
+    exhausted: bool = False
 
 
 @dataclass(frozen=True)
 class Attributes:
     """CUDA launch attributes. `dependent`: programmatic stream serialization, so the kernel may start before
-    the previous launch has ended. `cluster`: cluster size in blocks in x, y, z; None: as compiled."""
+    the previous launch has ended. `cluster`: cluster size in blocks in x, y, z; None: as compiled.
+    `resident`: clusters (or blocks, without clusters) that the GPU runs at once; 0: as many as there are."""
 
     dependent: bool = False
     cooperative: bool = False
     cluster: Triple | None = None
+    resident: int = 0
 
 
 PLAIN = Attributes()
@@ -64,7 +69,9 @@ class Draws:
     `inexact`: errors in the last bits of approximate functions, from 1 (as large as documented) to 7 (very
     small), drawn by the seed; 0: the same in every run. `skips`: results are not used, so missing
     instructions are skipped where that is safe. `stale`: volatile and relaxed reads return older values where
-    the memory model allows it."""
+    the memory model allows it. `unordered`: races are not looked for, which saves memory (six times what is
+    accessed). `most_work`: a launch is ended after so many warp instructions, where an access to memory
+    counts as 12; 0: never."""
 
     seed: int = 0
     multiprocessors: int = 132
@@ -73,13 +80,15 @@ class Draws:
     inexact: int = 0
     skips: bool = False
     stale: bool = False
+    unordered: bool = False
+    most_work: int = 0
 
     @property
     def words(self) -> tuple[int, ...]:
         """The fields as integers, in the order that the native code expects."""
         return (
             *(self.seed, self.multiprocessors, self.warp_slots, self.most_blocks, self.inexact),
-            *(int(self.skips), int(self.stale)),
+            *(int(self.skips), int(self.stale), int(self.unordered), self.most_work),
         )
 
 
@@ -104,11 +113,22 @@ def _library() -> ctypes.CDLL:
     library.ptx_memory_add.argtypes = [
         ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int
     ]  # fmt: skip
+    library.ptx_tensor_map.restype = ctypes.c_char_p
+    library.ptx_tensor_map.argtypes = [
+        ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int, ctypes.POINTER(ctypes.c_int64), ctypes.c_uint64
+    ]  # fmt: skip
+    library.ptx_tensor_maps_clear.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64]
+    library.ptx_heap_clear.restype = ctypes.c_uint64
+    library.ptx_heap_clear.argtypes = [ctypes.c_void_p]
     library.ptx_memory_remove.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
     library.ptx_model.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_double), ctypes.c_int]
-    library.ptx_launch_attributes.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_char_p]
-    counts = [ctypes.c_uint32] * 4
-    library.ptx_draws.argtypes = [ctypes.c_void_p, ctypes.c_uint64, *counts, ctypes.c_int, ctypes.c_int]
+    library.ptx_launch_attributes.argtypes = [
+        ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint64
+    ]  # fmt: skip
+    counts, switches = [ctypes.c_uint32] * 4, [ctypes.c_int] * 3
+    library.ptx_draws.argtypes = [
+        ctypes.c_void_p, ctypes.c_uint64, *counts, *switches, ctypes.c_uint64
+    ]  # fmt: skip
     library.ptx_load.restype = ctypes.c_char_p
     library.ptx_load.argtypes = [
         ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_void_p)
@@ -136,10 +156,31 @@ class Machine:
     def __exit__(self, *_: object) -> None:
         self._library.ptx_machine_free(self._handle)
 
-    def allow(self, address: int, size: int, name: str, *, tracked: bool = False) -> None:
+    def allow(
+        self, address: int, size: int, name: str, *, tracked: bool = False, read_only: bool = False
+    ) -> None:
         """Let kernels access `size` bytes at `address`; `name` is used in findings. `tracked`: reading it
-        before it is written is a finding."""
-        self._library.ptx_memory_add(self._handle, address, size, name.encode(), tracked)
+        before it is written is a finding. `read_only`: writing to it is."""
+        kind = READ_ONLY if read_only else int(tracked)
+        self._library.ptx_memory_add(self._handle, address, size, name.encode(), kind)
+
+    def tensor_map(self, number: int, numbers: Sequence[int], *, im2col: bool = False) -> bytes:
+        """The kernel argument for a new tensor map, all earlier ones being forgotten if `number` is 0.
+        `numbers` are what cuTensorMapEncodeTiled or (`im2col`) cuTensorMapEncodeIm2col is given, in the order
+        of native/tensor_map.h. Raises NotEmulated or InvalidLaunch."""
+        if number == 0:
+            self._library.ptx_tensor_maps_clear(self._handle, *MARK)
+        values = (ctypes.c_int64 * len(numbers))(*numbers)
+        wrong = self._library.ptx_tensor_map(self._handle, number, im2col, values, len(numbers)).decode()
+        if wrong.startswith("not emulated"):
+            raise NotEmulated(wrong)
+        if wrong:
+            raise InvalidLaunch(f"a tensor map: {wrong}")
+        return struct.pack("16Q", *MARK, number, *[0] * 13)
+
+    def clear_heap(self) -> int:
+        """Free what kernels hold of the device's heap (malloc), and return how many bytes that was."""
+        return int(self._library.ptx_heap_clear(self._handle))
 
     def forbid(self, address: int) -> None:
         """Revoke access to the memory that was allowed at this address; later accesses are reported as use
@@ -213,7 +254,7 @@ class Module:
             packed[offset : offset + size] = argument[:size].ljust(size, b"\0")
         cluster = struct.pack("3I", *attributes.cluster) if attributes.cluster else None
         self._library.ptx_launch_attributes(
-            self._machine, attributes.dependent, attributes.cooperative, cluster
+            self._machine, attributes.dependent, attributes.cooperative, cluster, attributes.resident
         )
         answer = self._library.ptx_launch(
             self._machine,
@@ -250,4 +291,5 @@ def _report(kernel: str, answer: dict[str, Any]) -> Report:
         answer["printed"],
         answer.get("costs"),
         bool(answer["doubtful"]),
+        bool(answer["exhausted"]),
     )

@@ -6,8 +6,9 @@ from kernelblaster.bench.ablation import Ablation
 from kernelblaster.bench.findings import ArmFindings, StudyFindings, summarize_study
 from kernelblaster.bench.metrics import Interval
 from kernelblaster.report.chart import TONES, Bar, Bars, Chart, ChartAxis, ChartLine, LineChart
+from kernelblaster.report.csv_markdown import table
 from kernelblaster.report.rendering import render_page
-from kernelblaster.report.tables import table
+from kernelblaster.report.table import text_table
 
 COLUMNS = (
     "arm",
@@ -51,9 +52,8 @@ def ablation_page(ablation: Ablation, made: str = "") -> str:
         made=made,
         lead=_about(ablation),
         studies=[_shown(findings) for findings in summarize_studies(ablation)],
-        not_studied=_not_studied(ablation),
+        not_studied=text_table(NOT_STUDIED_COLUMNS, rows) if (rows := _not_studied(ablation)) else None,
         not_studied_title=NOT_STUDIED,
-        not_studied_columns=NOT_STUDIED_COLUMNS,
     )
 
 
@@ -120,13 +120,11 @@ def _cells(arm: ArmFindings) -> list[str]:
 
 def _shown(findings: StudyFindings) -> dict[str, Any]:
     """A study's part of the page, by the names that the template uses."""
-    columns, rows = arms_table(findings)
     return {
         "name": findings.study.name,
         "title": findings.study.title,
         "scope": _scope(findings),
-        "columns": columns,
-        "rows": rows,
+        "table": text_table(*arms_table(findings)),
         "answers": [(TAGS[answer.verdict], answer.verdict, answer.sentence) for answer in findings.answers],
         "charts": charts_of(findings),
         "left_out": _left_out(findings),

@@ -1,7 +1,7 @@
 """The HTML page of a bench, or of several subjects compared: one self-contained file.
 
-Figures are inline SVG; tables are built by the page's script from embedded data. Each run is embedded as
-compressed JSON and unpacked when it is opened: the sources of a run are similar, so thousands compress well.
+Figures are inline SVG. Each run, its steps as HTML and its sources, is embedded compressed and unpacked when
+it is opened: the sources of a run are similar, so thousands compress well.
 """
 
 import base64
@@ -10,13 +10,21 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from markupsafe import Markup
+
 from kernelblaster.bench.tables import percent, times
 from kernelblaster.quantities import kind_text
-from kernelblaster.report.compare import comparison_chart, comparison_rows
-from kernelblaster.report.contents import Contents, summary_dict
+from kernelblaster.report.bench_tables import (
+    cost_table,
+    learned_table,
+    summary_table,
+    task_table,
+    used_tables,
+)
+from kernelblaster.report.compare import comparison_chart, comparison_table
+from kernelblaster.report.contents import Contents, settings_of
 from kernelblaster.report.figures import named
 from kernelblaster.report.rendering import render_page
-from kernelblaster.report.step_tree import step_tree
 from kernelblaster.report.trajectory import Detail
 
 PARTS = {
@@ -33,23 +41,18 @@ PARTS = {
 def bench_page(contents: Sequence[Contents], made: str = "") -> str:
     """The page of one subject (a bench or a group of runs), or of several side by side; `made` says when or
     how it was made."""
-    subjects = []
     runs: list[tuple[str, str]] = []
     for index, one in enumerate(contents):
-        jobs = {job: number for number, job in enumerate(one.details)}
-        subjects.append(summary_dict(one) | {"runs": jobs})
-        runs += [(f"run-{index}-{jobs[job]}", _packed(detail)) for job, detail in one.details.items()]
+        numbered = enumerate(one.details.values())
+        runs += [(f"run-{index}-{number}", _packed(detail, one)) for number, detail in numbered]
     return render_page(
         "bench.html",
         title=" and ".join(one.title for one in contents),
         made=made,
         lead=_lead(contents),
         parts=PARTS,
-        contents=[
-            _article(one, subject["settings"]) for one, subject in zip(contents, subjects, strict=True)
-        ],
+        contents=[_article(one) for one in contents],
         compared=_compared(contents) if len(contents) > 1 else None,
-        subjects=subjects,
         kept=runs,
     )
 
@@ -63,8 +66,8 @@ def _lead(contents: Sequence[Contents]) -> str:
     return f"{suites} on {devices}; {how}."
 
 
-def _article(one: Contents, settings: dict[str, Any]) -> dict[str, Any]:
-    """A subject's part of the page, by the names that the template uses; `settings` are shown as a table."""
+def _article(one: Contents) -> dict[str, Any]:
+    """A subject's part of the page, by the names that the template uses."""
     return {
         "title": one.title,
         "modelled": one.subject.modelled,
@@ -72,11 +75,16 @@ def _article(one: Contents, settings: dict[str, Any]) -> dict[str, Any]:
         "has_ended": any(row.result.status != "unfinished" for row in one.subject.rows),
         "tiles": list(_tiles(one)),
         "charts": one.charts,
-        "has_runs": bool(one.details),
+        "summary": summary_table(one),
+        "tasks": task_table(one),
+        "runs": _run_choices(one),
         "opened": _opened(one),
-        "has_learned": bool(one.learned),
+        "used": used_tables(one),
+        "visited": one.usage.as_dict()["states_a_task"],
+        "learned": learned_table(one) if one.learned else None,
+        "costs": cost_table(one),
         "pace": one.subject.pace,
-        "settings": settings,
+        "settings": settings_of(one).items(),
     }
 
 
@@ -113,28 +121,43 @@ def _tiles(one: Contents) -> Iterator[tuple[str, str]]:
     yield f"{cost.evaluations:,}", f"candidates judged, {cost.device_seconds:,.0f} s on the device"
 
 
-def _opened(one: Contents) -> dict[str, Any] | None:
-    """The run that the page shows at first, that of the largest speedup: its task, its tree and its number of
-    steps; None if there is none. The page's script opens the same one, and others on request."""
+def _run_choices(one: Contents) -> list[tuple[str, str]]:
+    """The runs that can be opened, each as (its job's key, what the list of choices says), in the order in
+    which they are embedded."""
+    rows = {row.result.job: row for row in one.subject.rows}
+    choices = []
+    for job in one.details:
+        row = rows[job]
+        seed = f" #{row.result.seed}" if row.result.seed else ""
+        choices.append((job, f"{row.result.task}{seed}, {times(row.speedup(one.main)) or row.result.status}"))
+    return choices
+
+
+def _opened(one: Contents) -> tuple[str, Markup] | None:
+    """The run that the page shows at first, that of the largest speedup: its job's key, and its steps; None
+    if there is none."""
     rows = [row for row in one.subject.rows if row.result.job in one.details]
     if not rows:
         return None
-    row = max(rows, key=lambda row: row.speedup(one.main) or 0.0)
-    detail = one.details[row.result.job]
-    return {
-        "task": row.result.task,
-        "tree": step_tree(detail, modelled=one.subject.modelled),
-        "steps": len(detail.steps),
-    }
+    best = max(rows, key=lambda row: row.speedup(one.main) or 0.0)
+    return best.result.job, _steps(one.details[best.result.job], one)
 
 
 def _compared(contents: Sequence[Contents]) -> dict[str, Any]:
     """The comparison of several subjects: table and figure, by the names that the template uses."""
-    head, rows = comparison_rows(contents)
-    return {"head": head, "rows": rows, "chart": comparison_chart(contents)}
+    return {"table": comparison_table(contents), "chart": comparison_chart(contents)}
 
 
-def _packed(detail: Detail) -> str:
-    """A run's details as compressed JSON in base64, which the page's script unpacks."""
-    packed = zlib.compress(json.dumps(detail.page, separators=(",", ":")).encode(), 6)
+def _steps(detail: Detail, one: Contents) -> Markup:
+    """The steps of a run, as HTML."""
+    reasons = (detail.learned or {}).get("reasons", ())
+    return Markup(
+        render_page("run_steps.html", detail=detail, reasons=reasons, modelled=one.subject.modelled)
+    )
+
+
+def _packed(detail: Detail, one: Contents) -> str:
+    """A run's steps and sources as compressed JSON in base64, which the page's script unpacks."""
+    data = {"html": _steps(detail, one), "sources": detail.sources}
+    packed = zlib.compress(json.dumps(data, separators=(",", ":")).encode(), 6)
     return base64.b64encode(packed).decode()

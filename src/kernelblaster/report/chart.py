@@ -1,4 +1,4 @@
-"""Figures as data, drawn by `svg` and `png`."""
+"""Figures as data, laid out by `drawing`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

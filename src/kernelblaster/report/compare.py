@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from kernelblaster.bench.bench import BEST
 from kernelblaster.bench.metrics import fast_p_band, geometric_mean_interval, thresholds
+from kernelblaster.bench.record import BEST
 from kernelblaster.bench.tables import task_speedups, times
 from kernelblaster.report.chart import TONES, Chart, ChartAxis, ChartLine, LineChart
 from kernelblaster.report.contents import Contents
+from kernelblaster.report.table import SortedTable, text_table
 
 
 def common_tasks(contents: Sequence[Contents]) -> set[str]:
@@ -15,8 +16,8 @@ def common_tasks(contents: Sequence[Contents]) -> set[str]:
     return set.intersection(*sets)
 
 
-def comparison_rows(contents: Sequence[Contents]) -> tuple[list[str], list[list[str]]]:
-    """Column titles and a row for each subject, on the common tasks: device, valid tasks, geometric mean
+def comparison_table(contents: Sequence[Contents]) -> SortedTable:
+    """A row for each subject, on the common tasks: device, valid tasks, geometric mean
     speedup, speedup over the first subject with its confidence interval, candidates judged."""
     common = common_tasks(contents)
     head = ["", "device", f"valid of {len(common)}", "geomean", "over the first", "judged"]
@@ -31,7 +32,7 @@ def comparison_rows(contents: Sequence[Contents]) -> tuple[list[str], list[list[
         over = f"{ratio.estimate:.3f} ({ratio.low:.3f} to {ratio.high:.3f})" if ratio else ""
         speed = times(overall.estimate) if overall else ""
         rows.append([one.title, one.subject.device, str(len(mine)), speed, over, str(judged)])
-    return head, rows
+    return text_table(head, rows)
 
 
 def comparison_chart(contents: Sequence[Contents]) -> Chart | None:

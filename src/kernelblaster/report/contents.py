@@ -4,7 +4,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kernelblaster.bench.bench import BEST, BenchPlan, Row
 from kernelblaster.bench.jobs import INITIAL
 from kernelblaster.bench.metrics import (
     BenchSummary,
@@ -14,6 +13,7 @@ from kernelblaster.bench.metrics import (
     geometric_mean_interval,
     quartiles,
 )
+from kernelblaster.bench.record import BEST, BenchPlan, Row
 from kernelblaster.bench.tables import ALL, GroupSummary, baselines_of, groups_of, in_group, summaries
 from kernelblaster.bench.usage import TechniqueUsage, usage_of
 from kernelblaster.report.chart import Chart
@@ -162,7 +162,7 @@ def summary_dict(contents: Contents) -> dict[str, Any]:
         "modelled": subject.modelled,
         "fresh": subject.fresh,
         "suites": list(plan.suites),
-        "settings": _settings(contents),
+        "settings": settings_of(contents),
         "baselines": [{"name": name, "title": named(name)} for name in baselines_of(plan)],
         "main": contents.main,
         "main_title": named(contents.main),
@@ -191,7 +191,7 @@ def _start(plan: BenchPlan) -> str:
     return plan.start.rpartition("@")[2] if "://" in plan.start else Path(plan.start).name
 
 
-def _settings(contents: Contents) -> dict[str, Any]:
+def settings_of(contents: Contents) -> dict[str, Any]:
     """The settings of the searches by name, without those that are not set."""
     plan = contents.subject.plan
     setup = plan.setup

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from math import log2
 
-from kernelblaster.bench.bench import BEST, Row
 from kernelblaster.bench.jobs import INITIAL
 from kernelblaster.bench.metrics import fast_p_band, thresholds
+from kernelblaster.bench.record import BEST, Row
 from kernelblaster.bench.tables import ALL, baselines_of, groups_of, in_group, task_speedups
 from kernelblaster.bench.usage import TechniqueUsage, discovery_of
 from kernelblaster.records import Step

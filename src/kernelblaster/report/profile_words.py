@@ -42,7 +42,7 @@ class Changes:
 
 def changes(before: Sequence[Figures], after: Sequence[Figures], tier: str) -> Changes | None:
     """Compare the profiles of two candidates, each as one dict of figures per kernel (see
-    `trajectory.kernel_figures`); None if either has none. TOTALS are summed over the kernels; SHARES are
+    `kernel_figures`); None if either has none. TOTALS are summed over the kernels; SHARES are
     those of the kernel that takes longest."""
     if not before or not after:
         return None

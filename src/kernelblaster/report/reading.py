@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kernelblaster.bench.ablation import is_ablation
-from kernelblaster.bench.bench import Bench, BenchPlan, Row, is_bench
+from kernelblaster.bench.bench import Bench, is_bench
 from kernelblaster.bench.jobs import INITIAL, Job, JobResult, Measured, Setup, Spent, result_of
 from kernelblaster.bench.measuring import quotient
+from kernelblaster.bench.record import BenchPlan, Row
 from kernelblaster.bench.spending import spent_on_models
 from kernelblaster.bench.suite import Entry
 from kernelblaster.errors import StoreError
@@ -16,6 +17,7 @@ from kernelblaster.knowledge.initial import SEED
 from kernelblaster.records.outcome import Speedup
 from kernelblaster.search.model_use import recorded_model_use
 from kernelblaster.sessions.settings import Search
+from kernelblaster.store.history import conclusion
 from kernelblaster.store.run import LOG, Run, open_run, run_folders
 
 
@@ -124,7 +126,7 @@ def _row(job: Job, run: Run) -> Row:
     """The result of a run of `optimize`, as a bench has it; `unfinished` if the run has not ended with a
     timed candidate."""
     judged = [event.data["evaluation"] for event in run.events if event.kind == "evaluation"]
-    end = next((event.data for event in run.events if event.kind == "results"), None)
+    end = conclusion(run.events, "results")
     codes = {event.key: event.data["evaluation"] for event in run.events if event.kind == "evaluation"}
     best = codes.get(end["best"]) if end else None
     if best is None or best["timing"] is None:

@@ -1,4 +1,5 @@
-"""Render pages from templates. All values are escaped; control characters are shown as escapes."""
+"""Render pages, parts of pages and figures from templates. All values are escaped; control characters are
+shown as escapes."""
 
 import json
 from pathlib import Path
@@ -10,7 +11,8 @@ from markupsafe import Markup
 from kernelblaster.bench.tables import percent, times
 from kernelblaster.plain_text import printable
 from kernelblaster.report.chart import Chart
-from kernelblaster.report.svg import PAINT, draw_svg
+from kernelblaster.report.drawing import draw
+from kernelblaster.report.palette import figure_colours, page_colours, resolved
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -20,19 +22,43 @@ def render_page(template: str, **values: Any) -> str:
     return _environment.get_template(template).render(**values)
 
 
+def draw_svg(chart: Chart) -> Markup:
+    """A figure as an `<svg>` element for a page whose style sheet has figure.css and the page's colours."""
+    return Markup(render_page("figure.svg", drawing=draw(chart), style=None))
+
+
+def draw_file(chart: Chart, *, plain: bool = False) -> str:
+    """A figure as the content of an SVG file; with `plain` for programs that know no variables in styles."""
+    style = read_part("figure.css")
+    style = Markup(resolved(style)) if plain else Markup(figure_colours()) + style
+    return render_page("figure.svg", drawing=draw(chart), style=style)
+
+
+def read_part(name: str) -> Markup:
+    """A style sheet or script of the templates folder, as it is."""
+    return Markup((TEMPLATES / name).read_text())
+
+
+def make_environment(*folders: Path) -> Environment:
+    """The environment of templates in these folders and then those of this package."""
+    environment = Environment(
+        loader=FileSystemLoader([*folders, TEMPLATES]),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_text,
+    )
+    environment.filters |= {"drawn": draw_svg, "json": _as_json, "times": times, "percent": percent}
+    environment.filters |= {"broken": _broken}
+    environment.globals |= {"part": read_part, "colours": Markup(page_colours())}
+    return environment
+
+
 def _text(value: Any) -> Any:
     """Jinja's `finalize`: control characters in texts are shown as escapes, since names, prompts and sources
     are untrusted."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _drawn(chart: Chart) -> Markup:
-    return Markup(draw_svg(chart))
-
-
-def _part(name: str) -> Markup:
-    """A style sheet or script from the templates folder, unescaped."""
-    return Markup((TEMPLATES / name).read_text())
 
 
 def _as_json(data: Any) -> Markup:
@@ -40,13 +66,12 @@ def _as_json(data: Any) -> Markup:
     return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
 
 
-_environment = Environment(
-    loader=FileSystemLoader(TEMPLATES),
-    undefined=StrictUndefined,
-    autoescape=True,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    finalize=_text,
-)
-_environment.filters |= {"drawn": _drawn, "json": _as_json, "times": times, "percent": percent}
-_environment.globals |= {"part": _part, "paint": Markup(PAINT)}
+def _broken(name: str) -> Markup:
+    """A long name that may break into lines where its parts meet: after `/`, `_` and `+`."""
+    shown = str(Markup.escape(printable(str(name))))
+    for mark in "/_+":
+        shown = shown.replace(mark, f"{mark}<wbr>")
+    return Markup(shown)
+
+
+_environment = make_environment()

@@ -7,11 +7,11 @@ from pathlib import Path
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.report.bench_page import bench_page
 from kernelblaster.report.contents import Contents, contents_of
+from kernelblaster.report.csv_markdown import csv_of, markdown_of
 from kernelblaster.report.png import save_png
 from kernelblaster.report.reading import read_subjects
+from kernelblaster.report.rendering import draw_file
 from kernelblaster.report.run.page import run_page
-from kernelblaster.report.svg import draw_svg
-from kernelblaster.report.tables import csv_of, markdown_of
 
 
 def read(names: Sequence[str], runs: Path, benches: Path) -> list[Contents]:
@@ -51,7 +51,7 @@ def _figures(one: Contents, to: Path, stem: str, kind: str) -> list[Path]:
     for chart in one.charts:
         file = folder / f"{chart.name}.{kind}"
         if kind == "svg":
-            write_text(file, draw_svg(chart, alone=True) + "\n")
+            write_text(file, draw_file(chart) + "\n")
         else:
             save_png(chart, file)
         drawings.append(file)

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+from kernelblaster.knowledge.event_rows import Fresh
 from kernelblaster.knowledge.events import Change, OptimizationAdded, Provenance, StateAdded
-from kernelblaster.knowledge.knowledge_base import NOBODY, Fresh, KnowledgeBase
+from kernelblaster.knowledge.knowledge_base import KnowledgeBase
+from kernelblaster.knowledge.versioned_content import NOBODY
 from kernelblaster.records.recipe import is_recipe
 
 

@@ -3,6 +3,7 @@
     for each iteration:
         theta = the knowledge base, frozen
         for each step, until every rollout has ended:
+            steer     by what people have asked for meanwhile                   (session.steer)
             profile   the candidates at which the rollouts stand
             extract   the performance states of their kernels                   (policy)
             match     each to a known state                                     (session.ask)
@@ -105,8 +106,8 @@ class Rollout:
 class Branch:
     """A technique tried at a rollout's node. `target` is the kernel it is applied to; `attempt` the
     candidate as the policy made it; `promise` its expected log speedup, failures and uncertainty
-    included; `payoff` the part of that which comes only from what it prepares; `by_chance`: it was
-    chosen regardless of its promise. `evaluation` is None until it is judged."""
+    included; `payoff` the part of that which comes only from what it prepares; `certain`: it is tried
+    whatever it promises, drawn by chance or pinned by a person. `evaluation` is None until it is judged."""
 
     rollout: Rollout
     target: Target
@@ -114,7 +115,7 @@ class Branch:
     trial: Trial
     promise: float
     payoff: float
-    by_chance: bool
+    certain: bool
     evaluation: Evaluation | None = None
 
     @property
@@ -126,7 +127,7 @@ class Branch:
 class MaicRl:
     """One MAIC-RL search for one task, in one session. `steps` are those made so far. `_tried` are the
     codes of candidates that need not be tried again, `_exhausted` those of nodes with nothing left to
-    try, `_unsupported` techniques that the device cannot judge; `_spent`: the budget is used up."""
+    try, `_unsupported` techniques that the device cannot judge."""
 
     def __init__(self, policy: Policy, session: Session) -> None:
         self._policy = policy
@@ -139,7 +140,6 @@ class MaicRl:
         self._tried: set[str] = set()
         self._exhausted: set[str] = set()
         self._unsupported: set[str] = set()
-        self._spent = False
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
@@ -149,15 +149,16 @@ class MaicRl:
         self._seed = f"{self._search.seed}/{task.name}"
         self._evaluate_first(task)
         for iteration in range(self._search.iterations):
+            self._session.steer(f"iteration {iteration}")
+            if iteration and (self._done or not self._open):
+                break
             self._session.begin_iteration(iteration)
             before = len(self.steps)
             self._walk(iteration)
             self._learn(iteration, before)
             self._remember_recipe(iteration)
-            if self._done or not self._open:
-                break
         best = self._best
-        return Best(best.attempt.candidate, best.evaluation, best.applied)
+        return Best(best.attempt.candidate, best.evaluation, best.applied, self._ended)
 
     @property
     def _best(self) -> SearchNode:
@@ -172,7 +173,17 @@ class MaicRl:
     def _done(self) -> bool:
         """Whether the whole search should end: the budget is spent, or the best candidate is near the
         floor."""
-        return self._spent or self._session.judging.near_floor(self._best.evaluation)
+        judging = self._session.judging
+        return judging.budget.spent or judging.near_floor(self._best.evaluation)
+
+    @property
+    def _ended(self) -> str:
+        """Why the search goes no further, in words."""
+        if self._session.judging.near_floor(self._best.evaluation):
+            return "the floor is near"
+        if self._session.judging.budget.spent:
+            return "the budget is spent"
+        return "all iterations are done" if self._open else "nothing is left to try"
 
     # Evaluate
 
@@ -212,6 +223,7 @@ class MaicRl:
     def _step(self, rollouts: Sequence[Rollout], iteration: int, number: int) -> None:
         """One step of these rollouts: choose, judge in one batch, retry failures, move each rollout,
         learn. `number` is the step's within the iteration."""
+        self._session.steer(f"{iteration}/{number}")
         self._profile([rollout.node.attempt.candidate for rollout in rollouts])
         branches = [b for r in rollouts for b in self._branches(r, StepId(iteration, r.number, number))]
         key = f"{iteration}/{number}"
@@ -266,8 +278,8 @@ class MaicRl:
                 option["predicted"],
                 attempt.candidate,
             )
-            by_chance = chosen["by_chance"] and choice == 0
-            yield Branch(rollout, target, attempt, trial, option["promise"], option["payoff"], by_chance)
+            certain = option.get("pinned", False) or (chosen["by_chance"] and choice == 0)
+            yield Branch(rollout, target, attempt, trial, option["promise"], option["payoff"], certain)
         if not chosen["options"]:
             rollout.ended = True
             self._exhausted.add(node.code)
@@ -297,6 +309,7 @@ class MaicRl:
                             "predicted": exp(scored.prediction.mean),
                             "promise": scored.promise,
                             "payoff": scored.payoff,
+                            **({"pinned": True} if technique in self._session.steering.pinned else {}),
                         }
                     )
                 if len(codes) == self._search.choices:
@@ -307,29 +320,41 @@ class MaicRl:
         return {"state": "", "options": []}
 
     def _proposals(self, node: SearchNode, target: Target, key: str) -> list[str]:
-        """Techniques that the policy offers for a kernel. They are recorded under `key` before they are
-        used: new ones are added to the knowledge base, and a policy that reads it would offer others
-        after a crash."""
+        """Techniques that the policy offers for a kernel, and pinned ones that it can apply. They are
+        recorded under `key` before they are used: new ones are added to the knowledge base, and a policy
+        that reads it would offer others after a crash."""
         proposals = list(self._policy.proposals(node.attempt, target))
+        for technique in self._session.steering.pinned:
+            if technique not in proposals and next(self._policy.moves(node.attempt, technique, target), None):
+                proposals.append(technique)
         return list(self._session.log.once("proposals", key, lambda: {"techniques": proposals})["techniques"])
 
     def _ordered(self, advice: Advice, random: Random, by_chance: bool) -> list[Scored]:
-        """All options that the device supports, in the order in which they are to be tried: drawn by
-        promise, or purely at random if `by_chance`, so that underestimated techniques are tried too."""
+        """All options that the device supports and no person forbade, in the order in which they are to be
+        tried: pinned ones first, the others drawn by promise, or purely at random if `by_chance`, so that
+        underestimated techniques are tried too."""
+        steering = self._session.steering
         known = [
-            o for o in advice.options if self._unsupported.isdisjoint(techniques_of(o.optimization.technique))
+            o
+            for o in advice.options
+            if self._unsupported.isdisjoint(techniques_of(o.optimization.technique))
+            and steering.allows(o.optimization.technique)
         ]
         if by_chance:
-            return random.sample(known, len(known))
-        if self._search.selection == "thompson":
-            return thompson(known, len(known), random)
-        return weighted_choice(known, len(known), random, self._search.sharpness)
+            drawn = random.sample(known, len(known))
+        elif self._search.selection == "thompson":
+            drawn = thompson(known, len(known), random)
+        else:
+            drawn = weighted_choice(known, len(known), random, self._search.sharpness)
+        pinned = [o for name in steering.pinned for o in drawn if o.optimization.technique == name]
+        return [*pinned, *(o for o in drawn if o not in pinned)] if pinned else drawn
 
     def _worthwhile(self, branches: Sequence[Branch]) -> list[Branch]:
-        """The branches that promise at least WORTH_TRYING of the most promising one in the batch, or were
-        chosen by chance; most promising first. The others are dropped and may be chosen again later."""
+        """The branches that promise at least WORTH_TRYING of the most promising one in the batch, or are
+        tried whatever they promise; most promising first. The others are dropped and may be chosen again
+        later."""
         least = WORTH_TRYING * max((one.promise for one in branches), default=0.0)
-        kept = [one for one in branches if one.by_chance or one.promise >= least]
+        kept = [one for one in branches if one.certain or one.promise >= least]
         self._tried -= {one.attempt.candidate.code for one in branches}
         self._tried |= {one.attempt.candidate.code for one in kept}
         return sorted(kept, key=lambda one: -one.promise)
@@ -381,7 +406,6 @@ class MaicRl:
         """The branches that the budget allows, with their evaluations; the rest is dropped. A technique
         that the device cannot judge is not tried again. `key` names the batch in the record."""
         evaluations = self._session.tell(key, [one.trial for one in branches]) if branches else []
-        self._spent = self._spent or None in evaluations or self._session.judging.budget.evaluations_left == 0
         self._candidates |= {one.trial.candidate.code: one.trial.candidate for one in branches}
         pairs = list(zip(branches, evaluations, strict=True))
         for one, evaluation in pairs:

@@ -36,7 +36,6 @@ class PlainRewrites:
         self._session = session
         self._search = session.search
         self._profiled = profiled
-        self._spent = False
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
@@ -47,6 +46,9 @@ class PlainRewrites:
         if not isinstance(best.evaluation.outcome, CORRECT):
             raise KernelBlasterError(f"{task.name}: the first candidate is not correct.")
         for iteration in range(self._search.iterations):
+            self._session.steer(f"iteration {iteration}")
+            if iteration and self._done(best):
+                break
             self._session.begin_iteration(iteration)
             rollouts = [_Rollout(n, best) for n in range(self._search.rollouts)]
             for number in range(self._search.steps):
@@ -54,16 +56,16 @@ class PlainRewrites:
                     if rollout.fruitless < self._search.patience and not self._done(best):
                         self._step(rollout, StepId(iteration, rollout.number, number))
                         best = max(best, rollout.best, key=_speedup)
-            if self._done(best):
-                break
         return best
 
     def _done(self, best: Best) -> bool:
-        return self._spent or self._session.judging.near_floor(best.evaluation)
+        judging = self._session.judging
+        return judging.budget.spent or judging.near_floor(best.evaluation)
 
     def _step(self, rollout: _Rollout, at: StepId) -> None:
         """One rewrite of the rollout's best candidate, and up to `retries` corrections of it until it is
         correct."""
+        self._session.steer(str(at))
         parent, said, tried = rollout.best, "", rollout.best.candidate
         rollout.fruitless += 1
         for retry in range(self._search.retries + 1):
@@ -76,7 +78,6 @@ class PlainRewrites:
             tried = Candidate(source=source, origin=f"llm: {TECHNIQUE}", parent=parent.candidate.digest)
             judged = self._session.tell(str(step), [Trial(step, "", TECHNIQUE, 1.0, tried)])[0]
             if judged is None:
-                self._spent = True
                 return
             self._learn(rollout, step, tried, judged)
             if isinstance(judged.outcome, CORRECT):

@@ -11,11 +11,12 @@ from kernelblaster.sessions.session import Session
 @dataclass(frozen=True)
 class Best:
     """The correct candidate that a search ends with, its evaluation, and the techniques that led to it,
-    in order."""
+    in order. `ended` is why the search went no further, in words; empty if that is not known."""
 
     candidate: Candidate
     evaluation: Evaluation
     applied: tuple[str, ...] = ()
+    ended: str = ""
 
 
 class Strategy(Protocol):

@@ -2,21 +2,31 @@
 
 from kernelblaster.records import Evaluation
 from kernelblaster.sessions.settings import Search
+from kernelblaster.store.steering import SetBudget
 
 
 class SearchBudget:
     """Counts the `evaluations` and `gpu_seconds` of device time spent so far, against the limits in
-    `Search`. Wall-clock seconds are passed in by the caller."""
+    `Search`, which `change` replaces. Wall-clock seconds are passed in by the caller. `spent`: a batch did
+    not fit into the limits, or no evaluation is left."""
 
     def __init__(self, search: Search) -> None:
         self._search = search
         self.evaluations = 0
         self.gpu_seconds = 0.0
+        self.spent = False
 
     def spend(self, evaluation: Evaluation) -> None:
         """Charge one evaluation and the seconds that it held the device."""
         self.evaluations += 1
         self.gpu_seconds += evaluation.device_seconds
+        self.spent = self.spent or self.evaluations_left == 0
+
+    def change(self, limits: SetBudget) -> None:
+        """Replace the limits that are given. Whether the budget is spent is found out anew."""
+        given = limits.model_dump(exclude={"kind"}, exclude_none=True)
+        self._search = self._search.model_copy(update=given)
+        self.spent = self.evaluations_left == 0
 
     def afford(self, wanted: int, wall_seconds: float) -> int:
         """How many of `wanted` evaluations fit into all limits, if each takes as long as those so far on

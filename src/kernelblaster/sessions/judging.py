@@ -2,8 +2,9 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
 from kernelblaster.judge.protocol import Judge
 from kernelblaster.records import Candidate, Evaluation, Profile, Task, Timing
@@ -17,13 +18,17 @@ from kernelblaster.store.run import Run
 class Judging:
     """Has candidates of one run judged and profiled, each once. `evaluations` are those so far, by the
     candidates' `code` and in the order of judging; `budget` counts them. When a run is continued,
-    recorded results are used instead of judging again."""
+    recorded results are used instead of judging again. `check` is called before each new candidate and
+    may raise."""
 
-    def __init__(self, task: Task, judge: Judge, run: Run, search: Search) -> None:
+    def __init__(
+        self, task: Task, judge: Judge, run: Run, search: Search, check: Callable[[], None] = lambda: None
+    ) -> None:
         self._task = task
         self._judge = judge
         self._run = run
         self._near_floor = search.near_floor
+        self._check = check
         self.budget = SearchBudget(search)
         self.evaluations: dict[str, Evaluation] = {}
         self._candidates: dict[str, Candidate] = {}
@@ -59,20 +64,29 @@ class Judging:
             self._judge_all([candidate])
         return self.evaluations[candidate.code]
 
-    def judge_within_budget(self, key: str, candidates: Sequence[Candidate]) -> list[Evaluation | None]:
+    def judge_within_budget(
+        self, key: str, candidates: Sequence[Candidate], trials: Sequence[dict[str, Any]] = ()
+    ) -> list[Evaluation | None]:
         """Evaluations in the order of the candidates, judged together; None for those that the budget
         does not allow. Equal code is judged once. `key` names the batch in the run's record and must
-        be unique in the run."""
+        be unique in the run; `trials`, JSON data on what each candidate is, is recorded for those who
+        watch."""
         wanted = {c.code: c for c in candidates if c.code not in self.evaluations}
         if wanted:
             seconds = self.seconds
             granted = self._run.once(
                 "batch",
                 key,
-                lambda: {"granted": self.budget.afford(len(wanted), seconds), "seconds": seconds},
+                lambda: {
+                    "granted": self.budget.afford(len(wanted), seconds),
+                    "seconds": seconds,
+                    "trials": list(trials),
+                },
                 lasting=False,
             )
-            self._judge_all(list(wanted.values())[: granted["granted"]])
+            allowed = list(wanted.values())[: granted["granted"]]
+            self.budget.spent = self.budget.spent or len(allowed) < len(wanted)
+            self._judge_all(allowed)
         return [self._named(candidate) for candidate in candidates]
 
     def profile(self, candidates: Sequence[Candidate], depth: Depth = "usual") -> list[Profile | None]:
@@ -116,12 +130,15 @@ class Judging:
         the budget in the order of the candidates; recorded ones are charged too, so that a continued
         run spends the same."""
         new = {c.digest: c for c in candidates if c.code not in self._recorded}
+        if new:
+            self._check()
         for judged in self._judge.evaluate_many([(self._task, candidate) for candidate in new.values()]):
             candidate = new[judged.candidate]
             evaluation = self._confirm_best(candidate, judged)
             source = self._run.files.put(candidate.source)
             data = {"source": source, "evaluation": json.loads(evaluation.model_dump_json())}
             self._recorded[candidate.code] = self._run.once("evaluation", candidate.code, lambda d=data: d)  # type: ignore[misc]
+            self._check()
         for candidate in candidates:
             self._candidates[candidate.code] = candidate
             evaluation = Evaluation.model_validate(self._recorded[candidate.code]["evaluation"])

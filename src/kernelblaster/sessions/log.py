@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from kernelblaster.records import Candidate, Step, StepId, StepResult
 from kernelblaster.sessions.judging import Judging
+from kernelblaster.sessions.steering import Steering
 from kernelblaster.store.run import Run
 
 Phase = Literal["judging", "stepped", "learned"]
@@ -21,6 +22,14 @@ class Trial:
     technique: str
     predicted: float
     candidate: Candidate
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """What is recorded of it for those who watch, as JSON data: `code` is its candidate's, `parent` the
+        digest of the candidate that it was made from, None if there is none."""
+        about: dict[str, Any] = {"id": str(self.id), "state": self.state, "technique": self.technique}
+        about |= {"code": self.candidate.code, "parent": self.candidate.parent}
+        return about | {"predicted": self.predicted}
 
 
 @dataclass(frozen=True)
@@ -65,8 +74,11 @@ class Log:
     that is continued gets it back; `judging`, `stepped` and `learned` tell the watcher a `Progress`.
     `iteration` is the present one, set by the session; `steps` are those of the run so far."""
 
-    def __init__(self, run: Run, judging: Judging, watcher: Watcher, *, modelled: bool) -> None:
+    def __init__(
+        self, run: Run, judging: Judging, steering: Steering, watcher: Watcher, *, modelled: bool
+    ) -> None:
         self._run = run
+        self._steering = steering
         self._judging = judging
         self._watcher = watcher
         self._modelled = modelled
@@ -77,8 +89,14 @@ class Log:
         self, kind: str, key: str, compute: Callable[[], dict[str, Any]], *, lasting: bool = False
     ) -> dict[str, Any]:
         """The result of `compute`, computed once and recorded under (kind, key): later calls, also in later
-        processes, return the record. Unless `lasting`, a power cut may lose it; then it is computed again."""
-        return self._run.once(kind, key, compute, lasting=lasting)
+        processes, return the record. Unless `lasting`, a power cut may lose it; then it is computed again.
+        Raises SearchStopped, before anything is computed, if a person has asked for that."""
+
+        def compute_unless_stopped() -> dict[str, Any]:
+            self._steering.check()
+            return compute()
+
+        return self._run.once(kind, key, compute_unless_stopped, lasting=lasting)
 
     def judging(self, trial: Trial) -> None:
         """Tell the watcher that a candidate goes to the judge."""

@@ -21,6 +21,7 @@ from kernelblaster.sessions.judging import Judging
 from kernelblaster.sessions.log import Log, Trial, Watcher, unwatched
 from kernelblaster.sessions.memory import Memory
 from kernelblaster.sessions.settings import Search
+from kernelblaster.sessions.steering import Steering
 from kernelblaster.store.run import Run
 
 
@@ -44,8 +45,8 @@ class Advice:
 
 class Session:
     """One search of a task in one run. `judging` makes and has the evaluations, `memory` is the knowledge
-    base, `log` records choices and tells the `watcher`. `modelled`: times come from a GPU model, not
-    from measurements."""
+    base, `log` records choices and tells the `watcher`, `steering` is what people ask of it while it
+    runs. `modelled`: times come from a GPU model, not from measurements."""
 
     def __init__(
         self,
@@ -60,9 +61,16 @@ class Session:
         self.search = search
         self.gpu = judge.device.spec
         self.modelled = judge.device.modelled
-        self.judging = Judging(task, judge, run, search)
+        self.steering = Steering(run)
+        self.judging = Judging(task, judge, run, search, self.steering.check)
         self.memory = Memory(task, self.gpu, knowledge, run, self.judging, search.seed)
-        self.log = Log(run, self.judging, watcher, modelled=self.modelled)
+        self.log = Log(run, self.judging, self.steering, watcher, modelled=self.modelled)
+
+    def steer(self, key: str) -> None:
+        """A check point between two steps: obey what people have asked for since the last one. `key` names it
+        in the record and must be unique in the run. Raises SearchStopped."""
+        for limits in self.steering.take(key):
+            self.judging.budget.change(limits)
 
     def begin_iteration(self, iteration: int) -> None:
         """Begin iteration number `iteration`, from 0: until the next one, `ask` answers by the content
@@ -85,7 +93,8 @@ class Session:
         must be unique in the run."""
         for trial in trials:
             self.log.judging(trial)
-        return self.judging.judge_within_budget(key, [trial.candidate for trial in trials])
+        shown = [trial.shown for trial in trials]
+        return self.judging.judge_within_budget(key, [trial.candidate for trial in trials], shown)
 
     def learn(self, key: str, steps: Sequence[Step]) -> None:
         """Record the results of steps as evidence for their techniques in the states before them. `key`

@@ -1,11 +1,18 @@
 """The history of a run: what was judged, which was best, and which steps led to it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
 from kernelblaster.errors import StoreError
 from kernelblaster.records import Candidate, Evaluation, Step
-from kernelblaster.store.run import Run
+from kernelblaster.store.events import RunEvent
+from kernelblaster.store.run import ReadableRun
+from kernelblaster.store.steering import STOPPED
+
+RunState = Literal["running", "finished", "stopped", "interrupted"]
+GOES_ON = {"theta", "choice", "batch", "evaluation"}  # kinds of events by which a search goes on
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,7 @@ class History:
     """A run as its events tell it, finished or not, as of when it was opened. `about` is the data of its
     first event: task and settings. `judged` are the candidates in the order of judging."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: ReadableRun) -> None:
         self._run = run
         self.name = run.name
         self.about: dict[str, Any] = run.events[0].data if run.events else {}
@@ -46,8 +53,23 @@ class History:
             for e in run.events
             if e.kind == "evaluation"
         ]
-        self.finished = any(e.kind == "finished" for e in run.events)
-        self._results = next((e.data for e in run.events if e.kind == "results"), None)
+        self.finished = conclusion(run.events, "finished") is not None
+        self._results = conclusion(run.events, "results")
+        self._stopped = conclusion(run.events, STOPPED)
+
+    @property
+    def stopped(self) -> str:
+        """Why the search ended early, in words; empty if it did not, or went on since."""
+        return str((self._stopped or {}).get("why", ""))
+
+    def state(self, writer: int | None) -> RunState:
+        """What becomes of the run; `writer` is the process that works on it (see store/writer.py), None if
+        none does."""
+        if writer is not None:
+            return "running"
+        if self.finished:
+            return "finished"
+        return "stopped" if self.stopped or self.learned is not None else "interrupted"
 
     @property
     def task(self) -> str:
@@ -81,7 +103,7 @@ class History:
         """The techniques that led to the best candidate; empty until the run has ended."""
         return tuple(self._results["applied"]) if self._results else ()
 
-    @property
+    @cached_property
     def steps(self) -> list[Step]:
         """All steps, in the order in which they were judged."""
         recorded = (event.data["steps"] for event in self._run.events if event.kind == "steps")
@@ -107,3 +129,14 @@ class History:
         return Candidate(
             source=self.source_of(best), origin=f"run {self.name}", defines=evaluation.defines
         ), evaluation
+
+
+def conclusion(events: Sequence[RunEvent], kind: str) -> dict[str, Any] | None:
+    """The data of the latest event of a kind by which a search ends; None if there is none, or the search
+    went on after it."""
+    for event in reversed(events):
+        if event.kind == kind:
+            return event.data
+        if event.kind in GOES_ON:
+            break
+    return None

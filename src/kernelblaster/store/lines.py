@@ -45,9 +45,9 @@ def encode(event: RunEvent, before: str) -> tuple[bytes, str]:
     return text[:-1] + b',"sum":"' + own.encode() + b'"}', own
 
 
-def decode(line: bytes, number: int, before: str) -> tuple[RunEvent, str] | None:
-    """(event, checksum) of a line; None if the line is damaged or is not event `number`, counted from 0.
-    `before` is the checksum of the line before it."""
+def check(line: bytes, before: str) -> tuple[bytes, str] | None:
+    """(JSON, checksum) of a line; None if the line is damaged. `before` is the checksum of the line before
+    it."""
     ending, earlier = _ENDING.search(line), _EARLIER.match(line)
     if ending:
         own, text = ending[1].decode(), line[: ending.start()] + b"}"
@@ -57,11 +57,27 @@ def decode(line: bytes, number: int, before: str) -> tuple[RunEvent, str] | None
         whole = int(own, 16) == zlib.crc32(text)
     else:
         return None
-    if not whole:
+    return (text, own) if whole else None
+
+
+def strip_sum(line: bytes) -> bytes:
+    """The JSON of a line, without looking whether its checksum is right."""
+    ending, earlier = _ENDING.search(line), _EARLIER.match(line)
+    if ending:
+        return line[: ending.start()] + b"}"
+    return earlier[2] if earlier else line
+
+
+def decode(line: bytes, number: int, before: str) -> tuple[RunEvent, str] | None:
+    """(event, checksum) of a line; None if the line is damaged or is not event `number`, counted from 0.
+    `before` is the checksum of the line before it."""
+    checked = check(line, before)
+    if checked is None:
         return None
+    text, own = checked
     try:
         event = RunEvent.model_validate(json.loads(text))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return (event, own) if event.number == number else None
 
@@ -70,7 +86,7 @@ def later_format(line: bytes) -> int | None:
     """The format number in a log's first line, if it is newer than this version can read; else None."""
     try:
         version = json.loads(line)["format"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return version if isinstance(version, int) and version > FORMAT else None
 

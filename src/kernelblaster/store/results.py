@@ -20,9 +20,8 @@ def leave_results(run: Run, best: Candidate, applied: Sequence[str], knowledge: 
     """Write best.cu, trajectory.json, trajectory.md, learned.json and learned.md into the run's folder,
     and record an event `results` with the best candidate, the techniques `applied` to reach it, and
     what was learned."""
-    data = run.once(
+    data = run.conclude(
         "results",
-        "end",
         lambda: {"best": best.code, "applied": list(applied), "learned": _learned(run, knowledge)},
     )
     history = History(run)

@@ -6,9 +6,9 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kernelblaster.durability import sync
 from kernelblaster.errors import StoreError
@@ -16,16 +16,40 @@ from kernelblaster.store.events import EventLog, RunEvent
 from kernelblaster.store.files import Files, sweep_writing
 
 LOG = "events.jsonl"
+STEERING = "steering.jsonl"  # what people ask of the search, see store/steering.py
 LAST = "last"  # names the latest run
 RESERVED = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 RESERVED_S = 3600.0
+DECISIONS = {
+    "theta",
+    "choice",
+    "batch",
+    "steps",
+    "update",
+}  # kinds of events that every search asks for again
+
+
+class ReadableRun(Protocol):
+    """A run as it can be read: an open one, or one that another process is writing (store/follow.py)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def folder(self) -> Path: ...
+
+    @property
+    def events(self) -> Sequence[RunEvent]: ...
+
+    @property
+    def files(self) -> Files: ...
 
 
 class Run:
     """An open run in a folder: its `events`, and its `files` for large texts. Everything needed to
     continue it is in its events: what is recorded (`once`) is not done again, so that a run that was
     killed and continued ends like one that was not. One process at a time may open it for `writing`.
-    Raises StoreError."""
+    `opened` is the time at which this was opened, in seconds since 1970. Raises StoreError."""
 
     def __init__(self, folder: Path, *, writing: bool) -> None:
         self.folder = folder
@@ -34,6 +58,8 @@ class Run:
         if writing:
             sweep_writing(folder)
         self._known = {(e.kind, e.key): e for e in self._log.events if e.key}
+        self._ahead = {key for key in self._known if key[0] in DECISIONS}
+        self.opened = time.time()
 
     @property
     def name(self) -> str:
@@ -60,10 +86,32 @@ class Run:
         which must be JSON data. Either way the result has passed through JSON (tuples become lists).
         If not `lasting`, a crash of the machine may lose the record, and it is computed again."""
         event = self._known.get((kind, key))
+        self._ahead.discard((kind, key))
         if event is None:
             data = json.loads(json.dumps(compute()))
             event = self._known[(kind, key)] = self._log.append(kind, key, lasting=lasting, **data)
         return event.data
+
+    def conclude(self, kind: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The data of the latest event of this kind, if no candidate was judged after it; else what `compute`
+        returns, recorded. So a run whose budget was raised after its end can end again."""
+        for event in reversed(self.events):
+            if event.kind == kind:
+                return event.data
+            if event.kind == "evaluation":
+                break
+        return self.append(kind, **json.loads(json.dumps(compute()))).data
+
+    def recorded(self, kind: str, key: str) -> dict[str, Any] | None:
+        """The data recorded for (kind, key); None if there is none."""
+        event = self._known.get((kind, key))
+        return None if event is None else event.data
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether this process has asked for all DECISIONS that earlier ones recorded: what it asks for from
+        now on is new."""
+        return not self._ahead
 
     def close(self) -> None:
         self._log.close()
@@ -134,7 +182,7 @@ def begin_run(folder: Path, **about: Any) -> Run:
 def discard_unbegun(run: Run) -> bool:
     """Close and delete a run in which no model was asked, nothing judged and nothing learned; returns
     whether it was deleted. The folder must have no files but the run's own."""
-    own = {LOG, "files", "task.py", "task.cu"}
+    own = {LOG, STEERING, "files", "task.py", "task.cu"}
     begun = {event.kind for event in run.events} - {"created", "task", "device"}
     if begun or {path.name for path in run.folder.iterdir()} - own:
         return False

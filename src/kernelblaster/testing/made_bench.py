@@ -5,8 +5,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from kernelblaster.bench.bench import Bench, BenchPlan
+from kernelblaster.bench.bench import Bench
 from kernelblaster.bench.jobs import INITIAL, Job, JobResult, Measured, Setup, Spent, result_of
+from kernelblaster.bench.record import BenchPlan
 from kernelblaster.bench.suite import Entry
 from kernelblaster.records import Candidate
 from kernelblaster.records.outcome import Speedup

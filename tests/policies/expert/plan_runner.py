@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.combines.arithmetic import MAX, MIN, PRODUCT, SUM
 from kernelblaster.policies.expert.expression import (
     Argument,
     Counted,
@@ -20,10 +21,11 @@ from kernelblaster.policies.expert.expression import (
     Reduced,
 )
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.plan import Axis, Kernel, Plan, Stage
+from kernelblaster.policies.expert.kernel import Axis, Kernel, Stage
+from kernelblaster.policies.expert.plan import Plan
 
 TYPES = {"real": torch.float64, "whole": torch.int64, "truth": torch.bool}
-COMBINES = {"sum": torch.sum, "max": torch.amax, "min": torch.amin, "product": torch.prod}
+COMBINES = {SUM: torch.sum, MAX: torch.amax, MIN: torch.amin}
 OPERATIONS = {
     "add": torch.add,
     "sub": torch.sub,
@@ -84,7 +86,7 @@ class _Points:
             value = self.value(store.value, every)
             shape = (
                 self.shape
-                if store.each
+                if store.over
                 else [*self.shape[: len(self.kernel.axes)], *(1 for _ in self.reduced)]
             )
             place = tuple(self.index(index).expand(shape) for index in store.position)
@@ -92,7 +94,7 @@ class _Points:
 
     def _reduced(self, stage: Stage, every: torch.Tensor) -> torch.Tensor:
         found = self.value(stage.body, every).expand(self.shape)
-        if stage.combine == "product":
+        if stage.combine == PRODUCT:
             for place in self.reduced:
                 found = found.prod(place, keepdim=True)
             return found

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelblaster.policies.expert.device_code import device_code
+from kernelblaster.policies.expert.cuda.headers import header
 from kernelblaster.ptx.machine import Machine, Module
 
 KERNELS = """
@@ -53,7 +53,7 @@ ROWS = {
 @pytest.fixture(scope="module")
 def text(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder: Path = tmp_path_factory.mktemp("device-code")
-    (folder / "k.cu").write_text(device_code("exponentials") + device_code("moments") + KERNELS)
+    (folder / "k.cu").write_text(header("exponentials").text + header("moments").text + KERNELS)
     command = [compiler, "-O3", "-arch=compute_80", "-ptx", "k.cu", "-o", "k.ptx"]
     subprocess.run(command, cwd=folder, check=True)
     return (folder / "k.ptx").read_text()

@@ -4,8 +4,8 @@ from kernelblaster.api import load_task
 from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.flatten import flattened
 from kernelblaster.policies.expert.index import text
+from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.lower import initial_plan
-from kernelblaster.policies.expert.plan import Kernel
 
 
 def flat(name: str) -> Kernel:

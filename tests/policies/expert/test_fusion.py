@@ -8,6 +8,7 @@ import pytest
 
 from kernelblaster.api import load_task
 from kernelblaster.policies.expert.capture import capture
+from kernelblaster.policies.expert.combines.arithmetic import MAX, SUM
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.fusion import into_products, prologue_is_free
 from kernelblaster.policies.expert.lower import initial_plan
@@ -75,7 +76,7 @@ def test_as_few_kernels_as_can_be(name: str, expected: list[str]) -> None:
 def test_an_epilogue_is_found_behind_views() -> None:
     last = fused(plan_of("core/level3/causal_attention_block")).kernels[-1]
     assert last.family == "matrix_product"
-    assert last.writes == ["out"] and "x" in last.reads
+    assert last.writes == ("out",) and "x" in last.reads
 
 
 def test_only_looked_up_elements_are_stored() -> None:
@@ -86,7 +87,7 @@ def test_only_looked_up_elements_are_stored() -> None:
 
 def test_an_output_is_stored_by_the_kernel_that_reads_it() -> None:
     kernel = fused(plan_of("core/level2/residual_layernorm_gelu")).kernels[0]
-    assert kernel.writes == ["out0", "out1"]
+    assert kernel.writes == ("out0", "out1")
     assert "out0" not in kernel.reads
 
 
@@ -97,7 +98,7 @@ def test_neighbours_that_read_the_same_tensor_become_one(tmp_path: Path) -> None
 def test_reductions_over_the_same_rows_become_one(tmp_path: Path) -> None:
     plan = fused(module(tmp_path, "return x.sum(dim=1), x.amax(dim=1), x.sum(dim=1) * 2"))
     assert families(plan) == ["row_reduction"]
-    assert [stage.combine for stage in plan.kernels[0].stages] == ["sum", "max"]
+    assert [stage.combine for stage in plan.kernels[0].stages] == [SUM, MAX]
 
 
 def test_different_tensors_stay_apart(tmp_path: Path) -> None:

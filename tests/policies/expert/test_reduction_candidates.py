@@ -182,7 +182,7 @@ def test_a_row_that_shared_memory_has_no_room_for_is_held_in_registers_too() -> 
 def test_what_is_the_same_for_a_row_is_found_once() -> None:
     plan = rewritten(initial_plan(capture(load_task("core/level1/group_norm"))), *ROWS, "rows_across_blocks")
     source = emit(plan)
-    assert "const float out_fixed0 = total / (float)((x_1 / 8) * x_2 * x_3);" in source
+    assert "const float out_fixed0 = total / (float)(x_1 / 8 * x_2 * x_3);" in source
     assert "(x_at.at[lane] - out_fixed0) * out_fixed1" in source
     assert source.count("inner.divide(j, member, first)") == 1  # for scale and shift only
 

@@ -4,6 +4,9 @@ from functools import cache
 
 from kernelblaster.api import load_task
 from kernelblaster.policies.expert.capture import capture
+from kernelblaster.policies.expert.combines.arithmetic import MAX, SUM
+from kernelblaster.policies.expert.combines.moments import MOMENTS
+from kernelblaster.policies.expert.combines.online_softmax import ONLINE_SOFTMAX
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
@@ -53,17 +56,25 @@ def test_stages_that_do_not_need_each_other_share_a_pass() -> None:
 def test_online_reduction_needs_one_pass() -> None:
     plan = after("core/level1/layer_norm", "warp_shuffle_reduction", "online_reduction")
     assert len(passes(plan.kernels[0])) == 1
-    assert [stage.combine for stage in plan.kernels[0].stages] == ["sum", "variation"]
+    assert [stage.combine for stage in plan.kernels[0].stages] == [SUM, MOMENTS]
     softmax = after("core/level1/softmax", "warp_shuffle_reduction", "online_reduction")
-    assert [stage.combine for stage in softmax.kernels[0].stages] == ["max", "exponentials"]
+    assert [stage.combine for stage in softmax.kernels[0].stages] == [MAX, ONLINE_SOFTMAX]
 
 
 def test_a_full_reduction_is_split_and_combined() -> None:
     plan = after("core/level1/sum_all", "two_level_reduction")
     parts, combining = plan.kernels
     assert parts.reduced[0].part is not None
-    assert combining.writes == ["out"]
+    assert combining.writes == ("out",)
     assert plan.elements(parts.axes) > 500
+
+
+def test_the_combining_of_parts_is_not_split_once_more() -> None:
+    """Parts of parts had the same names: a kernel read and wrote one buffer, and did not compile."""
+    plan = after("core/level1/sum_columns", "two_level_reduction")
+    technique = load_techniques()["two_level_reduction"]
+    assert list(technique(plan)) == []
+    assert "parts of a reduction" in technique.why_not(plan)[plan.kernels[1].name]
 
 
 def test_columns_are_split_for_the_packs_that_they_are_read_in_later() -> None:

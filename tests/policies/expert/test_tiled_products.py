@@ -9,8 +9,9 @@ from kernelblaster.api import load_task
 from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
+from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.lower import initial_plan
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedule import TiledProduct
 from kernelblaster.policies.expert.techniques import load_techniques
 from kernelblaster.policies.expert.techniques.split_k import split_sums

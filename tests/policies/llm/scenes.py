@@ -22,6 +22,7 @@ from kernelblaster.policies.llm.scene import Scene
 from kernelblaster.policies.llm.source import kernel_names, parts_of
 from kernelblaster.policies.policy import Target
 from kernelblaster.records import Candidate, Evaluation, Metric, Optimization, Profile, State, Step, Task
+from kernelblaster.sessions.steering import Steering
 
 DATA = Path(__file__).parent / "data"
 FLOOR_BYTES = 2 * 4 * 4096 * 2048
@@ -85,6 +86,7 @@ class SessionInMemory:
     events: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     content: Content = field(default_factory=lambda: planted().copy())
     offered: list[Optimization] = field(default_factory=list)
+    steering: Steering | None = None
 
     @property
     def gpu(self) -> GpuSpec:

@@ -3,9 +3,11 @@
 //
 //   slots N (START BYTES)...           one descriptor came along: a file that holds the judge's memory
 //   module PATH                        the candidate's PTX
-//   draws SEED SMS SLOTS BLOCKS INEXACT SKIPS STALE   what the GPU has, and what hardware does not promise, for calls from now on
+//   draws SEED SMS SLOTS BLOCKS INEXACT SKIPS STALE UNORDERED WORK   what the GPU has, what hardware does not promise, and how
+//                                      much is checked and run, for calls from now on
+//   resident ID N1 ...                 clusters that the GPU runs at once, of each launch of the list
 //   repeat ADDRESS BYTES PERIOD        let these bytes show their first PERIOD over and over
-//   count ID M V1 ... V11 ...          replay it; of launch k, run some blocks for GPU model k of M, record costs
+//   count ID POISON M V1 ... V12 ...   replay it; of launch k, run some blocks for GPU model k of M, record costs
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -23,14 +25,17 @@ extern "C" {
 struct Machine;
 struct Loaded;
 Machine* ptx_machine_new();
-void ptx_memory_add(Machine*, uint64_t start, uint64_t bytes, const char* name, int tracked);
+void ptx_memory_add(Machine*, uint64_t start, uint64_t bytes, const char* name, int kind);
 int ptx_memory_remove(Machine*, uint64_t start);
 void ptx_memory_written(Machine*, uint64_t start, uint64_t bytes);
 const char* ptx_load(Machine*, const char* text, uint64_t length, Loaded** handle);
 void ptx_model(Machine*, const double* values, int count);
 void ptx_draws(Machine*, uint64_t seed, uint32_t multiprocessors, uint32_t warp_slots, uint32_t most_blocks, uint32_t inexact,
-               int skips, int stale);
-void ptx_launch_attributes(Machine*, int dependent, int cooperative, const uint32_t* cluster);
+               int skips, int stale, int unordered, uint64_t most_work);
+void ptx_launch_attributes(Machine*, int dependent, int cooperative, const uint32_t* cluster, uint64_t resident);
+const char* ptx_tensor_map(Machine*, uint64_t number, int im2col, const int64_t* numbers, uint64_t count);
+void ptx_tensor_maps_clear(Machine*, uint64_t mark, uint64_t second_mark);
+uint64_t ptx_heap_clear(Machine*);
 const char* ptx_launch(Machine*, Loaded*, const char* kernel, const uint32_t* grid, const uint32_t* block,
                        uint64_t dynamic_shared, const uint8_t* parameters, uint64_t parameter_bytes, uint64_t budget,
                        int threads);
@@ -38,7 +43,10 @@ const char* ptx_launch(Machine*, Loaded*, const char* kernel, const uint32_t* gr
 
 namespace {
 
-constexpr size_t kModelValues = 11;
+constexpr size_t kModelValues = 12;
+constexpr int kPlain = 0, kTracked = 1, kReadOnly = 2;   // of memory
+constexpr uint64_t kMostCopied = 256 << 20;   // bytes of one copy or fill that is done where only costs count
+constexpr size_t kMapAddress = 2;             // which number of a tensor map is its address
 constexpr uint64_t kBudget = 50'000'000;   // warp instructions of one warp
 
 Channel channel;
@@ -55,12 +63,14 @@ struct Range { uint64_t address, bytes; bool writable; };
 struct Mapped { std::vector<Range> pages, tensors; };
 std::map<int, Mapped> mapped;
 std::map<int, std::vector<Operation>> lists;
+std::map<int, std::vector<uint64_t>> residents;     // of each launch of a list, where known
 
 // What the replay that is under way did.
 struct Replay {
   bool execute = true, restore = true;
   int poison = 0xa5;
   std::vector<double> models;
+  std::vector<uint64_t> resident;
   std::map<uint64_t, uint64_t> scratch;    // held: address to bytes
   std::vector<Range> pages;
   size_t launched = 0;
@@ -134,7 +144,7 @@ void do_map(std::istringstream& words) {
     if (got != at(where)) return channel.fail("map " + name + ": the addresses are taken");
     here.pages.push_back({where, slots[slot].second, writable != 0});
     here.tensors.push_back({address, bytes, writable != 0});
-    if (bytes) ptx_memory_add(machine, address, bytes, name.c_str(), 0);
+    if (bytes) ptx_memory_add(machine, address, bytes, name.c_str(), writable ? kPlain : kReadOnly);
   }
   channel.ok();
 }
@@ -150,6 +160,8 @@ void do_list(std::istringstream& words) {
     Operation o;
     readable = read_operation(line, &o) && readable;
     move_globals(&o, globals);
+    if (o.kind == Operation::Map && o.numbers.size() > kMapAddress)
+      o.numbers[kMapAddress] = (int64_t)moved((uint64_t)o.numbers[kMapAddress], globals);
     list.push_back(std::move(o));
   }
   readable ? channel.ok() : channel.fail("an operation that cannot be read");
@@ -163,15 +175,25 @@ void do_drop(std::istringstream& words) {
   for (const Range& pages : mapped[id].pages) munmap(at(pages.address), pages.bytes);
   mapped.erase(id);
   lists.erase(id);
+  residents.erase(id);
+  channel.ok();
+}
+
+void do_resident(std::istringstream& words) {
+  int id = 0;
+  words >> id;
+  residents[id].clear();
+  for (uint64_t clusters; words >> clusters;) residents[id].push_back(clusters);
   channel.ok();
 }
 
 void do_draws(std::istringstream& words) {
   uint64_t seed = 0;
   uint32_t multiprocessors = 1, warp_slots = 1, most_blocks = 0, inexact = 0;
-  int skips = 0, stale = 0;
-  words >> seed >> multiprocessors >> warp_slots >> most_blocks >> inexact >> skips >> stale;
-  ptx_draws(machine, seed, multiprocessors, warp_slots, most_blocks, inexact, skips, stale);
+  uint64_t most_work = 0;
+  int skips = 0, stale = 0, unordered = 0;
+  words >> seed >> multiprocessors >> warp_slots >> most_blocks >> inexact >> skips >> stale >> unordered >> most_work;
+  ptx_draws(machine, seed, multiprocessors, warp_slots, most_blocks, inexact, skips, stale, unordered, most_work);
   channel.ok();
 }
 
@@ -211,7 +233,7 @@ std::string run_copy(const Operation& o, const Mapped& mine, Replay* replay) {
     if (!held(target, o.width, true, mine, *replay)) return std::string(o.title()) + ": outside what may be written";
     if (o.kind == Operation::Copy && !held(source, o.width, false, mine, *replay))
       return std::string(o.title()) + ": outside device memory";
-    if (!replay->execute) continue;
+    if (!replay->execute && o.width * o.height > kMostCopied) continue;
     if (o.kind == Operation::Fill) memset(at(target), o.value, o.width);
     else if (o.kind == Operation::Copy) memmove(at(target), at(source), o.width);
     else memcpy(at(target), o.bytes.data(), o.width);
@@ -231,17 +253,24 @@ std::string run_alloc(const Operation& o, Replay* replay) {
   replay->pages.push_back(pages);
   if (replay->execute || o.width < 1 << 20) memset(at(o.target), replay->poison, o.width);
   replay->scratch[o.target] = o.width;
-  ptx_memory_add(machine, o.target, o.width, "scratch", replay->execute);
+  ptx_memory_add(machine, o.target, o.width, "scratch", replay->execute ? kTracked : kPlain);
   return "";
 }
 
+std::string run_map(const Operation& o) {
+  std::string wrong = ptx_tensor_map(machine, (uint64_t)o.value, o.im2col, o.numbers.data(), o.numbers.size());
+  return wrong.empty() || wrong.compare(0, 3, "not") == 0 ? wrong : "cuTensorMapEncode: " + wrong;
+}
+
 std::string run_launch(const Operation& o, Replay* replay) {
+  const size_t number = replay->launched++;
   if (!replay->execute) {
-    size_t first = replay->launched++ * kModelValues;
+    size_t first = number * kModelValues;
     if (first + kModelValues > replay->models.size()) return "it launched more than was planned";
     ptx_model(machine, &replay->models[first], (int)kModelValues);
   }
-  ptx_launch_attributes(machine, o.dependent && replay->after_launch, o.cooperative, o.cluster);
+  ptx_launch_attributes(machine, o.dependent && replay->after_launch, o.cooperative, o.cluster,
+                        number < replay->resident.size() ? replay->resident[number] : 0);
   replay->after_launch = true;
   std::vector<uint8_t> parameters = o.bytes;
   parameters.resize(std::max<size_t>(parameters.size(), 64));
@@ -255,6 +284,7 @@ std::string run_launch(const Operation& o, Replay* replay) {
   if (report.compare(0, 11, "{\"invalid\":") == 0) return o.kernel + ": invalid configuration";
   if (report.compare(0, 9, "{\"error\":") == 0 || report.find("\"unsupported\": ") != std::string::npos)
     return o.kernel + ": " + report;
+  if (report.find("\"exhausted\": true") != std::string::npos) return o.kernel + ": more work than was allowed";
   if (report.find("\"stopped\": true") != std::string::npos) return o.kernel + ": stopped by a finding";
   return "";
 }
@@ -266,7 +296,7 @@ std::string run_operation(const Operation& o, const Mapped& mine, Replay* replay
       ptx_memory_remove(machine, o.target);
       replay->scratch.erase(o.target);
       return "";
-    case Operation::Map: return "tensor maps are not emulated";
+    case Operation::Map: return run_map(o);
     case Operation::Launch: return run_launch(o, replay);
     case Operation::Attribute: return "";
     default: return run_copy(o, mine, replay);
@@ -278,13 +308,16 @@ void run(int id, Replay replay) {
   if (found == lists.end()) return channel.fail("there is no list " + std::to_string(id));
   for (size_t i = 0; replay.restore && i < globals.size(); ++i) memcpy(at(globals[i].real), pristine[i].data(), pristine[i].size());
   if (replay.execute) ptx_model(machine, nullptr, 0);
+  ptx_tensor_maps_clear(machine, recording::kMark[0], recording::kMark[1]);
+  replay.resident = residents[id];
   for (const Operation& o : found->second) {
     replay.error = run_operation(o, mapped[id], &replay);
     if (!replay.error.empty()) break;
   }
   for (auto [address, bytes] : replay.scratch) ptx_memory_remove(machine, address);
   for (const Range& pages : replay.pages) munmap(at(pages.address), pages.bytes);
-  channel.answer("\"error\": " + quoted(replay.error) + ", \"work\": [" + replay.work + "]");
+  channel.answer("\"error\": " + quoted(replay.error) + ", \"heap_bytes\": " + std::to_string(ptx_heap_clear(machine)) +
+                 ", \"work\": [" + replay.work + "]");
 }
 
 void do_call(std::istringstream& words) {
@@ -299,9 +332,10 @@ void do_call(std::istringstream& words) {
 void do_count(std::istringstream& words) {
   int id = 0;
   size_t count = 0;
-  words >> id >> count;
+  words >> id;
   Replay replay;
   replay.execute = false;
+  words >> replay.poison >> count;
   replay.models.assign(count * kModelValues, 0);
   for (double& value : replay.models) words >> value;
   run(id, std::move(replay));
@@ -327,6 +361,7 @@ int main() {
     else if (command == "drop") do_drop(words);
     else if (command == "call") do_call(words);
     else if (command == "draws") do_draws(words);
+    else if (command == "resident") do_resident(words);
     else if (command == "repeat") do_repeat(words);
     else if (command == "count") do_count(words);
     else if (!command.empty()) channel.fail("unknown command " + command);

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.combines.arithmetic import SUM
 from kernelblaster.policies.expert.expression import Argument, Expression, Kind, Load, loads
 from kernelblaster.policies.expert.graph import Graph, Node, Reference, as_expression
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
-from kernelblaster.policies.expert.names import inner_name
-from kernelblaster.policies.expert.plan import Axis, Buffer, Kernel, Stage, Store
+from kernelblaster.policies.expert.kernel import Axis, Kernel, Stage, Store
+from kernelblaster.policies.expert.plan import Buffer
 from kernelblaster.policies.expert.schedule import Accumulate, BlockPerRow, Schedule, ThreadPerColumn
 from kernelblaster.records import Scalar
 from kernelblaster.records.signature import FLOATING, Dtype
@@ -48,13 +49,13 @@ class Builder:
         self._values: dict[Reference, Value] = {}
         for tensor in (*graph.signature.outputs, *graph.signature.read_tensors):
             shape = tuple(indices.variable(dim) for dim in tensor.dims)
-            name = inner_name(tensor.name)
+            name = tensor.name
             self.buffers[name] = Buffer(name, shape, tensor.dtype)
         for tensor in graph.signature.read_tensors:
-            self._values[Reference(tensor.name)] = self.loaded(inner_name(tensor.name))
+            self._values[Reference(tensor.name)] = self.loaded(tensor.name)
         for item in graph.signature.inputs:
             if isinstance(item, Scalar):
-                argument = Argument(inner_name(item.name), "real" if item.kind == "float" else "whole")
+                argument = Argument(item.name, "real" if item.kind == "float" else "whole")
                 self._values[Reference(item.name)] = number_value(argument)
 
     def loaded(self, name: str) -> Value:
@@ -110,26 +111,22 @@ class Builder:
         self,
         node: Node,
         axes: tuple[Axis, ...],
-        reduced: tuple[Axis, ...],
         stages: Sequence[Stage],
         stores: Sequence[Store],
     ) -> None:
-        schedule = self._reduction_schedule(axes, reduced, stages)
-        kernel = Kernel(kernel_name(node), axes, tuple(stores), reduced, tuple(stages), schedule)
-        self.kernels.append(kernel)
+        schedule = self._reduction_schedule(axes, stages)
+        self.kernels.append(Kernel(kernel_name(node), axes, tuple(stores), tuple(stages), schedule))
 
-    def _reduction_schedule(
-        self, axes: tuple[Axis, ...], reduced: tuple[Axis, ...], stages: Sequence[Stage]
-    ) -> Schedule:
+    def _reduction_schedule(self, axes: tuple[Axis, ...], stages: Sequence[Stage]) -> Schedule:
         """By which axis runs along memory in the largest tensor: neighbours in memory should go to
         neighbouring threads."""
-        exact = any(stage.combine == "sum" for stage in stages)
+        exact = any(stage.combine == SUM for stage in stages)
         accumulate: Accumulate = "double" if exact else "float"
         if all(self.is_one(axis.extent) for axis in axes):
             return BlockPerRow(accumulate=accumulate)
         found = [load for stage in stages for load in loads(stage.body) if load.position]
         sizes = [self._elements(load.buffer) for load in found]
-        inner = {axis.name for axis in reduced}
+        inner = {axis.name for stage in stages for axis in stage.axes}
         along = any(
             indices.names(load.position[-1]) & inner
             for load, size in zip(found, sizes, strict=True)

@@ -1,25 +1,48 @@
-"""A plan as a candidate's source: kernels, then the launch function of the signature."""
+"""A plan as a candidate's source: device code, kernels, then the launch function of the signature."""
 
 import importlib
+import operator
 import pkgutil
+from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from types import ModuleType
 
 from kernelblaster.policies.expert import emission
-from kernelblaster.policies.expert.device_code import device_code
-from kernelblaster.policies.expert.emission.emitted import Emitted, Variant
-from kernelblaster.policies.expert.emission.loops import indented
-from kernelblaster.policies.expert.emission.render import takes_extremes
-from kernelblaster.policies.expert.expression import used_names
-from kernelblaster.policies.expert.index import evaluate, text
-from kernelblaster.policies.expert.names import inner_name
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.cuda.headers import in_order
+from kernelblaster.policies.expert.cuda.source import (
+    Emitted,
+    FunctionText,
+    Variant,
+    host_function_text,
+    kernel_text,
+)
+from kernelblaster.policies.expert.cuda.statements import Do, If, Launch, Statement, declare, when
+from kernelblaster.policies.expert.cuda.terms import (
+    FALSE,
+    TRUE,
+    CudaType,
+    DeviceFunction,
+    Given,
+    LiteralTerm,
+    Local,
+    Term,
+    TypeTerm,
+    address_of,
+    all_of,
+    call,
+    cast,
+)
+from kernelblaster.policies.expert.emission.values import c_type, index_term
+from kernelblaster.policies.expert.index import evaluate
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedule import STATIC_SHARED_BYTES
-from kernelblaster.tasks.header import C_TYPES, c_arguments
+from kernelblaster.tasks.header import c_arguments
 
 USUAL_CLUSTER = 8  # blocks of a cluster that a launch may have without asking
+STREAM = Local("stream")
 
 
 @cache
@@ -31,135 +54,131 @@ def load_emitters() -> Mapping[type, ModuleType]:
     return {schedule: module for module in modules for schedule in getattr(module, "SCHEDULES", ())}
 
 
+@dataclass(frozen=True)
+class KernelCode:
+    """A kernel as it is written, and the statements that launch it."""
+
+    text: FunctionText
+    launch: tuple[Statement, ...]
+
+
 def emit(plan: Plan) -> str:
     """The candidate's source."""
-    emitters = load_emitters()
-    helpers: dict[str, None] = {}
-    kernels, launches = [], []
-    for kernel in plan.kernels:
-        emitted: Emitted = emitters[type(kernel.schedule)].emit(kernel, plan)
-        helpers |= dict.fromkeys(emitted.helpers)
-        typed, plain = _arguments(kernel, plan)
-        if kernel.constant_sizes:
-            emitted, typed = _with_constants(emitted, typed, plan.inner_sizes(kernel))
-        fit = f", {emitted.blocks_per_sm}" if emitted.blocks_per_sm else ""
-        bound = f"__launch_bounds__({emitted.threads}{fit})"
-        template = f"template <{', '.join(emitted.parameters)}>\n" if emitted.parameters else ""
-        together = f"__cluster_dims__({emitted.cluster}) " if emitted.cluster > 1 else ""
-        head = f"{template}__global__ void {together}{bound} {kernel.name}(\n{_wrapped(typed)}) {{"
-        kernels.append("\n".join([head, *indented(emitted.body), "}"]))
-        launches.append(_unless_empty(kernel, plan, _launch(kernel.name, emitted, plain)))
-    extremes = [device_code("nan_extremes")] if any(map(takes_extremes, plan.kernels)) else []
-    return "\n\n".join([*extremes, *helpers, *kernels, _launch_function(plan, launches)]) + "\n"
+    kernels = [_WRITTEN.code(kernel, plan) for kernel in plan.kernels]
+    host = _launch_function(plan, [kernel.launch for kernel in kernels])
+    needed = in_order(code for kernel in kernels for code in kernel.text.needs)
+    needed += [code for code in in_order(host.needs) if code not in needed]
+    texts = [code.text for code in needed] + [kernel.text.text for kernel in kernels] + [host.text]
+    return "\n\n".join(texts) + "\n"
 
 
-def _with_constants(
-    emitted: Emitted, typed: list[str], sizes: Mapping[str, int]
-) -> tuple[Emitted, list[str]]:
-    """The kernel with one more variant, in which sizes are constants; and its parameters."""
-    renamed = {f"int64_t {name}": f"int64_t any_{name}" for name in sizes}
-    lines = [f"const int64_t {name} = SIZED ? {value} : any_{name};" for name, value in sizes.items()]
+class _WrittenKernels:
+    """The kernels that were written last: techniques change few kernels of a plan, and the others need not be
+    written again. A kernel's code follows from itself, the plan's sizes and signature, and its buffers; all
+    are the same objects in plans that share a kernel."""
 
-    def flagged(flag: str, variant: Variant) -> Variant:
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: OrderedDict[int, tuple[tuple[object, ...], KernelCode]] = OrderedDict()
+
+    def code(self, kernel: Kernel, plan: Plan) -> KernelCode:
+        buffers = [plan.buffers[name] for name in (*kernel.writes, *kernel.reads)]
+        made_of = (kernel, plan.sizes, plan.signature, *buffers)
+        known = self._known.get(id(kernel))
+        if known is None or not _same_objects(known[0], made_of):
+            known = self._known[id(kernel)] = made_of, _kernel_code(kernel, plan)
+            if len(self._known) > self._most:
+                self._known.popitem(last=False)
+        return known[1]
+
+
+def _same_objects(left: tuple[object, ...], right: tuple[object, ...]) -> bool:
+    return len(left) == len(right) and all(map(operator.is_, left, right))
+
+
+_WRITTEN = _WrittenKernels(1024)
+
+
+def _kernel_code(kernel: Kernel, plan: Plan) -> KernelCode:
+    emitted: Emitted = load_emitters()[type(kernel.schedule)].emit(kernel, plan)
+    constants = plan.inner_sizes(kernel) if kernel.constant_sizes else {}
+    text = kernel_text(kernel.name, emitted, _argument_types(kernel, plan), constants)
+    used = {name: value for name, value in constants.items() if name in text.given}
+    variants = _with_constants(emitted, used) if constants else emitted.variants
+    arguments = tuple(Given(name) for name in text.given)
+    launch = _launch(kernel.name, replace(emitted, variants=variants), arguments)
+    return KernelCode(text, _unless_empty(kernel, plan, launch))
+
+
+def _argument_types(kernel: Kernel, plan: Plan) -> dict[str, str]:
+    """The C++ types of all that a kernel may be given, in the order of its parameters."""
+    types = {name: f"{c_type(plan.buffers[name].dtype)}* __restrict__" for name in kernel.writes}
+    for name in kernel.reads:
+        types.setdefault(name, f"const {c_type(plan.buffers[name].dtype)}* __restrict__")
+    return types | {name: kind for kind, name in c_arguments(plan.signature) if name not in plan.buffers}
+
+
+def _with_constants(emitted: Emitted, sizes: Mapping[str, int]) -> tuple[Variant, ...]:
+    """The variants, with one more before them in which sizes are constants."""
+    variants = emitted.variants or (Variant((), None, emitted.blocks),)
+
+    def flagged(flag: Term, variant: Variant) -> Variant:
         return replace(variant, arguments=(flag, *variant.arguments))
 
-    variants = emitted.variants or (Variant((), "", emitted.blocks),)
-    equal = [f"{name} == {value}" for name, value in sizes.items()]
-    condition = " && ".join(filter(None, (*equal, variants[0].condition)))
-    first = replace(flagged("true", variants[0]), condition=condition)
-    emitted = replace(
-        emitted,
-        body=[*lines, *emitted.body],
-        parameters=("bool SIZED", *emitted.parameters),
-        variants=(first, *(flagged("false", variant) for variant in variants)),
-    )
-    return emitted, [renamed.get(part, part) for part in typed]
+    equal: list[Term] = [Given(name).equals(value) for name, value in sizes.items()]
+    first = flagged(TRUE, variants[0])
+    condition = all_of([*equal, first.condition] if first.condition is not None else equal)
+    return (replace(first, condition=condition), *(flagged(FALSE, variant) for variant in variants))
 
 
-def _launch(name: str, emitted: Emitted, arguments: list[str]) -> str:
+def _launch(name: str, emitted: Emitted, arguments: tuple[Term, ...]) -> tuple[Statement, ...]:
     """The launch, or one for each variant, of which the first that applies is taken."""
 
-    def launch(template: str, blocks: str, indent: int) -> str:
-        shape = f"(unsigned)({blocks}), {emitted.threads}, {emitted.shared}, stream"
-        call = f"{name}{template}<<<{shape}>>>(\n{_wrapped(arguments, indent)});"
-        return f"\n{' ' * (indent - 4)}".join([*_permissions(f"{name}{template}", emitted), call])
+    def launch(kernel: Term, blocks: Term) -> tuple[Statement, ...]:
+        shape = Launch(kernel, blocks, emitted.threads, emitted.shared, arguments)
+        return (*_permissions(kernel, emitted), shape)
 
     if not emitted.variants:
-        return launch("", emitted.blocks, 6)
-    last = len(emitted.variants) - 1
-    lines = ""
-    for place, variant in enumerate(emitted.variants):
-        head = f"if ({variant.condition}) " if place < last else ""
-        head = f" else {head}" if place else head
-        call = launch(f"<{', '.join(variant.arguments)}>", variant.blocks, 8)
-        lines += f"{head}{{\n    {call}\n  }}" if last else call
-    return lines
+        return launch(Local(name), emitted.blocks)
+    found: tuple[Statement, ...] = ()
+    for variant in reversed(emitted.variants):
+        here = launch(DeviceFunction(name, None, variant.arguments), variant.blocks)
+        found = here if not found or variant.condition is None else (If(variant.condition, here, found),)
+    return found
 
 
-def _unless_empty(kernel: Kernel, plan: Plan, launch: str) -> str:
+def _unless_empty(kernel: Kernel, plan: Plan, launch: tuple[Statement, ...]) -> tuple[Statement, ...]:
     """The launch under a condition, where there is nothing to do at the least sizes (of `x[:, 1:]` at one
     column): a grid may not be empty."""
     sizes = {s.name: plan.sizes[0][s.name] if s.kind == "fixed" else 1 for s in plan.signature.sizes}
-    extents = dict.fromkeys(text(a.extent) for a in kernel.axes if evaluate(a.extent, sizes) < 1)
-    if not extents:
-        return launch
-    lines = launch.replace("\n", "\n  ")
-    return f"if ({' && '.join(f'{extent} > 0' for extent in extents)}) {{\n    {lines}\n  }}"
+    extents = dict.fromkeys(axis.extent for axis in kernel.axes if evaluate(axis.extent, sizes) < 1)
+    some = all_of([index_term(extent, plan.sizes[0]) > 0 for extent in extents])
+    return launch if some is None else (when(some, *launch),)
 
 
-def _permissions(name: str, emitted: Emitted) -> list[str]:
+def _permissions(kernel: Term, emitted: Emitted) -> list[Statement]:
     """What a kernel must be allowed before it is launched."""
     asked = {"MaxDynamicSharedMemorySize": emitted.shared if emitted.shared > STATIC_SHARED_BYTES else 0}
     asked["NonPortableClusterSizeAllowed"] = int(emitted.cluster > USUAL_CLUSTER)
-    return [f"cudaFuncSetAttribute({name}, cudaFuncAttribute{what}, {n});" for what, n in asked.items() if n]
+    return [
+        Do(call("cudaFuncSetAttribute", kernel, Local(f"cudaFuncAttribute{what}"), value))
+        for what, value in asked.items()
+        if value
+    ]
 
 
-def _arguments(kernel: Kernel, plan: Plan) -> tuple[list[str], list[str]]:
-    """A kernel's parameters, and the same as passed by the launch function."""
-    typed, plain = [], []
-    for name in dict.fromkeys(kernel.writes):
-        typed.append(f"{C_TYPES[plan.buffers[name].dtype]}* __restrict__ {name}")
-        plain.append(name)
-    for name in kernel.reads:
-        typed.append(f"const {C_TYPES[plan.buffers[name].dtype]}* __restrict__ {name}")
-        plain.append(name)
-    positions = [axis.extent for axis in (*kernel.axes, *kernel.reduced)]
-    for name in (*kernel.reads, *kernel.writes):
-        positions += plan.buffers[name].shape
-    positions += [index for store in kernel.stores for index in store.position]
-    used = used_names(kernel.expressions, positions)
-    for kind, given in c_arguments(plan.signature):
-        name = inner_name(given)
-        if name in used and name not in plain:
-            typed.append(f"{kind} {name}")
-            plain.append(name)
-    return typed, plain
-
-
-def _launch_function(plan: Plan, launches: list[str]) -> str:
-    arguments = ",\n    ".join(f"{kind} {name}" for kind, name in c_arguments(plan.signature))
-    lines = [f'extern "C" void launch_gpu_implementation(\n    {arguments},\n    cudaStream_t stream) {{']
-    for kind, name in c_arguments(plan.signature):
-        if inner_name(name) != name:
-            lines.append(f"  {kind} {inner_name(name)} = {name};")
+def _launch_function(plan: Plan, launches: list[tuple[Statement, ...]]) -> FunctionText:
+    body: list[Statement] = []
     scratch = [buffer for buffer in plan.buffers.values() if buffer.scratch]
     for buffer in scratch:
-        kind = C_TYPES[buffer.dtype]
-        size = f"{text(buffer.elements)} * " if buffer.shape else ""
-        lines.append(f"  {kind}* {buffer.name} = nullptr;")
-        lines.append(f"  cudaMallocAsync((void**)&{buffer.name}, {size}sizeof({kind}), stream);")
-    lines += ["  " + launch for launch in launches]
-    lines += [f"  cudaFreeAsync({buffer.name}, stream);" for buffer in scratch]
-    return "\n".join([*lines, "}"])
-
-
-def _wrapped(parts: list[str], indent: int = 4) -> str:
-    """Arguments in lines of readable length."""
-    lines, line = [], ""
-    for part in parts:
-        if line and len(line) + len(part) > 96 - indent:
-            lines.append(f"{line},")
-            line = part
-        else:
-            line = f"{line}, {part}" if line else part
-    return "\n".join(" " * indent + found for found in [*lines, line])
+        kind = c_type(buffer.dtype)
+        size: Term = call("sizeof", TypeTerm(kind))
+        size = index_term(buffer.elements, plan.sizes[0]) * size if buffer.shape else size
+        body.append(declare(CudaType(f"{kind}*"), buffer.name, LiteralTerm("nullptr")))
+        pointer = cast("void**", address_of(Given(buffer.name)))
+        body.append(Do(call("cudaMallocAsync", pointer, size, STREAM)))
+    body += [statement for launch in launches for statement in launch]
+    body += [Do(call("cudaFreeAsync", Given(buffer.name), STREAM)) for buffer in scratch]
+    head = 'extern "C" void launch_gpu_implementation'
+    types = {name: kind for kind, name in c_arguments(plan.signature)}
+    return host_function_text(head, tuple(body), types, "cudaStream_t stream")

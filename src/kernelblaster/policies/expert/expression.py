@@ -4,7 +4,7 @@
 `whole` (int64_t) or `truth` (bool).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -113,14 +113,22 @@ def children(expression: Expression) -> tuple[Expression, ...]:
     return (expression.where,) if isinstance(expression, Gather) else ()
 
 
-def walk(expression: Expression) -> Iterator[Expression]:
-    yield expression
-    for child in children(expression):
-        yield from walk(child)
+def walk(expression: Expression) -> list[Expression]:
+    """The expression and all that it is made of, outer parts before inner ones, left before right."""
+    found: list[Expression] = []
+    waiting = [expression]
+    while waiting:
+        part = waiting.pop()
+        found.append(part)
+        if type(part) is Operation:
+            waiting.extend(reversed(part.operands))
+        elif type(part) is Gather:
+            waiting.append(part.where)
+    return found
 
 
 def loads(expression: Expression) -> list[Load | Gather]:
-    return [part for part in walk(expression) if isinstance(part, Load | Gather)]
+    return [part for part in walk(expression) if type(part) in (Load, Gather)]  # type: ignore[misc]
 
 
 def rebuild(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:

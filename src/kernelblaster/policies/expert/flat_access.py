@@ -2,7 +2,8 @@
 
 from kernelblaster.policies.expert.expression import Counted, Gather, Load, walk
 from kernelblaster.policies.expert.index import Index, names
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.vector_access import VECTOR_BYTES
 from kernelblaster.records.signature import DTYPE_BYTES
 
@@ -11,8 +12,8 @@ def whole_position(kernel: Kernel, plan: Plan) -> tuple[Index, ...] | None:
     """The position at which all tensors of the result's shape are walked in order, if they are."""
     whole = tuple(axis.index for axis in kernel.axes)
     shape = tuple(axis.extent for axis in kernel.axes)
-    flat = [load.buffer for load in kernel.loads() if load.position == whole] + kernel.writes
-    return whole if all(plan.buffers[name].shape == shape for name in flat) else None
+    flat = [load.buffer for load in kernel.loads if load.position == whole]
+    return whole if all(plan.buffers[name].shape == shape for name in (*flat, *kernel.writes)) else None
 
 
 def is_flat(kernel: Kernel, plan: Plan) -> bool:
@@ -32,7 +33,7 @@ def flat_width(kernel: Kernel, plan: Plan) -> int:
 def vector_reads(kernel: Kernel, plan: Plan) -> list[str]:
     """Buffers that are read in order, so that neighbours can be read together."""
     whole = whole_position(kernel, plan)
-    found = [load for load in kernel.loads() if whole and load.position == whole]
+    found = [load for load in kernel.loads if whole and load.position == whole]
     return list(dict.fromkeys(load.buffer for load in found if isinstance(load, Load)))
 
 

@@ -10,16 +10,16 @@ from dataclasses import replace
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.expression import Counted, Expression, Gather, Load, move, walk
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.plan import Axis, Kernel, Plan
+from kernelblaster.policies.expert.kernel import Axis, Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.proofs import is_linear
 
 
 def flattened(kernel: Kernel, plan: Plan) -> Kernel:
     """The same kernel with as few axes and reduced axes as its addresses allow; loops that run only once
     are gone."""
-    axes = tuple(axis for axis in kernel.axes if not axis.once)
-    reduced = tuple(axis for axis in kernel.reduced if not axis.once)
-    kernel = replace(kernel, axes=axes, reduced=reduced)
+    kernel = kernel.with_loops({a.name: () for a in (*kernel.axes, *kernel.reduced) if a.once})
+    axes, reduced = kernel.axes, kernel.reduced
     for place in reversed(range(len(axes) - 1)):
         kernel = _merged(kernel, plan, *kernel.axes[place : place + 2])
     for place in reversed(range(len(reduced) - 1)):
@@ -33,11 +33,7 @@ def _merged(kernel: Kernel, plan: Plan, outer: Axis, inner: Axis) -> Kernel:
     if outer.part is not None or inner.part is not None or not _together(kernel, plan, outer, inner):
         return kernel
     wide = Axis(inner.name, indices.multiply(outer.extent, inner.extent))
-
-    def loops(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
-        return tuple(wide if axis is inner else axis for axis in axes if axis is not outer)
-
-    return replace(_moved(kernel, outer), axes=loops(kernel.axes), reduced=loops(kernel.reduced))
+    return _moved(kernel, outer).with_loops({outer.name: (), inner.name: (wide,)})
 
 
 def _loops(axes: Sequence[Axis]) -> list[tuple[str, Index]]:
@@ -69,13 +65,8 @@ def _moved(kernel: Kernel, gone: Axis) -> Kernel:
     def changed(expression: Expression) -> Expression:
         return move(expression, values)
 
-    stages = tuple(replace(stage, body=changed(stage.body)) for stage in kernel.stages)
     stores = tuple(
-        replace(
-            store,
-            value=changed(store.value),
-            position=tuple(indices.replace(index, values) for index in store.position),
-        )
+        replace(store, position=tuple(indices.replace(index, values) for index in store.position))
         for store in kernel.stores
     )
-    return replace(kernel, stages=stages, stores=stores)
+    return replace(kernel, stores=stores).changed(changed)

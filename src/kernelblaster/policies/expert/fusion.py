@@ -26,8 +26,9 @@ from kernelblaster.policies.expert.expression import (
     walk,
 )
 from kernelblaster.policies.expert.index import Index
+from kernelblaster.policies.expert.kernel import Kernel, Stage, Store
 from kernelblaster.policies.expert.loop_matching import match_loops, placed
-from kernelblaster.policies.expert.plan import Buffer, Kernel, Plan, Stage, Store
+from kernelblaster.policies.expert.plan import Buffer, Plan
 from kernelblaster.policies.expert.schedule import (
     Accumulating,
     ColumnReduction,
@@ -123,9 +124,9 @@ def picked(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
         return None
     for store in producer.stores:
         readers = plan.consumers(store.buffer)
-        if not store.each or readers != [consumer] or not plan.buffers[store.buffer].scratch:
+        if not store.over or readers != [consumer] or not plan.buffers[store.buffer].scratch:
             continue
-        found = {load for load in consumer.loads() if load.buffer == store.buffer}
+        found = {load for load in consumer.loads if load.buffer == store.buffer}
         gather = next(iter(found))
         if len(found) == 1 and isinstance(gather, Gather):
             return _picked(plan, producer, consumer, store, gather)
@@ -147,7 +148,7 @@ def side_by_side(plan: Plan, first: Kernel, second: Kernel) -> Plan | None:
     if not all(plan.same(one.extent, two.extent) for one, two in pairs):
         return None
     moved = {two.name: one.index for one, two in pairs}
-    if not set(first.loads()) & {load for e in second.expressions for load in loads(move(e, moved))}:
+    if not set(first.loads) & {load for e in second.expressions for load in loads(move(e, moved))}:
         return None
     joined = _joined(first, second, moved, False, lambda part: part)
     return _replaced(plan, first, second, place, joined)
@@ -181,7 +182,7 @@ def _computes_once(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
     outer = plan.elements(consumer.axes)
     every = outer * plan.elements(consumer.reduced)
     bodies = [(stage.body, every) for stage in consumer.stages]
-    values = [(other.value, every if other.each else outer) for other in consumer.stores]
+    values = [(other.value, every if other.over else outer) for other in consumer.stores]
     for expression, points in (*bodies, *values):
         inner = isinstance(consumer.schedule, Product) and (expression, points) in bodies
         if _cheap(store.value) and not inner:
@@ -229,7 +230,7 @@ def _plain(value: Expression) -> bool:
 
 
 def _gathers(kernel: Kernel, buffers: set[str]) -> bool:
-    return any(isinstance(load, Gather) and load.buffer in buffers for load in kernel.loads())
+    return any(isinstance(load, Gather) and load.buffer in buffers for load in kernel.loads)
 
 
 def _place(plan: Plan, first: Kernel, second: Kernel) -> Kernel | None:
@@ -257,9 +258,7 @@ def _inlined(kernel: Kernel, store: Store) -> Kernel:
             return move(store.value, {own.name: other for own, other in pairs if own.name})
         return part
 
-    stages = tuple(replace(stage, body=rebuild(stage.body, change)) for stage in kernel.stages)
-    stores = tuple(replace(s, value=rebuild(s.value, change)) for s in kernel.stores)
-    return replace(kernel, stages=stages, stores=stores)
+    return kernel.changed(lambda expression: rebuild(expression, change))
 
 
 def _passes_all(plan: Plan, consumer: Kernel, producer: Kernel) -> bool:
@@ -272,18 +271,18 @@ def _passes_all(plan: Plan, consumer: Kernel, producer: Kernel) -> bool:
         indices.product(axis.extent for axis in axes)
         for axes in (consumer.axes + consumer.reduced, producer.axes)
     )
-    reads = [load for load in consumer.loads() if load.buffer in producer.writes]
+    reads = [load for load in consumer.loads if load.buffer in producer.writes]
     return plan.same(*counts) and any({i for i in load.position if i.name} == points for load in reads)
 
 
 def _also_storing(inlined: Kernel, consumer: Kernel, store: Store) -> Kernel:
     """The consumer, storing what it computes of the producer at each of its points."""
     points = {axis.index for axis in consumer.axes + consumer.reduced if not axis.once}
-    reads = [load for load in consumer.loads() if load.buffer == store.buffer]
+    reads = [load for load in consumer.loads if load.buffer == store.buffer]
     load = next(load for load in reads if {i for i in load.position if i.name} == points)
     pairs = zip(store.position, load.position, strict=True)
     value = move(store.value, {own.name: other for own, other in pairs if own.name})
-    kept = Store(store.buffer, load.position, value, each=bool(consumer.stages))
+    kept = Store(store.buffer, load.position, value, consumer.reduced)
     return replace(inlined, stores=(kept, *inlined.stores))
 
 
@@ -310,11 +309,11 @@ def _joined(
         known = next((s for s in stages if (s.combine, s.body) == (stage.combine, body)), None)
         names[stage.name] = known.name if known else _free_name(stage.name, stages)
         if known is None:
-            stages.append(Stage(names[stage.name], stage.combine, body))
+            stages.append(Stage(names[stage.name], stage.combine, body, first.reduced))
     stores = list(first.stores)
     for store in second.stores:
         position = tuple(indices.replace(index, moved) for index in store.position)
-        inner = store.each if second.stages else each
+        inner = first.reduced if (store.over if second.stages else each) else ()
         stores.append(Store(store.buffer, position, placed_in_first(store.value), inner))
     schedule = _wider(first.schedule, second.schedule)
     return replace(first, stages=tuple(stages), stores=tuple(stores), schedule=schedule)
@@ -356,11 +355,7 @@ def _picked(plan: Plan, producer: Kernel, consumer: Kernel, store: Store, gather
     def change(part: Expression) -> Expression:
         return Load(name, own, gather.kind) if part == gather else part
 
-    read = replace(
-        consumer,
-        stages=tuple(replace(s, body=rebuild(s.body, change)) for s in consumer.stages),
-        stores=tuple(replace(s, value=rebuild(s.value, change)) for s in consumer.stores),
-    )
+    read = consumer.changed(lambda expression: rebuild(expression, change))
     new = {producer.name: replace(producer, stores=stores), consumer.name: read}
     buffers = {**plan.buffers, name: Buffer(name, shape, whole.dtype, scratch=True)}
     kernels = tuple(new.get(kernel.name, kernel) for kernel in plan.kernels)

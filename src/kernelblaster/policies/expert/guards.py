@@ -19,10 +19,6 @@ class Guard:
     boundary: Index
     below: bool
 
-    def fails(self, position: str) -> str:
-        """The condition under which the load is not made."""
-        return f"{position} {'>=' if self.below else '<'} {indices.text(self.boundary)}"
-
 
 Guards = tuple[Guard, ...]
 

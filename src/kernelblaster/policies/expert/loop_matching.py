@@ -11,7 +11,8 @@ from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert import proofs
 from kernelblaster.policies.expert.expression import Gather, Load
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
-from kernelblaster.policies.expert.plan import Axis, Kernel, Plan, Store
+from kernelblaster.policies.expert.kernel import Axis, Kernel, Store
+from kernelblaster.policies.expert.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class LoopMatch:
 def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
     """How the reader's loops are the writer's, if they are, and it reads nothing of other rows."""
     written = {store.buffer: store for store in writer.stores}
-    found = [load for load in reader.loads() if load.buffer in written]
+    found = [load for load in reader.loads if load.buffer in written]
     extents = {axis.name: axis.extent for axis in writer.axes + writer.reduced}
     moved: dict[str, Index] = {}
     for load in found:
@@ -41,10 +42,10 @@ def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
         moved |= {a.name: b.index for a, b in zip(missing, inner, strict=True)}
     moved = {name: proofs.within(index, extents, plan.same) for name, index in moved.items()}
     for axis in axes:
-        limit = proofs.bound(moved[axis.name], extents, plan.same)
+        limit = proofs.bound(moved[axis.name], extents)
         if limit is None or not plan.same(limit, axis.extent):
             return None
-    each = any(written[load.buffer].each for load in found) or bool(missing)
+    each = any(bool(written[load.buffer].over) for load in found) or bool(missing)
     if not _same_points(plan, writer, reader, moved, each):
         return None
     rows = all(in_row(plan, writer, load, moved, shifted=not reader.stages) for load in found)
@@ -58,7 +59,7 @@ def in_row(
     store = next(store for store in writer.stores if store.buffer == load.buffer)
     inner = {axis.index for axis in writer.reduced if not axis.once}
     return all(
-        own == there or (shifted and store.each and there in inner)
+        own == there or (shifted and store.over and there in inner)
         for own, there in zip(placed(plan, writer, load, moved), store.position, strict=True)
     )
 

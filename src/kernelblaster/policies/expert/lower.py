@@ -6,7 +6,8 @@ import pkgutil
 from kernelblaster.policies.expert import operators
 from kernelblaster.policies.expert.builder import LOWERINGS, Builder, axes_of
 from kernelblaster.policies.expert.graph import Graph, Reference, UncoveredOperators
-from kernelblaster.policies.expert.plan import Kernel, Plan, Store
+from kernelblaster.policies.expert.kernel import Kernel, Store
+from kernelblaster.policies.expert.plan import Plan
 
 
 def initial_plan(graph: Graph) -> Plan:

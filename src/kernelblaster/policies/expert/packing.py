@@ -10,14 +10,8 @@ from dataclasses import replace
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.expression import Expression, Load, operation
-from kernelblaster.policies.expert.plan import (
-    TOGETHER,
-    Axis,
-    Buffer,
-    Kernel,
-    Plan,
-    Store,
-)
+from kernelblaster.policies.expert.kernel import Axis, Kernel, Store
+from kernelblaster.policies.expert.plan import TOGETHER, Buffer, Plan
 from kernelblaster.policies.expert.product import Operand, Product
 from kernelblaster.policies.expert.schedule import PACKED_DEPTH, PACKED_ROWS, MmaProduct, Packing
 from kernelblaster.records.signature import Dtype

@@ -1,144 +1,21 @@
-"""A plan: kernels in launch order, each saying what it computes and how it is scheduled.
+"""A plan: kernels in launch order (kernel.py), and the buffers that they read and write.
 
-Every kernel has one form: for each point of its `axes`, the `stages` reduce over the `reduced` axes one after
-another (a later stage may use the results of earlier ones), and the `stores` write what comes of it. Without
-stages it is a pointwise map. How it is laid out on the GPU is its schedule (schedule.py). Techniques rewrite
-plans; emission/ writes them as CUDA."""
+Techniques rewrite plans; emission/ writes them as CUDA."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
 from kernelblaster.policies.expert import index as indices
-from kernelblaster.policies.expert.expression import Expression, Gather, Load, loads
 from kernelblaster.policies.expert.graph import Graph
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.schedule import (
-    PACKED_DEPTH,
-    PACKED_ROWS,
-    ColumnReduction,
-    ElementPerThread,
-    Packing,
-    Pointwise,
-    RowReduction,
-    Schedule,
-)
+from kernelblaster.policies.expert.kernel import Axis, Kernel
+from kernelblaster.policies.expert.schedule import PACKED_DEPTH, PACKED_ROWS
 from kernelblaster.records import Signature
 from kernelblaster.records.signature import Dtype
 
-Combine = Literal[
-    "sum", "product", "max", "min", "argmax", "argmin", "any", "all", "variation", "exponentials"
-]
-Family = Literal["pointwise", "row_reduction", "column_reduction", "full_reduction", "matrix_product", "pack"]
 TOGETHER = 4  # tiles of a packed operand that have one scale
-
-
-@dataclass(frozen=True)
-class Part:
-    """A piece of a reduced axis: `length` elements, counted by the kernel's axis of this name."""
-
-    name: str
-    length: Index
-
-
-@dataclass(frozen=True)
-class Axis:
-    """A loop: its variable and how far it runs. With `part` it runs over one piece of that only, from
-    `begin` to `end`; an axis of the kernel says which one (techniques/split_k.py). A piece may be
-    empty."""
-
-    name: str
-    extent: Index
-    part: Part | None = None
-
-    @property
-    def begin(self) -> Index:
-        if self.part is None:
-            return indices.ZERO
-        return indices.multiply(indices.variable(self.part.name), self.part.length)
-
-    @property
-    def end(self) -> Index:
-        if self.part is None:
-            return self.extent
-        return indices.least(self.extent, indices.add(self.begin, self.part.length))
-
-    @property
-    def index(self) -> Index:
-        """The loop's position; nothing to count where it runs only once."""
-        return indices.ZERO if self.once else indices.variable(self.name)
-
-    @property
-    def once(self) -> bool:
-        return indices.is_number(self.extent, 1)
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One reduction over the kernel's reduced axes. For argmax and argmin `body` is compared, and the
-    result is the place of the winner, the first one on a tie. `variation` is the sum of squared
-    differences from the mean of all bodies, `exponentials` the sum of exponentials of the differences
-    from the largest one; both need one pass only."""
-
-    name: str
-    combine: Combine
-    body: Expression
-
-
-@dataclass(frozen=True)
-class Store:
-    """A value written: once for each point of the axes, or with `each` for every element of the
-    reduced axes too."""
-
-    buffer: str
-    position: tuple[Index, ...]
-    value: Expression
-    each: bool = False
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """One kernel. With `constant_sizes` it has a variant in which the primary workload's sizes are
-    constants."""
-
-    name: str
-    axes: tuple[Axis, ...]
-    stores: tuple[Store, ...]
-    reduced: tuple[Axis, ...] = ()
-    stages: tuple[Stage, ...] = ()
-    schedule: Schedule = field(default_factory=ElementPerThread)
-    constant_sizes: bool = False
-
-    @property
-    def family(self) -> Family:
-        """The kind of computation, as reports and the knowledge base name it."""
-        if isinstance(self.schedule, Packing):
-            return "pack"
-        if isinstance(self.schedule, Pointwise):
-            return "pointwise"
-        if isinstance(self.schedule, ColumnReduction):
-            return "column_reduction"
-        if isinstance(self.schedule, RowReduction):
-            return "full_reduction" if all(axis.once for axis in self.axes) else "row_reduction"
-        return "matrix_product"
-
-    @property
-    def expressions(self) -> tuple[Expression, ...]:
-        return tuple(s.body for s in self.stages) + tuple(s.value for s in self.stores)
-
-    @property
-    def reads(self) -> list[str]:
-        """Buffers that are read, each once, in order."""
-        return list(dict.fromkeys(load.buffer for e in self.expressions for load in loads(e)))
-
-    @property
-    def writes(self) -> list[str]:
-        return [store.buffer for store in self.stores]
-
-    def loads(self) -> Iterator[Load | Gather]:
-        for expression in self.expressions:
-            yield from loads(expression)
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.combines.arithmetic import SUM
 from kernelblaster.policies.expert.expression import Expression, Load, Operation, loads, used_names
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.plan import Axis, Kernel, Plan
+from kernelblaster.policies.expert.kernel import Axis, Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.proofs import alignment
 from kernelblaster.policies.expert.schedule import Product as ProductSchedule
 
@@ -57,7 +59,7 @@ def as_product(kernel: Kernel, plan: Plan) -> Product | None:
     if not isinstance(kernel.schedule, ProductSchedule) or len(kernel.stages) != 1 or len(inner) != 1:
         return None
     body = kernel.stages[0].body
-    if kernel.stages[0].combine != "sum" or any(store.each for store in kernel.stores):
+    if kernel.stages[0].combine != SUM or any(store.over for store in kernel.stores):
         return None
     if not isinstance(body, Operation) or body.name != "mul" or body.kind != "real":
         return None

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from kernelblaster.devices.specs import GpuSpec
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 
 MOST = 8  # plans that a technique yields
 

@@ -8,7 +8,8 @@ from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.expression import Gather, Load, Reduced, address, loads, walk
 from kernelblaster.policies.expert.flatten import flattened
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.plan import Kernel, Plan, Stage
+from kernelblaster.policies.expert.kernel import Kernel, Stage
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.proofs import is_linear, separate
 from kernelblaster.policies.expert.schedule import BlockRows, ClusterRows, Rows, WarpRows, row_threads
 from kernelblaster.policies.expert.vector_access import VectorAccess, fits, vector_access
@@ -79,7 +80,7 @@ class RowKernel:
     def may_persist(self, width: int) -> bool:
         """Whether a cluster can go on to further rows: all are aligned alike, and a last pass goes over
         each."""
-        each = any(store.each for store in self.kernel.stores)
+        each = any(store.over for store in self.kernel.stores)
         return bool(self.kernel.axes) and self.start(width) is None and each
 
 
@@ -87,8 +88,8 @@ def as_rows(kernel: Kernel) -> Kernel:
     """A pointwise kernel as rows without stages; any other as it is."""
     if kernel.stages:
         return kernel
-    stores = tuple(replace(store, each=True) for store in kernel.stores)
-    return replace(kernel, axes=kernel.axes[:-1], reduced=kernel.axes[-1:], stores=stores)
+    stores = tuple(replace(store, over=kernel.axes[-1:]) for store in kernel.stores)
+    return replace(kernel, axes=kernel.axes[:-1], stores=stores)
 
 
 def row_kernel(kernel: Kernel, plan: Plan) -> RowKernel:
@@ -109,7 +110,7 @@ def passes(kernel: Kernel) -> list[list[Stage]]:
 def passes_with(kernel: Kernel, load: Load | Gather) -> int:
     """How many passes over the row need what a load reads."""
     bodies = [[stage.body for stage in group] for group in passes(kernel)]
-    bodies.append([store.value for store in kernel.stores if store.each])
+    bodies.append([store.value for store in kernel.stores if store.over])
     return sum(any(load in loads(body) for body in group) for group in bodies)
 
 

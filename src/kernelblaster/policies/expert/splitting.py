@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.combines.combine import PartResults
 from kernelblaster.policies.expert.expression import (
     Counted,
     Expression,
@@ -14,21 +15,12 @@ from kernelblaster.policies.expert.expression import (
     Kind,
     Load,
     Reduced,
-    operation,
     rebuild,
     to_kind,
 )
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.plan import (
-    Axis,
-    Buffer,
-    Combine,
-    Kernel,
-    Part,
-    Plan,
-    Stage,
-    Store,
-)
+from kernelblaster.policies.expert.kernel import Axis, Kernel, Part, Stage, Store
+from kernelblaster.policies.expert.plan import Buffer, Plan
 from kernelblaster.policies.expert.schedule import (
     Accumulating,
     BlockRows,
@@ -95,7 +87,7 @@ def split(plan: Plan, kernel: Kernel, flat: Kernel, length: int) -> Plan:
     buffers = [splitting.buffer(f"{s.name}_parts", _kind(s), splitting.axes()) for s in stages]
     buffers += [splitting.buffer(name, kind, flat.axes) for name, kind in results.items()]
     new = [_partial_kernel(splitting, stages), _combining_kernel(splitting)]
-    if any(store.each for store in flat.stores):
+    if any(store.over for store in flat.stores):
         new.append(_element_kernel(splitting))
     kernels = [k for old in plan.kernels for k in (new if old is kernel else (old,))]
     known = dict(plan.buffers) | {buffer.name: buffer for buffer in buffers}
@@ -103,25 +95,17 @@ def split(plan: Plan, kernel: Kernel, flat: Kernel, length: int) -> Plan:
 
 
 def _kind(stage: Stage) -> Kind:
-    return "whole" if stage.combine in ("argmax", "argmin") else stage.body.kind
-
-
-COMPANIONS: dict[Combine, tuple[str, Combine]] = {
-    "variation": ("sum", "sum"),
-    "exponentials": ("largest", "max"),
-    "argmax": ("value", "max"),
-    "argmin": ("value", "min"),
-}
+    return stage.combine.result_kind(stage.body.kind)
 
 
 def companion(stage: Stage, known: Sequence[Stage]) -> Stage | None:
     """What a part must find out beside a stage's own result, so that the whole follows: one of the
     stages that there are, or a new one."""
-    if stage.combine not in COMPANIONS:
+    if stage.combine.companion is None:
         return None
-    suffix, combine = COMPANIONS[stage.combine]
+    suffix, combine = stage.combine.companion
     same = (found for found in known if found.combine == combine and found.body == stage.body)
-    return next(same, Stage(f"{stage.name}_{suffix}", combine, stage.body))
+    return next(same, Stage(f"{stage.name}_{suffix}", combine, stage.body, stage.axes))
 
 
 def _partial_kernel(splitting: Splitting, stages: Sequence[Stage]) -> Kernel:
@@ -131,15 +115,15 @@ def _partial_kernel(splitting: Splitting, stages: Sequence[Stage]) -> Kernel:
         Store(splitting.partial(s.name, _kind(s)).buffer, splitting.position(), Reduced(s.name, _kind(s)))
         for s in stages
     )
-    return replace(
+    parts = replace(
         kernel,
         name=f"{splitting.stem}_parts_kernel",
         axes=splitting.axes(),
-        reduced=(cut, *kernel.reduced[1:]),
         stages=tuple(stages),
         stores=stores,
         schedule=_partial_schedule(kernel.schedule),
     )
+    return parts.with_loops({cut.name: (cut,)})
 
 
 def _partial_schedule(old: Schedule) -> Schedule:
@@ -161,8 +145,8 @@ def _combining_kernel(splitting: Splitting) -> Kernel:
         found, result = _combined(splitting, stage)
         stages += [new for new in found if new.name not in {old.name for old in stages}]
         results[stage.name] = result
-    stores = [replace(s, value=_with(s.value, results)) for s in kernel.stores if not s.each]
-    if any(store.each for store in kernel.stores):
+    stores = [replace(s, value=_with(s.value, results)) for s in kernel.stores if not s.over]
+    if any(store.over for store in kernel.stores):
         own = tuple(axis.index for axis in kernel.axes)
         stores += [Store(f"{splitting.stem}_{name}", own, value) for name, value in results.items()]
     few = splitting.plan.extent(splitting.parts.extent) <= LONG and bool(kernel.axes)
@@ -176,7 +160,6 @@ def _combining_kernel(splitting: Splitting) -> Kernel:
         name=kernel.name,
         axes=kernel.axes,
         stores=tuple(stores),
-        reduced=(splitting.parts,),
         stages=tuple(stages),
         schedule=schedule,
     )
@@ -185,26 +168,24 @@ def _combining_kernel(splitting: Splitting) -> Kernel:
 def _combined(splitting: Splitting, stage: Stage) -> tuple[list[Stage], Expression]:
     """Stages over the parts, and the result that the whole has of them."""
     found = splitting.partial(stage.name, _kind(stage))
-    result = Reduced(stage.name, _kind(stage))
     beside = companion(stage, splitting.kernel.stages)
-    if beside is None:
-        return [Stage(stage.name, stage.combine, found)], result
-    other = splitting.partial(beside.name, beside.body.kind)
-    if stage.combine in ("argmax", "argmin"):
-        winner = Stage(f"{stage.name}_part", stage.combine, other)
+
+    def chosen(winner: str) -> Gather:
         place = splitting.position().index(splitting.parts.index)
         position = tuple(indices.ZERO if i == place else p for i, p in enumerate(found.position))
-        return [winner], Gather(found.buffer, position, place, Reduced(winner.name, "whole"), "whole")
-    first = Stage(beside.name, beside.combine, other)
-    if stage.combine == "exponentials":
-        scale = operation("exp", operation("sub", other, Reduced(first.name, "real")))
-        return [first, Stage(stage.name, "sum", operation("mul", found, scale))], result
-    count = to_kind(Counted(_members(splitting)), "real")
+        return Gather(found.buffer, position, place, Reduced(winner, "whole"), found.kind)
+
     whole = indices.product(axis.extent for axis in splitting.kernel.reduced)
-    mean = operation("div", Reduced(first.name, "real"), to_kind(Counted(whole), "real"))
-    away = operation("sub", operation("div", other, count), mean)
-    body = operation("add", found, operation("mul", count, operation("mul", away, away)))
-    return [first, Stage(stage.name, "sum", body)], result
+    parts = PartResults(
+        name=stage.name,
+        own=found,
+        beside=None if beside is None else (beside.name, splitting.partial(beside.name, beside.body.kind)),
+        members=to_kind(Counted(_members(splitting)), "real"),
+        whole=to_kind(Counted(whole), "real"),
+        chosen=chosen,
+    )
+    stages, result = stage.combine.of_parts(parts)
+    return [Stage(*each, (splitting.parts,)) for each in stages], result
 
 
 def _members(splitting: Splitting) -> Index:
@@ -221,7 +202,7 @@ def _element_kernel(splitting: Splitting) -> Kernel:
     results: dict[str, Expression] = {
         stage.name: Load(f"{splitting.stem}_{stage.name}", own, _kind(stage)) for stage in kernel.stages
     }
-    stores = [replace(s, value=_with(s.value, results), each=False) for s in kernel.stores if s.each]
+    stores = [replace(s, value=_with(s.value, results), over=()) for s in kernel.stores if s.over]
     first = stores[0]
     address = indices.row_major(first.position, splitting.plan.buffers[first.buffer].shape)
     axes = sorted(

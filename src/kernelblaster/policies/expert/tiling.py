@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from kernelblaster.policies.expert.plan import Axis, Kernel, Plan
+from kernelblaster.policies.expert.kernel import Axis, Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.product import Product, as_product
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.schedule import TiledProduct

@@ -7,7 +7,8 @@ from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.expression import Gather, Load
 from kernelblaster.policies.expert.flatten import flattened
 from kernelblaster.policies.expert.index import Index, row_major
-from kernelblaster.policies.expert.plan import Axis, Kernel, Plan
+from kernelblaster.policies.expert.kernel import Axis, Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.proofs import alignment
 
 
@@ -29,7 +30,7 @@ def transposition(kernel: Kernel, plan: Plan) -> Transposition | None:
         return None
     last = flat.axes[-1]
     found: dict[str, dict[Load, str]] = {}
-    for load in dict.fromkeys(flat.loads()):
+    for load in dict.fromkeys(flat.loads):
         if isinstance(load, Gather) or _runs(load.buffer, load.position, last, plan):
             continue
         for axis in flat.axes[:-1]:

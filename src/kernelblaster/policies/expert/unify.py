@@ -12,7 +12,6 @@ from kernelblaster.errors import KernelBlasterError
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.expression import Argument, Counted, Expression, operation, real, to_kind
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.names import inner_name
 
 Values = tuple[int, ...]
 LITERAL = 8  # constants up to this are written as they are; larger ones are called by a size's name
@@ -58,7 +57,7 @@ class Unifier:
         """A literal, an argument of the launch function, or a function of an extent."""
         for name, known in self._numbers.items():
             if len(set(known)) > 1 and values == known:
-                return Argument(inner_name(name), "real")
+                return Argument(name, "real")
         if len({repr(value) for value in values}) == 1:  # as text, since NaN is not equal to itself
             return real(values[0])
         found: list[tuple[float, Values]] = []

@@ -22,7 +22,8 @@ from kernelblaster.policies.expert.expression import (
 from kernelblaster.policies.expert.flatten import flattened
 from kernelblaster.policies.expert.guards import Guards, guarded
 from kernelblaster.policies.expert.index import Index, row_major
-from kernelblaster.policies.expert.plan import Axis, Kernel, Plan, Store
+from kernelblaster.policies.expert.kernel import Axis, Kernel, Store
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.proofs import alignment, stays_below
 from kernelblaster.records.signature import DTYPE_BYTES
 
@@ -65,7 +66,7 @@ def vector_access(kernel: Kernel, plan: Plan, along: Axis, *, guards_too: bool =
     always = {load for expression in kernel.expressions for load in _unconditional(expression)}
     sided = guarded(kernel.expressions, along.name, plan.sizes[0]) if guards_too else {}
     guards: dict[Load | Gather, Guards] = {}
-    for load in dict.fromkeys(kernel.loads()):
+    for load in dict.fromkeys(kernel.loads):
         sure = load in always or _harmless(load, kernel, plan)
         if not sure and load not in sided:
             continue

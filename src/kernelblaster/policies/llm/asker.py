@@ -2,19 +2,24 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
 from kernelblaster.models.failures import BadAnswer
 from kernelblaster.models.request import ChatMessage, Model, Request
-from kernelblaster.policies.llm.prompt import PromptTooLong, Sections, render
+from kernelblaster.policies.llm.data import INVISIBLE
+from kernelblaster.policies.llm.prompt import PromptTooLong, Sections, less_room, render
 from kernelblaster.policies.llm.roles import TOKENS, Role
+from kernelblaster.policies.llm.tokens import tokens_of
+from kernelblaster.sessions.steering import Steering
+from kernelblaster.store.steering import LeaveNote
 
 T = TypeVar("T", bound=BaseModel)
 Once = Callable[[str, str, Callable[[], dict[str, Any]]], dict[str, Any]]
 QUESTION, ANSWER = "question", "answer"  # the kinds of a run's events that hold them
+NOTED: tuple[Role, ...] = ("initial-writer", "proposer", "lowerer")  # who is shown the notes of people
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,7 @@ class Question(Generic[T]):
     `system` the system message, `schema` the type of the answer. `key` identifies it within run and role: if
     the run has an answer recorded under that key, it is reused, even if the prompt would now read
     differently. `seed` asks for another answer to the same prompt; `prompt_tokens` overrides the role's
-    limit."""
+    limit. `notes` are texts of people, added at the end."""
 
     role: Role
     key: str
@@ -33,6 +38,7 @@ class Question(Generic[T]):
     schema: type[T]
     seed: int = 0
     prompt_tokens: int | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -43,12 +49,13 @@ class Question(Generic[T]):
 class Asker:
     """Asks the model for one task of one run. `once(kind, key, make)` is the run's log: it returns the data
     recorded under that kind and key, or calls `make` and records what it returns, so that a resumed run asks
-    nothing twice."""
+    nothing twice. Notes that people left (`steering`) are added to new questions of the roles in NOTED."""
 
-    def __init__(self, model: Model, once: Once, task: str) -> None:
+    def __init__(self, model: Model, once: Once, task: str, steering: Steering | None = None) -> None:
         self._model = model
         self._once = once
         self._task = task
+        self._steering = steering
         self._failed: dict[str, tuple[Role, str]] = {}
 
     @property
@@ -70,8 +77,22 @@ class Asker:
     def prompt(self, question: Question[T]) -> str:
         """The user's message of this question: the recorded one if the run has asked it before, else rendered
         and recorded now. Raises `PromptTooLong`."""
-        recorded = self._once(QUESTION, question.name, lambda: {"messages": _messages(question)})
+        recorded = self._once(QUESTION, question.name, lambda: self._new_question(question))
         return str(recorded["messages"][-1]["text"])
+
+    def _new_question(self, question: Question[T]) -> dict[str, Any]:
+        """The event of a question that is asked now: its `messages`, and the ids of the `notes` in them, if
+        there are any."""
+        notes = self._steering.notes if self._steering and question.role in NOTED else ()
+        if not notes:
+            return {"messages": _messages(question)}
+        ids = [note.id for note in notes]
+        texts = [note.action.text for note in notes if isinstance(note.action, LeaveNote)]
+        noted = replace(question, notes=tuple(texts))
+        event = {"messages": _messages(noted), "notes": ids}
+        assert self._steering is not None
+        self._steering.show(ids)
+        return event
 
     def _asked(self, question: Question[T]) -> dict[str, Any]:
         """Ask the model and return the event to record: `answer` as JSON data with the model and the number
@@ -111,6 +132,12 @@ def _messages(question: Question[T]) -> list[dict[str, Any]]:
 
 
 def _rendered(question: Question[T]) -> str:
-    """The template with its sections, shortened to the role's token limits. Raises `PromptTooLong`."""
+    """The template with its sections and the notes, shortened to the role's token limits. Raises
+    `PromptTooLong`."""
     room = question.prompt_tokens or TOKENS[question.role].room
-    return render(question.template, question.role, room, question.sections)
+    if not question.notes:
+        return render(question.template, question.role, room, question.sections)
+    shown = "\n\n".join(INVISIBLE.sub("", note).strip() for note in question.notes)
+    notes = render("notes.md", question.role, room, {"notes": shown})
+    left = less_room(room, tokens_of(notes))
+    return f"{render(question.template, question.role, left, question.sections)}\n{notes}"

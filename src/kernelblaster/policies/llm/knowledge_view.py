@@ -4,7 +4,6 @@ from math import exp
 
 from kernelblaster.knowledge.content import Content, OptimizationEntry, Scored
 from kernelblaster.knowledge.evidence import Evidence
-from kernelblaster.knowledge.matching import MATCH, nearest
 from kernelblaster.policies.llm.data import one_line
 from kernelblaster.policies.llm.figures import figure
 from kernelblaster.policies.llm.prompt import Piece
@@ -16,15 +15,6 @@ SHOWN, METRICS = 0.1, 6  # metrics of a state: how large the smallest, and how m
 ALSO = "; also: "  # where a description begins to repeat the secondary words of the name
 NOTES = 3  # of a technique or a state
 EVIDENCE, MEANING = 50, 35  # importance of a technique's line and of what it is; less for each further one
-
-
-def known_state(content: Content, state: State) -> str | None:
-    """The name of the knowledge base's state that matches this one: the state of the same name (or the one
-    that it was merged into), else the nearest within the matching distance. None if there is none."""
-    if state.name in content.states:
-        return content.resolve(state.name)
-    near = nearest(state, [entry.state for entry in content.living])
-    return near.state.name if near is not None and near.distance <= MATCH else None
 
 
 def state_text(state: State, content: Content, name: str, *, figures: bool = False) -> str:

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from kernelblaster.knowledge.content import Content
+from kernelblaster.knowledge.retrieval import known_state
 from kernelblaster.policies.llm.facts import constants
 from kernelblaster.policies.llm.gpu_words import only_on_hardware
-from kernelblaster.policies.llm.knowledge_view import known_state, state_text, technique_text
+from kernelblaster.policies.llm.knowledge_view import state_text, technique_text
 from kernelblaster.policies.llm.prompt import Piece
 from kernelblaster.policies.llm.reference_words import computation
 from kernelblaster.policies.llm.rewriting import REFERENCE, RewritingTask, Rewritten, mend, rewrite

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.events import Change, Observed
+from kernelblaster.knowledge.retrieval import known_state
 from kernelblaster.models.request import Model
 from kernelblaster.policies.expert.policy import ExpertPolicy, Form
 from kernelblaster.policies.expert.states import extract_states, possible_gain
@@ -16,7 +17,7 @@ from kernelblaster.policies.llm.feedback import feedback
 from kernelblaster.policies.llm.gap_analyst import explain_by_model
 from kernelblaster.policies.llm.initial_writer import NoFirstCandidate, write_initial
 from kernelblaster.policies.llm.knowledge_updater import notes_by_model
-from kernelblaster.policies.llm.knowledge_view import known_state, proven, techniques
+from kernelblaster.policies.llm.knowledge_view import proven, techniques
 from kernelblaster.policies.llm.lowerer import Lowering, lower, mend_lowering
 from kernelblaster.policies.llm.policy_evaluator import instructive
 from kernelblaster.policies.llm.proposer import Proposed, propose
@@ -97,7 +98,7 @@ class MixedPolicy:
         """Set the task that later questions are about: creates its prompt context with an asker that records
         into the session's log, and returns it. `initial` calls this; strategies that only use the prompts
         call it alone."""
-        asker = Asker(self._model, self._session.log.once, task.name)
+        asker = Asker(self._model, self._session.log.once, task.name, self._session.steering)
         self._scene = Scene(task, self._session, asker, self._whole_profiles)
         return self._scene
 

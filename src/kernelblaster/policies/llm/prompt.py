@@ -56,6 +56,13 @@ class Room:
     most: int
 
 
+def less_room(room: Room | int, tokens: int) -> Room | int:
+    """The limits that are left when a part of the prompt takes this many tokens."""
+    if isinstance(room, int):
+        return room - tokens
+    return Room(room.comfortable - tokens, room.most - tokens)
+
+
 def render(template: str, role: str, room: Room | int, sections: Sections) -> str:
     """The text of `template` (a file beside this one) with its sections filled in. Pieces are left out, the
     least important first and among equals the longest, until it fits `room` (an int: both limits). `role` is

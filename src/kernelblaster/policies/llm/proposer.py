@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, Field
 
+from kernelblaster.knowledge.retrieval import known_state
 from kernelblaster.policies.llm.asker import Question
 from kernelblaster.policies.llm.gpu_words import only_on_hardware
-from kernelblaster.policies.llm.knowledge_view import known_state, state_text, techniques
+from kernelblaster.policies.llm.knowledge_view import state_text, techniques
 from kernelblaster.policies.llm.prompt import Piece
 from kernelblaster.policies.llm.reference_words import reference
 from kernelblaster.policies.llm.rewriting import REFERENCE

@@ -201,6 +201,15 @@ inline void confirm(Warp& w, const Access& a, unsigned size, Effect effect) {
   if (w.block->suspects) report_suspects(w, a, size, effect);
 }
 
+// A strong read that found what it had found before at the same place is one more poll; any other one is progress.
+inline void note_poll(Warp& w, const Inst& i, uint64_t low, uint64_t high) {
+  const uint64_t value = i.dst[0] < 0 ? 0 : w.reg(i.dst[0]).u32[__builtin_ctz(w.active)];
+  uint64_t& last = w.polled[w.pc % kPolledPlaces];
+  const uint64_t now = mixed(low, mixed(high, value ^ (uint64_t)w.active << 32));
+  w.polls = last == now ? w.polls + 1 : 0;
+  last = now;
+}
+
 template <typename Move>
 inline void reach_data(Warp& w, const Inst& i, Effect effect, uint8_t ordering, Move move) {
   Access a;
@@ -213,6 +222,7 @@ inline void reach_data(Warp& w, const Inst& i, Effect effect, uint8_t ordering, 
   a.deep = i.flag[6];
   read_addresses(w, i, 0, a);
   settle(a);
+  const uint64_t low = a.low, high = a.high;
   auto access = [&](Access& part) {
     check(w, part, size, size, effect);
     if (ordering & kStrongAccess) check_scope(w, part, size, ordering & kInBlock);
@@ -226,11 +236,13 @@ inline void reach_data(Warp& w, const Inst& i, Effect effect, uint8_t ordering, 
     if (touches(a, shared.start, shared.bytes) || touches(a, local.start, local.bytes * kLanes) ||
         touches(a, param.start, param.bytes) || w.block->cluster->size() > 1) {
       split(w, a, access);
+      if (i.flag[5] & kAcquires) note_poll(w, i, low, high);
       return;
     }
     a.space = Space::Global;
   }
   access(a);
+  if (i.flag[5] & kAcquires) note_poll(w, i, low, high);
 }
 
 // All steps but the last: calls move(access) with checked host pointers, once for each space concerned.
@@ -238,7 +250,7 @@ template <typename Move>
 inline void reach(Warp& w, const Inst& i, Effect effect, Move move) {
   const uint8_t ordering = w.block->order ? i.flag[5] : 0;
   if (ordering & kFences) fence_order(w, ordering & kInBlock);
-  w.polls = ordering & kAcquires ? w.polls + 1 : effect == Effect::Store ? 0 : w.polls;
+  if (effect == Effect::Store) w.polls = 0;
   reach_data(w, i, effect, ordering, move);
 }
 

@@ -174,7 +174,7 @@ bool bind_memory(const Parsed& p, Inst& inst) {
     return bind_without_effect(inst, !p.has("proxy") ? fence : proxy ? copies_see : nothing, Class::Control);
   }
   if (op == "prefetch" || op == "prefetchu" || op == "applypriority")
-    return !p.has("tensormap") && bind_without_effect(inst, nothing, Class::Load);
+    return bind_without_effect(inst, nothing, Class::Load);
   if (op == "discard") return bind_discard(p, inst);
   if (op == "createpolicy") {
     if (p.operands.empty()) return false;

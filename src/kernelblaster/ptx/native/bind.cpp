@@ -11,7 +11,7 @@ namespace {
 void note_grain(Function& f, const Parsed& p, const Inst& inst) {
   bool touches = inst.klass == Class::Load || inst.klass == Class::Store || inst.klass == Class::Shared ||
                  inst.klass == Class::Atomic;
-  if (p.op() == "cp" || p.has("async")) f.grain = std::min(f.grain, 2);
+  if (p.op() == "cp" || p.has("async")) f.grain = std::min(f.grain, p.has("tensor") ? 1 : 2);
   else if (p.op() == "mbarrier") f.grain = std::min(f.grain, 3);
   else if (touches && inst.flag[2] && !p.has("param") && !p.has("local"))
     f.grain = std::min(f.grain, __builtin_ctz(inst.flag[2]));
@@ -84,13 +84,15 @@ void bind(Function& f, Inst& inst) {
   inst.run = unknown;
   const Inst unbound = inst;
   for (auto& o : p.operands)
-    if (o.kind == Operand::Address && o.text == "compound") return;
+    if (o.kind == Operand::Address && (o.text == "compound" || (!o.parts.empty() && !p.has("tensor")))) return;
   if (p.op() != "mov" && reads_clock(p)) return;
   if (p.has("param")) scoped_parameters(f, p);
   if (bind_control(p, inst, f) || bind_integer(p, inst) || bind_float(p, inst) || bind_convert(p, inst) ||
       bind_memory(p, inst) || bind_warp(p, inst) || bind_tensor(p, inst)) {
     note_grain(f, p, inst);
-    if (inst.flag[5] & kAcquires && (p.op() == "ld" || p.op() == "atom")) f.reads_messages = true;
+    const bool shared = p.has("shared") || p.has("shared::cta") || p.has("shared::cluster");
+    if (inst.flag[5] & kAcquires && (p.op() == "ld" || p.op() == "atom") && !shared) f.reads_messages = true;
+    if ((p.op() == "atom" || p.op() == "red" || p.has("reduce")) && !shared) f.combines = true;
     return;
   }
   inst = unbound;   // what a family filled in before it gave up counts for nothing

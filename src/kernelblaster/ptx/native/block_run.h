@@ -14,7 +14,7 @@ namespace ptx {
 
 constexpr int kTurn = 20000;          // instructions of one warp before the next has its turn
 constexpr int kShortTurn = 256;       // where a block does nothing but wait for others
-constexpr int kManyPolls = 16;        // strong reads in one turn, with no store between them: it waits
+constexpr int kManyPolls = 16;        // polls with no store between them: it waits
 constexpr int kClusterBarrier = 16;   // beside a block's own sixteen
 constexpr int kWarpBarrier = 17;
 
@@ -55,26 +55,29 @@ class BlockRun {
   }
 
   Block& block() { return block_; }
-  bool polling() const { return polling_; }   // in the last round a warp did nothing but wait for others
+  // In the last round some warp did more than to poll: it computed, wrote, or left a barrier.
+  bool advanced() const { return advanced_; }
 
-  // A turn for every warp, or where all of them wait, the opening of their barriers. Returns whether
-  // anything was done.
-  bool round() {
+  // A turn of at most so many instructions for every warp, or where all of them wait, the opening of their barriers.
+  // Returns whether anything was executed.
+  bool round(int most) {
     bool moved = false, waiting = false, polled = false;
-    const int most = polling_ ? kShortTurn : kTurn;
+    if (polling_) most = std::min(most, kShortTurn);
+    advanced_ = false;
     for (auto& warp : block_.warps) {
       if (warp.finished || launch_.stopped) continue;
-      warp.polls = 0;
-      warp.waits = false;
-      moved |= turn(warp, most);
+      const bool executed = turn(warp, most), waits = !warp.finished && warp.polls >= kManyPolls - 1;
+      moved |= executed;
+      advanced_ |= executed && !waits;
       waiting |= !warp.finished;
-      polled |= warp.waits;
+      polled |= waits;
     }
     block_.finished = !waiting;
     if (!waiting && order_) check_visits(block_);
     if (!waiting && block_.copies) finish_bulk_copies();
     polling_ = polled;
-    return moved || release();
+    if (!advanced_ && waiting) advanced_ = release();
+    return moved || advanced_;
   }
 
   void close() {
@@ -115,6 +118,18 @@ class BlockRun {
     throw std::runtime_error("deadlock without a barrier");
   }
 
+  // The same where threads poll, and nobody is left to write what they wait for.
+  [[noreturn]] void deadlock(const std::string& why) {
+    for (auto& w : block_.warps)
+      for (auto& g : w.groups)
+        if (!g.barrier) {
+          enter(w, g.frame);
+          w.pc = g.pc;
+          w.fault("deadlock", why, __builtin_ctz(g.lanes));
+        }
+    deadlock();
+  }
+
  private:
   struct alignas(16) Chunk { uint8_t bytes[16] = {0}; };
 
@@ -126,7 +141,7 @@ class BlockRun {
   std::vector<Chunk> shared_, local_;
   std::vector<uint8_t> local_written_;
   int arrived_early_[16] = {0};
-  bool polling_ = false;
+  bool polling_ = false, advanced_ = false;
   uint32_t multiprocessor_ = 0, first_slot_ = 0;
   std::unique_ptr<Order> order_;
 
@@ -234,6 +249,7 @@ class BlockRun {
   // whether anything was executed.
   bool turn(Warp& w, int most) {
     int left = most;
+    const uint64_t executed = w.counts.total_warp_instructions, accesses = w.counts.accesses();
     while (left > 0) {
       int chosen = next_group(w);
       if (chosen < 0 && open_warp_sync(w)) continue;
@@ -245,14 +261,17 @@ class BlockRun {
       left = run_group(w, w.function->code.data(), pc, lanes, left);
     }
     if (w.groups.empty()) w.finished = true;
+    const uint64_t done =
+        w.counts.total_warp_instructions - executed + kAccessWork * (w.counts.accesses() - accesses);
+    if (launch_.executed.fetch_add(done, std::memory_order_relaxed) + done > launch_.draws.most_work && launch_.draws.most_work)
+      launch_.exhausted = launch_.stopped = true;
     return left < most;
   }
 
-  // A warp that waits for others gives them their turn.
+  // A warp that waits for others gives them their turn; the next poll ends its next turn, too.
   static void break_turn(Warp& w, int& left) {
     left = 0;
-    w.waits = true;
-    w.polls = 0;
+    w.polls = kManyPolls - 1;
   }
 
   int run_group(Warp& w, const Inst* code, int pc, uint32_t lanes, int left) {

@@ -1,6 +1,6 @@
 // Bulk copies: cp.async.bulk between global and shared memory, without a tensor map. One thread copies many bytes;
 // into shared memory it is awaited at an mbarrier, out of it by groups.
-#include "mbarrier.h"
+#include "bulk_copy.h"
 #include "qualifiers.h"
 #include "races.h"
 
@@ -24,44 +24,6 @@ uint32_t size_of(Warp& w, const Inst& i, int lane, uint64_t to, uint64_t from) {
   return bytes;
 }
 
-// What threads stored there is visible to copies only behind fence.proxy.async.
-void check_proxy(Warp& w, const SharedPlace& from, uint32_t bytes, int lane) {
-  if (!w.block->order || from.block != w.block) return;
-  uint32_t line = unfenced_store(*w.block->order, w.block->shared_written.data(), from.offset, bytes, w.block->launch->grain);
-  if (line)
-    w.note("memory-order", text("a bulk copy of shared memory that was stored to at line %u, without fence.proxy.async "
-                                "behind the store", line), lane);
-}
-
-uint8_t* shared_bytes(Warp& w, const SharedPlace& at, uint32_t bytes, bool store, int lane) {
-  if (at.offset < kReservedShared || at.offset + bytes > at.block->shared_bytes)
-    w.fault("out-of-bounds", text("a bulk copy of %u bytes at shared address 0x%llx, but there are %llu bytes", bytes,
-                                  (unsigned long long)at.offset, (unsigned long long)(at.block->shared_bytes - kReservedShared)), lane);
-  const uint8_t* flags = at.block->shared_written.data() + at.offset;
-  if (!store && memchr(flags, 0, bytes))
-    w.note("uninitialized", "a bulk copy of shared memory that nothing has written", lane);
-  if (memchr(flags, kUnderWay, bytes))
-    w.note("not-awaited", "a bulk copy of shared memory where an asynchronous copy is under way: nothing has waited "
-           "for it", lane);
-  if (at.block == w.block) watch_span(w, lane, nullptr, at.offset, bytes, store ? Effect::Store : Effect::Load);
-  else visit_span(w, at, lane, bytes, store ? Effect::Store : Effect::Load, true);
-  return at.block->shared + at.offset;
-}
-
-uint8_t* global_bytes(Warp& w, uint64_t address, uint32_t bytes, bool store, int lane) {
-  Access a;
-  a.lanes = 1u << lane;
-  a.deep = true;
-  for (uint32_t done = 0; done < bytes; done += 16) {
-    a.at[lane] = address + done;
-    a.space = Space::Global;
-    settle(a);
-    check_global(w, a, 16, 16, store ? Effect::Store : Effect::Load);
-    confirm(w, a, 16, store ? Effect::Store : Effect::Load);
-  }
-  return (uint8_t*)(uintptr_t)address;
-}
-
 void into_shared(Warp& w, const Inst& i) {
   const Operand& barrier = i.parsed->operands[3];
   each_lane(w.active, [&](int l) {
@@ -74,9 +36,9 @@ void into_shared(Warp& w, const Inst& i) {
     if (i.flag[4]) {
       SharedPlace own = shared_place(w, from, false, l);
       check_proxy(w, own, bytes, l);
-      source = shared_bytes(w, own, bytes, false, l);
+      source = bulk_shared(w, own, bytes, false, l);
     } else {
-      source = global_bytes(w, from, bytes, false, l);
+      source = bulk_global(w, from, bytes, 16, false, l);
     }
     const uint32_t ranks = i.src[2] < 0 ? 0 : w.reg(i.src[2]).u32[l] & 0xffff;
     for (Block* block : *w.block->cluster) {
@@ -85,7 +47,7 @@ void into_shared(Warp& w, const Inst& i) {
       Copy copy;
       copy.block = block;
       copy.offset = place.offset;
-      copy.to = shared_bytes(w, {block, place.offset}, bytes, true, l);
+      copy.to = bulk_shared(w, {block, place.offset}, bytes, true, l);
       copy.from = source;
       copy.bytes = copy.wanted = bytes;
       copy.lane = l;
@@ -104,8 +66,8 @@ void into_global(Warp& w, const Inst& i) {
     const uint32_t bytes = size_of(w, i, l, to, from.offset);
     check_proxy(w, from, bytes, l);
     Copy copy;
-    copy.from = shared_bytes(w, from, bytes, false, l);
-    copy.to = global_bytes(w, to, bytes, true, l);
+    copy.from = bulk_shared(w, from, bytes, false, l);
+    copy.to = bulk_global(w, to, bytes, 16, true, l);
     copy.reads = from.block;
     copy.reads_at = from.offset;
     copy.bytes = copy.wanted = bytes;
@@ -121,7 +83,7 @@ void discard(Warp& w, const Inst& i) {
   each_lane(w.active, [&](int l) {
     uint64_t at = address_of(w, i, 0, l);
     if (at % kLine) w.fault("misaligned", "discard of an address that is not a multiple of 128", l);
-    memset(global_bytes(w, at, kLine, true, l), 0xd5, kLine);
+    memset(bulk_global(w, at, kLine, 16, true, l), 0xd5, kLine);
   });
 }
 
@@ -131,6 +93,44 @@ void nothing(Warp&, const Inst&) {}
 
 }  // namespace
 
+// What threads stored there is visible to copies only behind fence.proxy.async.
+void check_proxy(Warp& w, const SharedPlace& from, uint32_t bytes, int lane) {
+  if (!w.block->order || from.block != w.block) return;
+  uint32_t line = unfenced_store(*w.block->order, w.block->shared_written.data(), from.offset, bytes, w.block->launch->grain);
+  if (line)
+    w.note("memory-order", text("a bulk copy of shared memory that was stored to at line %u, without fence.proxy.async "
+                                "behind the store", line), lane);
+}
+
+uint8_t* bulk_shared(Warp& w, const SharedPlace& at, uint32_t bytes, bool store, int lane) {
+  if (at.offset < kReservedShared || at.offset + bytes > at.block->shared_bytes)
+    w.fault("out-of-bounds", text("a bulk copy of %u bytes at shared address 0x%llx, but there are %llu bytes", bytes,
+                                  (unsigned long long)at.offset, (unsigned long long)(at.block->shared_bytes - kReservedShared)), lane);
+  const uint8_t* flags = at.block->shared_written.data() + at.offset;
+  if (!store && memchr(flags, 0, bytes))
+    w.note("uninitialized", "a bulk copy of shared memory that nothing has written", lane);
+  if (memchr(flags, kUnderWay, bytes))
+    w.note("not-awaited", "a bulk copy of shared memory where an asynchronous copy is under way: nothing has waited "
+           "for it", lane);
+  if (at.block == w.block) watch_span(w, lane, nullptr, at.offset, bytes, store ? Effect::Store : Effect::Load);
+  else visit_span(w, at, lane, bytes, store ? Effect::Store : Effect::Load, true);
+  return at.block->shared + at.offset;
+}
+
+uint8_t* bulk_global(Warp& w, uint64_t address, uint32_t bytes, uint32_t unit, bool store, int lane) {
+  Access a;
+  a.lanes = 1u << lane;
+  a.deep = true;
+  for (uint32_t done = 0; done < bytes; done += unit) {
+    a.at[lane] = address + done;
+    a.space = Space::Global;
+    settle(a);
+    check_global(w, a, unit, unit, store ? Effect::Store : Effect::Load);
+    confirm(w, a, unit, store ? Effect::Store : Effect::Load);
+  }
+  return (uint8_t*)(uintptr_t)address;
+}
+
 bool bind_discard(const Parsed& p, Inst& inst) {
   inst.run = discard;
   inst.klass = Class::Store;
@@ -139,7 +139,8 @@ bool bind_discard(const Parsed& p, Inst& inst) {
 
 bool bind_bulk_copy(const Parsed& p, Inst& inst) {
   const auto& o = p.operands;
-  if (p.has("tensor") || p.has("cp_mask") || p.has("ignore_oob")) return false;
+  if (p.has("tensor")) return bind_tensor_copy(p, inst);
+  if (p.has("cp_mask") || p.has("ignore_oob")) return false;
   if (p.has("prefetch")) return inst.run = nothing, true;
   if (p.has("commit_group")) return inst.run = commit, true;
   if (p.has("wait_group")) {

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "frames.h"
+#include "heap.h"
 #include "machine.h"
+#include "tensor_map.h"
 #include "timing.h"
 
 using namespace ptx;
@@ -19,7 +21,13 @@ struct Machine {
   std::unique_ptr<Model> model;   // launches are sampled and their costs recorded while there is one
   Draws draws;
   uint64_t launches = 0;
-  struct { bool dependent = false, cooperative = false; uint32_t cluster[3] = {0, 0, 0}; } attributes;   // of the next launch
+  Heap heap;
+  TensorMaps maps;
+  struct {
+    bool dependent = false, cooperative = false;
+    uint32_t cluster[3] = {0, 0, 0};
+    uint64_t resident = 0;
+  } attributes;                   // of the next launch
   struct { std::string kernel; uint32_t running_from = 0; } before;   // the last launch, and who may still run when it starts
 };
 
@@ -113,7 +121,8 @@ std::string report(const Launch& launch) {
   }
   out << "], ";
   if (!launch.unknown.empty()) out << "\"unsupported\": " << quoted(launch.unknown) << ", ";
-  out << "\"doubtful\": " << (launch.doubtful ? "true" : "false");
+  out << "\"doubtful\": " << (launch.doubtful ? "true" : "false") << ", \"exhausted\": " << (launch.exhausted ? "true" : "false")
+      << ", \"apart\": " << (launch.function->reads_messages || launch.function->combines || launch.workspace ? "false" : "true");
   out << ", \"printed\": " << quoted(launch.printed) << ", \"stopped\": " << (launch.stopped ? "true" : "false") << ", \"counts\": {\"warp_instructions\": {";
   for (int i = 0; i < (int)Class::Count; ++i) out << (i ? ", " : "") << quoted(classes[i]) << ": " << c.warp_instructions[i];
   out << "}";
@@ -132,7 +141,7 @@ std::string costs_text(const Costs& c) {
   static const char* const pipes[kPipes] = {"issue", "fma", "alu", "multiply", "special", "convert",
                                             "fp64", "half", "memory", "shuffle", "tensor"};
   std::ostringstream out;
-  out << "{\"sampled\": " << c.sampled << ", \"latency\": " << c.latency << ", \"pipes\": {";
+  out << "{\"sampled\": " << c.sampled << ", \"latency\": " << c.latency << ", \"longest\": " << c.longest << ", \"pipes\": {";
   for (int k = 0; k < kPipes; ++k) out << (k ? ", " : "") << quoted(pipes[k]) << ": " << c.pipes[k];
   out << "}";
 #define FIELD(name) out << ", \"" #name "\": " << c.name
@@ -165,6 +174,7 @@ void draw(Machine& machine, Launch& launch) {
   const uint64_t seed = mixed(machine.draws.seed, ++machine.launches);
   launch.draws = machine.draws;
   launch.draws.seed = seed;
+  launch.draws.in_order = !machine.draws.seed || mixed(seed, 7) % 2;   // what one order hides, another may show
   launch.grid_id = 8 + mixed(machine.draws.seed, 0) % 5000 + machine.launches;
   launch.clock_start = (1ull << 36) + mixed(seed, 3) % (1ull << 42);
   launch.timer_start = (uint64_t)std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -189,31 +199,54 @@ extern "C" {
 Machine* ptx_machine_new() { return new Machine; }
 void ptx_machine_free(Machine* machine) { delete machine; }
 
-void ptx_memory_add(Machine* machine, uint64_t start, uint64_t bytes, const char* name, int tracked) {
-  machine->memory.add(start, bytes, name, tracked != 0);
+// `kind`: 0; 1 if reading it before it is written is a finding; 2 if writing to it is.
+void ptx_memory_add(Machine* machine, uint64_t start, uint64_t bytes, const char* name, int kind) {
+  machine->memory.add(start, bytes, name, kind == 1, kind == 2);
 }
 void ptx_memory_written(Machine* machine, uint64_t start, uint64_t bytes) { machine->memory.written(start, bytes); }
 int ptx_memory_remove(Machine* machine, uint64_t start) { return machine->memory.remove(start); }
 
-// From now on launches are sampled for a GPU that is described by these eleven numbers; by none: no more.
+// From now on launches are sampled for a GPU that is described by these twelve numbers; by none: no more.
 void ptx_model(Machine* machine, const double* v, int count) {
   machine->model.reset();
-  if (count < 11) return;
+  if (count < 12) return;
   machine->model.reset(new Model{(uint64_t)v[0], (uint64_t)v[1], (uint64_t)v[2], (uint64_t)v[3], (uint64_t)v[4],
-                                 v[5] != 0, v[6], v[7], v[8], v[9], v[10]});
+                                 (Model::Which)(int)v[5], v[6], v[7], v[8], v[9], v[10], v[11]});
+}
+
+// The tensor map of this number, as a launch list says it (tensor_map.h). Returns what is wrong with it, empty if nothing.
+const char* ptx_tensor_map(Machine* machine, uint64_t number, int im2col, const int64_t* numbers, uint64_t count) {
+  TensorMap map;
+  machine->answer = read_tensor_map(im2col != 0, numbers, count, map);
+  if (machine->answer.empty()) machine->maps.known[number] = map;
+  return machine->answer.c_str();
+}
+// Kernels find a tensor map by two words that mark it, and its number; from now on there is none.
+void ptx_tensor_maps_clear(Machine* machine, uint64_t mark, uint64_t second_mark) {
+  machine->maps = {{}, {mark, second_mark}};
+}
+
+// Bytes of the device's heap that kernels hold, all of which they then give back.
+uint64_t ptx_heap_clear(Machine* machine) {
+  const uint64_t held = machine->heap.held;
+  machine->heap.clear(machine->memory);
+  return held;
 }
 
 // What the hardware is, and what is drawn for the launches that follow: see Draws.
 void ptx_draws(Machine* machine, uint64_t seed, uint32_t multiprocessors, uint32_t warp_slots, uint32_t most_blocks,
-               uint32_t inexact, int skips, int stale) {
-  machine->draws = {seed, std::max(1u, multiprocessors), std::max(1u, warp_slots), most_blocks, inexact, skips != 0, stale != 0};
+               uint32_t inexact, int skips, int stale, int unordered, uint64_t most_work) {
+  machine->draws = {seed, std::max(1u, multiprocessors), std::max(1u, warp_slots), most_blocks, inexact, skips != 0, stale != 0,
+                    unordered != 0, true, most_work};
 }
 
 // Attributes of the next launch, all 0 otherwise. `dependent`: programmatic stream serialization, the kernel may start
 // before the launch before it on this machine has ended. `cooperative`: cg::this_grid().sync() is allowed. `cluster`:
-// blocks of a cluster in x, y, z; null or zeros: as the kernel was compiled.
-void ptx_launch_attributes(Machine* machine, int dependent, int cooperative, const uint32_t* cluster) {
+// blocks of a cluster in x, y, z; null or zeros: as the kernel was compiled. `resident`: clusters, or blocks where there are
+// none, that the GPU runs at once; 0: as many as there are.
+void ptx_launch_attributes(Machine* machine, int dependent, int cooperative, const uint32_t* cluster, uint64_t resident) {
   machine->attributes = {};
+  machine->attributes.resident = resident;
   machine->attributes.dependent = dependent != 0;
   machine->attributes.cooperative = cooperative != 0;
   if (cluster) std::copy(cluster, cluster + 3, machine->attributes.cluster);
@@ -261,8 +294,14 @@ const char* ptx_launch(Machine* machine, Loaded* loaded, const char* kernel, con
     draw(*machine, launch);
     const char* refused = clusters_of(launch, attributes.cluster);
     if (refused) return "{\"invalid\": " + quoted(refused) + "}";
+    launch.resident = attributes.resident;
+    launch.heap = &machine->heap;
+    launch.maps = &machine->maps;
     std::unique_ptr<Workspace> workspace;
     if (attributes.cooperative) {
+      if (launch.resident && launch.blocks() / launch.together() > launch.resident)
+        return "{\"invalid\": \"a cooperative launch of " + std::to_string(launch.blocks()) + " blocks, of which the GPU runs " +
+               std::to_string(launch.resident * launch.together()) + " at once\"}";
       workspace.reset(new Workspace(*machine));
       launch.workspace = (uint64_t)(uintptr_t)workspace->words;
     }

@@ -114,6 +114,9 @@ const Range* holder(Warp& w, uint64_t low, uint64_t high, unsigned size) {
 }
 
 void track_range(Warp& w, const Access& a, unsigned size, const Range& r, Effect effect) {
+  if (effect != Effect::Load && r.allocation->read_only)
+    w.fault("input-modified", describe(effect, size, "global", a.at[a.first()]) + ", which is in " + r.allocation->name +
+            ": inputs and parameters may only be read", a.first());
   if (w.block->order && a.space == Space::Global) watch_global(w, a, size, effect, r.shadow);
   if (r.written) track(w, a, size, (uint64_t)r.written - r.start, &r.allocation->name, r.start, effect);
 }

@@ -6,6 +6,31 @@
 
 namespace ptx {
 
+namespace {
+
+void fill_piece(const Piece& p) {
+  memset(p.to, p.nan_bytes ? 0xff : 0, p.bytes);
+  for (uint32_t at = p.nan_bytes; p.nan_bytes && at <= p.bytes; at += p.nan_bytes) p.to[at - 1] = 0x7f;
+}
+
+void move_pieces(Copy& copy) {
+  for (const Piece& p : copy.pieces) {
+    if (!p.from) {
+      fill_piece(p);
+      continue;
+    }
+    memcpy(p.to, p.from, p.bytes);
+    for (uint32_t at = 0; copy.flushes && at + 4 <= p.bytes; at += 4) {
+      uint32_t bits;
+      memcpy(&bits, p.to + at, 4);
+      if (!(bits & 0x7f800000)) bits &= 0x80000000, memcpy(p.to + at, &bits, 4);
+    }
+  }
+  copy.pieces.clear();
+}
+
+}  // namespace
+
 Copy* start_copy(Warp& w, const Copy& copy) {
   if (!w.block->copies) w.block->copies = std::make_shared<Copies>();
   Copies& all = *w.block->copies;
@@ -29,8 +54,12 @@ Copy* start_copy(Warp& w, const Copy& copy) {
 void finish_copy(Copy& copy) {
   if (copy.done) return;
   copy.done = true;
-  memcpy(copy.to, copy.from, copy.wanted);
-  memset(copy.to + copy.wanted, 0, copy.bytes - copy.wanted);
+  if (copy.pieces.empty()) {
+    memcpy(copy.to, copy.from, copy.wanted);
+    memset(copy.to + copy.wanted, 0, copy.bytes - copy.wanted);
+  } else {
+    move_pieces(copy);
+  }
   if (copy.reads) {
     auto flags = copy.reads->shared_written.begin() + (long)copy.reads_at;
     std::replace(flags, flags + copy.bytes, (uint8_t)kBeingRead, (uint8_t)kByThread);

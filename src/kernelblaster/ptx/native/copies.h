@@ -10,6 +10,14 @@ namespace ptx {
 // Flags of bytes of shared memory (Block::shared_written); 0 is: nothing wrote them.
 enum Written : uint8_t { kByThread = 1, kUnderWay = 2, kByCopy = 3, kBeingRead = 4 };   // the last: by a copy
 
+// A part of a copy whose bytes do not lie side by side at both ends. Without a source it fills: with zeros, or with NaN
+// of so many bytes an element.
+struct Piece {
+  uint8_t* to;
+  const uint8_t* from;
+  uint32_t bytes, nan_bytes;
+};
+
 struct Copy {
   Block* block = nullptr;              // whose shared memory is written; null: global memory
   uint64_t offset = 0;                 // there
@@ -23,6 +31,8 @@ struct Copy {
   uint32_t line = 0, group = 0;        // how many groups its thread had committed before
   bool bulk = false, done = false;
   bool delivered = false;              // an mbarrier waits for it as well
+  bool flushes = false;                // subnormal floats become zero
+  std::vector<Piece> pieces;           // if not empty, these are moved
 };
 
 // Copies of one thread that it has not awaited, the oldest first. Bulk copies to global memory have groups of

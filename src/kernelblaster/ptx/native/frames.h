@@ -40,5 +40,9 @@ void link(Module& module);
 
 // The functions that the machine itself provides; null for others.
 Handler provided(const std::string& name);
+Handler heap_function(const std::string& name);   // of these, malloc and free
+// The k-th argument of a call of such a function, as its caller left it in local memory; and what it returns.
+uint64_t call_argument(Warp& w, const Inst& i, int lane, size_t k);
+void set_call_result(Warp& w, const Inst& i, int lane, uint64_t value);
 
 }  // namespace ptx

@@ -139,6 +139,7 @@ void prepare_kernel(Function& kernel) {
     kernel.frame_bytes = std::max(kernel.frame_bytes, f->local_bytes);
     kernel.grain = std::min(kernel.grain, f->grain);
     kernel.reads_messages |= f->reads_messages;
+    kernel.combines |= f->combines;
     if (!f->unsupported.empty()) refuse(kernel, f->unsupported, 0);
   }
   if (kernel.most_calls == kMostCalls && kernel.frame_bytes)

@@ -21,6 +21,8 @@ namespace ptx {
 
 constexpr int kLanes = 32;
 constexpr uint32_t kAllLanes = 0xffffffffu;
+constexpr int kPolledPlaces = 4;
+constexpr uint64_t kAccessWork = 12;         // instructions that take the machine as long as a warp's access to memory
 constexpr uint64_t kReservedShared = 1024;   // bytes at the beginning of a block's shared memory: the system's
 
 // One virtual register for all lanes. 8-, 16- and 32-bit values occupy the low bits of u32[lane], with
@@ -153,7 +155,8 @@ struct Function {                  // a kernel (.entry) or a device function (.f
   uint32_t cluster[3] = {0, 0, 0};                 // blocks that run together, if the text says so
   int grain = 4;                                   // log2 of its smallest access to shared or global memory
   std::string unsupported;                         // why it cannot be run at all, with the line
-  bool reads_messages = false;                     // it has strong loads, or atomics that return something
+  bool reads_messages = false;                     // blocks may wait for others: strong loads, or atomics that return something
+  bool combines = false;                           // blocks may add to what others wrote: reductions of global memory
 };
 
 struct Module {
@@ -179,6 +182,10 @@ struct Counts {
   uint64_t local_requests = 0, local_sectors = 0, atomic_requests = 0, barriers = 0, divergent_branches = 0, branches = 0;
   uint64_t global_load_bytes = 0, global_store_bytes = 0, tensor_operations = 0, blocks = 0;
   void add(const Counts& other);
+  // Requests of warps to memory.
+  uint64_t accesses() const {
+    return global_load_requests + global_store_requests + shared_load_requests + shared_store_requests + local_requests;
+  }
 };
 
 // Host memory that stands for device memory. Every access is checked against live allocations.
@@ -186,6 +193,7 @@ struct Allocation {
   uint64_t start = 0, bytes = 0;
   std::string name;
   bool freed = false;
+  bool read_only = false;             // an input: a kernel that writes to it is stopped
   std::vector<uint8_t> written;       // a flag a byte, if tracked
   std::shared_ptr<uint64_t> tags;     // who touched it last (races.h), for grains of 1 << tags_grain bytes
   int tags_grain = 0;
@@ -195,7 +203,7 @@ struct Memory {
   // Addresses are real host pointers. Lookup must be fast: a sorted vector plus a one-entry cache per warp.
   std::map<uint64_t, Allocation> live;             // by start
   std::mutex lock;
-  void add(uint64_t start, uint64_t bytes, const std::string& name, bool tracked);
+  void add(uint64_t start, uint64_t bytes, const std::string& name, bool tracked, bool read_only = false);
   bool remove(uint64_t start);
   void written(uint64_t start, uint64_t bytes);    // by something else than a kernel
   Allocation* find(uint64_t address);              // the allocation that holds an address, or null
@@ -224,8 +232,8 @@ struct Warp {
   uint32_t arrived = 0, passed = 0; // lanes that came to the cluster's barrier; of which all others have come too
   int pc = 0;                       // of the running group
   int index = 0;                    // within the block
-  int polls = 0;                    // strong reads since it last stored: many mean that it waits for others
-  bool waits = false;               // it ended its turn because of that
+  int polls = 0;                    // strong reads that found what they had found before: many mean that it waits
+  uint64_t polled[kPolledPlaces] = {0};   // what the last strong read found, by its place in the code
   uint64_t slept = 0;               // cycles of nanosleep
   uint32_t arrivals = 0;            // at barriers of the cluster
   uint32_t thread[kLanes][3];       // %tid
@@ -273,6 +281,9 @@ struct Draws {
   uint32_t inexact = 0;                              // how approximate functions err (inexact.cpp); 0: as they always do
   bool skips = false;                                // results count for nothing: some instructions do nothing (bind.cpp)
   bool stale = false;                                // strong reads may return what was there before (overwritten.h)
+  bool unordered = false;                            // races are not looked for, which takes six times the memory accessed
+  bool in_order = true;                              // blocks that wait for each other take long turns, the first one first
+  uint64_t most_work = 0;                            // of one launch, in units of Launch::executed; then it ends. 0: any
 };
 
 // A well mixed number that depends on every bit of both.
@@ -305,6 +316,11 @@ struct Launch {
   Draws draws;
   uint64_t grid_id = 0, clock_start = 0, timer_start = 0;   // cycles; nanoseconds
   std::atomic<bool> doubtful{false};     // some strong read might have returned an older value
+  uint64_t resident = 0;                 // clusters that the GPU runs at once; 0: as many as there are
+  std::atomic<uint64_t> executed{0};     // warp instructions, accesses to memory counted as kAccessWork
+  std::atomic<bool> exhausted{false};    // it was stopped at `draws.most_work`
+  struct Heap* heap = nullptr;           // malloc in kernels (heap.cpp)
+  const struct TensorMaps* maps = nullptr;   // that copies may name (tensor_map.h)
   std::string printed;                // by printf
   std::string broken;                 // what failed in the emulator itself
   std::string unknown;                // the instruction that it was stopped at because no family binds it
@@ -325,10 +341,9 @@ bool bind_control(const Parsed& p, Inst& inst, const Function& function);
 // Parses a whole PTX text; throws std::runtime_error with the line on malformed input.
 std::shared_ptr<Module> parse(const std::string& text);
 uint32_t execute(Launch& launch, int threads);   // returns the serial number of its first block
-// The blocks of the launch's `number`-th cluster, a single one as a rule; a fault stops the launch. With
-// `timings`, one for each, what they cost is recorded there.
-void run_blocks(Launch& launch, uint64_t number, struct BlockTiming* timings);
-void on_threads(int threads, const std::function<void()>& work);
+void keep_finding(Launch& launch, const Finding& finding);
+// Calls work(k) for k < threads, each on a thread of its own.
+void on_threads(int threads, const std::function<void(int)>& work);
 
 // Slots that every function has: special registers, filled in before a warp starts (clocks: when read).
 enum Special : int { TidX, TidY, TidZ, NtidX, NtidY, NtidZ, CtaidX, CtaidY, CtaidZ, NctaidX, NctaidY, NctaidZ,

@@ -88,7 +88,6 @@ void count_bytes(Warp& w, const Inst& i) {
 // flag[4]: src[0] is a parity rather than a state. What copies still have to deliver here is delivered now.
 void test(Warp& w, const Inst& i) {
   uint32_t passed = 0;
-  w.polls += 1;
   each_lane(w.active, [&](int l) {
     SharedPlace at = barrier_at(w, i, l, Effect::Atomic);
     deliver(w, at);
@@ -97,6 +96,7 @@ void test(Warp& w, const Inst& i) {
     passed |= 1u << l;
     receive_phase(w, at);
   });
+  w.polls = passed == w.active ? 0 : w.polls + 1;
   uint32_t& result = w.reg(i.dst[0]).mask;
   result = (result & ~w.active) | passed;
 }

@@ -7,7 +7,7 @@ namespace ptx {
 
 std::atomic<uint64_t> generation{1};
 
-void Memory::add(uint64_t start, uint64_t bytes, const std::string& name, bool tracked) {
+void Memory::add(uint64_t start, uint64_t bytes, const std::string& name, bool tracked, bool read_only) {
   std::lock_guard<std::mutex> hold(lock);
   // The host allocator reuses addresses: freed ranges under the new one are history.
   auto it = live.upper_bound(start);
@@ -21,6 +21,7 @@ void Memory::add(uint64_t start, uint64_t bytes, const std::string& name, bool t
   added.bytes = bytes;
   added.name = name;
   added.freed = false;
+  added.read_only = read_only;
   added.written.assign(tracked ? bytes : 0, 0);
   added.tags.reset();
   ++generation;

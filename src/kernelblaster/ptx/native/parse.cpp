@@ -402,6 +402,7 @@ class Parser : Declarations {
     }
     if (accept("+")) o.offset += number();
     else if (peek() == "-") o.offset += number();
+    if (accept(",")) o.parts = operand().parts;   // [map, {x, y}]
     while (!accept("]")) { next(); o.text = "compound"; }
     return o;
   }

@@ -25,17 +25,6 @@ std::string string_at(Warp& w, int lane, uint64_t address) {
   return std::string((const char*)address, strnlen((const char*)address, most));
 }
 
-// The k-th argument of a call, as its caller left it in local memory.
-uint64_t argument(Warp& w, const Inst& i, int lane, size_t k) {
-  const Call& made = w.function->calls[(size_t)i.imm[0]];
-  if (k >= made.arguments.size()) w.fault("invalid-argument", made.callee + " with too few arguments", lane);
-  uint64_t value = 0;
-  const Call::Copy& c = made.arguments[k];
-  memcpy(&value, (const void*)(local_window(w, lane).start + w.frame->local_start + c.outside),
-         std::min<uint64_t>(c.bytes, sizeof value));
-  return value;
-}
-
 // Values lie in the buffer one after another, each aligned to its size.
 class Values {
  public:
@@ -89,18 +78,13 @@ std::string conversion(Warp& w, int lane, const std::string& format, size_t& at,
 
 void print(Warp& w, const Inst& i) {
   each_lane(w.active, [&](int lane) {
-    std::string format = string_at(w, lane, argument(w, i, lane, 0)), line;
-    Values values(w, lane, argument(w, i, lane, 1));
+    std::string format = string_at(w, lane, call_argument(w, i, lane, 0)), line;
+    Values values(w, lane, call_argument(w, i, lane, 1));
     for (size_t at = 0; at < format.size();) {
       if (format[at] == '%') line += conversion(w, lane, format, at, values);
       else line += format[at++];
     }
-    const Call& made = w.function->calls[(size_t)i.imm[0]];
-    for (const Call::Copy& c : made.results) {
-      uint64_t place = w.frame->local_start + c.outside;
-      memcpy((void*)(local_window(w, lane).start + place), &values.count, std::min<uint64_t>(c.bytes, sizeof values.count));
-      memset(w.local_written + (uint64_t)lane * local_window(w, lane).bytes + place, 1, c.bytes);
-    }
+    set_call_result(w, i, lane, (uint64_t)values.count);
     for (char& c : line)
       if ((unsigned char)c > 126) c = '?';
     Launch& launch = *w.block->launch;
@@ -111,14 +95,32 @@ void print(Warp& w, const Inst& i) {
 
 void assertion(Warp& w, const Inst& i) {
   int lane = __builtin_ctz(w.active);
-  std::string what = string_at(w, lane, argument(w, i, lane, 0)), file = string_at(w, lane, argument(w, i, lane, 1));
-  w.fault("assert", what + " does not hold, " + file + text(" line %u", (unsigned)argument(w, i, lane, 2)), lane);
+  std::string what = string_at(w, lane, call_argument(w, i, lane, 0)), file = string_at(w, lane, call_argument(w, i, lane, 1));
+  w.fault("assert", what + " does not hold, " + file + text(" line %u", (unsigned)call_argument(w, i, lane, 2)), lane);
 }
 
 }  // namespace
 
+uint64_t call_argument(Warp& w, const Inst& i, int lane, size_t k) {
+  const Call& made = w.function->calls[(size_t)i.imm[0]];
+  if (k >= made.arguments.size()) w.fault("invalid-argument", made.callee + " with too few arguments", lane);
+  uint64_t value = 0;
+  const Call::Copy& c = made.arguments[k];
+  memcpy(&value, (const void*)(local_window(w, lane).start + w.frame->local_start + c.outside),
+         std::min<uint64_t>(c.bytes, sizeof value));
+  return value;
+}
+
+void set_call_result(Warp& w, const Inst& i, int lane, uint64_t value) {
+  for (const Call::Copy& c : w.function->calls[(size_t)i.imm[0]].results) {
+    uint64_t place = w.frame->local_start + c.outside;
+    memcpy((void*)(local_window(w, lane).start + place), &value, std::min<uint64_t>(c.bytes, sizeof value));
+    memset(w.local_written + (uint64_t)lane * local_window(w, lane).bytes + place, 1, c.bytes);
+  }
+}
+
 Handler provided(const std::string& name) {
-  return name == "vprintf" ? print : name == "__assertfail" ? assertion : nullptr;
+  return name == "vprintf" ? print : name == "__assertfail" ? assertion : heap_function(name);
 }
 
 }  // namespace ptx

@@ -2,12 +2,13 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "timing.h"
+#include "schedule.h"
 
 namespace ptx {
 
 namespace {
 
+constexpr uint64_t kWhole = 16;     // times the instructions of a sample, for a launch of which all blocks must be run
 constexpr double kUsableL2 = 0.9;   // of the cache, before what was loaded is lost again
 
 // The k-th of numbers in [0, 1) that are spread evenly however many of them are taken.
@@ -18,11 +19,12 @@ double spread(uint64_t k) {
 }
 
 // First blocks of the groups of neighbours to run, in order.
-std::vector<uint64_t> groups(uint64_t blocks, uint64_t together, uint64_t most, bool in_order) {
+std::vector<uint64_t> groups(uint64_t blocks, uint64_t together, const Model& model) {
   std::vector<uint64_t> result;
-  uint64_t all = (blocks + together - 1) / together, count = std::min(all, std::max<uint64_t>(1, most / together));
+  uint64_t all = (blocks + together - 1) / together, count = std::min(all, std::max<uint64_t>(1, model.most_blocks / together));
   for (uint64_t k = 0; result.size() < count && k < 4 * count + 8; ++k) {
-    uint64_t group = count == all || in_order ? k : (uint64_t)(spread(k) * (double)all), first = together * group;
+    const double place = spread(k) + model.shift, share = place < 1 ? place : place - 1;
+    uint64_t group = count == all || model.which == Model::First ? k : (uint64_t)(share * (double)all), first = together * group;
     if (group < all && std::find(result.begin(), result.end(), first) == result.end()) result.push_back(first);
   }
   return result;
@@ -39,6 +41,7 @@ void merge(Costs& into, const Costs& from) {
   into.sampled += from.sampled;
   for (int k = 0; k < kPipes; ++k) into.pipes[k] += from.pipes[k];
   into.latency += from.latency;
+  into.longest = std::max(into.longest, from.longest);
   into.lines += from.lines;
   into.missed_lines += from.missed_lines;
   into.l1_sectors += from.l1_sectors;
@@ -59,35 +62,55 @@ void merge(Costs& into, const Costs& from) {
   }
 }
 
-}  // namespace
-
-Costs sample(Launch& launch, const Model& model, int threads) {
-  uint64_t blocks = launch.blocks();
-  Costs total;
-  total.instructions = launch.function->code.size();
-  const uint64_t cluster = launch.together(), together = std::max<uint64_t>(2, cluster);
-  auto chosen = groups(blocks, together, model.most_blocks, model.in_order);
-  if (model.in_order) threads = 1;
+// Some blocks by themselves, in groups of neighbours.
+void sample_apart(Launch& launch, const Model& model, int threads, Costs& total) {
+  const uint64_t blocks = launch.blocks(), cluster = launch.together(), together = std::max<uint64_t>(2, cluster);
+  auto chosen = groups(blocks, together, model);
   std::atomic<size_t> next{0};
   std::atomic<uint32_t> number{0};
-  on_threads((int)std::min<size_t>((size_t)threads, chosen.size()), [&] {
+  on_threads((int)std::min<size_t>(model.which == Model::First ? 1 : (size_t)threads, chosen.size()), [&](int) {
     Seen seen;
+    auto timings = [&](uint64_t) {
+      std::vector<BlockTiming> made;
+      for (uint64_t rank = 0; rank < cluster; ++rank)
+        made.emplace_back(model, *launch.function, seen, ++number, fits_l2(seen.costs, model));
+      return made;
+    };
     auto enough = [&] {
       std::lock_guard<std::mutex> hold(launch.lock);
       return launch.counts.total_warp_instructions > model.most_instructions;
     };
     for (size_t k; !launch.stopped && (k = next++) < chosen.size() && (k < 2 || !enough());) {
-      const uint64_t end = std::min(chosen[k] + together, blocks);
-      for (uint64_t first = chosen[k]; first < end && !launch.stopped; first += cluster) {
-        std::vector<BlockTiming> timings;
-        for (uint64_t rank = 0; rank < cluster; ++rank)
-          timings.emplace_back(model, *launch.function, seen, ++number, fits_l2(seen.costs, model));
-        run_blocks(launch, first / cluster, timings.data());
-      }
+      const uint64_t end = std::min(chosen[k] + together, blocks), first = chosen[k] / cluster;
+      run_apart(launch, (end - chosen[k] + cluster - 1) / cluster, [&](uint64_t n) { return first + n; }, 1, timings);
     }
     std::lock_guard<std::mutex> hold(launch.lock);
     merge(total, seen.costs);
   });
+}
+
+// All blocks, since each may wait for any other.
+void sample_all(Launch& launch, const Model& model, Costs& total) {
+  Seen seen;
+  uint32_t number = 0;
+  launch.draws.in_order = true;   // the same costs each time
+  launch.draws.most_work = kWhole * model.most_instructions;
+  run_together(launch, 1, [&](uint64_t) {
+    std::vector<BlockTiming> made;
+    for (uint64_t rank = 0; rank < launch.together(); ++rank)
+      made.emplace_back(model, *launch.function, seen, ++number, fits_l2(seen.costs, model));
+    return made;
+  });
+  merge(total, seen.costs);
+}
+
+}  // namespace
+
+Costs sample(Launch& launch, const Model& model, int threads) {
+  Costs total;
+  total.instructions = launch.function->code.size();
+  if (model.which == Model::All) sample_all(launch, model, total);
+  else sample_apart(launch, model, threads, total);
   if (!launch.broken.empty()) throw std::runtime_error(launch.broken);
   return total;
 }

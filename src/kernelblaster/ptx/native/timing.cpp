@@ -79,6 +79,7 @@ void BlockTiming::close(double end) {
   Costs& c = seen->costs;
   c.sampled += 1;
   c.latency += end;
+  c.longest = std::max(c.longest, end);
   for (auto& [function, known] : seen->texts)
     for (size_t i = 0; i < known.executed.size(); ++i) {
       double times = (double)known.executed[i];

@@ -19,7 +19,9 @@ struct Model {
   uint64_t resident = 1;           // blocks on the GPU at once
   uint64_t most_blocks = 64;       // at most so many blocks are run ...
   uint64_t most_instructions = 0;  // ... and no more are begun after so many warp instructions
-  bool in_order = false;           // the first blocks, one after the other, instead of some of all
+  enum Which : uint8_t { Spread, First, All } which = Spread;   // blocks all over the grid; the first ones, one after the
+                                   // other; or all of them, which take turns: where blocks wait for each other
+  double shift = 0;                // of the blocks that are spread, as a share of the grid
   double l1_latency = 0, l2_latency = 0, dram_latency = 0, shared_latency = 0, barrier_latency = 0;
 };
 
@@ -47,6 +49,7 @@ struct Costs {
   uint64_t instructions = 0;       // in the kernel's text
   double pipes[kPipes] = {0};
   double latency = 0;              // cycles from a block's start to its end if it were alone, summed
+  double longest = 0;              // the most of one block
   uint64_t lines = 0;              // 128-byte lines asked of the L1 cache, by loads, stores and atomics
   uint64_t missed_lines = 0;       // of the loads' lines, those of which a sector was not there
   uint64_t l1_sectors = 0, l1_hits = 0, store_sectors = 0, partial_lines = 0,

@@ -5,25 +5,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from markupsafe import Markup
-
 from kernelblaster.policies.llm.asker import ANSWER, QUESTION
-from kernelblaster.report.colours import highlight
+from kernelblaster.report.source import Language
 from kernelblaster.store.events import RunEvent
 
 
 @dataclass(frozen=True)
 class Block:
-    """A titled part of an answer, as highlighted lines; the title is empty for short fields."""
+    """A titled part of an answer; the title is empty for short fields."""
 
     title: str
-    lines: list[Markup]
+    text: str
+    language: Language = "text"
 
 
 @dataclass(frozen=True)
 class ShownExchange:
     """A question of one role with its answer, for display. `key` identifies it within the role; `prompts` are
-    the messages as (speaker, text); `failure` is why there is no usable answer, empty if there is one."""
+    the messages as (speaker, text); `failure` is why there is no usable answer, empty if there is one. With
+    `load`, the texts are left out and loaded from that address when they are unfolded."""
 
     role: str
     key: str
@@ -31,6 +31,12 @@ class ShownExchange:
     answer: list[Block]
     model: str
     failure: str
+    load: str = ""
+
+    @property
+    def name(self) -> str:
+        """Role and key, as in the run's log."""
+        return f"{self.role}/{self.key}"
 
     @property
     def about(self) -> str:
@@ -64,13 +70,12 @@ def _exchange(key: str, question: dict[str, Any] | None, answer: dict[str, Any] 
 
 
 def _blocks(said: Any) -> list[Block]:
-    """An answer as blocks: texts of several lines each on their own, highlighted if they are source, the rest
-    as JSON."""
+    """An answer as blocks: texts of several lines each on their own, the rest as JSON."""
     if not isinstance(said, dict):
-        return [Block("", highlight(json.dumps(said, indent=1, ensure_ascii=False), "text"))]
+        return [Block("", json.dumps(said, indent=1, ensure_ascii=False))]
     long = {name: value for name, value in said.items() if isinstance(value, str) and "\n" in value}
     rest = {name: value for name, value in said.items() if name not in long}
-    blocks = [Block("", highlight(json.dumps(rest, indent=1, ensure_ascii=False), "text"))] if rest else []
+    blocks = [Block("", json.dumps(rest, indent=1, ensure_ascii=False))] if rest else []
     for name, value in long.items():
-        blocks.append(Block(name, highlight(value, "cuda" if name == "source" else "text")))
+        blocks.append(Block(name, value, "cuda" if name == "source" else "text"))
     return blocks

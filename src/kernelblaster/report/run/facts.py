@@ -10,17 +10,17 @@ from kernelblaster.quantities import time_text
 from kernelblaster.report.run.verdict import baseline_name, has_ended
 from kernelblaster.store.events import RunEvent
 from kernelblaster.store.history import History, JudgedCandidate
-from kernelblaster.store.run import Run
+from kernelblaster.store.run import ReadableRun
 
 
-def device_of(run: Run, history: History) -> str:
+def device_of(run: ReadableRun, history: History) -> str:
     """The device of a run: its recorded name, else that of the first verdict, else the requested kind."""
     begun = next((str(event.data["name"]) for event in run.events if event.kind == "device"), "")
     judged = next((str(one.verdict["device"]) for one in history.judged), "")
     return begun or judged or str(history.about.get("device", "unknown"))
 
 
-def facts_of(run: Run, history: History) -> list[tuple[str, str]]:
+def facts_of(run: ReadableRun, history: History) -> list[tuple[str, str]]:
     """The facts for the top of the page as (name, text), in the order of display."""
     about = history.about
     kept = next((event.data for event in run.events if event.kind == "task"), {})
@@ -63,7 +63,7 @@ def _nothing_applied(history: History) -> str:
     return "nothing: the first candidate is the best"
 
 
-def _spent(run: Run, history: History) -> str:
+def _spent(run: ReadableRun, history: History) -> str:
     """Candidates judged and time worked, as text."""
     seconds = worked_seconds(run.events)
     count = len(history.judged)
@@ -91,7 +91,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def _models(run: Run, about: dict[str, Any]) -> str:
+def _models(run: ReadableRun, about: dict[str, Any]) -> str:
     """The models that took part, their tokens and price; empty if none did."""
     models = about.get("models") or {}
     choice = models.get("choice") or {}

@@ -1,36 +1,23 @@
 """The HTML page of one run: the verdict, the source, and every step with its reasons."""
 
-import base64
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from markupsafe import Markup
 
 from kernelblaster.errors import StoreError
 from kernelblaster.knowledge.recipes import format_prediction
 from kernelblaster.quantities import time_text
 from kernelblaster.report.anchors import KnowledgeLinks, links_beside
 from kernelblaster.report.chart import Chart, ChartAxis, ChartLine, LineChart, log_range
-from kernelblaster.report.colours import Language, highlight
 from kernelblaster.report.rendering import render_page
 from kernelblaster.report.run.command import repeat_command
 from kernelblaster.report.run.exchanges import exchanges_of
 from kernelblaster.report.run.facts import device_of, facts_of
-from kernelblaster.report.run.steps import Tree
+from kernelblaster.report.run.steps import StepDetail, StepRow, Tree, linked
 from kernelblaster.report.run.verdict import baseline_name, has_ended, verdict_of
+from kernelblaster.report.source import ShownSource, embedded_source
 from kernelblaster.store.history import History
-from kernelblaster.store.run import Run
-
-
-@dataclass(frozen=True)
-class ShownSource:
-    """A source file on the page: highlighted lines, and `data`, its data URI for copying and downloading."""
-
-    name: str
-    lines: list[Markup]
-    data: str
+from kernelblaster.store.run import ReadableRun, Run
 
 
 def run_page(folder: Path, beside: Path, made: str = "") -> str:
@@ -39,7 +26,7 @@ def run_page(folder: Path, beside: Path, made: str = "") -> str:
     with Run(folder, writing=False) as run:
         history = History(run)
         tree = Tree(run, history, exchanges_of(run.events))
-        shown = tree.shown()
+        links = links_beside(beside, str(history.about.get("kb") or ""))
         return render_page(
             "run.html",
             title=history.task,
@@ -52,16 +39,39 @@ def run_page(folder: Path, beside: Path, made: str = "") -> str:
             facts=facts_of(run, history),
             command=repeat_command(history.about),
             resume=f"kernelblaster resume {run.name}",
-            best=_best(history),
-            best_number=_number(history),
-            reference=_reference(run),
+            best=best_source(history),
+            best_number=best_number(history),
+            reference=reference_source(run),
             chart=progress_chart(history),
-            steps=shown,
+            steps=steps_with_details(tree, knowledge_name(history), links),
             others=tree.others,
-            learned=_learned(history),
-            knowledge=_knowledge_name(history),
-            links=_links(history, beside),
+            sources=sources_of(run, history),
+            learned=learned_rows(history),
+            knowledge=knowledge_name(history),
+            links=links,
         )
+
+
+def steps_with_details(tree: Tree, knowledge: str, links: KnowledgeLinks) -> list[tuple[StepRow, StepDetail]]:
+    """Every line of a run's tree with what it unfolds to. `knowledge` is the name of the run's knowledge
+    base."""
+    found = []
+    for row in tree.rows:
+        href = links.to(row.state, row.title) if row.state else ""
+        found.append((row, linked(tree.detail(row.id), knowledge, href)))
+    return found
+
+
+def sources_of(run: ReadableRun, history: History) -> dict[str, str]:
+    """The sources of all candidates by their names in the run's files, for the differences on the page; those
+    that are lost are left out."""
+    sources = {}
+    for judged in history.judged:
+        try:
+            sources[judged.source] = run.files.get(judged.source)
+        except StoreError:
+            continue
+    return sources
 
 
 def progress_chart(history: History) -> Chart | None:
@@ -98,7 +108,7 @@ def _ticks(count: int) -> tuple[float, ...]:
     return tuple(float(n) for n in range(1, max(2, count) + 1, every))
 
 
-def _best(history: History) -> ShownSource | None:
+def best_source(history: History) -> ShownSource | None:
     """The source of the best candidate; None if there is none or its file is missing."""
     best = history.best
     if best is None:
@@ -108,16 +118,16 @@ def _best(history: History) -> ShownSource | None:
     except StoreError:
         return None
     name = re.sub(r"[^\w.-]", "_", Path(history.task).stem)
-    return _source(f"{name}.cu", text, "cuda")
+    return embedded_source(f"{name}.cu", text, "cuda")
 
 
-def _number(history: History) -> int | None:
+def best_number(history: History) -> int | None:
     """The position of the best candidate in the order of judging, from 1; None if there is none."""
     codes = [judged.code for judged in history.judged]
     return codes.index(history.best.code) + 1 if history.best else None
 
 
-def _reference(run: Run) -> ShownSource | None:
+def reference_source(run: ReadableRun) -> ShownSource | None:
     """The task's own source; None if the run did not keep it."""
     kept = next((event.data for event in run.events if event.kind == "task"), None)
     if kept is None:
@@ -127,14 +137,7 @@ def _reference(run: Run) -> ShownSource | None:
     except StoreError:
         return None
     suffix = str(kept["suffix"])
-    return _source(f"task{suffix}", text, "cuda" if suffix == ".cu" else "python")
-
-
-def _source(name: str, text: str, language: Language) -> ShownSource:
-    """A source for the page; `name` is the file name that it is downloaded under."""
-    data = base64.b64encode(text.encode()).decode()
-    lines = highlight(text.removesuffix("\n"), language)
-    return ShownSource(name, lines, f"data:text/plain;charset=utf-8;base64,{data}")
+    return embedded_source(f"task{suffix}", text, "cuda" if suffix == ".cu" else "python")
 
 
 def _expected(technique: str, score: dict[str, Any] | None) -> str:
@@ -144,7 +147,7 @@ def _expected(technique: str, score: dict[str, Any] | None) -> str:
     return format_prediction(technique, score["speedup"], modelled=score.get("modelled", False))
 
 
-def _learned(history: History) -> list[dict[str, Any]]:
+def learned_rows(history: History) -> list[dict[str, Any]]:
     """The expectation before and after the run for each technique that was tried, as texts by the names that
     the template uses."""
     techniques = (history.learned or {}).get("techniques", ())
@@ -162,10 +165,6 @@ def _learned(history: History) -> list[dict[str, Any]]:
     ]
 
 
-def _knowledge_name(history: History) -> str:
+def knowledge_name(history: History) -> str:
     """The knowledge base's name, without folder, host and password."""
     return Path(str(history.about.get("kb") or "")).name.rpartition("@")[2]
-
-
-def _links(history: History, beside: Path) -> KnowledgeLinks:
-    return links_beside(beside, str(history.about.get("kb") or ""))

@@ -11,6 +11,7 @@ from kernelblaster.policies.llm.asker import ANSWER
 from kernelblaster.records import Step
 from kernelblaster.records.recipe import Recipe
 from kernelblaster.store.events import RunEvent
+from kernelblaster.store.history import conclusion
 
 PROPOSER = "proposer/"
 DRAWN = {
@@ -29,9 +30,7 @@ class Reasons:
         self._choices = {event.key: event.data for event in events if event.kind == "choice"}
         self._offers = {event.key: event.data["techniques"] for event in events if event.kind == "proposals"}
         self._gaps = [gap for event in events if event.kind == "update" for gap in event.data["gaps"]]
-        ended: dict[str, Any] = next(
-            (event.data["learned"] for event in events if event.kind == "results"), {}
-        )
+        ended: dict[str, Any] = (conclusion(events, "results") or {}).get("learned", {})
         self._before = {(c["state"], c["technique"]): c["before"] for c in ended.get("techniques", ())}
         self._described = _described_by(ended.get("events", ()))
         self._proposed = _proposed_by(events)
@@ -83,7 +82,9 @@ class Reasons:
         option = _option(choice, step)
         first = bool(choice["options"]) and option is choice["options"][0]
         how = DRAWN.get(self._selection, DRAWN["weighted"])
-        if choice.get("by_chance") and first:
+        if option is not None and option.get("pinned"):
+            how = "pinned by a person: it is tried first wherever it applies"
+        elif choice.get("by_chance") and first:
             how = "drawn by chance: now and then one is tried whatever it promises"
         return [listed, f"{step.technique} was {how}."]
 

@@ -1,33 +1,51 @@
-"""The candidates of a run as a tree: each with its outcome, why it was tried, and what it changed."""
+"""The candidates of a run as a tree: each with its outcome, why it was tried, and what it changed.
+
+tree = Tree(run, History(run), exchanges_of(run.events))
+for row in tree.rows:
+    detail = tree.detail(row)
+"""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import log2
 from typing import Any
 
-from kernelblaster.errors import StoreError
 from kernelblaster.quantities import kind_text, time_text
 from kernelblaster.records import Step
+from kernelblaster.report.kernel_figures import kernel_figures
 from kernelblaster.report.profile_words import Changes, Figures, changes
 from kernelblaster.report.run.exchanges import ShownExchange
 from kernelblaster.report.run.reasons import Reasons
 from kernelblaster.report.run.verdict import has_ended
-from kernelblaster.report.source_diff import DiffLine, difference
-from kernelblaster.report.trajectory import kernel_figures
+from kernelblaster.report.table import tone_of
+from kernelblaster.store.events import RunEvent
 from kernelblaster.store.history import History, JudgedCandidate
-from kernelblaster.store.run import Run
+from kernelblaster.store.run import ReadableRun
 
 EVIDENCE_SHOWN = 2000  # letters of what a judge says of a failure
+JUDGING, NOT_JUDGED = "judging", "not judged"  # in the place of an outcome
 TONES = {"Accepted": "good", "Inconclusive": "idle", "Slower": "idle", "Unsupported": ""}
+TONES |= {JUDGING: "busy", NOT_JUDGED: ""}
 
 
 @dataclass(frozen=True)
-class Shown:
-    """One entry of the page's tree: a candidate with the step that led to it. `number` is its position in the
-    order of judging, None if it was not judged; `parent` that of its parent. `depth` is the distance from the
-    root. `state` and the fields after it are empty for a root, to which no step led. `on_way`: it is on the
-    path to the best; `taken`: the search continued from it; `differed`: why the gain was not the predicted
-    one."""
+class Gauge:
+    """Where a predicted and a measured speedup lie on a scale from 0.25x to 4x, 84 wide with 1x in its
+    middle; None: not measured."""
 
+    predicted: float
+    measured: float | None
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """One line of the tree: a candidate with the step that led to it, as texts. `id` is unique on the page.
+    `number` is its position in the order of judging, None if it was not judged; `parent` that of its parent.
+    `depth` is the distance from the root. Gain, prediction and state are empty for a root, to which no step
+    led. `on_way`: it is on the path to the best; `taken`: the search continued from it."""
+
+    id: str
     number: int | None
     parent: int | None
     depth: int
@@ -35,66 +53,176 @@ class Shown:
     outcome: str
     tone: str
     speed: str
-    gain: str
-    predicted: str
+    gain: str = ""
+    gain_tone: str = ""
+    predicted: str = ""
+    gauge: Gauge | None = None
     state: str = ""
-    what: str = ""
     on_way: bool = False
     best: bool = False
     taken: bool = False
+
+
+@dataclass(frozen=True)
+class StepDetail:
+    """What a line of the tree unfolds to. `what` its technique does, `why` it was tried, why its gain
+    `differed` from the predicted one, what the judge said of a failure (`evidence`), how the profile changed,
+    the names of the sources `before` and `after` in the run's files, and what a model was asked. `known`
+    names what the knowledge base called `knowledge` has on it; `known_href` leads there, if not empty."""
+
+    what: str = ""
     why: list[str] = field(default_factory=list)
     differed: list[str] = field(default_factory=list)
     evidence: str = ""
     changes: Changes | None = None
-    difference: list[DiffLine] = field(default_factory=list)
+    before: str = ""
+    after: str = ""
     exchanges: list[ShownExchange] = field(default_factory=list)
+    known: str = ""
+    known_href: str = ""
+    knowledge: str = ""
+
+
+@dataclass(frozen=True)
+class _Link:
+    """What led from a candidate to another one, both by their code: a recorded step, or a trial that the
+    judge is still busy with (`step` None). `speedup` is None if it failed or is not judged yet."""
+
+    id: str
+    state: str
+    technique: str
+    predicted: float
+    parent: str
+    child: str
+    speedup: float | None
+    step: Step | None
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A line of the tree: the code of its candidate, and what led to it (None for a root)."""
+
+    row: StepRow
+    code: str
+    link: _Link | None
 
 
 class Tree:
-    """Everything that a run tried, as entries for display in depth-first order. `exchanges` are shown with
-    the candidates that they are about."""
+    """Everything that a run tried, as lines in depth-first order, siblings in the order of judging.
+    `exchanges` are shown with the candidates that they are about; those about none are `others`. `running`: a
+    process works on it, so that what is not judged yet is being judged."""
 
-    def __init__(self, run: Run, history: History, exchanges: Sequence[ShownExchange]) -> None:
-        self._run = run
+    def __init__(
+        self,
+        run: ReadableRun,
+        history: History,
+        exchanges: Sequence[ShownExchange] = (),
+        *,
+        running: bool = False,
+    ) -> None:
+        self._awaited = JUDGING if running else NOT_JUDGED
         self._judged = {one.code: one for one in history.judged}
         self._numbers = {code: number for number, code in enumerate(self._judged, 1)}
-        self._steps = list(_distinct(Step.model_validate(step) for step in history.steps))
+        self._links = [*_distinct(history.steps), *self._pending(run.events)]
         self._profiles = {e.key: e.data["profile"] for e in run.events if e.kind == "profile"}
+        self._figures: dict[str, list[Figures]] = {}
         self._best = history.best.code if history.best else None
         self._modelled = kind_text(history.modelled)
         self._unled = "Written anew" if has_ended(history) else "Judged; its step is not recorded yet"
         self._reasons = Reasons(run.events)
         self._exchanges = list(exchanges)
-        self._came_from = {step.child: step for step in reversed(self._steps)}
-        self._below: dict[str, list[Step]] = {}
-        for step in self._steps:
-            self._below.setdefault(step.parent, []).append(step)
+        self._came_from = {link.child: link for link in reversed(self._links)}
+        self._below: dict[str, list[_Link]] = {}
+        for link in self._links:
+            self._below.setdefault(link.parent, []).append(link)
 
-    def shown(self) -> list[Shown]:
-        """All entries, depth first, siblings in the order of judging. To be called once: it takes the
-        exchanges out of `others`."""
+    @property
+    def rows(self) -> list[StepRow]:
+        return [entry.row for entry in self._entries.values()]
+
+    def detail(self, id_: str) -> StepDetail:
+        """What the line with this id unfolds to. Raises KeyError if there is none."""
+        entry = self._entries[id_]
+        child, link = self._judged.get(entry.code), entry.link
+        mine = self._assigned.get(id_, [])
+        evidence = _evidence(child) if child else ""
+        if link is None:
+            return StepDetail(evidence=evidence, exchanges=mine)
+        parent = self._judged.get(link.parent)
+        return StepDetail(
+            what=self._reasons.what(link.technique),
+            why=self._reasons.why(link.step) if link.step else [],
+            differed=self._reasons.differed(link.step) if link.step else [],
+            evidence=evidence,
+            changes=self._changes(parent, child),
+            before=parent.source if parent else "",
+            after=child.source if child else "",
+            exchanges=mine,
+            known=f"{link.technique} in {link.state}" if link.state else "",
+        )
+
+    @property
+    def others(self) -> list[ShownExchange]:
+        """Exchanges that belong to no candidate."""
+        mine = {one.name for some in self._assigned.values() for one in some}
+        return [one for one in self._exchanges if one.name not in mine]
+
+    @cached_property
+    def _entries(self) -> dict[str, _Entry]:
+        """The lines by their ids, in the order of display."""
         on_way = set(self._way())
-        entries: list[Shown] = []
+        entries: list[_Entry] = []
         drawn: set[str] = set()
         for code in self._judged:
             if code in self._came_from or code in drawn:
                 continue
             drawn.add(code)
-            entries.append(self._root(code, code in on_way))
-            waiting = [(1, step) for step in reversed(self._below.get(code, ()))]
+            entries.append(_Entry(self._root(code, code in on_way), code, None))
+            waiting = [(1, link) for link in reversed(self._below.get(code, ()))]
             while waiting:
-                depth, step = waiting.pop()
-                first = step.child in self._judged and step.child not in drawn
-                entries.append(self._step(step, depth, first and step.child in on_way))
+                depth, link = waiting.pop()
+                first = link.child in self._judged and link.child not in drawn
+                row = self._row(link, depth, first and link.child in on_way)
+                entries.append(_Entry(row, link.child, link))
                 if first:
-                    drawn.add(step.child)
-                    waiting += [(depth + 1, one) for one in reversed(self._below.get(step.child, ()))]
-        return entries
+                    drawn.add(link.child)
+                    waiting += [(depth + 1, one) for one in reversed(self._below.get(link.child, ()))]
+        found: dict[str, _Entry] = {}
+        for entry in entries:
+            id_ = entry.row.id if entry.row.id not in found else f"{entry.row.id}-{len(found)}"
+            found[id_] = replace(entry, row=replace(entry.row, id=id_))
+        return found
 
-    @property
-    def others(self) -> list[ShownExchange]:
-        """Exchanges that belong to no candidate; valid after `shown` was called."""
-        return self._exchanges
+    def _pending(self, events: Sequence[RunEvent]) -> list[_Link]:
+        """The trials that were given to the judge after the last recorded steps."""
+        trials: list[dict[str, Any]] = []
+        for event in reversed(events):
+            if event.kind in ("steps", "finished", "results"):
+                break
+            if event.kind == "batch":
+                trials = [*event.data.get("trials", ()), *trials]
+        codes = {one.verdict.get("candidate"): one.code for one in self._judged.values()}
+        return [
+            _Link(
+                id=str(one["id"]),
+                state=str(one["state"]),
+                technique=str(one["technique"]),
+                predicted=float(one["predicted"]),
+                parent=codes[one["parent"]],
+                child=str(one["code"]),
+                speedup=self._ratio(codes[one["parent"]], str(one["code"])),
+                step=None,
+            )
+            for one in trials
+            if one.get("parent") in codes
+        ]
+
+    def _ratio(self, parent: str, child: str) -> float | None:
+        """The speedup of one candidate over another; None if one of them is not correct or not judged."""
+        one, other = (
+            self._judged[code].speedup if code in self._judged else None for code in (child, parent)
+        )
+        return one / other if one and other else None
 
     def _way(self) -> Iterator[str]:
         """The codes from the best candidate back to its root."""
@@ -105,11 +233,12 @@ class Tree:
             yield at
             at = self._came_from[at].parent if at in self._came_from else None
 
-    def _root(self, code: str, on_way: bool) -> Shown:
-        """The entry of a candidate that no recorded step led to."""
+    def _root(self, code: str, on_way: bool) -> StepRow:
+        """The line of a candidate that no recorded step led to."""
         judged = self._judged[code]
         number = self._numbers[code]
-        return Shown(
+        return StepRow(
+            id=f"candidate-{number}",
             number=number,
             parent=None,
             depth=0,
@@ -117,40 +246,34 @@ class Tree:
             outcome=judged.outcome,
             tone=TONES.get(judged.outcome, "bad"),
             speed=self._speed(judged),
-            gain="",
-            predicted="",
             on_way=on_way,
             best=code == self._best,
-            evidence=_evidence(judged),
-            exchanges=self._taken_out(f"/{code}", "initial-writer" if number == 1 else None),
         )
 
-    def _step(self, step: Step, depth: int, on_way: bool) -> Shown:
-        """The entry of a step and its candidate. `on_way`: it is on the path to the best, and this is the
-        candidate's first entry."""
-        child, parent = self._judged.get(step.child), self._judged.get(step.parent)
-        outcome = child.outcome if child else step.failure or ""
-        return Shown(
-            number=self._numbers.get(step.child),
-            parent=self._numbers.get(step.parent),
+    def _row(self, link: _Link, depth: int, on_way: bool) -> StepRow:
+        """The line of a step, or of a trial, and its candidate. `on_way`: it is on the path to the best, and
+        this is the candidate's first line."""
+        child = self._judged.get(link.child)
+        failure = link.step.failure if link.step else None
+        outcome = child.outcome if child else failure or self._awaited
+        measured = None if link.speedup is None else _gauge_position(link.speedup)
+        return StepRow(
+            id=f"step-{link.id.replace('/', '-').replace('.', '-')}",
+            number=self._numbers.get(link.child),
+            parent=self._numbers.get(link.parent),
             depth=depth,
-            title=step.technique,
+            title=link.technique,
             outcome=outcome,
             tone=TONES.get(outcome, "bad"),
             speed=self._speed(child) if child else "",
-            gain="" if step.speedup is None else f"{step.speedup:.2f}x",
-            predicted=f"{step.predicted:.2f}x",
-            state=step.state,
-            what=self._reasons.what(step.technique),
+            gain="" if link.speedup is None else f"{link.speedup:.2f}x",
+            gain_tone=tone_of(link.speedup),
+            predicted=f"{link.predicted:.2f}x",
+            gauge=Gauge(_gauge_position(link.predicted), measured),
+            state=link.state,
             on_way=on_way,
-            best=on_way and step.child == self._best,
-            taken=step.taken,
-            why=self._reasons.why(step),
-            differed=self._reasons.differed(step),
-            evidence=_evidence(child) if child else "",
-            changes=self._changes(parent, child),
-            difference=self._difference(parent, child),
-            exchanges=self._asked_for(step),
+            best=on_way and link.child == self._best,
+            taken=link.step is not None and link.step.taken,
         )
 
     def _speed(self, judged: JudgedCandidate) -> str:
@@ -158,15 +281,24 @@ class Tree:
         timing = judged.verdict["timing"]
         if judged.speedup is None or not timing:
             return ""
-        us = time_text(timing["candidate_us"], False)
-        return f"{us}, {judged.speedup:.2f}x the baseline's speed{self._modelled}"
+        return f"{time_text(timing['candidate_us'], False)}, {judged.speedup:.2f}x{self._modelled}"
 
     def _changes(self, parent: JudgedCandidate | None, child: JudgedCandidate | None) -> Changes | None:
         """How the profile changed from parent to child; None if one of them has no profile."""
         if parent is None or child is None:
             return None
         before, after = self._profile(parent), self._profile(child)
-        return changes(_kernels(before), _kernels(after), str(after["tier"])) if before and after else None
+        if not before or not after:
+            return None
+        return changes(
+            self._kernels(parent.code, before), self._kernels(child.code, after), str(after["tier"])
+        )
+
+    def _kernels(self, code: str, profile: dict[str, Any]) -> list[Figures]:
+        """The figures of each kernel of a candidate's recorded profile."""
+        if code not in self._figures:
+            self._figures[code] = [kernel_figures(kernel) for kernel in profile["kernels"]]
+        return self._figures[code]
 
     def _profile(self, judged: JudgedCandidate) -> dict[str, Any] | None:
         """The recorded profile of a candidate, from its verdict or a separate event; None if there is
@@ -174,47 +306,51 @@ class Tree:
         profile: dict[str, Any] | None = judged.verdict.get("profile") or self._profiles.get(judged.code)
         return profile
 
-    def _difference(self, parent: JudgedCandidate | None, child: JudgedCandidate | None) -> list[DiffLine]:
-        """The diff of the two sources; empty if one of them is missing."""
-        if parent is None or child is None:
-            return []
-        try:
-            return difference(self._run.files.get(parent.source), self._run.files.get(child.source))
-        except StoreError:
-            return []
-
-    def _asked_for(self, step: Step) -> list[ShownExchange]:
-        """The exchanges that produced this candidate, and those about it."""
-        written = f"lowerer/{step.parent}/{step.kernel}/{step.technique}"
-        return self._taken_out(f"/{step.child}", written, f"lowerer/plain/{step.id}")
-
-    def _taken_out(self, end: str, *begin: str | None) -> list[ShownExchange]:
-        """Remove from `others` and return the exchanges whose name (role/key) ends with `end`, equals one of
-        the beginnings, or starts with one of them and a slash."""
-        beginnings = tuple(text for text in begin if text)
-        mine = []
-        for one in self._exchanges:
-            name = f"{one.role}/{one.key}"
-            if name.endswith(end) or any(name == text or name.startswith(f"{text}/") for text in beginnings):
-                mine.append(one)
-        self._exchanges = [one for one in self._exchanges if one not in mine]
-        return mine
+    @cached_property
+    def _assigned(self) -> dict[str, list[ShownExchange]]:
+        """The exchanges by the id of the line that they are shown with; each is shown once."""
+        left, assigned = list(self._exchanges), {}
+        for id_, entry in self._entries.items():
+            mine = [one for one in left if _belongs(one.name, entry)]
+            left = [one for one in left if one not in mine]
+            if mine:
+                assigned[id_] = mine
+        return assigned
 
 
-def _distinct(steps: Iterator[Step]) -> Iterator[Step]:
-    """The steps without repetitions: the same technique between the same two candidates counts once, even if
-    several rollouts tried it."""
+def linked(detail: StepDetail, knowledge: str, href: str) -> StepDetail:
+    """The detail with the name of the run's knowledge base, and the address of what that has on the step;
+    both may be empty."""
+    if not detail.known or not (knowledge or href):
+        return replace(detail, known="")
+    return replace(detail, knowledge=knowledge, known_href=href)
+
+
+def _belongs(name: str, entry: _Entry) -> bool:
+    """Whether the exchange `name` (role/key) produced this line's candidate, or is about it."""
+    link = entry.link
+    begin: tuple[str, ...] = ("initial-writer",) if link is None and entry.row.number == 1 else ()
+    if link is not None and link.step is not None:
+        kernel = link.step.kernel
+        begin = (f"lowerer/{link.parent}/{kernel}/{link.technique}", f"lowerer/plain/{link.id}")
+    return name.endswith(f"/{entry.code}") or any(n == name or name.startswith(f"{n}/") for n in begin)
+
+
+def _gauge_position(speedup: float) -> float:
+    """The position of a speedup on a gauge, in its units."""
+    return round(42 + 40 * max(-1.0, min(1.0, log2(max(speedup, 1e-9)) / 2)), 1)
+
+
+def _distinct(steps: Sequence[Step]) -> Iterator[_Link]:
+    """The steps as links, without repetitions: the same technique between the same two candidates counts
+    once, even if several rollouts tried it."""
     seen: set[tuple[str, str, str]] = set()
     for step in steps:
         key = (step.parent, step.child, step.technique)
         if key not in seen:
             seen.add(key)
-            yield step
-
-
-def _kernels(profile: dict[str, Any]) -> list[Figures]:
-    """The figures of each kernel of a recorded profile."""
-    return [kernel_figures(kernel) for kernel in profile["kernels"]]
+            about = (str(step.id), step.state, step.technique, step.predicted, step.parent, step.child)
+            yield _Link(*about, speedup=step.speedup, step=step)
 
 
 def _evidence(judged: JudgedCandidate) -> str:

@@ -1,10 +1,12 @@
-// A run's page: sources and commands to copy, steps to open all at once.
+"use strict";
+// What a page with sources and steps has: buttons that copy, and that open or close all steps at once.
 (() => {
   // A source is copied from its download, which has every byte of it.
-  const textOf = (node) => {
-    const data = (node.getAttribute("href") || "").split(";base64,")[1];
-    if (data === undefined) return node.textContent;
-    return new TextDecoder().decode(Uint8Array.from(atob(data), (c) => c.charCodeAt(0)));
+  const textOf = async (node) => {
+    const from = node.getAttribute("href") ?? "";
+    const data = from.split(";base64,")[1];
+    if (data !== undefined) return new TextDecoder().decode(Uint8Array.from(atob(data), (c) => c.charCodeAt(0)));
+    return from ? (await fetch(from)).text() : node.textContent;
   };
   const copy = async (text) => {
     try {
@@ -18,15 +20,18 @@
       area.remove();
     }
   };
-  document.querySelectorAll("[data-copy]").forEach((button) => button.addEventListener("click", async () => {
-    await copy(textOf(document.getElementById(button.dataset.copy)));
-    button.textContent = "copied";
-    setTimeout(() => { button.textContent = "copy"; }, 1500);
-  }));
-  document.querySelectorAll("[data-unfold]").forEach((button) => button.addEventListener("click", () => {
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest?.("[data-copy], [data-unfold]");
+    if (!button) return;
+    if (button.dataset.copy) {
+      await copy(await textOf(document.getElementById(button.dataset.copy)));
+      button.textContent = "copied";
+      setTimeout(() => { button.textContent = "copy"; }, 1500);
+      return;
+    }
     const all = [...document.querySelectorAll(button.dataset.unfold)];
     const open = all.some((one) => !one.open);
     all.forEach((one) => { one.open = open; });
     button.textContent = open ? "close all" : "open all";
-  }));
+  });
 })();

@@ -1,3 +1,5 @@
+#include "warp_reduce.cuh"
+
 // Combines one value of each thread of the block: within warps by shuffles, then one value a warp.
 template <int THREADS, typename T, typename Combine>
 __device__ T block_shuffle_reduce(T value, Combine combine) {

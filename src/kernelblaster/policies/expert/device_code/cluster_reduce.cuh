@@ -1,3 +1,5 @@
+#include "block_shuffle_reduce.cuh"
+
 // Values that the blocks of a cluster tell each other, one each. Each TURN has memory of its own: no block
 // overwrites what another one still reads.
 template <int BLOCKS, int TURN, typename T>

@@ -1,3 +1,6 @@
+#include "pipeline.cuh"
+#include "scales.cuh"
+
 // Brings the tiles of one block of results to shared memory. Slabs are `stride` tiles apart; `step` counts
 // tiles over all blocks.
 template <int BLOCK_M, int BLOCK_N, int STAGES, int TERMS, typename T>

@@ -1,3 +1,5 @@
+#include "pack.cuh"
+
 // Adds the product of two tiles to a thread's sums: its rows and columns come in groups of four, a
 // whole block of threads apart, so that a warp reads neighbouring vectors of shared memory.
 template <int BLOCK_M, int BLOCK_N, typename T, int M, int N, int K, int ROWS, int COLUMNS>

@@ -1,3 +1,6 @@
+#include "tensor_cores.cuh"
+#include "scales.cuh"
+
 // The product of two packed operands for one block; a warp has 64 x 32 results of it. With two terms,
 // low * high, high * low and high * high are added; low * low is below the last bit. Tensor cores cut off
 // what does not fit when they add: after every tile their sums are therefore taken over into ordinary
@@ -48,7 +51,7 @@ __device__ void multiply_tiles(
       auto add_products = [&] {
         #pragma unroll
         for (int i = 0; i < 16; ++i) {
-          multiply_add(part[i / 4][i % 4], a[i / 4], b[i % 4 / 2][i % 2 * 2], b[i % 4 / 2][i % 2 * 2 + 1]);
+          multiply_add<T>(part[i / 4][i % 4], a[i / 4], b[i % 4 / 2][i % 2 * 2], b[i % 4 / 2][i % 2 * 2 + 1]);
         }
       };
       auto load_left = [&](int term) {

@@ -4,57 +4,112 @@ Threads come back to what they copied themselves, so that there is no barrier bu
 persistent cluster reads a vector of its next row in the place of each that has been used for the last time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kernelblaster.policies.expert.cuda.statements import (
+    BREAK,
+    Declaration,
+    Declarator,
+    Do,
+    If,
+    Statement,
+    assign,
+    const,
+    constexpr,
+    consts,
+    declare,
+    loop,
+    shared_memory,
+    unrolled,
+    when,
+)
+from kernelblaster.policies.expert.cuda.terms import (
+    BLOCK,
+    BOOL,
+    GRID,
+    INT,
+    Choice,
+    CudaType,
+    Infix,
+    Local,
+    Operand,
+    Prefixed,
+    Term,
+    call,
+    cast,
+    kind,
+    read,
+    term,
+    vector_pointer,
+)
 from kernelblaster.policies.expert.emission.accumulators import Accumulator
-from kernelblaster.policies.expert.emission.loops import indented
+from kernelblaster.policies.expert.emission.functions import (
+    close_copies,
+    copy_async,
+    hear_cluster,
+    meet_cluster,
+    read_once,
+    start_in_turn,
+    tell_cluster,
+    wait_for_copies,
+)
+from kernelblaster.policies.expert.emission.places import local
 from kernelblaster.policies.expert.emission.unaligned_rows import LINE
 from kernelblaster.policies.expert.schedule import ClusterRows
 
-HELPERS = ("start_in_turn", "copy_async", "cluster_reduce")
-NEXT = "next"  # the row that a cluster goes on to
-WAIT = "__cluster_barrier_wait();"
+NEXT, MORE = local("next", "more")  # the row that a cluster goes on to, and whether there is one
+BEGIN, PACKS, AT, K, RANK, BATCH_FIRST = local("begin", "packs", "at", "k", "rank", "batch")
+BLOCKS, THREADS, HELD, KEPT, BATCH, WIDTH = local("BLOCKS", "THREADS", "HELD", "KEPT", "BATCH", "WIDTH")
+THREAD_IN_ROW = Local("thread")
 
 
-def blocks(schedule: ClusterRows, total: str) -> str:
+def blocks(schedule: ClusterRows, total: Term) -> Term:
     """Blocks of a launch for so many rows."""
     most = schedule.resident
-    clusters = f"({total} < {most} ? {total} : {most})" if schedule.persistent else f"({total})"
-    return f"{clusters} * {schedule.blocks}"
+    return (Choice(total < most, total, term(most)) if schedule.persistent else total) * schedule.blocks
 
 
-def head(schedule: ClusterRows, total: str) -> list[str]:
+def head(schedule: ClusterRows, total: Term) -> list[Statement]:
     return [
-        f"constexpr int BLOCKS = {schedule.blocks};  // of a cluster: they share a row",
-        "__cluster_barrier_arrive_relaxed();",
-        "const int rank = blockIdx.x % BLOCKS;",
-        f"start_in_turn<{schedule.resident}>(blockIdx.x / BLOCKS, {total});",
+        constexpr("BLOCKS", schedule.blocks, "of a cluster: they share a row"),
+        Do(call("__cluster_barrier_arrive_relaxed")),
+        const(INT, "rank", BLOCK % BLOCKS),
+        Do(start_in_turn.of(schedule.resident)(BLOCK / BLOCKS, total)),
     ]
 
 
-def find_next_row(kind: str, row: str, total: str) -> list[str]:
+def find_next_row(number: CudaType, row: str, total: Term) -> list[Statement]:
     """Declares the cluster's next row, once this one's results are known, and arrives at the cluster
     barrier."""
     return [
-        f"const {kind} {NEXT} = {row} + gridDim.x / BLOCKS;",
-        f"const bool more = {NEXT} < {total};",
-        "if (more) __cluster_barrier_arrive();",
+        const(number, NEXT.name, Local(row) + GRID / BLOCKS),
+        const(BOOL, "more", NEXT < total),
+        when(MORE, Do(call("__cluster_barrier_arrive"))),
     ]
 
 
-def step_to_next_row(row: str) -> list[str]:
+def step_to_next_row(row: str) -> list[Statement]:
     """The step to the next row: stop if there is none, else advance and wait at the cluster barrier."""
-    return ["if (!more) break;", f"{row} = {NEXT};", f"{WAIT}  // the other blocks have heard what was told"]
-
-
-def slice_of_row(kind: str, all_packs: str) -> list[str]:
-    """The vectors of this block: whole lines of memory."""
     return [
-        f"constexpr int LINE = {LINE} / WIDTH;",
-        f"const {kind} row_packs = ({all_packs}) / WIDTH;",
-        f"const {kind} share = (row_packs + BLOCKS * LINE - 1) / (BLOCKS * LINE) * LINE;",
-        f"const {kind} begin = rank * share, packs = min(row_packs, begin + share);",
+        when(Prefixed("!", MORE), BREAK),
+        assign(Local(row), NEXT),
+        _wait("the other blocks have heard what was told"),
+    ]
+
+
+def _wait(remark: str) -> Statement:
+    return Do(call("__cluster_barrier_wait"), remark)
+
+
+def slice_of_row(number: CudaType, elements: Term) -> list[Statement]:
+    """The vectors of this block: whole lines of memory."""
+    row_packs, share, line = local("row_packs", "share", "LINE")
+    return [
+        constexpr("LINE", term(LINE) / WIDTH),
+        const(number, "row_packs", elements / WIDTH),
+        const(number, "share", (row_packs + BLOCKS * line - 1) / (BLOCKS * line) * line),
+        consts(number, begin=RANK * share, packs=call("min", row_packs, BEGIN + share)),
     ]
 
 
@@ -62,108 +117,110 @@ def slice_of_row(kind: str, all_packs: str) -> list[str]:
 class Resident:
     """The type of a tensor's vectors, and the address of the one with the number `at`."""
 
-    pack: str
-    place: str
+    pack: CudaType
+    place: Term
 
 
-def read_residents(kind: str, schedule: ClusterRows, packs: Mapping[str, Resident]) -> list[str]:
+def read_residents(number: CudaType, schedule: ClusterRows, packs: Mapping[str, Resident]) -> list[Statement]:
     """Starts to read the vectors of each name: the first of a thread into registers, the next into shared
     memory."""
-    lines = []
-    start = "begin + thread"
+    found: list[Statement] = []
+    start = BEGIN + THREAD_IN_ROW
     if packs and schedule.register_elements:
-        elements = schedule.register_elements
-        lines.append(f"constexpr int HELD = {elements} / WIDTH;  // packs in each thread's registers")
-        lines += [f"{one.pack} {name}_held[HELD];" for name, one in packs.items()]
-        read = "read_once({0})" if schedule.streaming else "*{0}"
-        reads = [f"if (at < packs) {name}_held[k] = {read.format(one.place)};" for name, one in packs.items()]
-        lines += unrolled(kind, "HELD", start, reads)
-        start += " + HELD * THREADS"
-    if packs and schedule.shared_elements:
-        elements = schedule.shared_elements
-        lines.append(f"constexpr int KEPT = {elements} / WIDTH;  // packs of each thread in shared memory")
-        lines += _places(packs)
-        lines.append("constexpr int BATCH = (KEPT + 15) / 16 * 4;  // packs that are waited for together")
-        copies = [
-            f"if (at < packs) copy_async({name}_kept + k * THREADS, {one.place});"
+        found.append(
+            constexpr("HELD", term(schedule.register_elements) / WIDTH, "packs in each thread's registers")
+        )
+        found += [declare(one.pack, f"{name}_held", None, HELD) for name, one in packs.items()]
+        reads = [
+            when(
+                AT < PACKS,
+                assign(
+                    Local(f"{name}_held")[K],
+                    read_once(one.place) if schedule.streaming else read(one.place),
+                ),
+            )
             for name, one in packs.items()
         ]
-        copies.append("if ((k + 1) % BATCH == 0 || k + 1 == KEPT) close_copies();")
-        lines += unrolled(kind, "KEPT", start, copies)
-    return [*lines, f"{WAIT}  // the other blocks have begun: there is their memory"]
+        found.append(over_packs(number, HELD, start, reads))
+        start = start + HELD * THREADS
+    if packs and schedule.shared_elements:
+        remark = "packs of each thread in shared memory"
+        found.append(constexpr("KEPT", term(schedule.shared_elements) / WIDTH, remark))
+        found += _places(packs)
+        found.append(constexpr("BATCH", (KEPT + 15) / 16 * 4, "packs that are waited for together"))
+        copies: list[Statement] = [
+            when(AT < PACKS, Do(copy_async(Local(f"{name}_kept") + K * THREADS, one.place)))
+            for name, one in packs.items()
+        ]
+        full = Infix("||", ((K + 1) % BATCH).equals(0), (K + 1).equals(KEPT))
+        copies.append(when(full, Do(close_copies())))
+        found.append(over_packs(number, KEPT, start, copies))
+    return [*found, _wait("the other blocks have begun: there is their memory")]
 
 
-def over_registers(kind: str, start: str, take: str, following: Mapping[str, str]) -> list[str]:
+def over_registers(
+    number: CudaType, start: Term, take: Statement, following: Mapping[str, Term]
+) -> Statement:
     """The loop over vectors in registers; where all threads have them, nothing is asked for each. After that
     come those of the next row, if addresses are given."""
-    taken = [take, *(f"if (more) {name}_held[k] = *{place};" for name, place in following.items())]
-    sure, unsure = (unrolled(kind, "HELD", start, lines) for lines in (taken, _if_any(taken)))
-    return ["if (begin + HELD * THREADS <= packs) {", *indented(sure), "} else {", *indented(unsure), "}"]
+    held = [when(MORE, assign(Local(f"{n}_held")[K], read(place))) for n, place in following.items()]
+    taken = [take, *held]
+    sure, unsure = (over_packs(number, HELD, start, found) for found in (taken, [when(AT < PACKS, *taken)]))
+    return If(BEGIN + HELD * THREADS <= PACKS, (sure,), (unsure,))
 
 
-def over_shared(kind: str, before: str, take: str, following: Mapping[str, str]) -> list[str]:
+def over_shared(
+    number: CudaType, before: Term | None, take: Statement, following: Mapping[str, Term]
+) -> list[Statement]:
     """The loops over vectors in shared memory, of which the first is `before` vectors behind the thread's
     first: what has come is taken while the rest is under way; of each batch, first the vectors that all
     threads have. After that come those of the next row, if addresses are given: then, all of this row is
     there already."""
-    start = f"begin + thread + {before}" if before else "begin + thread"
-    left = f"packs - begin - {before}" if before else "packs - begin"
-    at = f"  const {kind} at = {start} + k * THREADS;"
-    copy = "if (more) copy_async({0}_kept + k * THREADS, {1});"
-    taken = [take, *(copy.format(name, place) for name, place in following.items())]
-    batch = [
-        *([] if following else ["wait_for_copies((KEPT - 1 - batch) / BATCH);"]),
-        "const int end = min(batch + BATCH, KEPT), sure = max(batch, min(all, end));",
-        "#pragma unroll 4",
-        "for (int k = batch; k < sure; ++k) {",
-        at,
-        *indented(taken),
-        "}",
-        "#pragma unroll 1",
-        "for (int k = sure; k < end; ++k) {",
-        at,
-        *indented(_if_any(taken)),
-        "}",
-        *(["close_copies();"] if following else []),
+    moved: Operand = 0 if before is None else before
+    here = const(number, "at", BEGIN + THREAD_IN_ROW + moved + K * THREADS)
+    copies = [
+        when(MORE, Do(copy_async(Local(f"{name}_kept") + K * THREADS, place)))
+        for name, place in following.items()
     ]
+    taken: list[Statement] = [take, *copies]
+    all_, end, sure = local("all", "end", "sure")
+    wait = Do(wait_for_copies((KEPT - 1 - BATCH_FIRST) / BATCH))
+    batch: list[Statement] = [
+        *([] if following else [wait]),
+        consts(
+            INT,
+            end=call("min", BATCH_FIRST + BATCH, KEPT),
+            sure=call("max", BATCH_FIRST, call("min", all_, end)),
+        ),
+        loop("k", BATCH_FIRST, sure, [here, *taken], unroll=4),
+        loop("k", sure, end, [here, when(AT < PACKS, *taken)], unroll=1),
+        *([Do(close_copies())] if following else []),
+    ]
+    left = PACKS - BEGIN if before is None else PACKS - BEGIN - before
     return [
-        f"const int all = min(({kind})KEPT, ({left}) / THREADS);",
-        "#pragma unroll 1",
-        "for (int batch = 0; batch < KEPT; batch += BATCH) {",
-        *indented(batch),
-        "}",
+        const(INT, "all", call("min", cast(number, KEPT), left / THREADS)),
+        loop("batch", 0, KEPT, batch, step=BATCH, unroll=1),
     ]
 
 
-def _if_any(statements: list[str]) -> list[str]:
-    """Statements for a vector that this thread may not have."""
-    if len(statements) == 1:
-        return [f"if (at < packs) {statements[0]}"]
-    return ["if (at < packs) {", *indented(statements), "}"]
+def over_packs(number: CudaType, count: Term, start: Term, body: Sequence[Statement]) -> Statement:
+    return unrolled("k", count, [const(number, "at", start + K * THREADS), *body])
 
 
-def unrolled(kind: str, count: str, start: str, statements: list[str]) -> list[str]:
-    return [
-        "#pragma unroll",
-        f"for (int k = 0; k < {count}; ++k) {{",
-        f"  const {kind} at = {start} + k * THREADS;",
-        *indented(statements),
-        "}",
-    ]
-
-
-def _places(packs: Mapping[str, Resident]) -> list[str]:
+def _places(packs: Mapping[str, Resident]) -> list[Statement]:
     """The addresses of the thread's vectors in shared memory."""
-    lines = ["extern __shared__ uint4 kept[];"]
-    start = "kept"
+    found: list[Statement] = [shared_memory(kind("uint4"), "kept")]
+    start: Term = Local("kept")
     for name, one in packs.items():
-        lines.append(f"auto* {name}_kept = reinterpret_cast<{one.pack}*>({start}) + thread;")
-        start = f"{name}_kept - thread + KEPT * THREADS"
-    return lines
+        own = Local(f"{name}_kept")
+        place = vector_pointer(one.pack, start, const=False) + THREAD_IN_ROW
+        found.append(Declaration(CudaType("auto*"), (Declarator(own.name, place),)))
+        start = own - THREAD_IN_ROW + KEPT * THREADS
+    return found
 
 
-def combine(slots: Mapping[int, Accumulator]) -> list[str]:
+def combine(slots: Mapping[int, Accumulator]) -> list[Statement]:
     """Combines running results of all blocks at one cluster barrier."""
-    tell = [f"tell_cluster<THREADS, BLOCKS, {slot}>({a.name}, {a.functor}());" for slot, a in slots.items()]
-    hear = [f"hear_cluster<BLOCKS, {slot}>({a.name}, {a.functor}());" for slot, a in slots.items()]
-    return [*tell, "meet_cluster();", *hear]
+    tell = [Do(tell_cluster.of(THREADS, BLOCKS, slot)(a.name, a.join)) for slot, a in slots.items()]
+    hear = [Do(hear_cluster.of(BLOCKS, slot)(a.name, a.join)) for slot, a in slots.items()]
+    return [*tell, Do(meet_cluster()), *hear]

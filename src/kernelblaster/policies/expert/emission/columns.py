@@ -5,31 +5,61 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelblaster.policies.expert import index as indices
-from kernelblaster.policies.expert.device_code import device_code
-from kernelblaster.policies.expert.emission.accumulators import Accumulator, accumulators, helpers
-from kernelblaster.policies.expert.emission.assign import assign
-from kernelblaster.policies.expert.emission.emitted import Emitted, Variant
-from kernelblaster.policies.expert.emission.loops import indented
-from kernelblaster.policies.expert.emission.render import renderer
+from kernelblaster.policies.expert.cuda.source import Emitted, TemplateParameter, Variant
+from kernelblaster.policies.expert.cuda.statements import (
+    Body,
+    For,
+    Statement,
+    add_to,
+    assign,
+    const,
+    constexpr,
+    declare,
+    loop,
+    unrolled,
+    when,
+)
+from kernelblaster.policies.expert.cuda.terms import (
+    BLOCK,
+    BOOL,
+    INT,
+    INT64,
+    THREAD,
+    UNSIGNED,
+    Braces,
+    Infix,
+    Local,
+    Term,
+    cast,
+    term,
+)
+from kernelblaster.policies.expert.emission.accumulators import Accumulator, accumulators
+from kernelblaster.policies.expert.emission.functions import column_reduce
+from kernelblaster.policies.expert.emission.places import local, unravel_term
+from kernelblaster.policies.expert.emission.stores import store_statement
+from kernelblaster.policies.expert.emission.values import index_term, values_of
 from kernelblaster.policies.expert.emission.vectors import (
     FIRST,
-    VectorRenderer,
+    LANE,
+    VectorValues,
     aligned,
-    declared,
-    read_text,
-    vector_renderer,
+    read_vector,
+    vector_name,
     vector_type,
-    write_text,
+    vector_values,
+    write_vector,
 )
 from kernelblaster.policies.expert.expression import Expression, Reduced, loads, walk
 from kernelblaster.policies.expert.flatten import flattened
-from kernelblaster.policies.expert.index import text
-from kernelblaster.policies.expert.plan import Kernel, Plan, Stage, Store
+from kernelblaster.policies.expert.index import Index
+from kernelblaster.policies.expert.kernel import Kernel, Stage, Store
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.row_kernel import passes, passes_with
 from kernelblaster.policies.expert.schedule import Columns
 from kernelblaster.policies.expert.vector_access import VectorAccess, fits, mentioned, vector_access
 
 SCHEDULES = (Columns,)
+WARPS, WIDTH, INSIDE, ROW, TURN = local("WARPS", "WIDTH", "inside", "row", "turn")
 
 
 @dataclass(frozen=True)
@@ -40,129 +70,136 @@ class ColumnWriter:
     plan: Plan
     schedule: Columns
     access: VectorAccess
-    render: VectorRenderer
+    values: VectorValues
     found: Sequence[Accumulator]
+
+    def index(self, index: Index) -> Term:
+        return index_term(index, self.plan.sizes[0])
 
 
 def column_writer(kernel: Kernel, plan: Plan) -> ColumnWriter:
     kernel = flattened(kernel, plan)
     assert isinstance(kernel.schedule, Columns)
     found = vector_access(kernel, plan, kernel.axes[-1])
-    render = vector_renderer(renderer(plan), found)
-    return ColumnWriter(kernel, plan, kernel.schedule, found, render, accumulators(kernel, plan))
+    values = vector_values(values_of(plan), found)
+    return ColumnWriter(kernel, plan, kernel.schedule, found, values, accumulators(kernel, plan))
 
 
 def emit(kernel: Kernel, plan: Plan) -> Emitted:
     columns = column_writer(kernel, plan)
     schedule = columns.schedule
     width = schedule.vector_width
-    lines = [
-        *(["constexpr int WIDTH = 1;"] if width == 1 else []),
-        f"constexpr int WARPS = {schedule.threads // 32};",
+    body = (
+        *([constexpr("WIDTH", 1)] if width == 1 else []),
+        constexpr("WARPS", schedule.threads // 32),
         *_place(columns),
-        *(line for group in passes(columns.kernel) for line in _pass(columns, group)),
+        *(found for group in passes(columns.kernel) for found in _pass(columns, group)),
         *_element_stores(columns),
         *_column_stores(columns),
-    ]
-    condition = aligned(columns.access, width)
+    )
+    condition = aligned(columns.access, width, plan)
     blocks = _blocks(columns, width)
-    variants = [Variant((str(width),), condition, blocks)] if width > 1 else []
-    variants += [Variant(("1",), "", _blocks(columns, 1))] if condition and variants else []
-    found = [device_code("pack"), *([device_code("streaming")] if schedule.streaming else [])]
+    variants = [Variant((term(width),), condition, blocks)] if width > 1 else []
+    variants += [Variant((term(1),), None, _blocks(columns, 1))] if condition and variants else []
     return Emitted(
-        body=lines,
+        body=body,
         blocks=blocks,
         threads=schedule.threads,
-        helpers=(*found, device_code("column_reduce"), *helpers(columns.found)),
-        parameters=("int WIDTH",) if variants else (),
+        parameters=(TemplateParameter(INT, "WIDTH"),) if variants else (),
         variants=tuple(variants),
     )
 
 
-def _blocks(columns: ColumnWriter, width: int) -> str:
+def _blocks(columns: ColumnWriter, width: int) -> Term:
     *outer, last = columns.kernel.axes
     tiles = indices.tiles(last.extent, 32 * width)
-    return text(indices.product([*(axis.extent for axis in outer), tiles]))
+    return columns.index(indices.product([*(axis.extent for axis in outer), tiles]))
 
 
-def _place(columns: ColumnWriter) -> list[str]:
+def _place(columns: ColumnWriter) -> list[Statement]:
     """Which columns this thread has; threads beyond the last one work on none."""
     *outer, last = columns.kernel.axes
     narrow = fits(columns.plan, indices.product(axis.extent for axis in columns.kernel.axes))
-    kind = "unsigned" if narrow else "int64_t"
-    extent = text(last.extent)
-    lines = [f"const {kind} tiles = ({extent} + 32 * WIDTH - 1) / (32 * WIDTH);"]
+    kind = UNSIGNED if narrow else INT64
+    extent, warp_width, tiles = columns.index(last.extent), 32 * WIDTH, Local("tiles")
+    found: list[Statement] = []
     if outer:
-        lines.append(f"const {kind} place = blockIdx.x / tiles;")
-        lines += declared("place", outer, {axis.name for axis in outer}, narrow=narrow)
-    tile = "blockIdx.x % tiles" if outer else "blockIdx.x"
+        found.append(const(kind, "tiles", (extent + warp_width - 1) / warp_width))
+        found.append(const(kind, "place", BLOCK / tiles))
+        names = {axis.name for axis in outer}
+        found += unravel_term(Local("place"), outer, names, columns.plan.sizes[0], narrow=narrow)
+    tile = BLOCK % tiles if outer else BLOCK
     return [
-        *(lines if outer else []),
-        f"const int64_t {FIRST} = ({tile}) * (int64_t)(32 * WIDTH) + threadIdx.x % 32 * WIDTH;",
-        f"const bool inside = {FIRST} < {extent};",
+        *found,
+        const(INT64, FIRST.name, tile * cast(INT64, warp_width) + THREAD % 32 * WIDTH),
+        const(BOOL, "inside", FIRST < extent),
     ]
 
 
+@dataclass(frozen=True)
+class ShortSums:
+    """Sums of a few rows in the elements' own type: where they begin, the taking, and how they are added to
+    the long ones, which are kept in double."""
+
+    before: Sequence[Statement]
+    body: Sequence[Statement]
+    after: Sequence[Statement]
+
+
 def _over_rows(
-    columns: ColumnWriter, expressions: list[Expression], lines: list[str], short: "Short | None" = None
-) -> list[str]:
+    columns: ColumnWriter,
+    expressions: list[Expression],
+    body: Sequence[Statement],
+    short: ShortSums | None = None,
+) -> Statement:
     """The loop over this warp's rows: their vectors, then what is done with them. With `short`, several rows
     are summed up shortly first."""
     unroll = columns.schedule.unroll
     early, packs = _packs(columns, expressions)
     rows = _row_loop(columns)
     if short is None:
-        pragma = [f"#pragma unroll {unroll}"] if unroll > 1 else []
-        head = f"for (int64_t {rows.name} = {rows.first}; {rows.name} < {rows.end}; {rows.name} += WARPS) {{"
-        loop = [*early, *pragma, head, *indented([*rows.inside, *packs, *lines]), "}"]
-        return ["if (inside) {", *indented(loop), "}"]
-    together = [
-        *short.before,
-        "#pragma unroll",
-        f"for (int turn = 0; turn < {unroll}; ++turn) {{",
-        f"  const int64_t {rows.name} = row + turn * WARPS;",
-        *indented([*rows.inside, *packs, *short.lines]),
-        "}",
-        *short.after,
-    ]
-    loop = [
-        *early,
-        f"int64_t row = {rows.first};",
-        f"for (; row + {unroll - 1} * WARPS < {rows.end}; row += {unroll} * WARPS) {{",
-        *indented(together),
-        "}",
-        f"for (; row < {rows.end}; row += WARPS) {{",
-        *indented([f"const int64_t {rows.name} = row;", *rows.inside, *packs, *lines]),
-        "}",
-    ]
-    return ["if (inside) {", *indented(loop), "}"]
+        inside = [*rows.inside, *packs, *body]
+        every = loop(
+            rows.name,
+            rows.first,
+            rows.end,
+            inside,
+            step=WARPS,
+            type_=INT64,
+            unroll=unroll if unroll > 1 else 0,
+        )
+        return when(INSIDE, *early, every)
+    each = unrolled(
+        "turn",
+        unroll,
+        [const(INT64, rows.name, ROW + TURN * WARPS), *rows.inside, *packs, *short.body],
+    )
+    several = For(
+        None,
+        ROW + (unroll - 1) * WARPS < rows.end,
+        add_to(ROW, unroll * WARPS),
+        (*short.before, each, *short.after),
+    )
+    single: Body = (const(INT64, rows.name, ROW), *rows.inside, *packs, *body)
+    rest = For(None, ROW < rows.end, add_to(ROW, WARPS), single)
+    return when(INSIDE, *early, declare(INT64, "row", rows.first), several, rest)
 
 
-@dataclass(frozen=True)
-class Short:
-    """Sums of a few rows in the elements' own type: where they begin, the taking, and how they are added to
-    the long ones, which are kept in double."""
-
-    before: list[str]
-    lines: list[str]
-    after: list[str]
-
-
-def _packs(columns: ColumnWriter, expressions: list[Expression]) -> tuple[list[str], list[str]]:
+def _packs(columns: ColumnWriter, expressions: list[Expression]) -> tuple[list[Statement], list[Statement]]:
     """The reads of vectors that the expressions need: those that are the same in all rows, and the others."""
     kernel = columns.kernel
     used = {load for expression in expressions for load in loads(expression)}
     reduced = {axis.name for axis in kernel.reduced}
-    early: list[str] = []
-    packs: list[str] = []
+    early: list[Statement] = []
+    packs: list[Statement] = []
     for load, name in columns.access.reads.items():
         if load not in used:
             continue
         once = columns.schedule.streaming and passes_with(kernel, load) == 1
-        read = read_text(load, columns.render, columns.access.along, once=once)
+        read = read_vector(load, columns.values, columns.access.along, once=once)
         kind = vector_type(columns.plan.buffers[load.buffer])
-        moving = bool(indices.names(columns.render.address(load)) & reduced)
-        (packs if moving else early).append(f"const {kind} {name}_at = {read};")
+        moving = bool(indices.names(columns.values.address(load)) & reduced)
+        (packs if moving else early).append(const(kind, vector_name(name).name, read))
     return early, packs
 
 
@@ -171,96 +208,104 @@ class RowLoop:
     """The loop over rows: its variable, from where to where, and the reduced axes' variables in it."""
 
     name: str
-    first: str
-    end: str
-    inside: list[str]
+    first: Term
+    end: Term
+    inside: Sequence[Statement]
 
 
 def _row_loop(columns: ColumnWriter) -> RowLoop:
     reduced = columns.kernel.reduced
+    inside: list[Statement] = []
     if len(reduced) == 1:
         axis = reduced[0]
-        start, end, name, inside = axis.begin, text(axis.end), axis.name, []
+        start, end, name = axis.begin, axis.end, axis.name
     else:
         outer, *rest = reduced
         step = indices.product(axis.extent for axis in rest)
-        start, end, name = indices.multiply(outer.begin, step), text(indices.multiply(outer.end, step)), "r"
+        start, end, name = indices.multiply(outer.begin, step), indices.multiply(outer.end, step), "r"
         narrow = fits(columns.plan, indices.multiply(outer.extent, step))
-        inside = declared("(unsigned)r" if narrow else "r", reduced, {a.name for a in reduced}, narrow=narrow)
-    first = "threadIdx.x / 32" if indices.is_number(start, 0) else f"{text(start)} + threadIdx.x / 32"
-    return RowLoop(name, first, end, inside)
+        number: Term = cast("unsigned", Local("r")) if narrow else Local("r")
+        names = {a.name for a in reduced}
+        inside = unravel_term(number, reduced, names, columns.plan.sizes[0], narrow=narrow)
+    warp = THREAD / 32
+    first = warp if indices.is_number(start, 0) else columns.index(start) + warp
+    return RowLoop(name, first, columns.index(end), inside)
 
 
-def _lanes(columns: ColumnWriter, expressions: list[Expression], lines: list[str]) -> list[str]:
+def _lanes(columns: ColumnWriter, expressions: list[Expression], body: Sequence[Statement]) -> Statement:
     """A loop over the columns of a vector, with the results of earlier stages and the column's number."""
     along = columns.access.along.name
     needed = {part.stage for e in expressions for part in walk(e) if isinstance(part, Reduced)}
-    named = [a.result(f"{a.name}[lane]") for a in columns.found if a.stage.name in needed]
+    named: list[Statement] = [a.result(a.name[LANE]) for a in columns.found if a.stage.name in needed]
     if along in mentioned(expressions, columns.access):
-        named.append(f"const int64_t {along} = {FIRST} + lane;")
-    return ["#pragma unroll", "for (int lane = 0; lane < WIDTH; ++lane) {", *indented([*named, *lines]), "}"]
+        named.append(const(INT64, along, FIRST + LANE))
+    return unrolled("lane", WIDTH, [*named, *body])
 
 
-def _pass(columns: ColumnWriter, group: list[Stage]) -> list[str]:
+def _pass(columns: ColumnWriter, group: list[Stage]) -> list[Statement]:
     """One pass for stages that do not need each other, and their results for every thread."""
     found = [accumulator for accumulator in columns.found if accumulator.stage in group]
     bodies = [stage.body for stage in group]
-    starts, combined = [], []
-    for a in found:
-        starts.append(f"{a.name}[lane] = {a.start};")
-        combined.append(f"{a.name}[lane] = column_reduce<WARPS>({a.name}[lane], {a.functor}());")
+    starts = [assign(a.name[LANE], a.start) for a in found]
+    reduce = column_reduce.of(WARPS)
+    combined = [assign(a.name[LANE], reduce(a.name[LANE], a.join)) for a in found]
     return [
-        *(f"{a.type} {a.name}[WIDTH];" for a in found),
-        *_lanes(columns, [], starts),
-        *_over_rows(columns, bodies, _taken(columns, found), _short(columns, found)),
-        *_lanes(columns, [], combined),
+        *(a.declared(WIDTH) for a in found),
+        _lanes(columns, [], starts),
+        _over_rows(columns, bodies, [_taken(columns, found)], _short(columns, found)),
+        _lanes(columns, [], combined),
     ]
 
 
 def _taken(
     columns: ColumnWriter, found: Sequence[Accumulator], short: Sequence[Accumulator] = ()
-) -> list[str]:
+) -> Statement:
     """What is done with the vectors of a row; some sums are `short` ones."""
-    lane = []
+    lane: list[Statement] = []
     for a in found:
-        name = f"{a.stage.name}_here" if a in short else a.name
-        lane += a.take(f"{name}[lane]", columns.render.expression(a.stage.body))
+        name = _here(a) if a in short else a.name
+        lane += a.take(name[LANE], columns.values.expression(a.stage.body))
     return _lanes(columns, [a.stage.body for a in found], lane)
 
 
-def _short(columns: ColumnWriter, found: Sequence[Accumulator]) -> Short | None:
-    """CUDA statements that sum the rows of one unrolled step first and add that to the double accumulator
-    once, since an addition in double takes longer than a load; None if nothing is unrolled or in double."""
-    exact = [a for a in found if a.exact]
-    if columns.schedule.unroll == 1 or not exact:
+def _here(accumulator: Accumulator) -> Local:
+    return Local(f"{accumulator.stage.name}_here")
+
+
+def _short(columns: ColumnWriter, found: Sequence[Accumulator]) -> ShortSums | None:
+    """The rows of one unrolled step are summed first, and that is added to the double accumulator once, since
+    an addition in double takes longer than a load; None if nothing is unrolled or in double."""
+    wide = [a for a in found if a.is_wide]
+    if columns.schedule.unroll == 1 or not wide:
         return None
-    before = [f"{a.kind} {a.stage.name}_here[WIDTH] = {{}};" for a in exact]
-    after = [f"{a.name}[lane] += {a.stage.name}_here[lane];" for a in exact]
-    return Short(before, _taken(columns, found, exact), _lanes(columns, [], after))
+    before = [declare(a.running.element, _here(a).name, Braces(), WIDTH) for a in wide]
+    after = [add_to(a.name[LANE], _here(a)[LANE]) for a in wide]
+    return ShortSums(before, [_taken(columns, found, wide)], [_lanes(columns, [], after)])
 
 
-def _element_stores(columns: ColumnWriter) -> list[str]:
-    stores = [store for store in columns.kernel.stores if store.each]
+def _element_stores(columns: ColumnWriter) -> list[Statement]:
+    stores = [store for store in columns.kernel.stores if store.over]
     values = [store.value for store in stores]
-    return _over_rows(columns, values, _stored(columns, stores)) if stores else []
+    return [_over_rows(columns, values, _stored(columns, stores))] if stores else []
 
 
-def _column_stores(columns: ColumnWriter) -> list[str]:
-    stores = [store for store in columns.kernel.stores if not store.each]
+def _column_stores(columns: ColumnWriter) -> list[Statement]:
+    stores = [store for store in columns.kernel.stores if not store.over]
     if not stores:
         return []
     packs, _ = _packs(columns, [store.value for store in stores])
-    return ["if (inside && threadIdx.x < 32) {", *indented([*packs, *_stored(columns, stores)]), "}"]
+    return [when(Infix("&&", INSIDE, THREAD < 32), *packs, *_stored(columns, stores))]
 
 
-def _stored(columns: ColumnWriter, stores: list[Store]) -> list[str]:
+def _stored(columns: ColumnWriter, stores: list[Store]) -> list[Statement]:
     """Vectors of results, or single ones where they are not contiguous."""
-    before, after = [], []
+    before: list[Statement] = []
+    after: list[Statement] = []
     for store in stores:
         if store in columns.access.writes:
             name = columns.access.writes[store]
-            before.append(f"{vector_type(columns.plan.buffers[store.buffer])} {name}_at;")
-            once = columns.schedule.streaming and store.each
-            after.append(write_text(store, name, columns.render, columns.access.along, once=once))
-    lane = [assign(store, columns.plan, columns.render) for store in stores]
-    return [*before, *_lanes(columns, [store.value for store in stores], lane), *after]
+            before.append(declare(vector_type(columns.plan.buffers[store.buffer]), vector_name(name).name))
+            once = columns.schedule.streaming and bool(store.over)
+            after.append(write_vector(store, name, columns.values, columns.access.along, once=once))
+    lane = [store_statement(store, columns.plan, columns.values) for store in stores]
+    return [*before, _lanes(columns, [store.value for store in stores], lane), *after]

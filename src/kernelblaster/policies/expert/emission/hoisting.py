@@ -7,7 +7,8 @@ The compiler does not see to that where an element is only conditionally there.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kernelblaster.policies.expert.emission.render import Renderer
+from kernelblaster.policies.expert.cuda.statements import Statement, const
+from kernelblaster.policies.expert.emission.values import Values
 from kernelblaster.policies.expert.expression import (
     Expression,
     Gather,
@@ -21,16 +22,15 @@ from kernelblaster.policies.expert.expression import (
 
 
 def hoisted(
-    expressions: Sequence[Expression], moving: set[str], render: Renderer, prefix: str
-) -> tuple[list[str], list[Expression]]:
+    expressions: Sequence[Expression], moving: set[str], values: Values, prefix: str
+) -> tuple[list[Statement], list[Expression]]:
     """Declarations of what does not depend on the moving variables, and the expressions that use them."""
     found = dict.fromkeys(part for expression in expressions for part in _invariant(expression, moving))
     names = {part: Reduced(f"{prefix}_fixed{place}", part.kind) for place, part in enumerate(found)}
-    types = {"real": render.real, "whole": "int64_t", "truth": "bool"}
-    lines = [
-        f"const {types[part.kind]} {name.stage} = {render.expression(part)};" for part, name in names.items()
+    declared: list[Statement] = [
+        const(values.type(part.kind), name.stage, values.expression(part)) for part, name in names.items()
     ]
-    return lines, [_with(expression, names) for expression in expressions]
+    return declared, [_with(expression, names) for expression in expressions]
 
 
 def _invariant(expression: Expression, moving: set[str], *, sure: bool = True) -> Iterator[Expression]:

@@ -7,170 +7,207 @@ which rounds to nearest.
 """
 
 from kernelblaster.policies.expert import index as indices
-from kernelblaster.policies.expert.device_code import device_code
-from kernelblaster.policies.expert.emission.assign import assign
-from kernelblaster.policies.expert.emission.emitted import Emitted
-from kernelblaster.policies.expert.emission.loops import indented, unravel
+from kernelblaster.policies.expert.cuda.headers import header
+from kernelblaster.policies.expert.cuda.source import Emitted
+from kernelblaster.policies.expert.cuda.statements import (
+    CONTINUE,
+    Do,
+    Statement,
+    const,
+    consts,
+    declare,
+    unrolled,
+    when,
+)
+from kernelblaster.policies.expert.cuda.terms import (
+    BLOCK,
+    FLOAT,
+    INT,
+    INT64,
+    THREAD,
+    Braces,
+    Choice,
+    DeviceFunction,
+    Given,
+    Local,
+    Term,
+    call,
+    cast,
+    term,
+)
+from kernelblaster.policies.expert.emission.functions import SCALES_TYPE
 from kernelblaster.policies.expert.emission.packing import SLAB_ROWS, TERM
-from kernelblaster.policies.expert.emission.render import renderer
-from kernelblaster.policies.expert.index import text
-from kernelblaster.policies.expert.plan import TOGETHER, Buffer, Kernel, Plan
+from kernelblaster.policies.expert.emission.places import local, unravel
+from kernelblaster.policies.expert.emission.stores import store_statement
+from kernelblaster.policies.expert.emission.values import index_term, values_of
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import TOGETHER, Buffer, Plan
 from kernelblaster.policies.expert.product import Product, as_product
 from kernelblaster.policies.expert.schedule import PACKED_DEPTH, PACKED_ROWS, MmaProduct, TensorProduct
-from kernelblaster.tasks.header import C_TYPES
 
 SCHEDULES = (MmaProduct,)
 WARP_M, WARP_N = 64, 32
 GROUP = 8  # rows of blocks that are walked together, so that their operands stay in the L2 cache
-INSTRUCTION_TYPES = {"__half": "f16", "__nv_bfloat16": "bf16"}
+MULTIPLY_TILES = DeviceFunction("multiply_tiles", header("multiply_tiles"))
+WARP, LANE, PART, E, SUMS = local("warp", "lane", "part", "e", "sums")
+BLOCK_NUMBER, BLOCK_ROW, BLOCK_COLUMN = local("block", "block_row", "block_column")
+BLOCK_ROWS, BLOCK_COLUMNS = local("block_rows", "block_columns")
+TILES, FIRST_TILE, BATCH = local("tiles", "first_tile", "batch")
 
 
 def emit(kernel: Kernel, plan: Plan) -> Emitted:
-    tile, product = parts(kernel, plan)
-    left, right = packed_operands(kernel, plan)
+    found = TensorKernel(kernel, plan)
+    tile = found.tile
     across = tile.block_n // WARP_N
-    result = "sums[part / 2][e / 2][part % 2 * 2 + e % 2]"
-    lines = [
-        *counts(product, tile),
-        "const int64_t block = blockIdx.x;",
-        *block_place(product),
-        "float sums[4][4][4] = {};",
-        f"multiply_tiles<{shape(tile, left)}>(",
-        f"    sums, {operands(product, left, right, tile)},",
-        f"    {scales(product, left, right, tile)}, {tile_range(product)});",
-        "const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;",
-        "#pragma unroll",
-        "for (int part = 0; part < 8; ++part) {",
-        f"  const int64_t row = block_row * {tile.block_m} + warp / {across} * 64 + part * 8 + lane / 4;",
-        *indented(row_lines(product)),
-        "  #pragma unroll",
-        "  for (int e = 0; e < 8; ++e) {",
-        f"    const int64_t column = block_column * {tile.block_n} + warp % {across} * 32 + e / 2 * 8"
-        " + lane % 4 * 2 + e % 2;",
-        *indented(column_lines(kernel, plan, product, result), 2),
-        "  }",
-        "}",
+    body: list[Statement] = [
+        *found.counts(),
+        const(INT64, "block", BLOCK),
+        *found.block_place(),
+        declare(FLOAT, "sums", Braces(), 4, 4, 4),
+        Do(
+            MULTIPLY_TILES.of(*found.shape())(
+                SUMS, *found.operand_starts(), found.scales(), *found.tile_range()
+            )
+        ),
+        consts(INT, warp=THREAD / 32, lane=THREAD % 32),
+        found.results(
+            parts=8,
+            row=BLOCK_ROW * tile.block_m + WARP / across * 64 + PART * 8 + LANE / 4,
+            elements=8,
+            column=BLOCK_COLUMN * tile.block_n + WARP % across * 32 + E / 2 * 8 + LANE % 4 * 2 + E % 2,
+            result=SUMS[PART / 2][E / 2][PART % 2 * 2 + E % 2],
+        ),
     ]
-    instructions = device_code("tensor_cores").replace("TYPE", INSTRUCTION_TYPES[C_TYPES[left.dtype]])
     threads = tile.block_m // WARP_M * across * 32
-    return Emitted(
-        lines,
-        text(product.blocks(tile.block_m, tile.block_n)),
-        threads,
-        (instructions, device_code("scales"), device_code("multiply_tiles")),
-        shared=tile.shared_bytes(left.terms),
-    )
+    shared = tile.shared_bytes(found.left.terms)
+    return Emitted(tuple(body), found.blocks(), threads, shared=shared)
 
 
-def parts(kernel: Kernel, plan: Plan) -> tuple[TensorProduct, Product]:
-    tile, product = kernel.schedule, as_product(kernel, plan)
-    assert isinstance(tile, TensorProduct) and product is not None
-    return tile, product
+class TensorKernel:
+    """A product on packed operands: the parts of its kernel that do not depend on the instructions."""
 
+    def __init__(self, kernel: Kernel, plan: Plan) -> None:
+        tile, product = kernel.schedule, as_product(kernel, plan)
+        assert isinstance(tile, TensorProduct) and product is not None
+        self.kernel, self.plan = kernel, plan
+        self.tile: TensorProduct = tile
+        self.product: Product = product
+        self.sizes = plan.sizes[0]
+        self.left, self.right = (plan.buffers[name] for name in kernel.reads if plan.buffers[name].terms)
 
-def shape(tile: TensorProduct, operand: Buffer) -> str:
-    """Template arguments of the device functions."""
-    return f"{tile.block_m}, {tile.block_n}, {tile.stages}, {operand.terms}"
+    def _index(self, index: indices.Index) -> Term:
+        return index_term(index, self.sizes)
 
+    def blocks(self) -> Term:
+        return self._index(self.product.blocks(self.tile.block_m, self.tile.block_n))
 
-def counts(product: Product, tile: TensorProduct) -> list[str]:
-    rows, columns = product.extent(product.rows), product.extent(product.columns)
-    return [
-        f"const int64_t tiles = {text(indices.tiles(product.k_axis.extent, PACKED_DEPTH))};",
-        f"const int64_t block_rows = {text(indices.tiles(rows, tile.block_m))};",
-        f"const int64_t block_columns = {text(indices.tiles(columns, tile.block_n))};",
-        f"const int64_t all_rows = {text(indices.round_up(rows, PACKED_ROWS))};",
-        f"const int64_t all_columns = {text(indices.round_up(columns, PACKED_ROWS))};",
-    ]
+    def shape(self) -> tuple[int, ...]:
+        """Template arguments of the device functions."""
+        return self.tile.block_m, self.tile.block_n, self.tile.stages, self.left.terms
 
+    def counts(self) -> list[Statement]:
+        product, tile = self.product, self.tile
+        rows, columns = product.extent(product.rows), product.extent(product.columns)
+        found = {
+            "tiles": indices.tiles(product.k_axis.extent, PACKED_DEPTH),
+            "block_rows": indices.tiles(rows, tile.block_m),
+            "block_columns": indices.tiles(columns, tile.block_n),
+            "all_rows": indices.round_up(rows, PACKED_ROWS),
+            "all_columns": indices.round_up(columns, PACKED_ROWS),
+        }
+        return [const(INT64, name, self._index(value)) for name, value in found.items()]
 
-def block_place(product: Product) -> list[str]:
-    """CUDA statements that compute a block's tile of the result from its number. GROUP rows of tiles are
-    walked column by column, so that blocks that run together share operands in the L2 cache."""
-    lines = [
-        f"const int64_t group = {GROUP} * block_columns, first_row = place / group * {GROUP};",
-        f"const int64_t group_rows = block_rows - first_row < {GROUP} ? block_rows - first_row : {GROUP};",
-        "const int64_t block_row = first_row + place % group % group_rows;",
-        "const int64_t block_column = place % group / group_rows;",
-    ]
-    batch: list[str] = []
-    if product.batch or product.part:
-        batch.append("const int64_t batch = block / (block_rows * block_columns);")
-    batch += unravel("batch", ([product.part] if product.part else []) + list(product.batch))
-    place = "block % (block_rows * block_columns)" if batch else "block"
-    return [*batch, f"const int64_t place = {place};", *lines, *_piece(product)]
+    def block_place(self) -> list[Statement]:
+        """A block's tile of the result from its number. GROUP rows of tiles are walked column by column, so
+        that blocks that run together share operands in the L2 cache."""
+        product = self.product
+        outer = ([product.part] if product.part else []) + list(product.batch)
+        found: list[Statement] = []
+        if outer:
+            found.append(const(INT64, "batch", BLOCK_NUMBER / (BLOCK_ROWS * BLOCK_COLUMNS)))
+        found += unravel("batch", outer, self.sizes)
+        place, group, first_row, group_rows = local("place", "group", "first_row", "group_rows")
+        left = BLOCK_ROWS - first_row
+        return [
+            *found,
+            const(INT64, "place", BLOCK_NUMBER % (BLOCK_ROWS * BLOCK_COLUMNS) if outer else BLOCK_NUMBER),
+            consts(INT64, group=GROUP * BLOCK_COLUMNS, first_row=place / group * GROUP),
+            const(INT64, "group_rows", Choice(left < GROUP, left, term(GROUP))),
+            const(INT64, "block_row", first_row + place % group % group_rows),
+            const(INT64, "block_column", place % group / group_rows),
+            *self._piece(),
+        ]
 
+    def _piece(self) -> list[Statement]:
+        """Where the K axis is cut: the tiles of a block's piece."""
+        if self.product.part is None:
+            return []
+        cut = self.product.k_axis.part
+        assert cut is not None
+        length = self._index(indices.divide(cut.length, indices.number(PACKED_DEPTH)))
+        left = call("min", TILES - FIRST_TILE, cast(INT64, length))
+        return [
+            const(INT64, "first_tile", Local(self.product.part.name) * length),
+            const(INT64, "tile_count", call("max", cast(INT64, 0), left)),
+        ]
 
-def _piece(product: Product) -> list[str]:
-    """Where the K axis is cut: the tiles of a block's piece."""
-    if product.part is None:
-        return []
-    cut = product.k_axis.part
-    assert cut is not None
-    length = text(indices.divide(cut.length, indices.number(PACKED_DEPTH)))
-    return [
-        f"const int64_t first_tile = {product.part.name} * ({length});",
-        f"const int64_t tile_count = max((int64_t)0, min(tiles - first_tile, (int64_t)({length})));",
-    ]
+    def tile_range(self) -> tuple[Term, Term]:
+        """How many tiles a row has, and how many of them a block takes."""
+        return cast(INT, TILES), cast(INT, Local("tile_count") if self.product.part else TILES)
 
+    def operand_starts(self) -> tuple[Term, Term]:
+        """The first packed rows of both operands that a block reads."""
 
-def tile_range(product: Product) -> str:
-    """How many tiles a row has, and how many of them a block takes."""
-    return "(int)tiles, (int)tile_count" if product.part else "(int)tiles, (int)tiles"
+        def start(buffer: Buffer, block: Term, size: int, rows: Term) -> Term:
+            first = block * (size // SLAB_ROWS) if size > SLAB_ROWS else block
+            if len(buffer.shape) > 2:
+                first = self._batch() * rows / SLAB_ROWS + first
+            tiles = first * TILES + FIRST_TILE if self.product.part else first * TILES
+            return Given(buffer.name) + tiles * (buffer.terms * TERM)
 
+        all_rows, all_columns = local("all_rows", "all_columns")
+        return (
+            start(self.left, BLOCK_ROW, self.tile.block_m, all_rows),
+            start(self.right, BLOCK_COLUMN, self.tile.block_n, all_columns),
+        )
 
-def packed_operands(kernel: Kernel, plan: Plan) -> tuple[Buffer, Buffer]:
-    left, right = (plan.buffers[name] for name in kernel.reads if plan.buffers[name].terms)
-    return left, right
+    def scales(self) -> Term:
+        """Where the scales of a block's rows and columns begin, if there are any."""
+        if self.left.terms == 1:
+            return Braces((), SCALES_TYPE)
 
+        def start(buffer: Buffer, block: Term, size: int, rows: Term) -> Term:
+            first = block * size
+            if len(buffer.shape) > 2:
+                first = self._batch() * ((TILES + (TOGETHER - 1)) / TOGETHER) * rows + first
+            if self.product.part:
+                first = first + FIRST_TILE / TOGETHER * rows
+            return Given(f"{buffer.name.removesuffix('_packed')}_scale") + first
 
-def operands(product: Product, left: Buffer, right: Buffer, tile: TensorProduct) -> str:
-    """CUDA statements for pointers to the first packed rows of both operands that a block reads."""
+        all_rows, all_columns = local("all_rows", "all_columns")
+        rows = start(self.left, BLOCK_ROW, self.tile.block_m, all_rows)
+        columns = start(self.right, BLOCK_COLUMN, self.tile.block_n, all_columns)
+        return Braces((rows, columns, all_rows, all_columns), SCALES_TYPE)
 
-    def start(buffer: Buffer, block: str, size: int, rows: str) -> str:
-        first = f"{block} * {size // SLAB_ROWS}" if size > SLAB_ROWS else block
-        if len(buffer.shape) > 2:
-            first = f"({_batch(product)} * {rows} / {SLAB_ROWS} + {first})"
-        tiles = f"({first} * tiles + first_tile)" if product.part else f"{first} * tiles"
-        return f"{buffer.name} + {tiles} * {buffer.terms * TERM}"
+    def _batch(self) -> Term:
+        """A block's number within the batch."""
+        return BATCH % self._index(self.product.extent(self.product.batch)) if self.product.part else BATCH
 
-    return (
-        f"{start(left, 'block_row', tile.block_m, 'all_rows')}, "
-        f"{start(right, 'block_column', tile.block_n, 'all_columns')}"
-    )
-
-
-def scales(product: Product, left: Buffer, right: Buffer, tile: TensorProduct) -> str:
-    """Where the scales of a block's rows and columns begin, if there are any."""
-    if left.terms == 1:
-        return "Scales{}"
-
-    def start(buffer: Buffer, block: str, size: int, rows: str) -> str:
-        first = f"{block} * {size}"
-        if len(buffer.shape) > 2:
-            first = f"{_batch(product)} * ((tiles + {TOGETHER - 1}) / {TOGETHER}) * {rows} + {first}"
-        if product.part:
-            first += f" + first_tile / {TOGETHER} * {rows}"
-        return f"{buffer.name.removesuffix('_packed')}_scale + {first}"
-
-    rows = start(left, "block_row", tile.block_m, "all_rows")
-    columns = start(right, "block_column", tile.block_n, "all_columns")
-    return f"Scales{{{rows}, {columns}, all_rows, all_columns}}"
-
-
-def _batch(product: Product) -> str:
-    """A block's number within the batch."""
-    return f"(batch % ({text(product.extent(product.batch))}))" if product.part else "batch"
-
-
-def row_lines(product: Product) -> list[str]:
-    return [f"if (row >= {text(product.extent(product.rows))}) continue;", *unravel("row", product.rows)]
-
-
-def column_lines(kernel: Kernel, plan: Plan, product: Product, result: str) -> list[str]:
-    return [
-        f"if (column >= {text(product.extent(product.columns))}) continue;",
-        *unravel("column", product.columns),
-        f"const float {kernel.stages[0].name} = {result};",
-        *(assign(store, plan, renderer(plan)) for store in kernel.stores),
-    ]
+    def results(self, *, parts: int, row: Term, elements: int, column: Term, result: Term) -> Statement:
+        """What follows the product, for each of a thread's results: it has `parts` rows with `elements`
+        results each."""
+        product = self.product
+        inner: list[Statement] = [
+            const(INT64, "column", column),
+            when(Local("column") >= self._index(product.extent(product.columns)), CONTINUE),
+            *unravel("column", product.columns, self.sizes),
+            const(FLOAT, self.kernel.stages[0].name, result),
+            *(store_statement(store, self.plan, values_of(self.plan)) for store in self.kernel.stores),
+        ]
+        outer: list[Statement] = [
+            const(INT64, "row", row),
+            when(Local("row") >= self._index(product.extent(product.rows)), CONTINUE),
+            *unravel("row", product.rows, self.sizes),
+            unrolled("e", elements, inner),
+        ]
+        return unrolled("part", parts, outer)

@@ -11,20 +11,56 @@ What is split is scaled before, by a power of two for every few tiles of a row.
 from dataclasses import replace
 
 from kernelblaster.policies.expert import index as indices
-from kernelblaster.policies.expert.device_code import device_code
-from kernelblaster.policies.expert.emission.emitted import Emitted
-from kernelblaster.policies.expert.emission.loops import indented, unravel
-from kernelblaster.policies.expert.emission.render import renderer
+from kernelblaster.policies.expert.cuda.source import Emitted
+from kernelblaster.policies.expert.cuda.statements import (
+    BREAK,
+    Declaration,
+    Declarator,
+    Do,
+    Statement,
+    assign,
+    const,
+    consts,
+    declare,
+    unrolled,
+    when,
+)
+from kernelblaster.policies.expert.cuda.terms import (
+    BLOCK,
+    FLOAT,
+    INT,
+    INT64,
+    THREAD,
+    Braces,
+    Choice,
+    CudaType,
+    Given,
+    LiteralTerm,
+    Local,
+    call,
+    cast,
+    kind,
+    read,
+    term,
+    vector_pointer,
+)
+from kernelblaster.policies.expert.emission.functions import largest_of_row, read_near, scale_for
+from kernelblaster.policies.expert.emission.places import local, unravel
+from kernelblaster.policies.expert.emission.values import c_type, index_term, values_of
 from kernelblaster.policies.expert.expression import Gather, Load, loads
-from kernelblaster.policies.expert.index import Index, row_major, text
-from kernelblaster.policies.expert.plan import TOGETHER, Axis, Kernel, Plan, Store
+from kernelblaster.policies.expert.index import Index, row_major
+from kernelblaster.policies.expert.kernel import Axis, Kernel, Store
+from kernelblaster.policies.expert.plan import TOGETHER, Plan
 from kernelblaster.policies.expert.schedule import PACKED_DEPTH, PACKED_ROWS, Packing
-from kernelblaster.tasks.header import C_TYPES
 
 SCHEDULES = (Packing,)
 THREADS = 256  # 64 rows of 4 groups
 SLAB_ROWS = 64
 TERM = SLAB_ROWS * PACKED_DEPTH
+ROW, GROUP, LINE, PART, TILE, E = local("row", "group", "line", "part", "tile", "e")
+SLAB, SLABS, PARTS, TILES, FIRST = local("slab", "slabs", "parts", "tiles", "first")
+VALUE, INVERSE, TO, OPERAND_TERM = local("value", "inverse", "to", "term")
+ZERO_FLOAT = LiteralTerm("0.0f")
 
 
 def emit(kernel: Kernel, plan: Plan) -> Emitted:
@@ -33,109 +69,111 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
     buffer = plan.buffers[store.buffer]
     *outer, inner = kernel.axes
     rows = buffer.shape[-2]
+    sizes = plan.sizes[0]
     parts = indices.tiles(inner.extent, TOGETHER * PACKED_DEPTH)
     slabs = indices.divide(indices.round_up(rows, PACKED_ROWS), indices.number(SLAB_ROWS))
     batch = indices.product(buffer.shape[:-2])
     reads = _contiguous_reads(kernel, plan)
     along = bool(reads) or any(_contiguous(load, inner.name) for load in loads(store.value))
-    lines = [
-        "const int row = threadIdx.x / 4, group = threadIdx.x % 4;"
-        if along
-        else "const int row = threadIdx.x % 8 + threadIdx.x / 32 * 8, group = threadIdx.x / 8 % 4;",
-        f"const int64_t tiles = {text(indices.tiles(inner.extent, PACKED_DEPTH))};",
-        f"const int64_t parts = {text(parts)}, slabs = {text(slabs)};",
-        "const int64_t part = blockIdx.x % parts, slab = blockIdx.x / parts;",
-        f"const int64_t line = slab % slabs * {SLAB_ROWS} + row;",
-        f"float value[{TOGETHER}][8] = {{}};",
-        f"if (line < {text(rows)}) {{",
-        *indented(_outer(outer, rows, batch)),
-        *indented(_values(kernel, plan, store, reads)),
-        "}",
+    row, group = THREAD / 4, THREAD % 4
+    if not along:
+        row, group = THREAD % 8 + THREAD / 32 * 8, THREAD / 8 % 4
+    body: list[Statement] = [
+        consts(INT, row=row, group=group),
+        const(INT64, "tiles", index_term(indices.tiles(inner.extent, PACKED_DEPTH), sizes)),
+        consts(INT64, parts=index_term(parts, sizes), slabs=index_term(slabs, sizes)),
+        consts(INT64, part=BLOCK % PARTS, slab=BLOCK / PARTS),
+        const(INT64, "line", SLAB % SLABS * SLAB_ROWS + ROW),
+        declare(FLOAT, "value", Braces(), TOGETHER, 8),
+        when(
+            LINE < index_term(rows, sizes),
+            *_outer(outer, rows, batch, plan),
+            _values(kernel, plan, store, reads),
+        ),
         *(_scaling(kernel.stores[1], 1 if along else 8) if buffer.terms > 1 else []),
-        *_stores(store.buffer, C_TYPES[buffer.dtype], buffer.terms),
+        _stores(store.buffer, c_type(buffer.dtype), buffer.terms),
     ]
-    helpers = [device_code("read_near")] if reads else []
-    helpers += [device_code("split_terms")] if buffer.terms > 1 else []
-    blocks = text(indices.product([batch, slabs, parts]))
-    return Emitted(lines, blocks, THREADS, tuple(helpers))
+    return Emitted(tuple(body), index_term(indices.product([batch, slabs, parts]), sizes), THREADS)
 
 
-def _outer(axes: list[Axis], rows: Index, batch: Index) -> list[str]:
+def _outer(axes: list[Axis], rows: Index, batch: Index, plan: Plan) -> list[Statement]:
     """The variables of the batch and of the row within it."""
+    sizes = plan.sizes[0]
     if indices.is_number(batch, 1):
-        return unravel("line", axes)
+        return unravel("line", axes, sizes)
     place = indices.add(indices.multiply(indices.variable("batch"), rows), indices.variable("line"))
-    return ["const int64_t batch = slab / slabs;", f"const int64_t i = {text(place)};", *unravel("i", axes)]
+    numbered = [const(INT64, "batch", SLAB / SLABS), const(INT64, "i", index_term(place, sizes))]
+    return [*numbered, *unravel("i", axes, sizes)]
 
 
-def _values(kernel: Kernel, plan: Plan, store: Store, reads: list[Load]) -> list[str]:
+def _values(kernel: Kernel, plan: Plan, store: Store, reads: list[Load]) -> Statement:
     inner = kernel.axes[-1]
-    extent = text(inner.extent)
-    render = renderer(plan)
-    lines = [f"const int64_t first = (part * {TOGETHER} + tile) * {PACKED_DEPTH} + group * 8;"]
+    extent = index_term(inner.extent, plan.sizes[0])
+    values = values_of(plan)
+    body: list[Statement] = [
+        const(INT64, "first", (PART * TOGETHER + TILE) * PACKED_DEPTH + GROUP * 8),
+    ]
     if reads:
-        render = replace(render, whole=reads[0].position, whole_form="{buffer}_near[e]")
+        values = replace(
+            values, whole=reads[0].position, whole_element=lambda buffer: Local(f"{buffer}_near")[E]
+        )
         start = {inner.name: indices.variable("first")}
         for load in reads:
             found = plan.buffers[load.buffer]
             place = row_major((indices.replace(i, start) for i in load.position), found.shape)
-            lines.append(f"{C_TYPES[found.dtype]} {found.name}_near[8];")
-            lines.append(f"read_near({found.name}_near, {found.name} + {text(place)}, {extent} - first);")
-    lines += [
-        "#pragma unroll",
-        "for (int e = 0; e < 8; ++e) {",
-        f"  const int64_t {inner.name} = first + e;",
-        f"  if ({inner.name} < {extent}) value[tile][e] = {render.expression(store.value)};",
-        "}",
+            near = Local(f"{found.name}_near")
+            from_ = Given(found.name) + values.index(place)
+            body.append(declare(c_type(found.dtype), near.name, None, 8))
+            body.append(Do(read_near(near, from_, extent - FIRST)))
+    element: list[Statement] = [
+        const(INT64, inner.name, FIRST + E),
+        when(Local(inner.name) < extent, assign(VALUE[TILE][E], values.expression(store.value))),
     ]
-    head = ["#pragma unroll", f"for (int tile = 0; tile < {TOGETHER}; ++tile) {{"]
-    return [*head, *indented(lines), "}"]
+    return unrolled("tile", TOGETHER, [*body, unrolled("e", 8, element)])
 
 
-def _scaling(store: Store, lanes: int) -> list[str]:
+def _scaling(store: Store, lanes: int) -> list[Statement]:
+    largest, i = local("largest", "i")
+    most = call("fmaxf", largest, call("fabsf", VALUE[i / 8][i % 8]))
+    place = (SLAB / SLABS * PARTS + PART) * SLABS * SLAB_ROWS + LINE
     return [
-        "float largest = 0;",
-        "#pragma unroll",
-        f"for (int i = 0; i < {TOGETHER * 8}; ++i) largest = fmaxf(largest, fabsf(value[i / 8][i % 8]));",
-        f"const float row_scale = scale_for(largest_of_row(largest, {lanes}));",
-        "const float inverse = 1.0f / row_scale;",
-        "if (group == 0) {",
-        f"  {store.buffer}[(slab / slabs * parts + part) * slabs * {SLAB_ROWS} + line] = row_scale;",
-        "}",
+        declare(FLOAT, "largest", 0),
+        unrolled("i", TOGETHER * 8, [assign(largest, most)]),
+        const(FLOAT, "row_scale", scale_for(largest_of_row(largest, lanes))),
+        const(FLOAT, "inverse", LiteralTerm("1.0f") / Local("row_scale")),
+        when(GROUP.equals(0), assign(Given(store.buffer)[place], Local("row_scale"))),
     ]
 
 
-def _stores(name: str, kind: str, terms: int) -> list[str]:
+def _stores(name: str, half: CudaType, terms: int) -> Statement:
     """Each term of each tile with one store of 16 bytes."""
-    lines = [
-        f"const int64_t place = part * {TOGETHER} + tile;",
-        "if (place >= tiles) break;",
-        f"alignas(16) {kind} term[{terms}][8];",
-        "#pragma unroll",
-        "for (int e = 0; e < 8; ++e) {",
-        *indented(_terms(kind, terms)),
-        "}",
-        f"{kind}* to = {name} + (slab * tiles + place) * {terms * TERM}",
-        f"    + row * {PACKED_DEPTH} + (group ^ (row / 2 % 4)) * 8;",
+    to = Given(name) + (SLAB * TILES + Local("place")) * (terms * TERM)
+    to = to + ROW * PACKED_DEPTH + (GROUP ^ (ROW / 2 % 4)) * 8
+    body: list[Statement] = [
+        const(INT64, "place", PART * TOGETHER + TILE),
+        when(Local("place") >= TILES, BREAK),
+        Declaration(half, (Declarator("term", None, (term(terms), term(8))),), "alignas(16)"),
+        unrolled("e", 8, _terms(half, terms)),
+        declare(CudaType(f"{half}*"), "to", to),
     ]
-    for term in range(terms):
-        offset = f" + {term * TERM}" if term else ""
-        lines.append(
-            f"*reinterpret_cast<uint4*>(to{offset}) = *reinterpret_cast<const uint4*>(term[{term}]);"
-        )
-    head = ["#pragma unroll", f"for (int tile = 0; tile < {TOGETHER}; ++tile) {{"]
-    return [*head, *indented(lines), "}"]
+    vector = kind("uint4")
+    for number in range(terms):
+        place = vector_pointer(vector, TO + number * TERM if number else TO, const=False)
+        body.append(assign(read(place), read(vector_pointer(vector, OPERAND_TERM[number]))))
+    return unrolled("tile", TOGETHER, body)
 
 
-def _terms(kind: str, terms: int) -> list[str]:
-    """CUDA statements that split a float into `terms` half-precision numbers (type `kind`) whose sum it is:
-    the rounded value, then the rounding error."""
+def _terms(half: CudaType, terms: int) -> list[Statement]:
+    """Splits a float into `terms` half-precision numbers whose sum it is: the rounded value, then the
+    rounding error."""
     if terms == 1:
-        return [f"term[0][e] = ({kind})value[tile][e];"]
+        return [assign(OPERAND_TERM[0][E], cast(half, VALUE[TILE][E]))]
+    scaled = Local("scaled")
+    error = scaled - cast(FLOAT, OPERAND_TERM[0][E])
     return [
-        "const float scaled = value[tile][e] * inverse;",
-        f"term[0][e] = ({kind})scaled;",
-        f"term[1][e] = isinf(scaled) ? ({kind})0.0f : ({kind})(scaled - (float)term[0][e]);",
+        const(FLOAT, "scaled", VALUE[TILE][E] * INVERSE),
+        assign(OPERAND_TERM[0][E], cast(half, scaled)),
+        assign(OPERAND_TERM[1][E], Choice(call("isinf", scaled), cast(half, ZERO_FLOAT), cast(half, error))),
     ]
 
 

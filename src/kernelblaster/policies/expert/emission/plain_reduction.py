@@ -4,13 +4,16 @@ The stages follow one another over the same elements, and what is stored for eac
 pass. Techniques turn this into rows (rows.py), columns (columns.py) or tiles (tiled_product.py).
 """
 
-from kernelblaster.policies.expert.device_code import device_code
-from kernelblaster.policies.expert.emission.accumulators import accumulators, helpers
-from kernelblaster.policies.expert.emission.assign import assign
-from kernelblaster.policies.expert.emission.emitted import Emitted
-from kernelblaster.policies.expert.emission.loops import count, indented, nested, running
-from kernelblaster.policies.expert.emission.render import Renderer, renderer
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.cuda.source import Emitted
+from kernelblaster.policies.expert.cuda.statements import Return, Statement, assign, const, loop, when
+from kernelblaster.policies.expert.cuda.terms import BLOCK, BLOCK_THREADS, INT64, THREAD, Local, cast
+from kernelblaster.policies.expert.emission.accumulators import accumulators
+from kernelblaster.policies.expert.emission.functions import block_reduce
+from kernelblaster.policies.expert.emission.places import blocks_of, count, nested, running
+from kernelblaster.policies.expert.emission.stores import store_statement
+from kernelblaster.policies.expert.emission.values import Values, values_of
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedule import BlockPerRow, ThreadPerColumn, ThreadPerResult
 
 SCHEDULES = (BlockPerRow, ThreadPerColumn, ThreadPerResult)
@@ -24,52 +27,46 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 
 def _by_thread(kernel: Kernel, threads: int, plan: Plan) -> Emitted:
-    total = count(axis.extent for axis in kernel.axes)
-    render = renderer(plan)
-    first, declared = running("i", kernel.axes)
-    lines = [
-        f"const int64_t {first} = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;",
-        f"if ({first} >= {total}) return;",
+    sizes, values = plan.sizes[0], values_of(plan)
+    total = count((axis.extent for axis in kernel.axes), sizes)
+    first, declared = running("i", kernel.axes, sizes)
+    body: list[Statement] = [
+        const(INT64, first, BLOCK * cast(INT64, BLOCK_THREADS) + THREAD),
+        when(Local(first) >= total, Return()),
         *declared,
     ]
-    found = accumulators(kernel, plan)
-    for a in found:
-        lines.append(f"{a.type} {a.name} = {a.start};")
-        lines += nested(kernel.reduced, a.take(a.name, render.expression(a.stage.body)))
-        lines.append(a.result(a.name))
-    each = _stores(kernel, plan, render, each=True)
-    lines += nested(kernel.reduced, each) if each else []
-    lines += _stores(kernel, plan, render, each=False)
-    needed = [a for a in found if a.stage.combine not in ("sum", "product")]
-    return Emitted(lines, f"({total} + {threads - 1}) / {threads}", threads, helpers(needed))
+    for a in accumulators(kernel, plan):
+        body.append(a.declared())
+        body += nested(kernel.reduced, sizes, a.take(a.name, values.expression(a.stage.body)))
+        body.append(a.result(a.name))
+    each = _stores(kernel, plan, values, each=True)
+    body += nested(kernel.reduced, sizes, each) if each else []
+    body += _stores(kernel, plan, values, each=False)
+    return Emitted(tuple(body), blocks_of(total, threads), threads)
 
 
 def _by_block(kernel: Kernel, threads: int, plan: Plan) -> Emitted:
-    render = renderer(plan)
-    first, lines = running("i", kernel.axes)
+    sizes, values = plan.sizes[0], values_of(plan)
+    first, body = running("i", kernel.axes, sizes)
     if kernel.axes:
-        lines.insert(0, f"const int64_t {first} = blockIdx.x;")
-    length = count(axis.extent for axis in kernel.reduced)
-    j, declared = running("j", kernel.reduced)
-    head = f"for (int64_t {j} = threadIdx.x; {j} < {length}; {j} += blockDim.x) {{"
-    place = indented(declared)
-    found = accumulators(kernel, plan)
-    for a in found:
-        step = a.take(a.name, render.expression(a.stage.body))
-        lines.append(f"{a.type} {a.name} = {a.start};")
-        lines += [head, *place, *indented(step), "}"]
-        lines.append(f"{a.name} = block_reduce({a.name}, {a.functor}());")
-        lines.append(a.result(a.name))
-    each = _stores(kernel, plan, render, each=True)
-    if each:
-        lines += [head, *place, *indented(each), "}"]
-    once = _stores(kernel, plan, render, each=False)
-    if once:
-        lines += ["if (threadIdx.x == 0) {", *indented(once), "}"]
-    blocks = count(axis.extent for axis in kernel.axes)
-    needed = (device_code("block_reduce"), *helpers(found))
-    return Emitted(lines, blocks, threads, needed)
+        body.insert(0, const(INT64, first, BLOCK))
+    length = count((axis.extent for axis in kernel.reduced), sizes)
+    name, place = running("j", kernel.reduced, sizes)
+
+    def over_row(inside: list[Statement]) -> Statement:
+        return loop(name, THREAD, length, [*place, *inside], step=BLOCK_THREADS, type_=INT64)
+
+    for a in accumulators(kernel, plan):
+        body.append(a.declared())
+        body.append(over_row(a.take(a.name, values.expression(a.stage.body))))
+        body.append(assign(a.name, block_reduce(a.name, a.join)))
+        body.append(a.result(a.name))
+    each = _stores(kernel, plan, values, each=True)
+    body += [over_row(each)] if each else []
+    once = _stores(kernel, plan, values, each=False)
+    body += [when(THREAD.equals(0), *once)] if once else []
+    return Emitted(tuple(body), count((axis.extent for axis in kernel.axes), sizes), threads)
 
 
-def _stores(kernel: Kernel, plan: Plan, render: Renderer, *, each: bool) -> list[str]:
-    return [assign(store, plan, render) for store in kernel.stores if store.each == each]
+def _stores(kernel: Kernel, plan: Plan, values: Values, *, each: bool) -> list[Statement]:
+    return [store_statement(store, plan, values) for store in kernel.stores if bool(store.over) == each]

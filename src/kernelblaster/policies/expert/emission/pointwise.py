@@ -2,82 +2,105 @@
 
 from dataclasses import replace
 
-from kernelblaster.policies.expert.device_code import device_code
-from kernelblaster.policies.expert.emission.assign import assign
-from kernelblaster.policies.expert.emission.emitted import Emitted
-from kernelblaster.policies.expert.emission.loops import count, indented, unravel
-from kernelblaster.policies.expert.emission.render import Renderer, renderer
+from kernelblaster.policies.expert.cuda.source import Emitted
+from kernelblaster.policies.expert.cuda.statements import (
+    Declaration,
+    Declarator,
+    Do,
+    If,
+    Return,
+    Statement,
+    assign,
+    const,
+    declare,
+    loop,
+    unrolled,
+    when,
+)
+from kernelblaster.policies.expert.cuda.terms import (
+    BLOCK,
+    BLOCK_THREADS,
+    INT64,
+    THREAD,
+    CudaType,
+    Given,
+    Local,
+    Term,
+    cast,
+    read,
+    vector_pointer,
+)
+from kernelblaster.policies.expert.emission.functions import pack_type, read_once, write_once
+from kernelblaster.policies.expert.emission.places import blocks_of, count, local, unravel
+from kernelblaster.policies.expert.emission.stores import store_statement
+from kernelblaster.policies.expert.emission.values import Values, c_type, values_of
 from kernelblaster.policies.expert.flat_access import variables, vector_reads, whole_position
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedule import ElementPerThread, FlatVectors
-from kernelblaster.tasks.header import C_TYPES
 
 SCHEDULES = (ElementPerThread, FlatVectors)
+NUMBER, K, LANE, START, FIRST = local("i", "k", "lane", "start", "first")
 
 
 def emit(kernel: Kernel, plan: Plan) -> Emitted:
     schedule = kernel.schedule
-    total = count(axis.extent for axis in kernel.axes)
+    total = count((axis.extent for axis in kernel.axes), plan.sizes[0])
     if isinstance(schedule, FlatVectors):
         each = schedule.threads * schedule.vector_width * schedule.coarsening
-        blocks = f"({total} + {each - 1}) / {each}"
-        helpers = ("pack", "streaming") if schedule.streaming else ("pack",)
-        lines = _vectors(kernel, schedule, plan, total)
-        return Emitted(lines, blocks, schedule.threads, tuple(map(device_code, helpers)))
+        body = _vectors(kernel, schedule, plan, total, each)
+        return Emitted(tuple(body), blocks_of(total, each), schedule.threads)
     assert isinstance(schedule, ElementPerThread)
-    lines = [
-        "const int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;",
-        f"if (i >= {total}) return;",
-        *_element(kernel, plan, renderer(plan)),
+    body = [
+        const(INT64, "i", BLOCK * cast(INT64, BLOCK_THREADS) + THREAD),
+        when(NUMBER >= total, Return()),
+        *_element(kernel, plan, values_of(plan)),
     ]
-    threads = schedule.threads
-    return Emitted(lines, f"({total} + {threads - 1}) / {threads}", threads)
+    return Emitted(tuple(body), blocks_of(total, schedule.threads), schedule.threads)
 
 
-def _element(kernel: Kernel, plan: Plan, render: Renderer) -> list[str]:
-    """CUDA statements that compute and store the element with the linear index `i`."""
+def _element(kernel: Kernel, plan: Plan, values: Values) -> list[Statement]:
+    """Computes and stores the element with the linear index `i`."""
     whole = whole_position(kernel, plan)
-    render = replace(render, whole=whole)
-    lines = unravel("i", kernel.axes, variables(kernel, whole))
-    return lines + [assign(store, plan, render) for store in kernel.stores]
+    values = replace(values, whole=whole)
+    found = unravel("i", kernel.axes, plan.sizes[0], variables(kernel, whole))
+    return found + [store_statement(store, plan, values) for store in kernel.stores]
 
 
-def _vectors(kernel: Kernel, chosen: FlatVectors, plan: Plan, total: str) -> list[str]:
+def _vectors(kernel: Kernel, schedule: FlatVectors, plan: Plan, total: Term, each: int) -> list[Statement]:
     """All vectors of a block, their loads before their stores; the last block does its elements singly."""
-    render = replace(renderer(plan), whole_form="{buffer}_pack.at[lane]")
-    reads, writes = [], []
+    values = replace(values_of(plan), whole_element=lambda buffer: Local(f"{buffer}_pack").field("at")[LANE])
+    together = schedule.threads * schedule.coarsening
+
+    def pack(name: str) -> CudaType:
+        return pack_type(c_type(plan.buffers[name].dtype), schedule.vector_width)
+
+    def place(name: str, *, const_: bool) -> Term:
+        return vector_pointer(pack(name), Given(name), const=const_) + START + K * schedule.threads
+
+    arrays, reads, named, packs, writes = [], [], [], [], []
     for name in vector_reads(kernel, plan):
-        pack = f"Pack<{C_TYPES[plan.buffers[name].dtype]}, {chosen.vector_width}>"
-        place = f"reinterpret_cast<const {pack}*>({name}) + start + k * {chosen.threads}"
-        read = f"read_once({place})" if chosen.streaming else f"*({place})"
-        reads.append((name, f"{pack} {name}_packs[{chosen.coarsening}];", f"{name}_packs[k] = {read};"))
+        vectors = Local(f"{name}_packs")
+        arrays.append(declare(pack(name), vectors.name, None, schedule.coarsening))
+        source = place(name, const_=True)
+        reads.append(assign(vectors[K], read_once(source) if schedule.streaming else read(source)))
+        alias = Declarator(f"{name}_pack", vectors[K])
+        named.append(Declaration(CudaType("auto&"), (alias,), "const"))
     for name in kernel.writes:
-        pack = f"Pack<{C_TYPES[plan.buffers[name].dtype]}, {chosen.vector_width}>"
-        place = f"reinterpret_cast<{pack}*>({name}) + start + k * {chosen.threads}"
-        write = f"write_once({place}, {name}_pack);" if chosen.streaming else f"*({place}) = {name}_pack;"
-        writes.append((f"{pack} {name}_pack;", write))
-    loop = ["#pragma unroll", f"for (int k = 0; k < {chosen.coarsening}; ++k) {{"]
-    packs = [
-        f"const int64_t start = blockIdx.x * (int64_t){chosen.threads * chosen.coarsening} + threadIdx.x;",
-        *(line for _, line, _ in reads),
-        *[*loop, *indented(line for _, _, line in reads), "}"],
-        *[*loop, *(f"  const auto& {name}_pack = {name}_packs[k];" for name, _, _ in reads)],
-        *indented(line for line, _ in writes),
-        *["  #pragma unroll", f"  for (int lane = 0; lane < {chosen.vector_width}; ++lane) {{"],
-        *indented(_element(kernel, plan, render), 2),
-        "  }",
-        *indented(line for _, line in writes),
-        "}",
+        own = Local(f"{name}_pack")
+        packs.append(declare(pack(name), own.name))
+        to = place(name, const_=False)
+        writes.append(Do(write_once(to, own)) if schedule.streaming else assign(read(to), own))
+    computed = unrolled("lane", schedule.vector_width, _element(kernel, plan, values))
+    whole: list[Statement] = [
+        const(INT64, "start", BLOCK * cast(INT64, together) + THREAD),
+        *arrays,
+        unrolled("k", schedule.coarsening, reads),
+        unrolled("k", schedule.coarsening, [*named, *packs, computed, *writes]),
     ]
-    single = _element(kernel, plan, renderer(plan))
-    each = chosen.threads * chosen.coarsening * chosen.vector_width
+    single = _element(kernel, plan, values_of(plan))
+    rest = loop("i", FIRST + THREAD, total, single, step=schedule.threads, type_=INT64)
     return [
-        f"const int64_t first = blockIdx.x * (int64_t){each};",
-        f"if (first + {each} <= {total}) {{",
-        *indented(packs),
-        "} else {",
-        f"  for (int64_t i = first + threadIdx.x; i < {total}; i += {chosen.threads}) {{",
-        *indented(single, 2),
-        "  }",
-        "}",
+        const(INT64, "first", BLOCK * cast(INT64, each)),
+        If(FIRST + each <= total, tuple(whole), (rest,)),
     ]

@@ -1,68 +1,110 @@
 """The vectors of a row: which are a thread's, how they are read, kept, and given to a pass."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from kernelblaster.policies.expert import index as indices
-from kernelblaster.policies.expert.emission import cluster_rows, unaligned_rows
-from kernelblaster.policies.expert.emission.cluster_rows import unrolled
-from kernelblaster.policies.expert.emission.loops import indented
-from kernelblaster.policies.expert.emission.row_writer import RowWriter
-from kernelblaster.policies.expert.emission.vectors import (
-    FIRST,
-    declared,
-    pointer_text,
-    read_text,
-    vector_type,
+from kernelblaster.policies.expert.cuda.statements import (
+    Declaration,
+    Declarator,
+    Do,
+    If,
+    LambdaParameter,
+    Return,
+    Statement,
+    assign,
+    const,
+    constexpr,
+    declare,
+    function,
+    loop,
+    when,
 )
+from kernelblaster.policies.expert.cuda.terms import (
+    AUTO,
+    INT64,
+    UNSIGNED,
+    Braces,
+    Local,
+    Term,
+    any_of,
+    call,
+    cast,
+    read,
+    term,
+)
+from kernelblaster.policies.expert.emission import cluster_rows, unaligned_rows
+from kernelblaster.policies.expert.emission.cluster_rows import (
+    AT,
+    BEGIN,
+    HELD,
+    KEPT,
+    NEXT,
+    PACKS,
+    THREAD_IN_ROW,
+    THREADS,
+    WIDTH,
+    K,
+    over_packs,
+)
+from kernelblaster.policies.expert.emission.functions import DIVIDER
+from kernelblaster.policies.expert.emission.places import unravel_term
+from kernelblaster.policies.expert.emission.row_writer import RowWriter
+from kernelblaster.policies.expert.emission.unaligned_rows import HEAD
+from kernelblaster.policies.expert.emission.vectors import FIRST, pointer, read_vector, vector_type
 from kernelblaster.policies.expert.expression import Gather, Load
-from kernelblaster.policies.expert.index import text
-from kernelblaster.policies.expert.plan import Store
+from kernelblaster.policies.expert.guards import Guard
+from kernelblaster.policies.expert.kernel import Store
 from kernelblaster.policies.expert.row_kernel import RUNNING
 from kernelblaster.policies.expert.schedule import BlockRows, ClusterRows, WarpRows
 
 UNROLL = 4  # vectors that a cluster reads again: as many at a time
+REST = Local("REST")
 
 
-def pack_range(rows: RowWriter) -> list[str]:
+def pack_range(rows: RowWriter) -> list[Statement]:
     """The vectors of the row: all of them, or those of this part."""
     outer, *rest = rows.kernel.reduced
     step = indices.product(axis.extent for axis in rest)
-    kind = rows.number
-    end = text(indices.multiply(outer.end, step))
-    before = []
+    end = rows.index(indices.multiply(outer.end, step))
+    before: list[Statement] = []
     if rows.unaligned is not None:
         before = unaligned_rows.ends(rows.unaligned, outer.extent, rows.plan)
-        end = "row_length - head"
+        end = Local("row_length") - HEAD
     if rows.cluster > 1:
-        return [*before, *cluster_rows.slice_of_row(kind, end)]
-    lines = [*before, f"const {kind} packs = ({end}) / WIDTH;"]
+        return [*before, *cluster_rows.slice_of_row(rows.number, end)]
+    found = [*before, const(rows.number, "packs", end / WIDTH)]
     if outer.part is not None:
-        begin = text(indices.multiply(outer.begin, step))
-        lines.insert(0, f"const {kind} begin = ({begin}) / WIDTH;")
-    return lines
+        begin = rows.index(indices.multiply(outer.begin, step))
+        found.insert(0, const(rows.number, "begin", begin / WIDTH))
+    return found
 
 
-def _start(rows: RowWriter) -> str:
+def _start(rows: RowWriter) -> Term:
     cut = rows.kernel.reduced[0].part is not None or rows.cluster > 1
-    return "begin + thread" if cut else "thread"
+    return BEGIN + THREAD_IN_ROW if cut else THREAD_IN_ROW
 
 
-def position(rows: RowWriter, names: set[str]) -> list[str]:
+def position(rows: RowWriter, names: set[str]) -> list[Statement]:
     """From a vector's number to the loops' variables at its first element."""
     *outer, inner = rows.kernel.reduced
     if not outer:
-        first = "head + (int64_t)at * WIDTH" if rows.unaligned is not None else "(int64_t)at * WIDTH"
-        return [f"const int64_t {FIRST} = {first};"] if FIRST in names else []
+        first = cast(INT64, AT) * WIDTH
+        first = HEAD + first if rows.unaligned is not None else first
+        return [const(INT64, FIRST.name, first)] if FIRST.name in names else []
     if not names:
         return []
-    kind = "unsigned" if rows.narrow else "int64_t"
-    line = f"const {kind} {RUNNING} = at * WIDTH;"
+    numbered = const(UNSIGNED if rows.narrow else INT64, RUNNING, AT * WIDTH)
     if divides(rows) and names - {RUNNING}:
-        parts = f"{outer[0].name}, {FIRST}"
-        return [line, f"int64_t {parts};", f"inner.divide({RUNNING}, {parts});"]
-    named = [*outer, replace(inner, name=FIRST, part=None)]
-    return [line, *declared(RUNNING, named, names, narrow=rows.narrow)]
+        parts = Declaration(INT64, (Declarator(outer[0].name), Declarator(FIRST.name)))
+        divided = Local("inner").call("divide", Local(RUNNING), Local(outer[0].name), FIRST)
+        return [numbered, parts, Do(divided)]
+    named = [*outer, replace(inner, name=FIRST.name, part=None)]
+    return [
+        numbered,
+        *unravel_term(Local(RUNNING), named, names, rows.plan.sizes[0], narrow=rows.narrow),
+    ]
 
 
 def divides(rows: RowWriter) -> bool:
@@ -70,8 +112,11 @@ def divides(rows: RowWriter) -> bool:
     return len(rows.kernel.reduced) == 2 and rows.narrow
 
 
-def divider(rows: RowWriter) -> list[str]:
-    return [f"const Divider inner({text(rows.kernel.reduced[-1].extent)});"] if divides(rows) else []
+def divider(rows: RowWriter) -> list[Statement]:
+    if not divides(rows):
+        return []
+    made = Declarator("inner", rows.index(rows.kernel.reduced[-1].extent), constructed=True)
+    return [Declaration(DIVIDER, (made,), "const")]
 
 
 Moved = TypeVar("Moved", bound=Load | Gather | Store)
@@ -85,131 +130,148 @@ def straightened(rows: RowWriter, moved: Moved) -> tuple[Moved, set[str]]:
         position = tuple(indices.replace(index, values) for index in moved.position)
         return replace(moved, position=position), {RUNNING}
     loops = {axis.name for axis in rows.kernel.reduced} - {rows.access.along.name}
-    return moved, {FIRST} | (indices.names(address) & loops)
+    return moved, {FIRST.name} | (indices.names(address) & loops)
 
 
-def axes(rows: RowWriter, names: set[str] | None = None) -> list[str]:
+def axes(rows: RowWriter, names: set[str] | None = None) -> list[Statement]:
     """The variables of a row's axes: all of them, or those of some names."""
     kind, name = rows.row
     found = rows.kernel.axes
+    if len(found) == 1:
+        return []
     wanted = {axis.name for axis in found} if names is None else names
-    return [] if len(found) == 1 else declared(name, found, wanted, narrow=kind == "unsigned")
+    return unravel_term(Local(name), found, wanted, rows.plan.sizes[0], narrow=kind == UNSIGNED)
 
 
-def places(rows: RowWriter) -> list[str]:
+def _takes_at(rows: RowWriter) -> LambdaParameter:
+    return LambdaParameter(rows.number, "at")
+
+
+def places(rows: RowWriter) -> list[Statement]:
     """In a cluster, a function for each tensor that is kept: the address of the vector of a number."""
-    lines = []
-    row = f"{' '.join(rows.row)}, " if rows.persistent else ""
+    found: list[Statement] = []
+    row = (LambdaParameter(*rows.row),) if rows.persistent else ()
     for load, name in rows.kept.items() if rows.cluster > 1 else ():
         moved, names = straightened(rows, load)
-        inside = axes(rows, indices.names(rows.render.address(moved))) if rows.persistent else []
-        place = pointer_text(moved, rows.render, rows.access.along)
-        inside += [*position(rows, names), f"return {place};"]
-        lines += [f"auto place_{name} = [&]({row}{rows.number} at) {{", *indented(inside), "};"]
-    return lines
+        inside = axes(rows, indices.names(rows.values.address(moved))) if rows.persistent else []
+        place = pointer(moved, rows.values, rows.access.along)
+        body = [*inside, *position(rows, names), Return(place)]
+        found.append(function(f"place_{name}", (*row, _takes_at(rows)), body))
+    return found
 
 
-def _place(rows: RowWriter, name: str, row: str = "") -> str:
+def _place(rows: RowWriter, name: str, row: Term | None = None) -> Term:
     """The address of a vector of this row, or of another one."""
-    row = f"{row or rows.row[1]}, " if rows.persistent else ""
-    return f"place_{name}({row}at)"
+    own = [row if row is not None else Local(rows.row[1])] if rows.persistent else []
+    return call(f"place_{name}", *own, AT)
 
 
-def readers(rows: RowWriter) -> list[str]:
+def readers(rows: RowWriter) -> list[Statement]:
     """A function for each tensor that gives the vector of a number."""
-    lines = []
+    found: list[Statement] = []
     streaming = rows.schedule.streaming
     for load, name in rows.access.reads.items():
         if rows.unaligned is not None:
-            place = pointer_text(load, rows.render, rows.access.along, "1")
-            lines.append(f"auto one_{name} = [&](int64_t {FIRST}) {{ return *{place}; }};")
+            one = Return(read(pointer(load, rows.values, rows.access.along, "1")))
+            found.append(function(f"one_{name}", (LambdaParameter(INT64, FIRST.name),), [one]))
         if rows.cluster > 1 and load in rows.kept:
-            lines.append(f"auto read_{name} = [&]({rows.number} at) {{ return *{_place(rows, name)}; }};")
+            found.append(function(f"read_{name}", (_takes_at(rows),), [Return(read(_place(rows, name)))]))
             continue
         once = streaming and rows.is_read_once(load, rows.schedule)
         moved, names = straightened(rows, load)
-        before = indented(position(rows, names))
+        body = position(rows, names)
         if load in rows.access.guards:
-            fails = " || ".join(guard.fails(FIRST) for guard in rows.access.guards[load])
-            before.append(f"  if ({fails}) return {vector_type(rows.plan.buffers[load.buffer])}{{}};")
-        value = read_text(moved, rows.render, rows.access.along, once=once)
-        lines.append(f"auto read_{name} = [&]({rows.number} at) {{")
-        lines += [*before, f"  return {value};", "};"]
-    return lines
+            fails = any_of([_fails(rows, guard) for guard in rows.access.guards[load]])
+            nothing = Braces((), vector_type(rows.plan.buffers[load.buffer]))
+            body.append(when(fails, Return(nothing)))
+        body.append(Return(read_vector(moved, rows.values, rows.access.along, once=once)))
+        found.append(function(f"read_{name}", (_takes_at(rows),), body))
+    return found
 
 
-def keeping(rows: RowWriter) -> list[str]:
+def _fails(rows: RowWriter, guard: Guard) -> Term:
+    """The condition under which a guarded load is not made."""
+    boundary = rows.index(guard.boundary)
+    return FIRST >= boundary if guard.below else FIRST < boundary
+
+
+def keeping(rows: RowWriter) -> list[Statement]:
     """Reads what later passes need again."""
-    lines = []
+    found: list[Statement] = []
     if rows.unaligned is not None:
         single = {name: vector_type(rows.plan.buffers[load.buffer], "1") for load, name in rows.kept.items()}
-        lines += unaligned_rows.read_ends(single, rows.schedule)
+        found += unaligned_rows.read_ends(single, rows.schedule)
     if isinstance(rows.schedule, ClusterRows):
         packs = {
             name: cluster_rows.Resident(vector_type(rows.plan.buffers[load.buffer]), _place(rows, name))
             for load, name in rows.kept.items()
         }
-        return [*lines, *cluster_rows.read_residents(rows.number, rows.schedule, packs)]
+        return [*found, *cluster_rows.read_residents(rows.number, rows.schedule, packs)]
     if not rows.kept:
         return []
     assert isinstance(rows.schedule, WarpRows | BlockRows)
-    elements = rows.schedule.register_elements
-    lines.append(f"constexpr int KEPT = {elements} / WIDTH;  // packs in each thread's registers")
+    elements = term(rows.schedule.register_elements)
+    found.append(constexpr("KEPT", elements / WIDTH, "packs in each thread's registers"))
     for load, name in rows.kept.items():
-        lines.append(f"{vector_type(rows.plan.buffers[load.buffer])} {name}_kept[KEPT];")
-    reads = [f"if (at < packs) {name}_kept[k] = read_{name}(at);" for name in rows.kept.values()]
-    return [*lines, *unrolled(rows.number, "KEPT", _start(rows), reads)]
+        found.append(declare(vector_type(rows.plan.buffers[load.buffer]), f"{name}_kept", None, KEPT))
+    reads = [
+        when(AT < PACKS, assign(Local(f"{name}_kept")[K], call(f"read_{name}", AT)))
+        for name in rows.kept.values()
+    ]
+    return [*found, over_packs(rows.number, KEPT, _start(rows), reads)]
 
 
-def _kept_packs(rows: RowWriter, names: list[str], at: str, *, last: bool) -> tuple[list[str], str]:
+def _kept_packs(
+    rows: RowWriter, names: Sequence[str], at: Term, *, last: bool
+) -> tuple[list[Statement], Term]:
     """Loops over vectors that need not be read again, and where the others start. The last pass reads the
     next row's in their places."""
     start = _start(rows)
     if not rows.kept:
         return [], start
 
-    def take(place: str) -> str:
-        kept = {name: f"{name}_{place}" for name in rows.kept.values()}
-        return f"take({', '.join([at, *(kept.get(name, f'read_{name}(at)') for name in names)])});"
+    def take(place: str, number: Term) -> Statement:
+        kept = {name: Local(f"{name}_{place}")[number] for name in rows.kept.values()}
+        return Do(call("take", at, *(kept.get(name) or call(f"read_{name}", AT) for name in names)))
 
     if not isinstance(rows.schedule, ClusterRows):
-        here = f"if (at < packs) {take('kept[k]')}"
-        return unrolled(rows.number, "KEPT", start, [here]), f"{start} + KEPT * THREADS"
-    following = {name: _place(rows, name, cluster_rows.NEXT) for name in rows.kept.values()} if last else {}
-    lines, before = [], ""
+        here = [when(AT < PACKS, take("kept", K))]
+        return [over_packs(rows.number, KEPT, start, here)], start + KEPT * THREADS
+    following = {name: _place(rows, name, NEXT) for name in rows.kept.values()} if last else {}
+    found: list[Statement] = []
+    before: Term | None = None
     if rows.schedule.register_elements:
-        before = "HELD * THREADS"
-        lines += cluster_rows.over_registers(rows.number, start, take("held[k]"), following)
-        start += f" + {before}"
+        before = HELD * THREADS
+        found.append(cluster_rows.over_registers(rows.number, start, take("held", K), following))
+        start = start + before
     if rows.schedule.shared_elements:
-        lines += cluster_rows.over_shared(rows.number, before, take("kept[k * THREADS]"), following)
-        start += " + KEPT * THREADS"
-    return lines, start
+        found += cluster_rows.over_shared(rows.number, before, take("kept", K * THREADS), following)
+        start = start + KEPT * THREADS
+    return found, start
 
 
-def each(rows: RowWriter, *, last: bool = False) -> list[str]:
+def each(rows: RowWriter, *, last: bool = False) -> Statement:
     """A function that gives all vectors of this thread to another one; that of the last pass begins to read
     the next row."""
     names = list(rows.access.reads.values())
     ends = rows.unaligned is not None
-    at = "head + (int64_t)at * WIDTH" if ends else "at"
-    again = ", ".join([at, *(f"read_{name}(at)" for name in names)])
-    lines = [f"auto {'last' if last else 'each'} = [&](auto take) {{"]
+    at: Term = HEAD + cast(INT64, AT) * WIDTH if ends else AT
+    body: list[Statement] = []
     if ends:
         held = rows.kept.values()
-        lines += [
-            f"  {unaligned_rows.single(end, names, held, rows.schedule)}" for end in unaligned_rows.ENDS
-        ]
+        body += [unaligned_rows.single(end, names, held, rows.schedule) for end in unaligned_rows.ENDS]
     kept, start = _kept_packs(rows, names, at, last=last)
+    again = Do(call("take", at, *(call(f"read_{name}", AT) for name in names)))
     rest = _rest(rows, start, again)
     # in a cluster, kept vectors are still on their way when the first pass begins
-    lines += indented([*rest, *kept] if rows.cluster > 1 else [*kept, *rest])
-    return [*lines, "};"]
+    body += [rest, *kept] if rows.cluster > 1 else [*kept, rest]
+    return function("last" if last else "each", (LambdaParameter(AUTO, "take"),), body)
 
 
-def _rest(rows: RowWriter, start: str, arguments: str) -> list[str]:
+def _rest(rows: RowWriter, start: Term, taken: Statement) -> Statement:
     """The loop over the vectors that are not kept."""
     unroll = rows.schedule.unroll if rows.cluster == 1 else max(UNROLL, rows.schedule.unroll)
-    loop = [f"#pragma unroll {unroll}"] if unroll > 1 else []
-    loop.append(f"for ({rows.number} at = {start}; at < packs; at += THREADS) take({arguments});")
-    return ["if constexpr (REST) {", *indented(loop), "}"] if rows.kept else loop
+    found = loop(
+        "at", start, PACKS, [taken], step=THREADS, type_=rows.number, unroll=unroll if unroll > 1 else 0
+    )
+    return If(REST, (found,), constexpr=True) if rows.kept else found

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.cuda.terms import INT, INT64, UNSIGNED, CudaType, Term
 from kernelblaster.policies.expert.emission.accumulators import Accumulator, accumulators
-from kernelblaster.policies.expert.emission.render import renderer
-from kernelblaster.policies.expert.emission.vectors import VectorRenderer, vector_renderer
+from kernelblaster.policies.expert.emission.values import index_term, values_of
+from kernelblaster.policies.expert.emission.vectors import VectorValues, vector_values
 from kernelblaster.policies.expert.expression import Gather, Load
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.row_kernel import RowKernel, row_kernel
 from kernelblaster.policies.expert.schedule import ClusterRows, Rows, WarpPerRow, cluster_blocks
 from kernelblaster.policies.expert.vector_access import fits
@@ -20,13 +22,16 @@ class RowWriter(RowKernel):
     """`found` are the running results of the stages."""
 
     schedule: Rows
-    render: VectorRenderer
+    values: VectorValues
     found: Sequence[Accumulator]
 
+    def index(self, index: Index) -> Term:
+        return index_term(index, self.plan.sizes[0])
+
     @property
-    def number(self) -> str:
+    def number(self) -> CudaType:
         """The type that counts vectors."""
-        return "int" if self.narrow else "int64_t"
+        return INT if self.narrow else INT64
 
     @property
     def unaligned(self) -> Index | None:
@@ -47,12 +52,12 @@ class RowWriter(RowKernel):
         return isinstance(self.schedule, ClusterRows) and self.schedule.persistent
 
     @property
-    def row(self) -> tuple[str, str]:
+    def row(self) -> tuple[CudaType, str]:
         """The type and name of a row's number: a single axis is that itself."""
         if len(self.kernel.axes) == 1:
-            return "int64_t", self.kernel.axes[0].name
+            return INT64, self.kernel.axes[0].name
         total = indices.product(axis.extent for axis in self.kernel.axes)
-        return "unsigned" if fits(self.plan, total) else "int64_t", "row"
+        return UNSIGNED if fits(self.plan, total) else INT64, "row"
 
     @property
     def kept(self) -> dict[Load | Gather, str]:
@@ -66,6 +71,6 @@ def row_writer(kernel: Kernel, plan: Plan) -> RowWriter:
     assert isinstance(schedule, Rows)
     if isinstance(schedule, ClusterRows) and not found.may_persist(schedule.vector_width):
         schedule = replace(schedule, persistent=False)
-    render = vector_renderer(renderer(plan), found.access)
+    values = vector_values(values_of(plan), found.access)
     running = accumulators(found.kernel, plan)
-    return RowWriter(found.kernel, plan, found.access, schedule, render, running)
+    return RowWriter(found.kernel, plan, found.access, schedule, values, running)

@@ -10,17 +10,51 @@ from dataclasses import dataclass, field, replace
 
 from kernelblaster.devices.occupancy import WARP
 from kernelblaster.policies.expert import index as indices
-from kernelblaster.policies.expert.device_code import device_code
+from kernelblaster.policies.expert.cuda.source import Emitted, TemplateParameter, Variant
+from kernelblaster.policies.expert.cuda.statements import (
+    Declaration,
+    Declarator,
+    Do,
+    For,
+    Lambda,
+    LambdaParameter,
+    Return,
+    Statement,
+    assign,
+    const,
+    constexpr,
+    declare,
+    unrolled,
+    when,
+)
+from kernelblaster.policies.expert.cuda.terms import (
+    AUTO,
+    BLOCK,
+    BOOL,
+    FALSE,
+    INT,
+    INT64,
+    THREAD,
+    TRUE,
+    UNSIGNED,
+    Infix,
+    LiteralTerm,
+    Local,
+    Term,
+    all_of,
+    call,
+    cast,
+    term,
+)
 from kernelblaster.policies.expert.emission import cluster_rows, unaligned_rows
-from kernelblaster.policies.expert.emission.accumulators import Accumulator, helpers
-from kernelblaster.policies.expert.emission.assign import assign
-from kernelblaster.policies.expert.emission.emitted import Emitted, Variant
+from kernelblaster.policies.expert.emission.accumulators import Accumulator
+from kernelblaster.policies.expert.emission.cluster_rows import BLOCKS, RANK, THREAD_IN_ROW, THREADS
+from kernelblaster.policies.expert.emission.functions import block_reduce, block_shuffle_reduce, warp_reduce
 from kernelblaster.policies.expert.emission.hoisting import hoisted
-from kernelblaster.policies.expert.emission.loops import count, indented
+from kernelblaster.policies.expert.emission.places import blocks_of, count
 from kernelblaster.policies.expert.emission.row_vectors import (
     axes,
     divider,
-    divides,
     each,
     keeping,
     pack_range,
@@ -30,10 +64,18 @@ from kernelblaster.policies.expert.emission.row_vectors import (
     straightened,
 )
 from kernelblaster.policies.expert.emission.row_writer import RowWriter, row_writer
-from kernelblaster.policies.expert.emission.vectors import FIRST, aligned, vector_type, write_text
+from kernelblaster.policies.expert.emission.stores import store_statement
+from kernelblaster.policies.expert.emission.vectors import (
+    FIRST,
+    LANE,
+    aligned,
+    vector_name,
+    vector_type,
+    write_vector,
+)
 from kernelblaster.policies.expert.expression import Expression
-from kernelblaster.policies.expert.index import text
-from kernelblaster.policies.expert.plan import Kernel, Plan, Stage
+from kernelblaster.policies.expert.kernel import Kernel, Stage
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.row_kernel import RUNNING, element_bytes, keeps_all, kept_elements, passes
 from kernelblaster.policies.expert.schedule import (
     BlockRowMap,
@@ -52,118 +94,109 @@ SCHEDULES = (WarpRowMap, BlockRowMap, WarpRows, BlockRows, ClusterRows)
 def emit(kernel: Kernel, plan: Plan) -> Emitted:
     rows = row_writer(kernel, plan)
     schedule, total = rows.schedule, _count(rows)
-    found = [line for group in passes(rows.kernel) for line in _pass(rows, group)]
-    lines = [f"constexpr int THREADS = {row_threads(schedule)};", *_row(rows)]
+    found = [statement for group in passes(rows.kernel) for statement in _pass(rows, group)]
+    body = [constexpr("THREADS", row_threads(schedule)), *_row(rows)]
     if rows.persistent:
-        lines += [*divider(rows), *pack_range(rows), *places(rows), *keeping(rows), "for (;;) {"]
-        more = [*axes(rows), *readers(rows), *each(rows), *found]
+        body += [*divider(rows), *pack_range(rows), *places(rows), *keeping(rows)]
+        more = [*axes(rows), *readers(rows), each(rows), *found]
         more += cluster_rows.find_next_row(*rows.row, total)
-        more += [*each(rows, last=True), *_element_stores(rows), *_row_stores(rows)]
-        lines += [*indented([*more, *cluster_rows.step_to_next_row(rows.row[1])]), "}"]
+        more += [each(rows, last=True), *_element_stores(rows), *_row_stores(rows)]
+        more += cluster_rows.step_to_next_row(rows.row[1])
+        body.append(For(None, None, None, tuple(more)))
     else:
-        lines += [*axes(rows), *divider(rows), *pack_range(rows), *places(rows), *readers(rows)]
-        lines += [*keeping(rows), *each(rows), *found, *_element_stores(rows), *_row_stores(rows)]
-    together = rows_per_block(schedule)
-    blocks = f"({total} + {together - 1}) / {together}" if together > 1 else total
+        body += [*axes(rows), *divider(rows), *pack_range(rows), *places(rows), *readers(rows)]
+        body += [*keeping(rows), each(rows), *found, *_element_stores(rows), *_row_stores(rows)]
+    blocks = blocks_of(total, rows_per_block(schedule))
     shared, blocks_per_sm = 0, 0
     if isinstance(schedule, ClusterRows):
         blocks = cluster_rows.blocks(schedule, total)
         shared = schedule.shared_elements * schedule.threads * element_bytes(rows.kept, plan)
         blocks_per_sm = schedule.blocks_per_sm
+    width, rest = TemplateParameter(INT, "WIDTH"), TemplateParameter(BOOL, "REST")
     return Emitted(
-        body=lines,
+        body=tuple(body),
         blocks=blocks,
         threads=schedule.threads,
-        helpers=_helpers(rows),
         shared=shared,
         blocks_per_sm=blocks_per_sm,
         cluster=rows.cluster,
-        parameters=("int WIDTH", "bool REST") if rows.kept else ("int WIDTH",),
+        parameters=(width, rest) if rows.kept else (width,),
         variants=tuple(_variants(rows, blocks)),
     )
 
 
-def _variants(rows: RowWriter, blocks: str) -> Iterator[Variant]:
+def _variants(rows: RowWriter, blocks: Term) -> Iterator[Variant]:
     """Vectors where they are aligned, and no loop over the rest where all of a row is kept."""
-    width = str(rows.schedule.vector_width)
-    condition = "" if rows.unaligned is not None else aligned(rows.access, rows.schedule.vector_width)
-    rest = ("true",) if rows.kept else ()
+    width = term(rows.schedule.vector_width)
+    unaligned = rows.unaligned is not None
+    condition = None if unaligned else aligned(rows.access, rows.schedule.vector_width, rows.plan)
+    rest = (TRUE,) if rows.kept else ()
     if rows.kept and keeps_all(rows.kernel, rows.schedule, rows.plan):
         length = indices.product(axis.extent for axis in rows.kernel.reduced)
-        fitting = f"{text(length)} <= {kept_elements(rows.schedule)}"
-        yield Variant((width, "false"), " && ".join(filter(None, (condition, fitting))), blocks)
+        fitting = rows.index(length) <= kept_elements(rows.schedule)
+        both = all_of([fitting] if condition is None else [condition, fitting])
+        yield Variant((width, FALSE), both, blocks)
     yield Variant((width, *rest), condition, blocks)
-    if condition:
-        yield Variant(("1", *rest), "", blocks)
+    if condition is not None:
+        yield Variant((term(1), *rest), None, blocks)
 
 
-def _count(rows: RowWriter) -> str:
+def _count(rows: RowWriter) -> Term:
     """How many rows there are."""
-    return count([axis.extent for axis in rows.kernel.axes])
+    return count((axis.extent for axis in rows.kernel.axes), rows.plan.sizes[0])
 
 
-def _row(rows: RowWriter) -> list[str]:
+def _row(rows: RowWriter) -> list[Statement]:
     """Which row this is."""
     kind, name = rows.row
-    lines = ["const int thread = threadIdx.x;"]
+    found: list[Statement] = [const(INT, "thread", THREAD)]
     if isinstance(rows.schedule, ClusterRows):
-        lines += cluster_rows.head(rows.schedule, _count(rows))
+        found += cluster_rows.head(rows.schedule, _count(rows))
     if rows.by_warps:
         together = rows_per_block(rows.schedule)
-        lines = [
-            "const int thread = threadIdx.x % THREADS;",
-            f"const {kind} {name} = blockIdx.x * ({kind}){together} + threadIdx.x / THREADS;",
-            f"if ({name} >= {_count(rows)}) return;",
+        found = [
+            const(INT, "thread", THREAD % THREADS),
+            const(kind, name, BLOCK * cast(kind, together) + THREAD / THREADS),
+            when(Local(name) >= _count(rows), Return()),
         ]
         if row_threads(rows.schedule) < WARP:
-            one_row = f"0xffffffffu >> ({WARP} - THREADS)"
-            lines.append(
-                f"const unsigned members = ({one_row}) << (threadIdx.x % {WARP} - thread);  // of the row"
-            )
+            one_row = LiteralTerm("0xffffffffu") >> (term(WARP) - THREADS)
+            lanes = one_row << (THREAD % WARP - THREAD_IN_ROW)
+            found.append(const(UNSIGNED, "members", lanes, "of the row"))
     elif rows.kernel.axes:
-        kind = kind if rows.persistent else f"const {kind}"
-        lines.append(f"{kind} {name} = blockIdx.x{' / BLOCKS' if rows.cluster > 1 else ''};")
-    return lines
+        row = Declarator(name, BLOCK / BLOCKS if rows.cluster > 1 else BLOCK)
+        found.append(Declaration(kind, (row,), "" if rows.persistent else "const"))
+    return found
 
 
 @dataclass
-class Taking:
+class PassBody:
     """What a pass does with each vector: before, for each, and after its elements. `places` are loop
     variables that are needed beside those that `values` mention."""
 
     values: list[Expression]
-    before: list[str] = field(default_factory=list)
-    element: list[str] = field(default_factory=list)
-    after: list[str] = field(default_factory=list)
+    before: list[Statement] = field(default_factory=list)
+    element: list[Statement] = field(default_factory=list)
+    after: list[Statement] = field(default_factory=list)
     places: set[str] = field(default_factory=set)
 
 
-def _over_packs(rows: RowWriter, taking: Taking, giving: str = "each") -> list[str]:
+def _over_packs(rows: RowWriter, taking: PassBody, giving: str = "each") -> Statement:
     ends = rows.unaligned is not None
-    arguments = [f"int64_t {FIRST}" if ends else f"{rows.number} at"]
+    parameters = [LambdaParameter(INT64, FIRST.name) if ends else LambdaParameter(rows.number, "at")]
     for load, name in rows.access.reads.items():
-        kind = "auto" if ends else vector_type(rows.plan.buffers[load.buffer])
-        arguments.append(f"const {kind}& {name}_at")
+        kind = AUTO if ends else vector_type(rows.plan.buffers[load.buffer])
+        parameters.append(LambdaParameter(kind, vector_name(name).name, reference=True))
     inner = rows.access.along.name
     reduced = {axis.name for axis in rows.kernel.reduced}
-    names = (mentioned(taking.values, rows.access) | taking.places) & (reduced | {FIRST, RUNNING})
+    names = (mentioned(taking.values, rows.access) | taking.places) & (reduced | {FIRST.name, RUNNING})
     element = taking.element
     if inner in names:
-        names = names - {inner} | {FIRST}
-        element = [f"const int64_t {inner} = {FIRST} + lane;", *element]
-    return [
-        f"{giving}([&]({', '.join(arguments)}) {{",
-        *indented(
-            [unaligned_rows.lanes(next(iter(rows.access.reads.values())))] if ends else position(rows, names)
-        ),
-        *indented(taking.before),
-        "  #pragma unroll",
-        f"  for (int lane = 0; lane < {_lanes(rows)}; ++lane) {{",
-        *indented(indented(element)),
-        "  }",
-        *indented(taking.after),
-        "});",
-    ]
+        names = names - {inner} | {FIRST.name}
+        element = [const(INT64, inner, FIRST + LANE), *element]
+    place = [unaligned_rows.lanes(next(iter(rows.access.reads.values())))] if ends else position(rows, names)
+    body = [*place, *taking.before, unrolled("lane", Local(_lanes(rows)), element), *taking.after]
+    return Do(call(giving, Lambda(tuple(parameters), tuple(body))))
 
 
 def _lanes(rows: RowWriter) -> str:
@@ -171,87 +204,78 @@ def _lanes(rows: RowWriter) -> str:
     return unaligned_rows.LANES if rows.unaligned is not None else "WIDTH"
 
 
-def _pass(rows: RowWriter, group: list[Stage]) -> list[str]:
+def _pass(rows: RowWriter, group: list[Stage]) -> list[Statement]:
     """One pass for stages that do not need each other, and their results."""
     all_found = [accumulator for accumulator in rows.found if accumulator.stage in group]
-    given = {a: part for a in all_found for other in all_found if (part := other.given(a.stage))}
-    found = [a for a in all_found if a not in given]
-    lines, bodies = _once(rows, [a.stage.body for a in found], group[0].name)
-    lines += [f"{a.type} {a.name} = {a.start};" for a in found]
-    closing: list[str] = []
-    taking = Taking(bodies)
-    for a, body in zip(found, bodies, strict=True):
-        value = rows.render.expression(body)
-        way = a.by_packs(_lanes(rows))
-        lines += way.first
+    given = {
+        a.stage.name: part
+        for a in all_found
+        for other in all_found
+        if (part := other.given(a.stage)) is not None
+    }
+    found = [a for a in all_found if a.stage.name not in given]
+    body, bodies = _once(rows, [a.stage.body for a in found], group[0].name)
+    body += [a.declared() for a in found]
+    closing: list[Statement] = []
+    taking = PassBody(bodies)
+    for a, value in zip(found, bodies, strict=True):
+        way = a.take_vector(_lanes(rows))
+        body += way.first
         closing += way.last
         taking.before += way.before
-        taking.element += [way.element.format(value)] if way.element else a.take(way.running, value)
+        taking.element += way.element(rows.values.expression(value))
         taking.after += way.after
-        if a.stage.combine in ("argmax", "argmin"):
+        if a.stage.combine.placed:
             taking.places |= {axis.name for axis in rows.kernel.reduced}
-    lines += [*_over_packs(rows, taking), *closing]
-    return [*lines, *_combined(rows, found), *(a.result(given.get(a, a.name)) for a in all_found)]
+    body += [_over_packs(rows, taking), *closing, *_combined(rows, found)]
+    return [*body, *(a.result(given.get(a.stage.name, a.name)) for a in all_found)]
 
 
-def _combined(rows: RowWriter, found: list[Accumulator]) -> list[str]:
+def _combined(rows: RowWriter, found: list[Accumulator]) -> list[Statement]:
     """Combines what the threads of a row have found."""
+    members: tuple[Term, ...] = ()
     match rows.schedule:
         case ClusterRows():
             return cluster_rows.combine({rows.found.index(a): a for a in found})
         case WarpRows(lanes=lanes) if lanes < WARP:
-            reduce, members = "warp_reduce<THREADS>", ", members"
+            reduce, members = warp_reduce.of(THREADS), (Local("members"),)
         case WarpRows():
-            reduce, members = "warp_reduce", ""
+            reduce = warp_reduce
         case BlockRows(shuffles=True):
-            reduce, members = "block_shuffle_reduce<THREADS>", ""
+            reduce = block_shuffle_reduce.of(THREADS)
         case _:
-            reduce, members = "block_reduce", ""
-    return [f"{a.name} = {reduce}({a.name}, {a.functor}(){members});" for a in found]
+            reduce = block_reduce
+    return [assign(a.name, reduce(a.name, a.join, *members)) for a in found]
 
 
-def _element_stores(rows: RowWriter) -> list[str]:
-    stores = [store for store in rows.kernel.stores if store.each]
+def _element_stores(rows: RowWriter) -> list[Statement]:
+    stores = [store for store in rows.kernel.stores if store.over]
     if not stores:
         return []
-    lines, values = _once(rows, [store.value for store in stores], stores[0].buffer)
-    taking = Taking(values)
+    body, values = _once(rows, [store.value for store in stores], stores[0].buffer)
+    taking = PassBody(values)
     for store, value in zip(stores, values, strict=True):
         names = set().union(*(indices.names(index) for index in store.position))
         if store in rows.access.writes:
             name = rows.access.writes[store]
             place, names = straightened(rows, store)
-            once = rows.schedule.streaming
-            width = _lanes(rows)
-            taking.before.append(f"{vector_type(rows.plan.buffers[store.buffer], width)} {name}_at;")
+            once, width = rows.schedule.streaming, _lanes(rows)
+            kind = vector_type(rows.plan.buffers[store.buffer], width)
+            taking.before.append(declare(kind, vector_name(name).name))
             taking.after.append(
-                write_text(place, name, rows.render, rows.access.along, once=once, width=width)
+                write_vector(place, name, rows.values, rows.access.along, once=once, width=width)
             )
         taking.places |= names
-        taking.element.append(assign(replace(store, value=value), rows.plan, rows.render))
-    return lines + _over_packs(rows, taking, "last" if rows.persistent else "each")
+        taking.element.append(store_statement(replace(store, value=value), rows.plan, rows.values))
+    return [*body, _over_packs(rows, taking, "last" if rows.persistent else "each")]
 
 
-def _once(rows: RowWriter, values: list[Expression], prefix: str) -> tuple[list[str], list[Expression]]:
-    return hoisted(values, {axis.name for axis in rows.kernel.reduced}, rows.render, prefix)
+def _once(rows: RowWriter, values: list[Expression], prefix: str) -> tuple[list[Statement], list[Expression]]:
+    return hoisted(values, {axis.name for axis in rows.kernel.reduced}, rows.values, prefix)
 
 
-def _row_stores(rows: RowWriter) -> list[str]:
-    lines = [assign(s, rows.plan, rows.render) for s in rows.kernel.stores if not s.each]
-    one = "thread == 0 && rank == 0" if rows.cluster > 1 else "thread == 0"
-    return [f"if ({one}) {{", *indented(lines), "}"] if lines else []
-
-
-def _helpers(rows: RowWriter) -> tuple[str, ...]:
-    found = ["pack"] if rows.access.reads or rows.access.writes else []
-    match rows.schedule:
-        case WarpRows():
-            found += ["warp_reduce"]
-        case ClusterRows() | BlockRows(shuffles=True):
-            found += ["warp_reduce", "block_shuffle_reduce"]
-        case BlockRows():
-            found += ["block_reduce"]
-    found += ["divider"] if divides(rows) else []
-    found += cluster_rows.HELPERS if rows.cluster > 1 else []
-    found += ["streaming"] if rows.schedule.streaming else []
-    return (*map(device_code, found), *helpers(rows.found))
+def _row_stores(rows: RowWriter) -> list[Statement]:
+    found = [store_statement(s, rows.plan, rows.values) for s in rows.kernel.stores if not s.over]
+    one = THREAD_IN_ROW.equals(0)
+    one = Infix("&&", one, RANK.equals(0)) if rows.cluster > 1 else one
+    return [when(one, *found)] if found else []

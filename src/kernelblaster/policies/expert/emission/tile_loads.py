@@ -5,22 +5,60 @@ neighbours in the operand's memory, four at a time where they are aligned. What 
 one tile to the next is computed before the loop.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kernelblaster.policies.expert import index as indices
-from kernelblaster.policies.expert.emission.loops import indented, unravel
-from kernelblaster.policies.expert.emission.render import renderer
+from kernelblaster.policies.expert.cuda.statements import (
+    Do,
+    If,
+    LambdaParameter,
+    Scope,
+    Statement,
+    assign,
+    const,
+    consts,
+    declare,
+    function,
+    once_or_unrolled,
+    unrolled,
+    when,
+)
+from kernelblaster.policies.expert.cuda.terms import (
+    BOOL,
+    INT,
+    INT64,
+    THREAD,
+    Braces,
+    Choice,
+    CudaType,
+    Given,
+    Infix,
+    Local,
+    Term,
+    address_of,
+    all_of,
+    cast,
+    kind,
+    read,
+    term,
+    vector_pointer,
+)
+from kernelblaster.policies.expert.emission.functions import pack_type, pipeline_memcpy_async
+from kernelblaster.policies.expert.emission.places import local, unravel
+from kernelblaster.policies.expert.emission.values import NOTHING, Values, c_type, index_term, values_of
 from kernelblaster.policies.expert.expression import Expression, Load, loads, rebuild, used_names
-from kernelblaster.policies.expert.index import Index, row_major, text
-from kernelblaster.policies.expert.plan import Axis, Plan
+from kernelblaster.policies.expert.index import Index, row_major
+from kernelblaster.policies.expert.kernel import Axis
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.product import Operand, Product
 from kernelblaster.policies.expert.proofs import separate
 from kernelblaster.policies.expert.schedule import LINE_PADDING, TiledProduct
-from kernelblaster.tasks.header import C_TYPES
 
 VECTOR_WIDTH = 4
+PART, LANE, BUFFER, FIRST, VALUE = local("part", "lane", "buffer", "first", "value")
+TAKES_BUFFER, TAKES_FIRST = LambdaParameter(INT, "buffer"), LambdaParameter(INT64, "first")
 
 
 @dataclass(frozen=True)
@@ -62,6 +100,11 @@ class TileLoads:
         return VECTOR_WIDTH if divisible(self.operand.aligned, self.plan) else 1
 
     @property
+    def function(self) -> Local:
+        """What brings the next tile: `copy_left`, or `fetch_left`."""
+        return Local(f"{'copy' if self.asynchronous else 'fetch'}_{self.name}")
+
+    @property
     def _across(self) -> int:
         """Threads side by side along memory."""
         return (self.tile.block_k if self.along_k else self.block) // self.width
@@ -80,23 +123,36 @@ class TileLoads:
         return -(-self._lines // self._step)
 
     @property
-    def _part(self) -> str:
-        return "part" if self._parts > 1 else "0"
+    def _part(self) -> Term:
+        return PART if self._parts > 1 else term(0)
 
     @property
-    def _next(self) -> str:
+    def _moved(self) -> Term | int:
+        """How many lines further than the first one of this thread."""
+        return PART * self._step if self._parts > 1 else 0
+
+    @property
+    def _next(self) -> Term:
         """What waits in registers to go to the tile."""
-        return f"{self.name}_next[{self._part}]"
+        return Local(f"{self.name}_next")[self._part]
 
     @property
-    def _kind(self) -> str:
+    def _type(self) -> CudaType:
         """The type in which elements wait in registers."""
         if self.width > 1 and self.operand.plain is not None:
-            return C_TYPES[self.plan.buffers[self.operand.plain.buffer].dtype]
-        return self.plan.real
+            return c_type(self.plan.buffers[self.operand.plain.buffer].dtype)
+        return kind(self.plan.real)
+
+    @property
+    def _own_k(self) -> Local:
+        return Local(f"{self.name}_k")
+
+    @property
+    def _own_line(self) -> Local:
+        return Local(f"{self.name}_{self.line}")
 
     @cached_property
-    def _addresses(self) -> dict[Load, tuple[str, Index, Index]]:
+    def _addresses(self) -> Mapping[Load, tuple[str, Index, Index]]:
         """For each load the name of its fixed address, that address, and what is added to it."""
         found: dict[Load, tuple[str, Index, Index]] = {}
         for load in loads(self.operand.expression):
@@ -106,93 +162,88 @@ class TileLoads:
                 found[load] = (name, *separate(address, self.k_axis.name))
         return found
 
-    def prepare(self) -> list[str]:
-        """CUDA statements before the loop over the K axis: which elements of the tile a thread loads, and the
-        parts of their addresses that do not change in the loop."""
-        across, along = f"threadIdx.x % {self._across}", f"threadIdx.x / {self._across}"
-        across += f" * {self.width}" if self.width > 1 else ""
-        fast, slow = ("k", self.line) if self.along_k else (self.line, "k")
-        lines = [f"const int {self.name}_{fast} = {across}, {self.name}_{slow} = {along};"]
-        if self.width > 1:
-            lines.append(f"const bool {self.name}_wide = {condition(self.operand.aligned)};")
-        count = self._parts if self.along_k else 1
-        for name, _, _ in self._addresses.values():
-            lines.append(f"int64_t {name}[{count}];")
-        each = "part" if count > 1 else "0"
-        values = [f"{name}[{each}] = {text(fixed)};" for name, fixed, _ in self._addresses.values()]
-        if values:
-            body = [f"const int64_t {self.line} = {self._line()};", *unravel(self.line, self.operand.axes)]
-            whole = [*body, *values]
-            lines += _loop("part", count, whole) if count > 1 else ["{", *indented(whole), "}"]
-        if not self.asynchronous:
-            packed = f"Pack<{self._kind}, {self.width}>" if self.width > 1 else self._kind
-            lines.append(f"{packed} {self.name}_next[{self._parts}];")
-        return lines
+    def _index(self, index: Index) -> Term:
+        return index_term(index, self.plan.sizes[0])
 
-    def functions(self) -> list[str]:
+    def prepare(self) -> list[Statement]:
+        """Before the loop over the K axis: which elements of the tile a thread loads, and the parts of their
+        addresses that do not change in the loop."""
+        across, along = THREAD % self._across * self.width, THREAD / self._across
+        fast, slow = (self._own_k, self._own_line) if self.along_k else (self._own_line, self._own_k)
+        found: list[Statement] = [consts(INT, **{fast.name: across, slow.name: along})]
+        if self.width > 1:
+            found.append(const(BOOL, f"{self.name}_wide", condition(self.operand.aligned, self.plan)))
+        count = self._parts if self.along_k else 1
+        found += [declare(INT64, name, None, count) for name, _, _ in self._addresses.values()]
+        each = PART if count > 1 else term(0)
+        values = [assign(Local(n)[each], self._index(fixed)) for n, fixed, _ in self._addresses.values()]
+        if values:
+            place: list[Statement] = [
+                const(INT64, self.line, self._line()),
+                *unravel(self.line, self.operand.axes, self.plan.sizes[0]),
+            ]
+            whole = (*place, *values)
+            found.append(unrolled("part", count, whole) if count > 1 else Scope(whole))
+        if not self.asynchronous:
+            packed = pack_type(self._type, self.width) if self.width > 1 else self._type
+            found.append(declare(packed, f"{self.name}_next", None, self._parts))
+        return found
+
+    def functions(self) -> list[Statement]:
         """`copy_left`, or `fetch_left` and `stash_left`."""
+
+        def over_parts(body: list[Statement]) -> list[Statement]:
+            return once_or_unrolled("part", self._parts, self._guarded(body))
+
         if self.asynchronous:
-            head = f"auto copy_{self.name} = [&](int buffer, int64_t first) {{"
-            return [head, *indented(_loop("part", self._parts, self._guarded(self._copy()))), "};"]
-        fetch = _loop("part", self._parts, self._guarded(self._fetch()))
-        stash = _loop("part", self._parts, self._guarded(self._stash()))
+            return [function(self.function.name, (TAKES_BUFFER, TAKES_FIRST), over_parts(self._copy()))]
         return [
-            f"auto fetch_{self.name} = [&](int64_t first) {{",
-            *indented(fetch),
-            "};",
-            f"auto stash_{self.name} = [&](int buffer) {{",
-            *indented(stash),
-            "};",
+            function(self.function.name, (TAKES_FIRST,), over_parts(self._fetch())),
+            function(f"stash_{self.name}", (TAKES_BUFFER,), over_parts(self._stash())),
         ]
 
-    def _guarded(self, body: list[str]) -> list[str]:
-        """The statements `body` under a condition that leaves out lines beyond the tile's last, where the
-        threads of a block can load more lines than it has."""
+    def _guarded(self, body: list[Statement]) -> list[Statement]:
+        """The body under a condition that leaves out lines beyond the tile's last, where the threads of a
+        block can load more lines than it has."""
         if self._lines % self._step == 0:
             return body
-        slow = f"{self.name}_{self.line if self.along_k else 'k'}"
-        moving = f" + part * {self._step}" if self._parts > 1 else ""
-        return [f"if ({slow}{moving} < {self._lines}) {{", *indented(body), "}"]
+        slow = self._own_line if self.along_k else self._own_k
+        return [when(slow + self._moved < self._lines, *body)]
 
-    def _line(self, lane: str = "") -> str:
-        moving = f" + part * {self._step}" if self.along_k and self._parts > 1 else ""
-        return f"first_{self.line} + {self.name}_{self.line}{moving}" + ("" if self.along_k else lane)
+    def _line(self, lane: Term | int = 0) -> Term:
+        moved = self._moved if self.along_k else lane
+        return Local(f"first_{self.line}") + self._own_line + moved
 
-    def _inner(self, lane: str = "") -> str:
-        moving = "" if self.along_k or self._parts == 1 else f" + part * {self._step}"
-        return f"first + {self.name}_k{moving}" + (lane if self.along_k else "")
+    def _inner(self, lane: Term | int = 0) -> Term:
+        return FIRST + self._own_k + (lane if self.along_k else self._moved)
 
-    def _inside(self) -> str:
-        lines = text(Product.extent(self.operand.axes))
-        return f"{self.line} < {lines} && {self.k_axis.name} < end"
+    def _inside(self) -> Term:
+        lines = self._index(Product.extent(self.operand.axes))
+        return Infix("&&", Local(self.line) < lines, Local(self.k_axis.name) < Local("end"))
 
-    def _place(self, lane: str = "") -> str:
+    def _place(self, lane: Term | int = 0) -> Term:
         """The element's place in its tile."""
-        step = f" + part * {self._step}" if self._parts > 1 else ""
-        inner, line = f"{self.name}_k", f"{self.name}_{self.line}"
-        inner += lane if self.along_k else step
-        line += step if self.along_k else lane
-        return f"{self.name}_tile[buffer][{inner}][{line}]"
+        inner = self._own_k + (lane if self.along_k else self._moved)
+        line = self._own_line + (self._moved if self.along_k else lane)
+        return Local(f"{self.name}_tile")[BUFFER][inner][line]
 
-    def _declared(self, lane: str = "", wanted: set[str] | None = None) -> list[str]:
-        return [
-            f"const int64_t {self.line} = {self._line(lane)}, {self.k_axis.name} = {self._inner(lane)};",
-            *unravel(self.line, self.operand.axes, wanted),
-        ]
+    def _declared(self, lane: Term | int = 0, wanted: set[str] | None = None) -> list[Statement]:
+        numbers = {self.line: self._line(lane), self.k_axis.name: self._inner(lane)}
+        return [consts(INT64, **numbers), *unravel(self.line, self.operand.axes, self.plan.sizes[0], wanted)]
 
     def _at(self, load: Load) -> Index:
         name, _, moving = self._addresses[load]
         part = "part" if self.along_k and self._parts > 1 else 0
         return indices.add(indices.element(name, part), moving)
 
-    def _source(self) -> str:
+    def _source(self) -> Term:
         """Where a plain operand's element, or the first of a pack, lies."""
         assert self.operand.plain is not None
-        return f"{self.operand.plain.buffer} + {text(self._at(self.operand.plain))}"
+        return Given(self.operand.plain.buffer) + self._index(self._at(self.operand.plain))
 
-    def _element(self) -> tuple[str, set[str]]:
-        """A CUDA expression for the operand's value that uses the addresses of `prepare`, and the names of
-        the loop variables that still occur in it."""
+    def _element(self) -> tuple[Term, set[str]]:
+        """The operand's value by the addresses of `prepare`, and the names of the loop variables that still
+        occur in it."""
 
         def change(part: Expression) -> Expression:
             return replace(part, position=(self._at(part),)) if isinstance(part, Load) else part
@@ -203,57 +254,60 @@ class TileLoads:
             name: replace(buffer, shape=(indices.ONE,)) if name in flat else buffer
             for name, buffer in self.plan.buffers.items()
         }
-        render = replace(renderer(self.plan), buffers=buffers)
-        return render.expression(moved), used_names([moved], [])
+        values = Values(buffers, self.plan.sizes[0], self.plan.real)
+        return values.expression(moved), used_names([moved], [])
 
-    def _fetch(self) -> list[str]:
+    def _fetch(self) -> list[Statement]:
         if self.width == 1:
             value, wanted = self._element()
-            nothing = "0.0f" if self.plan.real == "float" else "0.0"
-            declared = self._declared(wanted=wanted)
-            return [*declared, f"{self._next} = {self._inside()} ? {value} : {nothing};"]
-        pack = f"Pack<{self._kind}, {self.width}>"
-        read = f"value = *reinterpret_cast<const {pack}*>({self._source()});"
+            chosen = Choice(self._inside(), value, NOTHING[self.plan.real])
+            return [*self._declared(wanted=wanted), assign(self._next, chosen)]
+        pack = pack_type(self._type, self.width)
+        whole = when(self._inside(), assign(VALUE, read(vector_pointer(pack, self._source()))))
+
+        def single(element: Term) -> Statement:
+            return when(self._inside(), assign(VALUE.field("at")[LANE], element))
+
         return [
-            f"{pack} value = {{}};",
-            f"if ({self.name}_wide) {{",
-            *indented([*self._declared(wanted=set()), f"if ({self._inside()}) {read}"]),
-            "} else {",
-            *indented(self._singly(lambda element: f"if ({self._inside()}) value.at[lane] = {element};")),
-            "}",
-            f"{self._next} = value;",
+            declare(pack, "value", Braces()),
+            If(self._wide, (*self._declared(wanted=set()), whole), (self._singly(single),)),
+            assign(self._next, VALUE),
         ]
 
-    def _stash(self) -> list[str]:
+    @property
+    def _wide(self) -> Term:
+        return Local(f"{self.name}_wide")
+
+    def _stash(self) -> list[Statement]:
         if self.width == 1:
-            return [f"{self._place()} = {self._next};"]
-        real = self.plan.real
-        if not self.along_k and self._kind == real:
-            pack = f"Pack<{real}, {self.width}>"
-            return [f"*reinterpret_cast<{pack}*>(&{self._place()}) = {self._next};"]
-        value = f"{self._next}.at[lane]"
-        value = value if self._kind == real else f"({real}){value}"
-        return _loop("lane", self.width, [f"{self._place(' + lane')} = {value};"])
+            return [assign(self._place(), self._next)]
+        real = kind(self.plan.real)
+        if not self.along_k and self._type == real:
+            pack = pack_type(real, self.width)
+            return [assign(read(vector_pointer(pack, address_of(self._place()), const=False)), self._next)]
+        value = self._next.field("at")[LANE]
+        value = value if self._type == real else cast(real, value)
+        return [unrolled("lane", self.width, [assign(self._place(LANE), value)])]
 
-    def _copy(self) -> list[str]:
+    def _copy(self) -> list[Statement]:
         """Elements outside are filled with zeros and not read."""
-        bytes_ = self.width * 4
 
-        def copy(place: str, source: str, size: int) -> str:
-            return f"__pipeline_memcpy_async(&{place}, {source}, {size}, {self._inside()} ? 0 : {size});"
+        def copy(place: Term, source: Term, size: int) -> Statement:
+            left_out = Choice(self._inside(), term(0), term(size))
+            return Do(pipeline_memcpy_async(address_of(place), source, size, left_out))
 
-        whole = [*self._declared(wanted=set()), copy(self._place(), self._source(), bytes_)]
+        whole = [*self._declared(wanted=set()), copy(self._place(), self._source(), self.width * 4)]
         if self.width == 1:
             return whole
-        single = self._singly(lambda element: copy(self._place(" + lane"), f"&{element}", 4))
-        return [f"if ({self.name}_wide) {{", *indented(whole), "} else {", *indented(single), "}"]
+        single = self._singly(lambda element: copy(self._place(LANE), address_of(element), 4))
+        return [If(self._wide, tuple(whole), (single,))]
 
-    def _singly(self, statement: Callable[[str], str]) -> list[str]:
+    def _singly(self, statement: Callable[[Term], Statement]) -> Statement:
         """A statement on each element of a pack, from its own address."""
         plain = self.operand.plain
         assert plain is not None
-        element = renderer(self.plan).place(plain.buffer, plain.position)
-        return _loop("lane", self.width, [*self._declared(" + lane"), statement(element)])
+        element = values_of(self.plan).place(plain.buffer, plain.position)
+        return unrolled("lane", self.width, [*self._declared(LANE), statement(element)])
 
 
 def divisible(found: Sequence[Index], plan: Plan) -> bool:
@@ -261,14 +315,9 @@ def divisible(found: Sequence[Index], plan: Plan) -> bool:
     return all(plan.extent(index) % VECTOR_WIDTH == 0 for index in found)
 
 
-def condition(found: Sequence[Index]) -> str:
+def condition(found: Sequence[Index], plan: Plan) -> Term:
     """The same at run time."""
-    width = indices.number(VECTOR_WIDTH)
-    return " && ".join(f"{text(Index('%', (index, width)))} == 0" for index in found)
-
-
-def _loop(name: str, count: int, body: list[str]) -> list[str]:
-    if count == 1:
-        return body
-    head = f"for (int {name} = 0; {name} < {count}; ++{name}) {{"
-    return ["#pragma unroll", head, *indented(body), "}"]
+    tests = [(index_term(index, plan.sizes[0]) % VECTOR_WIDTH).equals(0) for index in found]
+    every = all_of(tests)
+    assert every is not None
+    return every

@@ -7,53 +7,99 @@ them and written in vectors where the result's layout allows it.
 from dataclasses import dataclass
 
 from kernelblaster.policies.expert import index as indices
-from kernelblaster.policies.expert.device_code import device_code
-from kernelblaster.policies.expert.emission.assign import assign, stored
-from kernelblaster.policies.expert.emission.emitted import Emitted
-from kernelblaster.policies.expert.emission.loops import indented, unravel
-from kernelblaster.policies.expert.emission.render import renderer
-from kernelblaster.policies.expert.emission.tile_loads import VECTOR_WIDTH, TileLoads, condition, divisible
-from kernelblaster.policies.expert.index import Index, row_major, text
-from kernelblaster.policies.expert.plan import Kernel, Plan, Store
+from kernelblaster.policies.expert.cuda.headers import header
+from kernelblaster.policies.expert.cuda.source import Emitted
+from kernelblaster.policies.expert.cuda.statements import (
+    BARRIER,
+    CONTINUE,
+    Assignment,
+    Do,
+    Remark,
+    Statement,
+    add_to,
+    assign,
+    const,
+    consts,
+    declare,
+    function,
+    loop,
+    shared,
+    unrolled,
+    when,
+)
+from kernelblaster.policies.expert.cuda.terms import (
+    BLOCK,
+    BOOL,
+    INT,
+    INT64,
+    THREAD,
+    Braces,
+    DeviceFunction,
+    Given,
+    Infix,
+    Local,
+    Prefixed,
+    Term,
+    call,
+    kind,
+    read,
+    term,
+    vector_pointer,
+)
+from kernelblaster.policies.expert.emission.functions import pack_type, pipeline_commit, pipeline_wait_prior
+from kernelblaster.policies.expert.emission.places import local, unravel
+from kernelblaster.policies.expert.emission.stores import store_statement, stored_value
+from kernelblaster.policies.expert.emission.tile_loads import (
+    BUFFER,
+    FIRST,
+    LANE,
+    TAKES_BUFFER,
+    TAKES_FIRST,
+    VECTOR_WIDTH,
+    TileLoads,
+    condition,
+    divisible,
+)
+from kernelblaster.policies.expert.emission.values import c_type, index_term, values_of
+from kernelblaster.policies.expert.index import Index, row_major
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.product import Product, as_product, contiguous
 from kernelblaster.policies.expert.schedule import TiledProduct
-from kernelblaster.tasks.header import C_TYPES
 
 SCHEDULES = (TiledProduct,)
-PIPELINE = "#include <cuda_pipeline.h>"
+MULTIPLY_TILE, MULTIPLY_TILE_SINGLY = (
+    DeviceFunction("multiply_tile", header(name)) for name in ("multiply_tile", "multiply_tile_singly")
+)
+SUMS, TOTALS, BEGIN, END = local("sums", "totals", "begin", "end")
+THREAD_ROW, THREAD_COLUMN, ROW, COLUMN = local("thread_row", "thread_column", "row", "column")
+MORE, R, C = local("more", "r", "c")
 
 
 def emit(kernel: Kernel, plan: Plan) -> Emitted:
     tile, product = kernel.schedule, as_product(kernel, plan)
     assert isinstance(tile, TiledProduct) and product is not None
     parts = _Parts(kernel, plan, tile, product)
-    lines = [
+    body = (
         *parts.block_place(),
         *parts.thread_place(),
         *parts.memory(),
-        *(line for side in parts.sides for line in (*side.prepare(), *side.functions())),
+        *(found for side in parts.sides for found in (*side.prepare(), *side.functions())),
         *parts.loop(),
         *parts.results(),
-    ]
-    singly = "" if tile.thread_m > 1 else "_singly"
-    helpers = [device_code("pack"), device_code(f"multiply_tile{singly}")]
-    if any(side.asynchronous for side in parts.sides):
-        helpers.insert(0, PIPELINE)
-    return Emitted(lines, text(product.blocks(tile.block_m, tile.block_n)), tile.threads, tuple(helpers))
+    )
+    blocks = index_term(product.blocks(tile.block_m, tile.block_n), plan.sizes[0])
+    return Emitted(body, blocks, tile.threads)
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """The parts of an emitted kernel's source, in the order in which they are written."""
+    """The parts of an emitted kernel's body, in the order in which they are written."""
 
     kernel: Kernel
     plan: Plan
     tile: TiledProduct
     product: Product
-
-    @property
-    def real(self) -> str:
-        return self.plan.real
 
     @property
     def sides(self) -> tuple[TileLoads, TileLoads]:
@@ -62,169 +108,145 @@ class _Parts:
         right = TileLoads("right", "column", tile.block_n, product.right, product.k_axis, tile, self.plan)
         return left, right
 
-    def block_place(self) -> list[str]:
+    def _index(self, index: Index) -> Term:
+        return index_term(index, self.plan.sizes[0])
+
+    def block_place(self) -> list[Statement]:
         """Which results a block has."""
         product, tile = self.product, self.tile
         down = indices.tiles(product.extent(product.rows), tile.block_m)
         across = indices.tiles(product.extent(product.columns), tile.block_n)
-        lines = [
-            f"// {tile.block_m} x {tile.block_n} results for a block, {tile.thread_m} x {tile.thread_n} for a"
-            f" thread, {tile.block_k} terms at a time.",
-            f"const int64_t blocks_across = {text(across)}, blocks_down = {text(down)};",
-            f"const int64_t first_column = blockIdx.x % blocks_across * {tile.block_n};",
-            f"const int64_t first_row = blockIdx.x / blocks_across % blocks_down * {tile.block_m};",
+        blocks_across, blocks_down = local("blocks_across", "blocks_down")
+        found: list[Statement] = [
+            Remark(
+                f"{tile.block_m} x {tile.block_n} results for a block, {tile.thread_m} x {tile.thread_n} for"
+                f" a thread, {tile.block_k} terms at a time."
+            ),
+            consts(INT64, blocks_across=self._index(across), blocks_down=self._index(down)),
+            const(INT64, "first_column", BLOCK % blocks_across * tile.block_n),
+            const(INT64, "first_row", BLOCK / blocks_across % blocks_down * tile.block_m),
         ]
         outer = ((product.part,) if product.part is not None else ()) + product.batch
         if outer:
-            lines.append("const int64_t batch = blockIdx.x / (blocks_across * blocks_down);")
-        return [*lines, *unravel("batch", outer)]
+            found.append(const(INT64, "batch", BLOCK / (blocks_across * blocks_down)))
+        return [*found, *unravel("batch", outer, self.plan.sizes[0])]
 
-    def thread_place(self) -> list[str]:
+    def thread_place(self) -> list[Statement]:
         """A warp has a rectangle of four by eight threads, so that it reads little of both tiles."""
         down = self.tile.block_m // self.tile.thread_m
         across = self.tile.block_n // self.tile.thread_n
         if self.tile.thread_m == 1 or across % 8 or down % 4:
-            return [f"const int thread_row = threadIdx.x / {across}, thread_column = threadIdx.x % {across};"]
+            return [consts(INT, thread_row=THREAD / across, thread_column=THREAD % across)]
         warps = across // 8
+        warp, in_warp = local("warp", "in_warp")
         return [
-            "const int warp = threadIdx.x / 32, in_warp = threadIdx.x % 32;",
-            f"const int thread_row = warp / {warps} * 4 + in_warp / 8;",
-            f"const int thread_column = warp % {warps} * 8 + in_warp % 8;",
+            consts(INT, warp=THREAD / 32, in_warp=THREAD % 32),
+            const(INT, "thread_row", warp / warps * 4 + in_warp / 8),
+            const(INT, "thread_column", warp % warps * 8 + in_warp % 8),
         ]
 
-    def memory(self) -> list[str]:
-        tile = self.tile
-        lines = [
-            f"__shared__ __align__(32) {self.real} {side.name}_tile[{tile.stages}][{tile.block_k}]"
-            f"[{side.block + side.pad}];"
+    def memory(self) -> list[Statement]:
+        tile, real = self.tile, kind(self.plan.real)
+        found: list[Statement] = [
+            shared(real, f"{side.name}_tile", tile.stages, tile.block_k, side.block + side.pad, align=32)
             for side in self.sides
         ]
-        lines.append(f"{self.real} sums[{tile.thread_m}][{tile.thread_n}] = {{}};")
-        if tile.flush is not None:
-            lines.append(f"{self.real} totals[{tile.thread_m}][{tile.thread_n}] = {{}};")
+        for name in ("sums",) if tile.flush is None else ("sums", "totals"):
+            found.append(declare(real, name, Braces(), tile.thread_m, tile.thread_n))
         inner = self.product.k_axis
-        return [*lines, f"const int64_t begin = {text(inner.begin)}, end = {text(inner.end)};"]
+        return [*found, consts(INT64, begin=self._index(inner.begin), end=self._index(inner.end))]
 
-    def loop(self) -> list[str]:
+    def loop(self) -> list[Statement]:
         if self.tile.asynchronous:
-            lines = self._pipelined()
+            found = self._pipelined()
         else:
-            lines = self._buffered() if self.tile.stages > 1 else self._single()
-        return [*lines, *self._flush()]
+            found = self._buffered() if self.tile.stages > 1 else self._single()
+        return [*found, *self._flush()]
 
-    def _head(self) -> str:
-        return f"for (int64_t first = begin; first < end; first += {self.tile.block_k}) {{"
+    def _over_tiles(self, *body: Statement) -> Statement:
+        every = [*body, *self._flush_now()]
+        return loop("first", BEGIN, END, every, step=self.tile.block_k, type_=INT64)
 
-    def _single(self) -> list[str]:
-        return [
-            self._head(),
-            "  fetch_left(first);",
-            "  fetch_right(first);",
-            "  stash_left(0);",
-            "  stash_right(0);",
-            "  __syncthreads();",
-            f"  {self._multiply('0')}",
-            "  __syncthreads();",
-            *self._flush_now(),
-            "}",
-        ]
+    def _fetch(self, first: Term) -> list[Statement]:
+        return [Do(call(side.function.name, first)) for side in self.sides]
 
-    def _buffered(self) -> list[str]:
+    def _stash(self, buffer: Term) -> list[Statement]:
+        return [Do(call(f"stash_{side.name}", buffer)) for side in self.sides]
+
+    def _single(self) -> list[Statement]:
+        zero = term(0)
+        steps = (*self._fetch(FIRST), *self._stash(zero), BARRIER, self._multiply(zero), BARRIER)
+        return [self._over_tiles(*steps)]
+
+    def _buffered(self) -> list[Statement]:
         """The next tiles wait in registers while one is in use, then go to the other buffer."""
+        following = FIRST + self.tile.block_k
         return [
-            "fetch_left(begin);",
-            "fetch_right(begin);",
-            "stash_left(0);",
-            "stash_right(0);",
-            "__syncthreads();",
-            "int buffer = 0;",
-            self._head(),
-            f"  const bool more = first + {self.tile.block_k} < end;",
-            "  if (more) {",
-            f"    fetch_left(first + {self.tile.block_k});",
-            f"    fetch_right(first + {self.tile.block_k});",
-            "  }",
-            f"  {self._multiply('buffer')}",
-            "  buffer ^= 1;",
-            "  if (more) {",
-            "    stash_left(buffer);",
-            "    stash_right(buffer);",
-            "  }",
-            "  __syncthreads();",
-            *self._flush_now(),
-            "}",
+            *self._fetch(BEGIN),
+            *self._stash(term(0)),
+            BARRIER,
+            declare(INT, "buffer", 0),
+            self._over_tiles(
+                const(BOOL, "more", following < END),
+                when(MORE, *self._fetch(following)),
+                self._multiply(BUFFER),
+                Assignment(BUFFER, term(1), "^="),
+                when(MORE, *self._stash(BUFFER)),
+                BARRIER,
+            ),
         ]
 
-    def _pipelined(self) -> list[str]:
+    def _pipelined(self) -> list[Statement]:
         """Several tiles are on their way at once; beyond the end only zeros are written."""
-        ahead, step = self.tile.stages - 1, self.tile.block_k
+        stages, step, stage = self.tile.stages, self.tile.block_k, Local("stage")
+        ahead = stages - 1
+        copies = [found for side in self.sides for found in _copy(side)]
         return [
-            "auto copy = [&](int buffer, int64_t first) {",
-            *indented(line for side in self.sides for line in _copy(side)),
-            "  __pipeline_commit();",
-            "};",
-            f"for (int stage = 0; stage < {ahead}; ++stage) copy(stage, begin + stage * {step});",
-            "int buffer = 0;",
-            self._head(),
-            f"  __pipeline_wait_prior({ahead - 1});",
-            "  __syncthreads();",
-            f"  copy((buffer + {ahead}) % {self.tile.stages}, first + {ahead * step});",
-            f"  {self._multiply('buffer')}",
-            f"  buffer = (buffer + 1) % {self.tile.stages};",
-            *self._flush_now(),
-            "}",
+            function("copy", (TAKES_BUFFER, TAKES_FIRST), [*copies, Do(pipeline_commit())]),
+            loop("stage", 0, ahead, [Do(call("copy", stage, BEGIN + stage * step))]),
+            declare(INT, "buffer", 0),
+            self._over_tiles(
+                Do(pipeline_wait_prior(ahead - 1)),
+                BARRIER,
+                Do(call("copy", (BUFFER + ahead) % stages, FIRST + ahead * step)),
+                self._multiply(BUFFER),
+                assign(BUFFER, (BUFFER + 1) % stages),
+            ),
         ]
 
-    def _multiply(self, buffer: str) -> str:
-        blocks = f"<{self.tile.block_m}, {self.tile.block_n}>" if self.tile.thread_m > 1 else ""
-        tiles = f"left_tile[{buffer}], right_tile[{buffer}]"
-        return f"multiply_tile{blocks}(sums, {tiles}, thread_row, thread_column);"
+    def _multiply(self, buffer: Term) -> Statement:
+        single = self.tile.thread_m == 1
+        multiply = MULTIPLY_TILE_SINGLY if single else MULTIPLY_TILE.of(self.tile.block_m, self.tile.block_n)
+        left, right = local("left_tile", "right_tile")
+        return Do(multiply(SUMS, left[buffer], right[buffer], THREAD_ROW, THREAD_COLUMN))
 
-    def _flush_now(self) -> list[str]:
+    def _flush_now(self) -> list[Statement]:
         if self.tile.flush is None:
             return []
         last = self.tile.flush - self.tile.block_k
-        return [
-            f"  if ((first - begin) % {self.tile.flush} == {last}) {{",
-            *indented(self._flush(), 2),
-            "  }",
-        ]
+        return [when(((FIRST - BEGIN) % self.tile.flush).equals(last), *self._flush())]
 
-    def _flush(self) -> list[str]:
+    def _flush(self) -> list[Statement]:
         """Sums of a limited number of terms are added to the totals."""
         if self.tile.flush is None:
             return []
-        return [
-            "#pragma unroll",
-            f"for (int r = 0; r < {self.tile.thread_m}; ++r) {{",
-            "  #pragma unroll",
-            f"  for (int c = 0; c < {self.tile.thread_n}; ++c) {{",
-            "    totals[r][c] += sums[r][c];",
-            "    sums[r][c] = 0;",
-            "  }",
-            "}",
-        ]
+        each = [add_to(TOTALS[R][C], SUMS[R][C]), assign(SUMS[R][C], 0)]
+        return [unrolled("r", self.tile.thread_m, [unrolled("c", self.tile.thread_n, each)])]
 
-    def results(self) -> list[str]:
+    def results(self) -> list[Statement]:
         """What follows the product, for each of a thread's results."""
         tile, product = self.tile, self.product
         packed = self._packed()
-        head = [f"const bool packed = {condition(packed)};"] if packed else []
-        body = self._result_pack() if packed else self._result("c")
-        step = f"c += {VECTOR_WIDTH}" if packed else "++c"
-        return [
-            *head,
-            "#pragma unroll",
-            f"for (int r = 0; r < {tile.thread_m}; ++r) {{",
-            f"  const int64_t row = first_row + {_spread('r', 'thread_row', tile.block_m, tile.thread_m)};",
-            f"  if (row >= {text(product.extent(product.rows))}) continue;",
-            *indented(unravel("row", product.rows)),
-            "  #pragma unroll",
-            f"  for (int c = 0; c < {tile.thread_n}; {step}) {{",
-            *indented(body, 2),
-            "  }",
-            "}",
+        body = self._result_pack() if packed else self._result(C)
+        step = VECTOR_WIDTH if packed else 1
+        row: list[Statement] = [
+            const(INT64, "row", Local("first_row") + _spread(R, THREAD_ROW, tile.block_m, tile.thread_m)),
+            when(ROW >= self._index(product.extent(product.rows)), CONTINUE),
+            *unravel("row", product.rows, self.plan.sizes[0]),
+            loop("c", 0, tile.thread_n, body, step=step, unroll="all"),
         ]
+        head: list[Statement] = [const(BOOL, "packed", condition(packed, self.plan))] if packed else []
+        return [*head, unrolled("r", tile.thread_m, row)]
 
     def _packed(self) -> tuple[Index, ...]:
         """What must be divisible for results to be written in vectors; nothing where they are not."""
@@ -239,60 +261,68 @@ class _Parts:
             found += aligned
         return tuple(dict.fromkeys(found)) if divisible(found, self.plan) else ()
 
-    def _result(self, place: str, packed: bool = False) -> list[str]:
+    def _column(self) -> Term:
+        return Local("first_column") + _spread(C, THREAD_COLUMN, self.tile.block_n, self.tile.thread_n)
+
+    def _result(self, place: Term, packed: bool = False) -> list[Statement]:
         product = self.product
-        spread = _spread("c", "thread_column", self.tile.block_n, self.tile.thread_n)
-        sums = "totals" if self.tile.flush is not None else "sums"
-        render = renderer(self.plan)
-        lines = [
-            f"const int64_t column = first_column + {spread}{' + lane' if packed else ''};",
-            f"if (column >= {text(product.extent(product.columns))}) continue;",
-            *unravel("column", product.columns),
-            f"const {self.real} {self.kernel.stages[0].name} = {sums}[r][{place}];",
+        sums = TOTALS if self.tile.flush is not None else SUMS
+        values = values_of(self.plan)
+        found: list[Statement] = [
+            const(INT64, "column", self._column() + LANE if packed else self._column()),
+            when(COLUMN >= self._index(product.extent(product.columns)), CONTINUE),
+            *unravel("column", product.columns, self.plan.sizes[0]),
+            const(kind(self.plan.real), self.kernel.stages[0].name, sums[R][place]),
         ]
-        if not packed:
-            return [*lines, *(assign(store, self.plan, render) for store in self.kernel.stores)]
         for store in self.kernel.stores:
-            lines.append(f"{store.buffer}_pack.at[lane] = {stored(store, self.plan, render)};")
-        return lines
+            if packed:
+                element = Local(f"{store.buffer}_pack").field("at")[LANE]
+                found.append(assign(element, stored_value(store, self.plan, values)))
+            else:
+                found.append(store_statement(store, self.plan, values))
+        return found
 
-    def _result_pack(self) -> list[str]:
-        """CUDA statements that store four neighbouring results: as one vector, or one by one where the sizes
-        leave them unaligned."""
-        stores = self.kernel.stores
-        kinds = [f"Pack<{C_TYPES[self.plan.buffers[s.buffer].dtype]}, {VECTOR_WIDTH}>" for s in stores]
-        spread = _spread("c", "thread_column", self.tile.block_n, self.tile.thread_n)
-        render = renderer(self.plan)
-        single = [
-            f"if (!packed) {render.place(s.buffer, s.position)} = {s.buffer}_pack.at[lane];" for s in stores
-        ]
+    def _result_pack(self) -> list[Statement]:
+        """Stores four neighbouring results: as one vector, or one by one where the sizes leave them
+        unaligned."""
+        stores, packed = self.kernel.stores, Local("packed")
+        kinds = [pack_type(c_type(self.plan.buffers[s.buffer].dtype), VECTOR_WIDTH) for s in stores]
+        packs = [Local(f"{s.buffer}_pack") for s in stores]
+        values = values_of(self.plan)
+        pairs = list(zip(stores, packs, strict=True))
+        single = [assign(values.place(s.buffer, s.position), pack.field("at")[LANE]) for s, pack in pairs]
+        lanes = [*self._result(C + LANE, packed=True), *(when(Prefixed("!", packed), s) for s in single)]
+        writes = []
+        for (store, pack), type_ in zip(pairs, kinds, strict=True):
+            address = self._index(row_major(store.position, self.plan.buffers[store.buffer].shape))
+            to = vector_pointer(type_, Given(store.buffer) + address, const=False)
+            writes.append(assign(read(to), pack))
+        end = self._index(self.product.extent(self.product.columns))
         return [
-            *(f"{kind} {s.buffer}_pack;" for kind, s in zip(kinds, stores, strict=True)),
-            "#pragma unroll",
-            f"for (int lane = 0; lane < {VECTOR_WIDTH}; ++lane) {{",
-            *indented([*self._result("c + lane", packed=True), *single]),
-            "}",
-            f"const int64_t column = first_column + {spread};",
-            f"if (packed && column < {text(self.product.extent(self.product.columns))}) {{",
-            *indented(unravel("column", self.product.columns)),
-            *("  " + self._write(kind, s) for kind, s in zip(kinds, stores, strict=True)),
-            "}",
+            *(declare(type_, pack.name) for type_, pack in zip(kinds, packs, strict=True)),
+            unrolled("lane", VECTOR_WIDTH, lanes),
+            const(INT64, "column", self._column()),
+            when(
+                Infix("&&", packed, COLUMN < end),
+                *unravel("column", self.product.columns, self.plan.sizes[0]),
+                *writes,
+            ),
         ]
 
-    def _write(self, kind: str, store: Store) -> str:
-        address = text(row_major(store.position, self.plan.buffers[store.buffer].shape))
-        return f"*reinterpret_cast<{kind}*>({store.buffer} + {address}) = {store.buffer}_pack;"
 
-
-def _copy(side: TileLoads) -> list[str]:
+def _copy(side: TileLoads) -> list[Statement]:
     if side.asynchronous:
-        return [f"copy_{side.name}(buffer, first);"]
-    return [f"fetch_{side.name}(first);", f"stash_{side.name}(buffer);"]
+        return [Do(call(side.function.name, BUFFER, FIRST))]
+    return [Do(call(side.function.name, FIRST)), Do(call(f"stash_{side.name}", BUFFER))]
 
 
-def _spread(place: str, thread: str, block: int, count: int) -> str:
+def _spread(place: Term, thread: Term, block: int, count: int) -> Term:
     """Where a thread's result number `place` lies: in groups of four, a whole block of threads apart."""
     if count == 1:
         return thread
-    group = f"{place} / {VECTOR_WIDTH} * {block * VECTOR_WIDTH // count} + " if count > VECTOR_WIDTH else ""
-    return f"{group}{thread} * {VECTOR_WIDTH} + {place} % {VECTOR_WIDTH}"
+    own = thread * VECTOR_WIDTH + place % VECTOR_WIDTH
+    if count <= VECTOR_WIDTH:
+        return own
+    return (
+        place / VECTOR_WIDTH * (block * VECTOR_WIDTH // count) + thread * VECTOR_WIDTH + place % VECTOR_WIDTH
+    )

@@ -6,7 +6,32 @@ That is possible where all that a row reads and writes contiguously is equally f
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kernelblaster.policies.expert.index import Index, text
+from kernelblaster.policies.expert.cuda.statements import (
+    Do,
+    Statement,
+    assign,
+    const,
+    constexpr,
+    consts,
+    declare,
+    loop,
+    when,
+)
+from kernelblaster.policies.expert.cuda.terms import (
+    INT,
+    INT64,
+    CudaType,
+    Infix,
+    Local,
+    Term,
+    call,
+    cast,
+    term,
+)
+from kernelblaster.policies.expert.emission.places import local
+from kernelblaster.policies.expert.emission.values import index_term
+from kernelblaster.policies.expert.emission.vectors import vector_name
+from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedule import Rows, cluster_blocks, row_threads
 
@@ -14,54 +39,60 @@ LANES = "LANES"  # elements of the vector that a pass is given
 LINE = 32  # elements: in long rows vectors begin at a whole line of memory
 ENDS = ("head", "tail")
 LONG = 1024  # elements of such a row
+ROW_START, ROW_LENGTH, HEAD, TAIL = local("row_start", "row_length", "head", "tail")
+WIDTH, THREADS, THREAD_IN_ROW, RANK, ELEMENT = local("WIDTH", "THREADS", "thread", "rank", "e")
 
 
-def ends(start: Index, length: Index, plan: Plan) -> list[str]:
+def ends(start: Index, length: Index, plan: Plan) -> list[Statement]:
     """How many elements are left before and behind the vectors."""
-    line = LINE if plan.extent(length) >= LONG else "WIDTH"
+    line = term(LINE) if plan.extent(length) >= LONG else WIDTH
+    sizes = plan.sizes[0]
     return [
-        f"const int64_t row_start = {text(start)}, row_length = {text(length)};",
-        f"const int head = min(row_length, ({line} - row_start % {line}) % {line});",
-        "const int tail = (row_length - head) % WIDTH;",
+        consts(INT64, row_start=index_term(start, sizes), row_length=index_term(length, sizes)),
+        const(INT, "head", call("min", ROW_LENGTH, (line - ROW_START % line) % line)),
+        const(INT, "tail", (ROW_LENGTH - HEAD) % WIDTH),
     ]
 
 
-def read_ends(packs: Mapping[str, str], schedule: Rows) -> list[str]:
+def read_ends(packs: Mapping[str, CudaType], schedule: Rows) -> list[Statement]:
     """Reads this thread's elements before and behind the vectors of each name, whose single elements have the
     given types."""
     if _several(schedule):
         return []
-    lines = []
+    found: list[Statement] = []
     for which in ENDS:
-        lines += [f"{pack} {name}_{which};" for name, pack in packs.items()]
-        reads = " ".join(f"{name}_{which} = one_{name}({_place(which, 'thread')});" for name in packs)
-        lines.append(f"if ({_has(which, schedule)}) {{ {reads} }}")
-    return lines
+        found += [declare(pack, f"{name}_{which}") for name, pack in packs.items()]
+        place = _place(which, THREAD_IN_ROW)
+        reads = [assign(Local(f"{name}_{which}"), call(f"one_{name}", place)) for name in packs]
+        found.append(when(_has(which, schedule), *reads))
+    return found
 
 
-def single(which: str, names: Sequence[str], held: Collection[str], schedule: Rows) -> str:
+def single(which: str, names: Sequence[str], held: Collection[str], schedule: Rows) -> Statement:
     """Gives a pass the element of this thread before or behind the packs (`head`, `tail`); those of some
     names are `held` since they were read. Of a few lanes, each may have several, which are read again."""
     if _several(schedule):
-        place = _place(which, "e")
-        reads = ", ".join([place, *(f"one_{name}({place})" for name in names)])
-        return f"for (int e = thread; e < {which}; e += THREADS) take({reads});"
-    place = _place(which, "thread")
-    known = (f"{name}_{which}" if name in held else f"one_{name}({place})" for name in names)
-    return f"if ({_has(which, schedule)}) take({', '.join([place, *known])});"
+        place = _place(which, ELEMENT)
+        given = Do(call("take", place, *(call(f"one_{name}", place) for name in names)))
+        return loop("e", THREAD_IN_ROW, Local(which), [given], step=THREADS)
+    place = _place(which, THREAD_IN_ROW)
+    known = [Local(f"{name}_{which}") if name in held else call(f"one_{name}", place) for name in names]
+    return when(_has(which, schedule), Do(call("take", place, *known)))
 
 
 def _several(schedule: Rows) -> bool:
     return row_threads(schedule) < LINE
 
 
-def _place(which: str, element: str) -> str:
-    return f"(int64_t){element}" if which == "head" else f"row_length - tail + {element}"
+def _place(which: str, element: Term) -> Term:
+    return cast(INT64, element) if which == "head" else ROW_LENGTH - TAIL + element
 
 
-def _has(which: str, schedule: Rows) -> str:
-    return f"{'rank == 0 && ' if cluster_blocks(schedule) > 1 else ''}thread < {which}"
+def _has(which: str, schedule: Rows) -> Term:
+    own = THREAD_IN_ROW < Local(which)
+    return Infix("&&", RANK.equals(0), own) if cluster_blocks(schedule) > 1 else own
 
 
-def lanes(name: str) -> str:
-    return f"constexpr int {LANES} = sizeof({name}_at.at) / sizeof({name}_at.at[0]);"
+def lanes(name: str) -> Statement:
+    vector = vector_name(name).field("at")
+    return constexpr(LANES, call("sizeof", vector) / call("sizeof", vector[0]))

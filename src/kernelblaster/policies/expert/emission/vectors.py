@@ -1,98 +1,92 @@
-"""The CUDA text of moving a vector of neighbouring elements.
+"""Moving vectors of neighbouring elements.
 
 In the emitted code a vector is a `Pack`; `first` is the axis' position at the first of its elements, and
 `lane` counts them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kernelblaster.policies.expert import index as indices
-from kernelblaster.policies.expert.emission.render import Renderer
+from kernelblaster.policies.expert.cuda.statements import Do, Statement
+from kernelblaster.policies.expert.cuda.terms import (
+    CudaType,
+    Given,
+    Local,
+    Term,
+    all_of,
+    read,
+    vector_pointer,
+)
+from kernelblaster.policies.expert.emission.functions import pack_type, read_once, write_once, write_pack
+from kernelblaster.policies.expert.emission.places import local
+from kernelblaster.policies.expert.emission.values import Values, c_type, index_term
 from kernelblaster.policies.expert.expression import Gather, Load
-from kernelblaster.policies.expert.index import Index, row_major, text
-from kernelblaster.policies.expert.plan import Axis, Buffer, Store
+from kernelblaster.policies.expert.index import Index, row_major
+from kernelblaster.policies.expert.kernel import Axis, Store
+from kernelblaster.policies.expert.plan import Buffer, Plan
 from kernelblaster.policies.expert.vector_access import VectorAccess
-from kernelblaster.tasks.header import C_TYPES
 
-FIRST = "first"
+FIRST, LANE = local("first", "lane")
 
 
 @dataclass(frozen=True)
-class VectorRenderer(Renderer):
+class VectorValues(Values):
     """Writes elements of vectors as such, and all others by their addresses."""
 
     reads: Mapping[Load | Gather, str] = field(default_factory=dict)
     writes: Mapping[tuple[str, tuple[Index, ...]], str] = field(default_factory=dict)
 
-    def element(self, load: Load | Gather) -> str:
-        return f"{self.reads[load]}_at.at[lane]" if load in self.reads else super().element(load)
+    def element(self, load: Load | Gather) -> Term:
+        return lane_of(self.reads[load]) if load in self.reads else super().element(load)
 
-    def place(self, buffer: str, position: tuple[Index, ...]) -> str:
+    def place(self, buffer: str, position: tuple[Index, ...]) -> Term:
         if (buffer, position) in self.writes:
-            return f"{self.writes[buffer, position]}_at.at[lane]"
+            return lane_of(self.writes[buffer, position])
         return super().place(buffer, position)
 
 
-def vector_renderer(render: Renderer, found: VectorAccess) -> VectorRenderer:
+def vector_values(values: Values, found: VectorAccess) -> VectorValues:
     writes = {(store.buffer, store.position): name for store, name in found.writes.items()}
-    return VectorRenderer(render.buffers, render.real, reads=found.reads, writes=writes)
+    return VectorValues(values.buffers, values.sizes, values.real, reads=found.reads, writes=writes)
 
 
-def vector_type(buffer: Buffer, width: str = "WIDTH") -> str:
-    return f"Pack<{C_TYPES[buffer.dtype]}, {width}>"
+def vector_name(name: str) -> Local:
+    return Local(f"{name}_at")
 
 
-def pointer_text(load: Load | Gather, render: Renderer, along: Axis, width: str = "WIDTH") -> str:
+def lane_of(name: str) -> Term:
+    return vector_name(name).field("at")[LANE]
+
+
+def vector_type(buffer: Buffer, width: str = "WIDTH") -> CudaType:
+    return pack_type(c_type(buffer.dtype), width)
+
+
+def pointer(load: Load | Gather, values: Values, along: Axis, width: str = "WIDTH") -> Term:
     """The address of the vector that starts at `first`."""
-    place = indices.replace(render.address(load), {along.name: indices.variable(FIRST)})
-    kind = vector_type(render.buffers[load.buffer], width)
-    return f"reinterpret_cast<const {kind}*>({load.buffer} + {render.index(place)})"
+    place = indices.replace(values.address(load), {along.name: indices.variable(FIRST.name)})
+    return vector_pointer(
+        vector_type(values.buffers[load.buffer], width), Given(load.buffer) + values.index(place)
+    )
 
 
-def read_text(load: Load | Gather, render: Renderer, along: Axis, *, once: bool) -> str:
+def read_vector(load: Load | Gather, values: Values, along: Axis, *, once: bool) -> Term:
     """The vector that starts at `first`."""
-    pointer = pointer_text(load, render, along)
-    return f"read_once({pointer})" if once else f"*{pointer}"
+    found = pointer(load, values, along)
+    return read_once(found) if once else read(found)
 
 
-def write_text(
-    store: Store, name: str, render: Renderer, along: Axis, *, once: bool, width: str = "WIDTH"
-) -> str:
-    address = row_major(store.position, render.buffers[store.buffer].shape)
-    place = indices.replace(address, {along.name: indices.variable(FIRST)})
-    kind = vector_type(render.buffers[store.buffer], width)
-    pointer = f"reinterpret_cast<{kind}*>({store.buffer} + {text(place)})"
-    return f"{'write_once' if once else 'write_pack'}({pointer}, {name}_at);"
+def write_vector(
+    store: Store, name: str, values: Values, along: Axis, *, once: bool, width: str = "WIDTH"
+) -> Statement:
+    address = row_major(store.position, values.buffers[store.buffer].shape)
+    place = indices.replace(address, {along.name: indices.variable(FIRST.name)})
+    kind = vector_type(values.buffers[store.buffer], width)
+    to = vector_pointer(kind, Given(store.buffer) + values.index(place), const=False)
+    return Do((write_once if once else write_pack)(to, vector_name(name)))
 
 
-def declared(linear: str, axes: Iterable[Axis], names: set[str], *, narrow: bool) -> list[str]:
-    """Declarations of the axes' variables from one running number, in 32 bits where they suffice."""
-    lines: list[str] = []
-    inner = indices.ONE
-    listed = list(axes)
-    for place in reversed(range(len(listed))):
-        axis = listed[place]
-        value = linear
-        if not indices.is_number(inner, 1):
-            value += f" / {_divisor(inner, narrow)}"
-        if place:
-            value += f" % {_divisor(axis.extent, narrow)}"
-        if axis.name in names:
-            lines.insert(0, f"const int64_t {axis.name} = {value};")
-        inner = indices.multiply(axis.extent, inner)
-    return lines
-
-
-def _divisor(extent: Index, narrow: bool) -> str:
-    value = grouped(extent)
-    return f"(unsigned){value}" if narrow and extent.operator != "int" else value
-
-
-def grouped(index: Index) -> str:
-    """In parentheses unless it is a single number or name."""
-    return text(index) if index.operator in ("int", "name") else f"({text(index)})"
-
-
-def aligned(access: VectorAccess, width: int) -> str:
-    """When vectors are aligned, as a host expression; empty where they always are."""
-    return " && ".join(f"{grouped(d)} % {width} == 0" for d in access.conditions(width))
+def aligned(access: VectorAccess, width: int, plan: Plan) -> Term | None:
+    """When vectors are aligned, as a host term; None where they always are."""
+    divisors = access.conditions(width)
+    return all_of([(index_term(d, plan.sizes[0]) % width).equals(0) for d in divisors])

@@ -4,92 +4,127 @@ Blocks are persistent and take one block of results after another. The last warp
 ahead of the others, which wait for nothing but them. Otherwise as mma_product.py.
 """
 
-from kernelblaster.policies.expert.device_code import device_code
-from kernelblaster.policies.expert.emission import mma_product as tensor
-from kernelblaster.policies.expert.emission.emitted import Emitted
-from kernelblaster.policies.expert.emission.loops import indented
-from kernelblaster.policies.expert.index import text
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from functools import cache
+
+from kernelblaster.policies.expert.cuda.headers import Header, header
+from kernelblaster.policies.expert.cuda.source import Emitted
+from kernelblaster.policies.expert.cuda.statements import (
+    Assembly,
+    Do,
+    If,
+    Statement,
+    const,
+    consts,
+    declare,
+    loop,
+    shared,
+    shared_memory,
+    when,
+)
+from kernelblaster.policies.expert.cuda.terms import (
+    BLOCK,
+    FLOAT,
+    GRID,
+    INT,
+    INT64,
+    THREAD,
+    Braces,
+    CudaType,
+    DeviceFunction,
+    Local,
+    call,
+    cast,
+    kind,
+)
+from kernelblaster.policies.expert.emission.functions import PIPELINE, prepare, processors, shared_address
+from kernelblaster.policies.expert.emission.mma_product import (
+    BLOCK_COLUMN,
+    BLOCK_ROW,
+    LANE,
+    PART,
+    SUMS,
+    WARP,
+    E,
+    TensorKernel,
+)
+from kernelblaster.policies.expert.emission.places import local
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedule import WgmmaProduct
-from kernelblaster.tasks.header import C_TYPES
+from kernelblaster.records.signature import Dtype
 
 SCHEDULES = (WgmmaProduct,)
 GROUP_ROWS, GROUP_THREADS = 64, 128
+INSTRUCTION_TYPES: dict[Dtype, str] = {"float16": "f16", "bfloat16": "bf16"}
 
 
 def emit(kernel: Kernel, plan: Plan) -> Emitted:
-    tile, product = tensor.parts(kernel, plan)
-    left, right = tensor.packed_operands(kernel, plan)
+    found = TensorKernel(kernel, plan)
+    tile = found.tile
     groups = tile.block_m // GROUP_ROWS
     computing = groups * GROUP_THREADS
-    result = "sums[e / 2 * 4 + part * 2 + e % 2]"
-    each = [
-        "for (int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {",
-        *indented(tensor.block_place(product)),
-    ]
-    lines = [
-        "extern __shared__ __align__(1024) unsigned char memory[];",
-        f"__shared__ Pipeline<{tile.stages}> pipeline;",
-        f"prepare(pipeline, {groups});",
-        "const uint32_t base = shared_address(memory);",
-        *tensor.counts(product, tile),
-        f"const int64_t blocks = {text(product.blocks(tile.block_m, tile.block_n))};",
-        "uint32_t step = 0;",
-        f"if (threadIdx.x >= {computing}) {{",
-        '  asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");',
-        f"  if (threadIdx.x == {computing}) {{",
-        *indented(each, 2),
-        f"      produce_tiles<{tensor.shape(tile, left)}>(",
-        f"          pipeline, base, {tensor.operands(product, left, right, tile)},",
-        f"          {tensor.tile_range(product)}, step);",
-        "    }",
-        "  }",
-        "} else {",
-        '  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");',
-        "  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;",
-        *indented(each),
-        f"    float sums[{tile.block_n // 2}] = {{}};",
-        f"    consume_tiles<{tensor.shape(tile, left)}>(",
-        f"        sums, pipeline, base, {tensor.scales(product, left, right, tile)},",
-        f"        {tensor.tile_range(product)}, step);",
-        "    #pragma unroll",
-        "    for (int part = 0; part < 2; ++part) {",
-        f"      const int64_t row = block_row * {tile.block_m} + warp * 16 + part * 8 + lane / 4;",
-        *indented(tensor.row_lines(product), 3),
-        "      #pragma unroll",
-        f"      for (int e = 0; e < {tile.block_n // 4}; ++e) {{",
-        f"        const int64_t column = block_column * {tile.block_n} + e / 2 * 8 + lane % 4 * 2 + e % 2;",
-        *indented(tensor.column_lines(kernel, plan, product, result), 4),
-        "      }",
-        "    }",
-        "  }",
-        "}",
+    code = _tiles_code(found.left.dtype, tile.block_n)
+    produce, consume = (DeviceFunction(name, code) for name in ("produce_tiles", "consume_tiles"))
+    pipeline, base, step, memory = local("pipeline", "base", "step", "memory")
+
+    def over_blocks(*body: Statement) -> Statement:
+        place = found.block_place()
+        return loop("block", BLOCK, Local("blocks"), [*place, *body], step=GRID, type_=INT64)
+
+    fetch = produce.of(*found.shape())(pipeline, base, *found.operand_starts(), *found.tile_range(), step)
+    multiply = consume.of(*found.shape())(SUMS, pipeline, base, found.scales(), *found.tile_range(), step)
+    results = found.results(
+        parts=2,
+        row=BLOCK_ROW * tile.block_m + WARP * 16 + PART * 8 + LANE / 4,
+        elements=tile.block_n // 4,
+        column=BLOCK_COLUMN * tile.block_n + E / 2 * 8 + LANE % 4 * 2 + E % 2,
+        result=SUMS[E / 2 * 4 + PART * 2 + E % 2],
+    )
+    fetching: tuple[Statement, ...] = (
+        Assembly("setmaxnreg.dec.sync.aligned.u32 40"),
+        when(THREAD.equals(computing), over_blocks(Do(fetch))),
+    )
+    multiplying: tuple[Statement, ...] = (
+        Assembly("setmaxnreg.inc.sync.aligned.u32 232"),
+        consts(INT, warp=THREAD / 32, lane=THREAD % 32),
+        over_blocks(declare(FLOAT, "sums", Braces(), tile.block_n // 2), Do(multiply), results),
+    )
+    body: list[Statement] = [
+        shared_memory(kind("unsigned char"), "memory", 1024),
+        shared(CudaType(f"Pipeline<{tile.stages}>", PIPELINE), "pipeline"),
+        Do(prepare(pipeline, groups)),
+        const(kind("uint32_t"), "base", shared_address(memory)),
+        *found.counts(),
+        const(INT64, "blocks", found.blocks()),
+        declare(kind("uint32_t"), "step", 0),
+        If(THREAD >= computing, fetching, multiplying),
     ]
     return Emitted(
-        lines,
-        f"min((int64_t)processors(), {text(product.blocks(tile.block_m, tile.block_n))})",
+        tuple(body),
+        call("min", cast(INT64, processors()), found.blocks()),
         computing + GROUP_THREADS,
-        (
-            device_code("processors"),
-            device_code("pipeline"),
-            _instruction(C_TYPES[left.dtype], tile.block_n),
-            device_code("scales"),
-            device_code("group_tiles"),
-        ),
-        shared=tile.shared_bytes(left.terms),
+        shared=tile.shared_bytes(found.left.terms),
         blocks_per_sm=1,
     )
 
 
-def _instruction(kind: str, columns: int) -> str:
+@cache
+def _tiles_code(dtype: Dtype, columns: int) -> Header:
+    """The functions that fetch and multiply tiles, for the matrix instruction of a width."""
+    tiles = header("group_tiles")
+    return Header(tiles.name, tiles.text, (_instruction(dtype, columns), *tiles.includes))
+
+
+@cache
+def _instruction(dtype: Dtype, columns: int) -> Header:
     """sums (64 x columns) = a * b, or += where `add` says so; all operands by their places."""
     count = columns // 2
-    kinds = tensor.INSTRUCTION_TYPES[kind]
+    kinds = INSTRUCTION_TYPES[dtype]
     places = [", ".join(f"%{i}" for i in range(start, start + 16)) for start in range(0, count, 16)]
     bound = [", ".join(f'"+f"(sums[{i}])' for i in range(start, start + 4)) for start in range(0, count, 4)]
     registers = ',"\n      "'.join(places)
     outputs = ",\n        ".join(bound)
-    return f"""\
+    text = f"""\
 // sums (64 x {columns}) = a (64 x 16) * b (16 x {columns}), added to what they were where `add` is not 0.
 __device__ void multiply_group(float (&sums)[{count}], uint64_t a, uint64_t b, int add) {{
   asm volatile(
@@ -100,3 +135,4 @@ __device__ void multiply_group(float (&sums)[{count}], uint64_t a, uint64_t b, i
       : {outputs}
       : "l"(a), "l"(b), "r"(add));
 }}"""
+    return Header(f"multiply_group_{kinds}_{columns}", text)

@@ -2,9 +2,11 @@
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.builder import Builder, axes_of, lowers
+from kernelblaster.policies.expert.combines.arithmetic import SUM
 from kernelblaster.policies.expert.expression import Expression, Reduced, operation, real
 from kernelblaster.policies.expert.graph import Node
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
+from kernelblaster.policies.expert.kernel import Axis, Stage
 from kernelblaster.policies.expert.operators.views import guarded
 from kernelblaster.policies.expert.operators.windows import (
     Sliding,
@@ -15,7 +17,6 @@ from kernelblaster.policies.expert.operators.windows import (
     transposed_window,
     window,
 )
-from kernelblaster.policies.expert.plan import Axis, Stage
 from kernelblaster.policies.expert.schedule import ThreadPerColumn, ThreadPerResult
 
 
@@ -50,7 +51,7 @@ def convolution(builder: Builder, node: Node) -> None:
         value = operation("add", value, builder.value(node.arguments["bias"]).at((channel,)))
     loops = (member, *(found.axis for found in windows))
     single = ThreadPerColumn if member.once else ThreadPerResult
-    over_windows(builder, node, single, loops, Stage("total", "sum", body), value)
+    over_windows(builder, node, single, Stage("total", SUM, body, loops), value)
 
 
 def _windows(builder: Builder, node: Node, places: tuple[Index, ...]) -> list[Window]:

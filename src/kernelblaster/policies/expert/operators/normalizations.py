@@ -2,11 +2,12 @@
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.builder import Builder, Position, lowers
+from kernelblaster.policies.expert.combines.arithmetic import MAX, SUM
 from kernelblaster.policies.expert.expression import Expression, Reduced, operation, real, to_kind
 from kernelblaster.policies.expert.graph import Node, as_expression
 from kernelblaster.policies.expert.index import ZERO, Index
+from kernelblaster.policies.expert.kernel import Axis, Stage, Store
 from kernelblaster.policies.expert.operators.reductions import Loops, divided, loops_over, moments
-from kernelblaster.policies.expert.plan import Axis, Stage, Store
 
 
 @lowers("_softmax.default", "_log_softmax.default")
@@ -15,13 +16,16 @@ def softmax(builder: Builder, node: Node) -> None:
     found = loops_over(value.shape, {node.arguments["dim"].value % value.rank}, keep=True)
     element = value.at(found.position)
     shifted = operation("sub", element, Reduced("largest", "real"))
-    stages = [Stage("largest", "max", element), Stage("total", "sum", operation("exp", shifted))]
+    stages = [
+        Stage("largest", MAX, element, found.reduced),
+        Stage("total", SUM, operation("exp", shifted), found.reduced),
+    ]
     total = Reduced("total", "real")
     result = operation("div", operation("exp", shifted), total)
     if node.operator.startswith("_log"):
         result = operation("sub", shifted, operation("log", total))
-    store = Store(builder.buffer(node), found.position, result, each=True)
-    builder.reduction(node, found.axes, found.reduced, stages, [store])
+    store = Store(builder.buffer(node), found.position, result, found.reduced)
+    builder.reduction(node, found.axes, stages, [store])
 
 
 def _affine(builder: Builder, node: Node, value: Expression, position: Position) -> Expression:
@@ -38,15 +42,15 @@ def _normalize(
     """The operand with mean and variance over the reduced axes taken out, then the affine map."""
     operand = node.arguments.get("input", node.arguments.get("self"))
     element = builder.value(operand).at(found.position)
-    stages, variance = moments(element, found.count, real(0))
+    stages, variance = moments(element, found, real(0))
     eps = to_kind(as_expression(node.arguments["eps"]), "real")
     scale = operation("rsqrt", operation("add", variance, eps))
     middle = divided(Reduced("total", "real"), found.count)
     result = operation("mul", operation("sub", element, middle), scale)
     result = _affine(builder, node, result, affine)  # type: ignore[assignment]
     position = found.position if stored is None else stored
-    store = Store(builder.buffer(node), position, result, each=True)
-    builder.reduction(node, found.axes, found.reduced, stages, [store])
+    store = Store(builder.buffer(node), position, result, found.reduced)
+    builder.reduction(node, found.axes, stages, [store])
 
 
 @lowers("native_layer_norm.default")

@@ -5,9 +5,11 @@ from functools import reduce
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.builder import Builder, axes_of, kind_of, lowers
+from kernelblaster.policies.expert.combines.arithmetic import MAX, SUM
 from kernelblaster.policies.expert.expression import Counted, Expression, Reduced, operation, real, to_kind
 from kernelblaster.policies.expert.graph import Node, Reference, UncoveredOperators, as_expression, references
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
+from kernelblaster.policies.expert.kernel import Axis, Stage
 from kernelblaster.policies.expert.operators.views import guarded
 from kernelblaster.policies.expert.operators.windows import (
     Sliding,
@@ -18,7 +20,6 @@ from kernelblaster.policies.expert.operators.windows import (
     over_windows,
     window,
 )
-from kernelblaster.policies.expert.plan import Stage
 from kernelblaster.policies.expert.schedule import ThreadPerColumn
 
 
@@ -64,17 +65,18 @@ def _largest(builder: Builder, node: Node, windows: list[Window]) -> None:
         raise UncoveredOperators((f"the places that {node.operator} finds",))
     if kind_of(node.results[0].dtype) != "real":
         raise UncoveredOperators((f"{node.operator} of whole numbers",))
-    stage = Stage("best", "max", _element(builder, node, windows, -math.inf))
-    _pool(builder, node, windows, stage, Reduced("best", "real"))
+    stage = Stage("best", MAX, _element(builder, node, windows, -math.inf), _loops(windows))
+    over_windows(builder, node, ThreadPerColumn, stage, Reduced("best", "real"))
 
 
 def _mean(builder: Builder, node: Node, windows: list[Window], count: Expression) -> None:
-    stage = Stage("total", "sum", _element(builder, node, windows, 0))
-    _pool(builder, node, windows, stage, operation("div", Reduced("total", "real"), to_kind(count, "real")))
+    stage = Stage("total", SUM, _element(builder, node, windows, 0), _loops(windows))
+    mean = operation("div", Reduced("total", "real"), to_kind(count, "real"))
+    over_windows(builder, node, ThreadPerColumn, stage, mean)
 
 
-def _pool(builder: Builder, node: Node, windows: list[Window], stage: Stage, value: Expression) -> None:
-    over_windows(builder, node, ThreadPerColumn, [found.axis for found in windows], stage, value)
+def _loops(windows: list[Window]) -> tuple[Axis, ...]:
+    return tuple(found.axis for found in windows)
 
 
 def _element(builder: Builder, node: Node, windows: list[Window], outside: float) -> Expression:

@@ -3,9 +3,10 @@
 from typing import Any
 
 from kernelblaster.policies.expert.builder import Builder, Position, Value, axes_of, kernel_name, lowers
+from kernelblaster.policies.expert.combines.arithmetic import SUM
 from kernelblaster.policies.expert.expression import Expression, Reduced, operation, to_kind
 from kernelblaster.policies.expert.graph import Node, as_expression
-from kernelblaster.policies.expert.plan import Axis, Kernel, Stage, Store
+from kernelblaster.policies.expert.kernel import Axis, Kernel, Stage, Store
 from kernelblaster.policies.expert.schedule import ThreadPerResult
 
 LONG = 1024  # beyond this many terms a running float sum may lose more than PyTorch's blocked one
@@ -23,14 +24,14 @@ def _product(
     row = position[left.rank - 2 : left.rank - 1]
     column = position[left.rank - 1 :]
     body = operation("mul", left.at((*batch, *row, inner.index)), right.at((*batch, inner.index, *column)))
-    stage = Stage("total", "sum", body)
+    stage = Stage("total", SUM, body, (inner,))
     store = Store(builder.buffer(node), position, finish(Reduced("total", "real"), position))
     if any(builder.is_one(extent) for extent in node.results[0].shape[-2:]) or len(axes) < 2:
-        builder.reduction(node, axes, (inner,), [stage], [store])
+        builder.reduction(node, axes, [stage], [store])
         return
     long = builder.graph.values(inner.extent)[0] > LONG
     schedule = ThreadPerResult(accumulate="double" if long else "float")
-    kernel = Kernel(kernel_name(node), axes, (store,), (inner,), (stage,), schedule)
+    kernel = Kernel(kernel_name(node), axes, (store,), (stage,), schedule)
     builder.kernels.append(kernel)
 
 

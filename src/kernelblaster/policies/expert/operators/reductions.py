@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.builder import Builder, Position, kind_of, lowers
+from kernelblaster.policies.expert.combines.arithmetic import ALL, ANY, MAX, MIN, PRODUCT, SUM
+from kernelblaster.policies.expert.combines.combine import Combine
+from kernelblaster.policies.expert.combines.placed import ARGMAX, ARGMIN
 from kernelblaster.policies.expert.expression import (
     Counted,
     Expression,
@@ -16,7 +19,7 @@ from kernelblaster.policies.expert.expression import (
 )
 from kernelblaster.policies.expert.graph import Node, UncoveredOperators, as_expression
 from kernelblaster.policies.expert.index import ZERO, Index
-from kernelblaster.policies.expert.plan import Axis, Combine, Stage, Store
+from kernelblaster.policies.expert.kernel import Axis, Stage, Store
 
 Body = Callable[[Expression], Expression]
 
@@ -68,14 +71,16 @@ def _reduce(builder: Builder, node: Node, combine: Combine, body: Body = _same, 
     found = loops(builder, node)
     kind = kind_of(node.results[0].dtype)
     element = builder.value(node.arguments["self"]).at(found.position)
-    wanted = element.kind if combine in ("argmax", "argmin") else kind
-    stage = Stage("total" if combine == "sum" else "best", combine, body(to_kind(element, wanted)))
+    wanted = element.kind if combine.placed else kind
+    stage = Stage(
+        "total" if combine == SUM else "best", combine, body(to_kind(element, wanted)), found.reduced
+    )
     store = Store(builder.buffer(node), found.kept, end(Reduced(stage.name, kind)))
-    builder.reduction(node, found.axes, found.reduced, [stage], [store])
+    builder.reduction(node, found.axes, [stage], [store])
 
 
-COMBINES: dict[str, Combine] = {"sum": "sum", "amax": "max", "amin": "min", "prod": "product"}
-COMBINES |= {"argmax": "argmax", "argmin": "argmin", "any": "any", "all": "all"}
+COMBINES: dict[str, Combine] = {"sum": SUM, "amax": MAX, "amin": MIN, "prod": PRODUCT}
+COMBINES |= {"argmax": ARGMAX, "argmin": ARGMIN, "any": ANY, "all": ALL}
 
 
 @lowers("sum.dim_IntList", "sum.default", "amax.default", "amin.default", "prod.default", "prod.dim_int")
@@ -88,7 +93,7 @@ def plain(builder: Builder, node: Node) -> None:
 @lowers("mean.dim", "mean.default")
 def mean(builder: Builder, node: Node) -> None:
     count = loops(builder, node).count
-    _reduce(builder, node, "sum", end=lambda total: divided(total, count))
+    _reduce(builder, node, SUM, end=lambda total: divided(total, count))
 
 
 def divided(total: Expression, count: Index) -> Expression:
@@ -100,11 +105,11 @@ def norm(builder: Builder, node: Node) -> None:
     order = to_kind(as_expression(node.arguments["ord"]), "real")
     if order == real(2):
         squared = lambda x: operation("mul", x, x)  # noqa: E731
-        _reduce(builder, node, "sum", squared, lambda total: operation("sqrt", total))
+        _reduce(builder, node, SUM, squared, lambda total: operation("sqrt", total))
     elif order == real(1):
-        _reduce(builder, node, "sum", lambda x: operation("abs", x))
+        _reduce(builder, node, SUM, lambda x: operation("abs", x))
     elif order == real(math.inf):
-        _reduce(builder, node, "max", lambda x: operation("abs", x))
+        _reduce(builder, node, MAX, lambda x: operation("abs", x))
     else:
         raise UncoveredOperators((f"{node.operator} of an order other than 1, 2 and infinity",))
 
@@ -115,21 +120,23 @@ def extreme_with_place(builder: Builder, node: Node) -> None:
     found = loops(builder, node)
     element = builder.value(node.arguments["self"]).at(found.position)
     stages = [
-        Stage("best", "max" if largest else "min", element),
-        Stage("place", "argmax" if largest else "argmin", element),
+        Stage("best", MAX if largest else MIN, element, found.reduced),
+        Stage("place", ARGMAX if largest else ARGMIN, element, found.reduced),
     ]
     stores = [
         Store(builder.buffer(node), found.kept, Reduced("best", element.kind)),
         Store(builder.buffer(node, 1), found.kept, Reduced("place", "whole")),
     ]
-    builder.reduction(node, found.axes, found.reduced, stages, stores)
+    builder.reduction(node, found.axes, stages, stores)
 
 
-def moments(element: Expression, count: Index, correction: Expression) -> tuple[list[Stage], Expression]:
+def moments(element: Expression, found: Loops, correction: Expression) -> tuple[list[Stage], Expression]:
     """Stages for a mean and then a sum of squared deviations, and the variance."""
+    count, reduced = found.count, found.reduced
     middle = divided(Reduced("total", "real"), count)
     away = operation("sub", element, middle)
-    stages = [Stage("total", "sum", element), Stage("spread", "sum", operation("mul", away, away))]
+    squared = operation("mul", away, away)
+    stages = [Stage("total", SUM, element, reduced), Stage("spread", SUM, squared, reduced)]
     number: Expression = to_kind(Counted(count), "real")
     if to_kind(correction, "real") != real(0):
         number = operation("sub", number, to_kind(correction, "real"))
@@ -142,9 +149,9 @@ def variance(builder: Builder, node: Node) -> None:
     element = builder.value(node.arguments["self"]).at(found.position)
     given = node.arguments["correction"]
     correction = real(1) if given is None else as_expression(given)
-    stages, result = moments(element, found.count, correction)
+    stages, result = moments(element, found, correction)
     stores = [Store(builder.buffer(node), found.kept, result)]
     if node.operator.startswith("var_mean"):
         middle = divided(Reduced("total", "real"), found.count)
         stores.append(Store(builder.buffer(node, 1), found.kept, middle))
-    builder.reduction(node, found.axes, found.reduced, stages, stores)
+    builder.reduction(node, found.axes, stages, stores)

@@ -5,17 +5,18 @@ being read.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.builder import Builder, axes_of, kernel_name
+from kernelblaster.policies.expert.combines.arithmetic import SUM
 from kernelblaster.policies.expert.expression import Counted, Expression, Reduced, operation, rebuild
 from kernelblaster.policies.expert.graph import Node
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
+from kernelblaster.policies.expert.kernel import Axis, Kernel, Stage, Store
 from kernelblaster.policies.expert.operators.products import LONG
 from kernelblaster.policies.expert.operators.views import inside
-from kernelblaster.policies.expert.plan import Axis, Kernel, Stage, Store
 from kernelblaster.policies.expert.schedule import ThreadPerColumn, ThreadPerResult
 
 Single = type[ThreadPerColumn] | type[ThreadPerResult]
@@ -116,15 +117,14 @@ def known(builder: Builder, extent: Index) -> Index:
     return indices.number(values.pop()) if len(values) == 1 else extent
 
 
-def over_windows(
-    builder: Builder, node: Node, single: Single, loops: Sequence[Axis], stage: Stage, value: Expression
-) -> None:
-    """A kernel that reduces the loops for each result and stores `value`. A thread has a `single` result, so
+def over_windows(builder: Builder, node: Node, single: Single, stage: Stage, value: Expression) -> None:
+    """A kernel that has a stage for each result and stores `value`. A thread has a `single` result, so
     that neighbouring threads read neighbouring elements; of few results over many elements, a block has
     each."""
     axes = axes_of(node.results[0].shape)
     position = tuple(axis.index for axis in axes)
-    reduced = tuple(axis for axis in loops if not axis.once)
+    reduced = tuple(axis for axis in stage.axes if not axis.once)
+    stage = replace(stage, axes=reduced)
     if not reduced:
         builder.pointwise(
             node, lambda _: rebuild(value, lambda p: stage.body if isinstance(p, Reduced) else p)
@@ -133,10 +133,10 @@ def over_windows(
     store = Store(builder.buffer(node), position, value)
     results, elements = (_count(builder, some) for some in (axes, reduced))
     if results < FEW and elements >= MANY:
-        builder.reduction(node, axes, reduced, [stage], [store])
+        builder.reduction(node, axes, [stage], [store])
         return
-    schedule = single(accumulate="double" if stage.combine == "sum" and elements > LONG else "float")
-    builder.kernels.append(Kernel(kernel_name(node), axes, (store,), reduced, (stage,), schedule))
+    schedule = single(accumulate="double" if stage.combine == SUM and elements > LONG else "float")
+    builder.kernels.append(Kernel(kernel_name(node), axes, (store,), (stage,), schedule))
 
 
 def _count(builder: Builder, axes: Sequence[Axis]) -> int:

@@ -20,7 +20,8 @@ from functools import cache
 from types import ModuleType
 
 from kernelblaster.devices.specs import GpuSpec, gpu_named
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No, everywhere, one_after_another
 
 USUAL_GPU = "h200"  # whose data is taken where no GPU is named

@@ -4,7 +4,8 @@ from dataclasses import replace
 from typing import get_args
 
 from kernelblaster.devices.specs import GpuSpec
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.row_kernel import RowKernel, row_kernel
 from kernelblaster.policies.expert.schedule import ClusterRows, Columns, FlatVectors, Rows
@@ -28,7 +29,7 @@ def _touches_once(rows: RowKernel, schedule: Rows) -> bool:
     in_cluster = rows.resident(schedule) if isinstance(schedule, ClusterRows) else {}
     held = isinstance(schedule, ClusterRows) and schedule.register_elements and in_cluster
     reads = any(rows.is_read_once(load, schedule) for load in rows.access.reads if load not in in_cluster)
-    return bool(held) or reads or any(store.each for store in rows.access.writes)
+    return bool(held) or reads or any(store.over for store in rows.access.writes)
 
 
 REWRITES = (_streaming,)

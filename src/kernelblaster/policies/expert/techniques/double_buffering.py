@@ -6,7 +6,8 @@ They wait in registers and go to a second buffer, which also saves one of two ba
 from dataclasses import replace
 
 from kernelblaster.devices.specs import GpuSpec
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.product import Product
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.schedule import STATIC_SHARED_BYTES, TiledProduct

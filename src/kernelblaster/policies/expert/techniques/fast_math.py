@@ -9,8 +9,11 @@ from dataclasses import replace
 from typing import get_args
 
 from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.policies.expert.combines.arithmetic import SUM
+from kernelblaster.policies.expert.combines.moments import MOMENTS
 from kernelblaster.policies.expert.expression import Expression, Number, Operation, real, rebuild, used_names
-from kernelblaster.policies.expert.plan import Kernel, Plan, Stage
+from kernelblaster.policies.expert.kernel import Kernel, Stage
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.schedule import Accumulating, Product, TunedRows
 
@@ -35,9 +38,9 @@ def _single(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
 
 def _sums(kernel: Kernel) -> list[Stage]:
     """Sums whose type makes a difference: over rows, a variance finds the sum of the same numbers too."""
-    known = [stage.body for stage in kernel.stages if stage.combine == "variation"]
+    known = [stage.body for stage in kernel.stages if stage.combine == MOMENTS]
     given = known if isinstance(kernel.schedule, TunedRows) else []
-    sums = [stage for stage in kernel.stages if stage.combine == "sum" and stage.body.kind == "real"]
+    sums = [stage for stage in kernel.stages if stage.combine == SUM and stage.body.kind == "real"]
     return [stage for stage in sums if stage.body not in given]
 
 
@@ -59,9 +62,7 @@ def _reciprocal(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
             return part
         return Operation("mul", (left, Operation("div", (real(1), right), "real")), "real")
 
-    stages = tuple(replace(stage, body=rebuild(stage.body, change)) for stage in kernel.stages)
-    stores = tuple(replace(store, value=rebuild(store.value, change)) for store in kernel.stores)
-    changed = replace(kernel, stages=stages, stores=stores)
+    changed = kernel.changed(lambda expression: rebuild(expression, change))
     return changed if changed != kernel else No("it divides by nothing that is the same for a row")
 
 

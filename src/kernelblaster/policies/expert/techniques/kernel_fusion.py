@@ -17,7 +17,8 @@ from kernelblaster.policies.expert.fusion import (
     picked,
     side_by_side,
 )
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedule import Pointwise, Product, Reduction
 
 APPLIES_TO = get_args(Pointwise | Reduction | Product)

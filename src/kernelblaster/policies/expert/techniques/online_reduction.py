@@ -10,8 +10,12 @@ from typing import get_args
 
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.combines.arithmetic import MAX, SUM
+from kernelblaster.policies.expert.combines.moments import MOMENTS
+from kernelblaster.policies.expert.combines.online_softmax import ONLINE_SOFTMAX
 from kernelblaster.policies.expert.expression import Counted, Expression, Operation, Reduced, to_kind
-from kernelblaster.policies.expert.plan import Kernel, Plan, Stage
+from kernelblaster.policies.expert.kernel import Kernel, Stage
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.row_kernel import passes
 from kernelblaster.policies.expert.schedule import Columns, RowReduction
@@ -33,18 +37,18 @@ def single_pass(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
 def _single_pass(stage: Stage, kernel: Kernel) -> Stage:
     before = {found.name: found for found in kernel.stages}
     body = stage.body
-    if stage.combine != "sum" or not isinstance(body, Operation):
+    if stage.combine != SUM or not isinstance(body, Operation):
         return stage
     if body.name == "exp":
         element, largest = _difference(body.operands[0])
         known = before.get(largest.stage) if isinstance(largest, Reduced) else None
-        if known is not None and (known.combine, known.body) == ("max", element):
-            return Stage(stage.name, "exponentials", element)
+        if known is not None and (known.combine, known.body) == (MAX, element):
+            return replace(stage, combine=ONLINE_SOFTMAX, body=element)
     if body.name == "mul" and body.operands[0] == body.operands[1]:
         element, middle = _difference(body.operands[0])
-        sums = [s for s in kernel.stages if s.combine == "sum" and s.body == element]
+        sums = [s for s in kernel.stages if s.combine == SUM and s.body == element]
         if any(middle == _mean(s, kernel) for s in sums):
-            return Stage(stage.name, "variation", element)
+            return replace(stage, combine=MOMENTS, body=element)
     return stage
 
 

@@ -12,7 +12,8 @@ from itertools import product
 
 from kernelblaster.devices.occupancy import limits_of
 from kernelblaster.devices.specs import GpuSpec
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import MOST, No
 from kernelblaster.policies.expert.row_kernel import RowKernel, element_bytes, needed_again, row_kernel
 from kernelblaster.policies.expert.schedule import BlockPerRow, BlockRows, ClusterRows

@@ -9,7 +9,8 @@ from dataclasses import replace
 from functools import partial
 
 from kernelblaster.devices.specs import GpuSpec
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.row_kernel import element_bytes, needed_again, row_kernel
 from kernelblaster.policies.expert.schedule import BlockPerRow, BlockRows, WarpRows

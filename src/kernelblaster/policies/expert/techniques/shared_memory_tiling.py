@@ -7,7 +7,8 @@ result.
 from functools import partial
 
 from kernelblaster.devices.specs import GpuSpec
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.schedule import ThreadPerResult, TiledProduct
 from kernelblaster.policies.expert.tiling import retiled

@@ -12,8 +12,10 @@ from typing import get_args
 from kernelblaster.devices.occupancy import limits_of
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.combines.arithmetic import SUM
 from kernelblaster.policies.expert.expression import Load, Reduced
-from kernelblaster.policies.expert.plan import Axis, Buffer, Kernel, Part, Plan, Stage, Store
+from kernelblaster.policies.expert.kernel import Axis, Kernel, Part, Stage, Store
+from kernelblaster.policies.expert.plan import Buffer, Plan
 from kernelblaster.policies.expert.product import as_product
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.schedule import (
@@ -38,7 +40,7 @@ def _split(kernel: Kernel, plan: Plan, gpu: GpuSpec, fill: int) -> Plan | No:
         return No("it has not one sum over one K axis")
     if kernel.reduced[0].part is not None:
         return No("its K axis is cut already")
-    if any(store.each for store in kernel.stores):
+    if any(store.over for store in kernel.stores):
         return No("it stores something for each term of its sums")
     present = _blocks(kernel, plan, gpu)
     if present >= gpu.multiprocessors:
@@ -66,16 +68,14 @@ def split_sums(plan: Plan, kernel: Kernel, pieces: int) -> Plan:
     cut = replace(
         kernel,
         axes=(count, *kernel.axes),
-        reduced=(replace(inner, part=Part(AXIS, length)),),
         stores=(Store(sums, position, Reduced(stage.name, "real")),),
         schedule=_shorter(kernel.schedule, plan.extent(length)),
-    )
+    ).with_loops({inner.name: (replace(inner, part=Part(AXIS, length)),)})
     total = Kernel(
         f"{kernel.name.removesuffix('_kernel')}_total_kernel",
         kernel.axes,
         kernel.stores,
-        (count,),
-        (Stage(stage.name, "sum", Load(sums, position, "real")),),
+        (Stage(stage.name, SUM, Load(sums, position, "real"), (count,)),),
         ThreadPerColumn(),
     )
     shape = (count.extent, *(axis.extent for axis in kernel.axes))

@@ -5,8 +5,9 @@ from functools import partial
 
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.expression import loads
+from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.packing import packed
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.product import Product, as_product
 from kernelblaster.policies.expert.rewriting import No, PlanRewrite
 from kernelblaster.policies.expert.schedule import MmaProduct, ThreadPerResult, TiledProduct

@@ -8,7 +8,8 @@ from dataclasses import replace
 from functools import partial
 
 from kernelblaster.devices.specs import GpuSpec
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.row_kernel import element_bytes, row_kernel
 from kernelblaster.policies.expert.schedule import FlatVectors, WarpRows

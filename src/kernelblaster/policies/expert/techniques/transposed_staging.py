@@ -4,7 +4,8 @@ into shared memory, transposed there, and written along memory."""
 from dataclasses import replace
 
 from kernelblaster.devices.specs import GpuSpec
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.schedule import ElementPerThread, TransposedTiles
 from kernelblaster.policies.expert.transposition import transposition

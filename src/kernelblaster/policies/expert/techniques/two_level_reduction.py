@@ -10,11 +10,12 @@ from typing import get_args
 from kernelblaster.devices.occupancy import WARP
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.flatten import flattened
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.row_kernel import passes
 from kernelblaster.policies.expert.schedule import BlockPerRow, BlockRows, ColumnReduction, Columns, WarpRows
-from kernelblaster.policies.expert.splitting import split
+from kernelblaster.policies.expert.splitting import PART, split
 from kernelblaster.policies.expert.vector_access import column_access
 
 APPLIES_TO = get_args(BlockPerRow | WarpRows | BlockRows | ColumnReduction)
@@ -30,6 +31,8 @@ def _split(kernel: Kernel, plan: Plan, gpu: GpuSpec, fill: int) -> Plan | No:
     cut, *rest = flat.reduced
     if any(axis.part is not None for axis in flat.reduced):
         return No("it has parts of a reduction already")
+    if cut.name == PART:
+        return No("it combines the parts of a reduction")
     across = isinstance(kernel.schedule, ColumnReduction)
     wide = WARP * _width(kernel, plan) if across else 1
     working = -(-plan.elements(flat.axes) // wide)

@@ -11,7 +11,8 @@ from typing import get_args
 
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.flat_access import flat_width, is_flat
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.row_kernel import row_kernel
 from kernelblaster.policies.expert.schedule import (

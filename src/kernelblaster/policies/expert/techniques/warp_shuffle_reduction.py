@@ -6,7 +6,8 @@ A short row is done by one warp alone, without any barrier; of a few rows only, 
 from dataclasses import replace
 
 from kernelblaster.devices.specs import GpuSpec
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.schedule import BlockPerRow, BlockRows, WarpRows
 

@@ -6,7 +6,8 @@ from functools import partial
 
 from kernelblaster.devices.occupancy import limits_of
 from kernelblaster.devices.specs import GpuSpec
-from kernelblaster.policies.expert.plan import Kernel, Plan
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.schedule import MmaProduct, WgmmaProduct
 

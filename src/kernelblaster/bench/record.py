@@ -1,0 +1,185 @@
+"""What a bench has recorded: its plan, and the result and measurements of each task so far."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelblaster.bench.jobs import DIED, INITIAL, Job, JobResult, Measured, Setup, result_of
+from kernelblaster.bench.metrics import against_best
+from kernelblaster.bench.suite import Entry
+from kernelblaster.judge.baseline import BaselineName
+from kernelblaster.knowledge.initial import SEED
+from kernelblaster.records.record import Record
+from kernelblaster.store.events import RunEvent
+
+ARM = "bench"
+KIND = "plan"
+BEST = "best"  # names the fastest baseline of each task
+
+
+class BenchPlan(Record):
+    """What a bench does: every task of `entries` is searched with every seed, as `setup` says. `start` is the
+    initial knowledge base: `seed`, `empty`, or the path or URL of one that is copied. After the searches, the
+    best candidates are measured against `baselines`, eager first. `suites` are the names as the user gave
+    them."""
+
+    suites: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    setup: Setup
+    seeds: tuple[int, ...] = (0,)
+    baselines: tuple[BaselineName, ...] = ("eager",)
+    start: str = SEED
+
+    @property
+    def jobs(self) -> list[Job]:
+        """One job for each seed and task."""
+        return [
+            Job(arm=ARM, entry=entry, seed=seed, setup=self.setup)
+            for seed in self.seeds
+            for entry in self.entries
+        ]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One task with one seed: the result of its search, and the final measurements of its best candidate by
+    baseline, `initial` included; empty until measured."""
+
+    result: JobResult
+    measured: dict[str, Measured]
+
+    @property
+    def speedups(self) -> dict[str, float | None]:
+        """Speedup over each baseline that runs, without `initial`; None: the candidate was not correct in
+        that measurement."""
+        return {
+            name: one.speedup.estimate if one.speedup else None
+            for name, one in self.measured.items()
+            if not one.absent and name != INITIAL
+        }
+
+    def speedup(self, baseline: str) -> float | None:
+        """The speedup over this baseline, or over the fastest of them (`best`); None if there is no valid
+        candidate or the baseline does not run."""
+        if self.result.status != "valid":
+            return None
+        if baseline == BEST:
+            return against_best(self.speedups)
+        one = self.measured.get(baseline)
+        return one.speedup.estimate if one and one.speedup else None
+
+    def faster(self, baseline: str) -> bool:
+        """Whether the judge accepted the candidate as faster than this baseline (or `best`), beyond the
+        uncertainty of the measurement."""
+        one = self.beside_best if baseline == BEST else self.measured.get(baseline)
+        return self.result.status == "valid" and one is not None and one.outcome == "Accepted"
+
+    @property
+    def died(self) -> bool:
+        """Whether code of the task crashed the process in which it ran, in the search or the measurement."""
+        return self.result.status == "died" or any(one.outcome == DIED for one in self.measured.values())
+
+    @property
+    def beside_best(self) -> Measured | None:
+        """The measurement against the fastest baseline; None if there is none."""
+        known = [one for name, one in self.measured.items() if name != INITIAL and one.speedup]
+        return min(known, key=lambda one: one.speedup.estimate, default=None) if known else None  # type: ignore[union-attr]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Throughput of a bench's searches: candidates judged, wall-clock seconds, and by kind of work
+    (`evaluate`, `profile`, `prepare`) the share of that time for which a shared device was busy (`busy`)."""
+
+    evaluations: int
+    seconds: float
+    busy: Mapping[str, float]
+
+    @property
+    def a_minute(self) -> float | None:
+        """Candidates judged per minute; None if nothing was searched."""
+        return 60 * self.evaluations / self.seconds if self.seconds else None
+
+    def __str__(self) -> str:
+        """A sentence; empty if nothing was searched."""
+        if not self.seconds:
+            return ""
+        words = f"{self.evaluations} candidates judged in {self.seconds:.0f} s: {self.a_minute:.0f} a minute"
+        names = {"evaluate": "verdicts", "profile": "profiles", "prepare": "preparing tasks"}
+        shares = [f"{names[kind]} {share:.0%}" for kind, share in sorted(self.busy.items())]
+        return f"{words}; the device: {', '.join(shares)}." if shares else f"{words}."
+
+
+class BenchRecord:
+    """A bench as its events tell it, as of when they were read."""
+
+    def __init__(self, plan: BenchPlan, events: Sequence[RunEvent]) -> None:
+        self.plan = plan
+        self._events = events
+
+    @property
+    def done(self) -> set[str]:
+        """The keys of the jobs whose search has ended."""
+        return set(self.results())
+
+    def rows(self) -> list[Row]:
+        """One row for each planned task and seed, in the order of the plan; those without a result yet are
+        `unfinished`."""
+        results, measured = self.results(), self.measurements()
+        return [
+            _row(results.get(job.key) or result_of(job, "unfinished"), measured.get(job.key, {}))
+            for job in self.plan.jobs
+        ]
+
+    @property
+    def device(self) -> str:
+        """The device's name from a result; until there is one, the requested GPU or kind of device."""
+        known = (result.device for result in self.results().values() if result.device)
+        return next(known, self.plan.setup.gpu or self.plan.setup.device)
+
+    @property
+    def pace(self) -> Pace:
+        """Over all searches and all interruptions. A process that was killed counts up to its last result;
+        `busy` covers only those that ended."""
+        busy: Counter[str] = Counter()
+        seconds = known = mark = 0.0
+        for event in self._events:
+            after = event.at if event.after is None else event.after  # earlier versions had one clock
+            if event.kind == "result":
+                seconds += max(0.0, after - mark)
+            if event.kind in ("searching", "result"):
+                mark = after
+            if event.kind == "pace":
+                busy.update(event.data["busy"])
+                known += event.data["seconds"]
+        judged = sum(result.spent.evaluations for result in self.results().values())
+        return Pace(judged, seconds, {kind: spent / known for kind, spent in busy.items() if known})
+
+    def results(self) -> dict[str, JobResult]:
+        """The recorded results by job key."""
+        return {e.key: JobResult.model_validate(e.data) for e in self._events if e.kind == "result"}
+
+    def measurements(self) -> dict[str, dict[str, Measured]]:
+        """The recorded measurements by job key and baseline, of jobs that have one for every baseline."""
+        by_job: dict[str, dict[str, Measured]] = {}
+        for event in self._events:
+            if event.kind == "measured":
+                one = Measured.model_validate(event.data)
+                by_job.setdefault(one.job, {})[one.baseline] = one
+        return {
+            job: by_baseline
+            for job, by_baseline in by_job.items()
+            if {*self.plan.baselines, INITIAL} <= by_baseline.keys()
+        }
+
+
+def _row(result: JobResult, measured: dict[str, Measured]) -> Row:
+    """A row for the reports. A candidate that is not correct in a final measurement makes the result
+    `invalid`; a valid result without measurements is `unfinished`."""
+    wrong = [one for one in measured.values() if one.speedup is None and not one.absent]
+    if wrong:
+        reason = f"judged afresh: {wrong[0].outcome}: {wrong[0].reason}"
+        result = result.model_copy(update={"status": "invalid", "reason": reason})
+    elif result.status == "valid" and not measured:
+        result = result.model_copy(update={"status": "unfinished", "reason": "searched, not measured yet"})
+    return Row(result, measured)

@@ -1,0 +1,81 @@
+"""`kernelblaster runs stop|steer`: what people ask of a search that runs elsewhere."""
+
+import json
+import time
+from typing import Annotated
+
+import typer
+
+from kernelblaster.cli.options import JsonOption, RunArgument, RunsOption
+from kernelblaster.cli.show import out
+from kernelblaster.store.steering import SteeringCommand, describe_action
+
+Techniques = list[str] | None
+BY = "cli"
+
+
+def stop(
+    run: RunArgument,
+    now: Annotated[
+        bool, typer.Option("--now", help="Interrupt its process, without waiting for the present candidate.")
+    ] = False,
+    runs: RunsOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Stop a search that runs in another process; what was judged is kept, and `resume` goes on."""
+    from kernelblaster.api.steering import stop as stop_run
+
+    command = stop_run(run, now=now, runs=runs, by=BY)
+    if json_:
+        print(json.dumps({"stopped": now, "command": command and command.model_dump(mode="json")}, indent=1))
+        return
+    out.print("stopped." if now else "asked to stop; it does before its next candidate.", highlight=False)
+
+
+def steer(
+    run: RunArgument,
+    budget: Annotated[int | None, typer.Option(help="Candidates to judge in all.", min=1)] = None,
+    seconds: Annotated[float | None, typer.Option(help="Stop after this time in all.", min=1)] = None,
+    gpu_seconds: Annotated[
+        float | None, typer.Option(help="Stop after this time on the device in all.", min=1)
+    ] = None,
+    pin: Annotated[Techniques, typer.Option(help="A technique to try first; may be given again.")] = None,
+    forbid: Annotated[Techniques, typer.Option(help="One not to try; may be given again.")] = None,
+    release: Annotated[Techniques, typer.Option(help="One to treat as any other again.")] = None,
+    note: Annotated[
+        str | None, typer.Option(help="A text for the next questions to a language model, if one takes part.")
+    ] = None,
+    standing: Annotated[bool, typer.Option(help="Keep the note in all further questions.")] = False,
+    runs: RunsOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Ask a search for something while it runs: it obeys before its next step. Without options, what was
+    asked so far."""
+    from kernelblaster.api.steering import steer as steer_run
+    from kernelblaster.api.steering import steering_of
+
+    steer_run(
+        run,
+        budget=budget,
+        seconds=seconds,
+        gpu_seconds=gpu_seconds,
+        pin=pin or (),
+        forbid=forbid or (),
+        release=release or (),
+        note=note,
+        standing=standing,
+        runs=runs,
+        by=BY,
+    )
+    asked = steering_of(run, runs=runs)
+    if json_:
+        print(json.dumps([one.model_dump(mode="json") | {"taken": taken} for one, taken in asked], indent=1))
+        return
+    for one, taken in asked:
+        out.print(_line(one, taken), highlight=False, soft_wrap=True)
+
+
+def _line(command: SteeringCommand, taken: bool) -> str:
+    """A command with its time, by whom it was, and whether the search has taken it."""
+    when = time.strftime("%H:%M:%S", time.localtime(command.at))
+    return f"{when}  {'taken  ' if taken else 'waiting'}  {describe_action(command.action)} ({command.by})"

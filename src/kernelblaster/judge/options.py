@@ -1,0 +1,28 @@
+"""What one evaluation includes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from kernelblaster.judge.baseline import BaselineName
+
+Progress = Callable[[str], None]
+
+
+def silent(stage: str) -> None:
+    """A `Progress` callback that ignores messages."""
+
+
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """What one evaluation includes. `baseline` is how PyTorch is run to compare with; `profile` adds a
+    profile, `sanitize` a run of compute-sanitizer. `filter` has the emulator check a candidate before a GPU
+    runs it; `keep_samples` stores every pair of times in the evaluation; `progress` is called with the name
+    of each stage."""
+
+    baseline: BaselineName = "eager"
+    profile: bool = False
+    sanitize: bool = False
+    filter: Literal["emulated"] | None = None
+    keep_samples: bool = False
+    progress: Progress = silent

@@ -1,0 +1,97 @@
+"""Prepares tasks: the reference, the floor, the planner of verification cases and the memory that a task's
+candidates need, computed once for each task."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kernelblaster.devices.device import Device
+from kernelblaster.errors import BadTask
+from kernelblaster.judge.baseline import Baseline, KernelBaseline, ModuleBaseline
+from kernelblaster.judge.cases import CasePlanner
+from kernelblaster.judge.compile import Binary
+from kernelblaster.judge.emulate import small_workload
+from kernelblaster.judge.layout import slot_bytes, spare_bytes
+from kernelblaster.judge.options import EvaluationOptions
+from kernelblaster.records import Candidate, Fitness, Floor, Outcome, Task
+from kernelblaster.tasks.fitness import fitness_of
+from kernelblaster.tasks.floor import floor_of
+
+Compile = Callable[[Task, Candidate], Binary | Outcome]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is computed once for a task and a device, before its candidates are judged. `slots` are the bytes
+    of each tensor's slot in the arena, `spare` the bytes beyond the slots that the float64 reference
+    needs."""
+
+    task: Task
+    baseline: Baseline
+    fitness: Fitness
+    floor: Floor
+    planner: CasePlanner
+    slots: list[int]
+    spare: int
+
+
+class TaskPreparer:
+    """Prepares tasks for one device and keeps what it made. `largest_bytes` limits the tensors of workloads
+    that candidates are executed at, and None means no limit; `compile` is asked to compile the original
+    kernels of CUDA tasks."""
+
+    def __init__(
+        self, device: Device, options: EvaluationOptions, compile: Compile, largest_bytes: int | None
+    ) -> None:
+        self._device = device
+        self._options = options
+        self._compile = compile
+        self._largest_bytes = largest_bytes
+        self._prepared: dict[str, Prepared] = {}
+
+    def prepare(self, task: Task) -> Prepared:
+        """The task, prepared the first time. Raises BadTask if it cannot be judged."""
+        if task.digest not in self._prepared:
+            self._options.progress("preparing the reference")
+            self._prepared[task.digest] = self._new(task)
+        return self._prepared[task.digest]
+
+    def baseline(self, task: Task) -> Baseline:
+        """A new baseline of a task. Raises BadTask if a CUDA task's own kernel does not compile."""
+        if task.kind == "module":
+            return ModuleBaseline(task, self._device, self._options.baseline, small=self._small)
+        binary = self._compile(task, Candidate(source=task.source))
+        if not isinstance(binary, Binary):
+            detail = getattr(binary, "reason", "")
+            raise BadTask(f"{task.name}: its own kernel was not accepted: {binary.kind}: {detail}")
+        return KernelBaseline(task, self._device, binary.path)
+
+    def close(self) -> None:
+        """Forget all prepared tasks and close their baselines."""
+        for prepared in self._prepared.values():
+            prepared.baseline.close()
+        self._prepared.clear()
+
+    @property
+    def _small(self) -> bool:
+        """Whether candidates are executed at small workloads only (on the emulator)."""
+        return self._largest_bytes is not None
+
+    def _new(self, task: Task) -> Prepared:
+        """Prepare a task. Raises BadTask if it is unfit, or if it has to be small and has no small
+        workload."""
+        fitness = fitness_of(task, self._device.torch_device)
+        if not fitness.fit:
+            raise BadTask(f"{task.name}: unfit to be scored: {'; '.join(fitness.problems)}")
+        if self._small:
+            small_workload(task)  # or BadTask
+        baseline = self.baseline(task)
+        planner = CasePlanner(task, baseline, small=self._small, most_bytes=self._largest_bytes)
+        return Prepared(
+            task=task,
+            baseline=baseline,
+            fitness=fitness,
+            floor=floor_of(task, fitness),
+            planner=planner,
+            slots=slot_bytes(task.signature, planner.workloads),
+            spare=spare_bytes(task.signature, planner.workloads),
+        )

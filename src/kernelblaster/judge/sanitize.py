@@ -1,0 +1,17 @@
+"""Runs a memory and race checker on a correct candidate."""
+
+from kernelblaster.devices.device import Device, ProfileJob
+from kernelblaster.judge.compile import Binary
+from kernelblaster.judge.prepare import Prepared
+from kernelblaster.judge.profile import filled_layout
+from kernelblaster.records import Rejected
+
+
+def sanitize(device: Device, prepared: Prepared, binary: Binary) -> Rejected | None:
+    """Run compute-sanitizer on one call at the task's smallest workload: Rejected with its findings, None if
+    there are none."""
+    task = prepared.task
+    layout = filled_layout(device, task, prepared.baseline, task.smallest)
+    arguments = layout.arguments(task.signature, prepared.baseline.at(task.smallest).scalars)
+    findings = device.findings(ProfileJob(binary.path, arguments, task.smallest.name))
+    return Rejected(reason="sanitizer", evidence="\n".join(findings)) if findings else None

@@ -1,0 +1,149 @@
+"""One candidate on the device: loaded, verified, and timed if it is right."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+from kernelblaster.devices.device import CandidateDied, CandidateHung, Device, Runner
+from kernelblaster.judge.baseline import KernelBaseline
+from kernelblaster.judge.cases import SecretDraw
+from kernelblaster.judge.clock import Clock, VerifiedCandidate
+from kernelblaster.judge.compile import Binary
+from kernelblaster.judge.emulate import counters
+from kernelblaster.judge.layout import slot_bytes, spare_bytes
+from kernelblaster.judge.options import Progress, silent
+from kernelblaster.judge.prepare import Prepared
+from kernelblaster.judge.stop import failure
+from kernelblaster.judge.timing import conclude
+from kernelblaster.judge.verify import Verifier
+from kernelblaster.ptx.machine import NotEmulated
+from kernelblaster.records import Outcome, Profile, Timing, Unsupported, Verification
+from kernelblaster.records.profile import MOST_KERNELS
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Result of verification alone: the `Verification` if the candidate passed, else the outcome that ended
+    it. `counters` are what the emulator counted; None on a GPU."""
+
+    outcome: Verification | Outcome
+    counters: Profile | None = None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The part of an `Evaluation` that follows compilation; each field is the evaluation's field of that
+    name."""
+
+    outcome: Outcome
+    verification: Verification | None = None
+    timing: Timing | None = None
+    counters: Profile | None = None
+    profile: Profile | None = None
+
+
+class CandidateUnderTest:
+    """A compiled candidate that is to be run once, with the random choices of `draw`: verified, or verified
+    and timed. Each method loads it anew in processes of its own."""
+
+    def __init__(
+        self,
+        device: Device,
+        clock: Clock,
+        prepared: Prepared,
+        binary: Binary,
+        draw: SecretDraw,
+        progress: Progress = silent,
+    ) -> None:
+        self._device = device
+        self._clock = clock
+        self._prepared = prepared
+        self._binary = binary
+        self._draw = draw
+        self._progress = progress
+
+    def verify(self) -> Checked:
+        """Load and verify the candidate; Unsupported if the emulator lacks an instruction."""
+        try:
+            with self._loaded() as runner:
+                if not isinstance(runner, Runner):
+                    return Checked(runner)
+                return self._verify(self._verifier(runner))
+        except NotEmulated as error:
+            return Checked(Unsupported(reason=str(error)))
+
+    def verify_and_time(self) -> Judged:
+        """Load, verify and time the candidate. The outcome is decided by the speedup, or by the first
+        failure."""
+        try:
+            with self._loaded() as runner:
+                if not isinstance(runner, Runner):
+                    return Judged(runner)
+                verifier = self._verifier(runner)
+                checked = self._verify(verifier)
+                if not isinstance(checked.outcome, Verification):
+                    return Judged(checked.outcome, counters=checked.counters)
+                self._progress(self._clock.stage)
+                timed = self._clock.time(
+                    VerifiedCandidate(self._prepared, self._binary, runner, verifier, self._draw)
+                )
+        except NotEmulated as error:
+            return Judged(Unsupported(reason=str(error)))
+        profile = timed.profile.shortened() if timed.profile else None
+        if isinstance(timed.result, Timing):
+            outcome = conclude(timed.result.speedup)
+            return Judged(outcome, checked.outcome, timed.result, checked.counters, profile)
+        return Judged(timed.result, checked.outcome, None, checked.counters, profile)
+
+    @contextmanager
+    def _loaded(self) -> Iterator[Runner | Outcome]:
+        """A context with the candidate loaded in processes of its own and the arena set up for its workloads;
+        yields an outcome instead of a runner if loading failed."""
+        prepared, baseline = self._prepared, self._prepared.baseline
+        slots, spare = prepared.slots, prepared.spare
+        if self._draw.cases:
+            workloads = (*prepared.planner.workloads, *(case.workload for case in self._draw.cases))
+            slots = slot_bytes(prepared.task.signature, workloads)
+            spare = spare_bytes(prepared.task.signature, workloads)
+        self._device.arena(slots, spare)
+        if isinstance(baseline, KernelBaseline):
+            baseline.start()
+        try:
+            runner: Runner | Outcome = self._device.start(self._binary.path)
+        except (CandidateDied, CandidateHung) as error:
+            runner = failure(error, "verify", "while being loaded")
+        try:
+            yield runner
+        finally:
+            if isinstance(runner, Runner):
+                runner.close()
+            baseline.close()
+
+    def _verifier(self, runner: Runner) -> Verifier:
+        """A verifier with the draw's plan of cases, or a newly drawn one."""
+        plan, values, _ = self._draw.seeds
+        prepared = self._prepared
+        cases = list(self._draw.cases) if self._draw.cases else prepared.planner.draw(plan)
+        return Verifier(self._device, prepared.task, prepared.baseline, runner, values, cases)
+
+    def _verify(self, verifier: Verifier) -> Checked:
+        """Run all cases of the verifier; its result with the emulator's counters of the last call, if any."""
+        self._progress("verifying")
+        with _one_thread(self._clock.largest_bytes is not None):
+            outcome = verifier.verify()
+        return Checked(outcome, counters(self._device.name, "small", verifier.work[:MOST_KERNELS]))
+
+
+@contextmanager
+def _one_thread(wanted: bool) -> Iterator[None]:
+    """A context in which PyTorch runs on one host thread if `wanted`: at small sizes, waking others takes
+    longer than computing."""
+    before = torch.get_num_threads()
+    if wanted:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

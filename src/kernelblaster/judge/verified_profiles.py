@@ -1,0 +1,58 @@
+"""Profiles of candidates that are known to be correct, several tasks under one start of the profiler."""
+
+from collections.abc import Callable, Sequence
+
+from kernelblaster.judge.clock import Clock
+from kernelblaster.judge.compile import Binary
+from kernelblaster.judge.options import Progress, silent
+from kernelblaster.judge.prepare import Prepared
+from kernelblaster.judge.under_test import Checked
+from kernelblaster.records import Candidate, Outcome, Profile, Task, Verification
+from kernelblaster.records.profile import Depth
+
+Check = Callable[[Prepared, Binary], Checked]
+
+
+class VerifiedProfiles:
+    """Profiles candidates after verification, because an incorrect one has nothing to teach. `check` verifies
+    a compiled candidate; code that was found correct before (`remember`) is not verified again."""
+
+    def __init__(self, clock: Clock, check: Check, progress: Progress = silent) -> None:
+        self._clock = clock
+        self._check = check
+        self._progress = progress
+        self._correct: set[tuple[str, str]] = set()
+
+    def remember(self, task: Task, candidate: Candidate) -> None:
+        """Note that a candidate is correct."""
+        self._correct.add((task.digest, candidate.code))
+
+    def profile(
+        self,
+        wanted: Sequence[tuple[Prepared, Sequence[tuple[Candidate, Binary | Outcome]]]],
+        depth: Depth,
+    ) -> list[list[Profile | Outcome]]:
+        """For each task a list with the profile of each candidate at the primary workload, or its outcome if
+        it did not compile or fails verification."""
+        checked = [
+            (prepared, [self._correct_or_outcome(prepared, *candidate) for candidate in candidates])
+            for prepared, candidates in wanted
+        ]
+        self._progress("profiling")
+        correct = [
+            (prepared, [one for one in found if isinstance(one, Binary)]) for prepared, found in checked
+        ]
+        profiles = [iter(one) for one in self._clock.profiles(correct, depth=depth)]
+        return [
+            [next(mine).shortened() if isinstance(one, Binary) else one for one in found]
+            for (_, found), mine in zip(checked, profiles, strict=True)
+        ]
+
+    def _correct_or_outcome(
+        self, prepared: Prepared, candidate: Candidate, binary: Binary | Outcome
+    ) -> Binary | Outcome:
+        """The binary of a correct candidate; the outcome of any other."""
+        if not isinstance(binary, Binary) or (prepared.task.digest, candidate.code) in self._correct:
+            return binary
+        outcome = self._check(prepared, binary).outcome
+        return binary if isinstance(outcome, Verification) else outcome

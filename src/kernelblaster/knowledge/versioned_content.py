@@ -1,0 +1,182 @@
+"""A content in a database: every change is an event, and every earlier version can be read."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Self
+from uuid import uuid4
+
+from sqlalchemy import Connection
+
+from kernelblaster.errors import KnowledgeError
+from kernelblaster.knowledge.content import Content, Key, content_of
+from kernelblaster.knowledge.content_changes import ContentChanges, changed_rows
+from kernelblaster.knowledge.content_rows import about_row, refreshed, rewrite, save
+from kernelblaster.knowledge.database import Database
+from kernelblaster.knowledge.event_rows import (
+    Fresh,
+    append_events,
+    check_revertible,
+    event_rows,
+    read_events,
+    uncounted,
+)
+from kernelblaster.knowledge.events import Change, KnowledgeEvent, Provenance, Reverted, RolledBack
+from kernelblaster.knowledge.rows import Values, event_row
+
+NOBODY = Provenance()
+
+
+class VersionedContent:
+    """The content of a knowledge base in a file (SQLite) or at a URL (PostgreSQL), with the events that made
+    it; usable by many processes at once. `create`: make it if there is none. `reading_only`: it is only
+    looked at, and nothing about it changes. Methods raise KnowledgeError if it is damaged or cannot be
+    reached.
+
+    The content is held in memory; before each read, only what other processes have changed is fetched."""
+
+    def __init__(self, where: str | Path, create: bool = True, *, reading_only: bool = False) -> None:
+        self._database = Database(where, create and not reading_only, reading_only=reading_only)
+        self._content = Content()
+
+    @property
+    def name(self) -> str:
+        """The address as it is shown to people, without a password."""
+        return self._database.name
+
+    @property
+    def version(self) -> int:
+        """The number of the latest event; an empty knowledge base is at 0."""
+        return self.content().version
+
+    def close(self) -> None:
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Reading
+
+    def content(self) -> Content:
+        """The content at the latest version: a snapshot that later changes do not affect."""
+        with self._database.reading() as connection:
+            self._content = refreshed(connection, self._content)
+        return self._content
+
+    def at(self, version: int) -> Content:
+        """The content as it was when `version` was the latest event. Raises KnowledgeError if there is no
+        such version."""
+        with self._database.reading() as connection:
+            if version == self._latest(connection, version):
+                self._content = refreshed(connection, self._content)
+                return self._content
+            return content_of(read_events(connection, 0, version))
+
+    def log(self, since: int = 0, until: int | None = None) -> list[KnowledgeEvent]:
+        """The events after version `since`, up to and including `until` (None: the latest), reverted ones
+        included."""
+        with self._database.reading() as connection:
+            return read_events(connection, since, until)
+
+    def rows_of_log(self, since: int, until: int | None) -> list[Values]:
+        """As `log`, as rows of the table of events, for a process that has no access to the database."""
+        with self._database.reading() as connection:
+            return [dict(row._mapping) for row in event_rows(connection, since, until)]
+
+    def changes(self, since: int) -> ContentChanges:
+        """The rows that differ from the content at version `since`, for a process that has no access to the
+        database."""
+        with self._database.reading() as connection:
+            return changed_rows(connection, about_row(connection), since)
+
+    def rebuilt(self) -> Content:
+        """The latest content as it follows from the events; the other tables are not read."""
+        with self._database.reading() as connection:
+            return content_of(read_events(connection))
+
+    # Writing
+
+    def record(self, changes: Sequence[Change], provenance: Provenance = NOBODY) -> int:
+        """Record all of these changes in one transaction or, on an error, none. Returns the new version."""
+        return self._write(lambda *_: [(change, provenance, uuid4().hex) for change in changes])
+
+    def take_over(self, known: Sequence[Fresh]) -> int:
+        """Record those changes whose identity is not among the events that count here; returns how many.
+        One that was recorded and reverted is recorded again."""
+        taken: list[Fresh] = []
+
+        def unknown(connection: Connection, _: Content) -> list[Fresh]:
+            taken.extend(uncounted(connection, known))
+            return taken
+
+        self._write(unknown)
+        return len(taken)
+
+    def rollback(self, version: int) -> int:
+        """Disregard all events after `version`. They stay recorded: rolling back to a later version
+        brings them back. Returns the new version."""
+        return self._select_events(RolledBack(version=version))
+
+    def revert(self, version: int) -> int:
+        """Disregard the one event of this version and keep later ones. Returns the new version. Raises
+        KnowledgeError if later events build on it."""
+        return self._select_events(Reverted(version=version))
+
+    def rebuild(self, events: Sequence[Values] = ()) -> None:
+        """Add these rows to the table of events, none as a rule, and rewrite the other tables from all
+        events."""
+        with self._database.writing() as connection:
+            append_events(connection, events)
+            content = content_of(read_events(connection))
+            rewrite(connection, content)
+        self._keep(content)
+
+    def _write(self, fresh: Callable[[Connection, Content], list[Fresh]]) -> int:
+        """Record and apply, in one transaction, the changes that `fresh` returns for the connection and
+        the latest content. Returns the new version."""
+        with self._database.writing() as connection:
+            content = refreshed(connection, self._content).copy()
+            touched: set[Key] = set()
+            recorded = []
+            for change, provenance, uid in fresh(connection, content):
+                touched |= content.apply(change, provenance)
+                content.version += 1
+                recorded.append(event_row(content.version, change, provenance, uid))
+            if recorded:
+                append_events(connection, recorded)
+                save(connection, content, touched)
+        return self._keep(content)
+
+    def _select_events(self, change: RolledBack | Reverted) -> int:
+        """Record a rollback or revert and recompute everything from the events that then count. Returns
+        the new version."""
+        with self._database.writing() as connection:
+            latest = self._latest(connection, change.version)
+            if isinstance(change, Reverted):
+                check_revertible(connection, change.version, self.name)
+            append_events(connection, [event_row(latest + 1, change, NOBODY, uuid4().hex)])
+            events = read_events(connection)
+            try:
+                content = content_of(events)
+            except KnowledgeError as error:
+                raise KnowledgeError(
+                    f"{self.name}: later changes build on version {change.version}, so it cannot be "
+                    f"taken out alone; roll back to version {change.version - 1} instead."
+                ) from error
+            rewrite(connection, content)
+        return self._keep(content)
+
+    def _keep(self, content: Content) -> int:
+        """Hold this content, just written, in memory as the latest; returns its version."""
+        self._content = content
+        self._database.reached(content.version)
+        return content.version
+
+    def _latest(self, connection: Connection, version: int) -> int:
+        """The latest version. Raises KnowledgeError if `version` does not exist."""
+        latest: int = about_row(connection).version
+        if not 0 <= version <= latest:
+            raise KnowledgeError(f"{self.name}: has no version {version}; the latest is {latest}.")
+        return latest

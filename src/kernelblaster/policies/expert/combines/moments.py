@@ -1,0 +1,95 @@
+"""The sum of squared differences from the mean, in one pass."""
+
+from dataclasses import dataclass
+
+from kernelblaster.policies.expert.combines.arithmetic import SUM
+from kernelblaster.policies.expert.combines.combine import (
+    Combine,
+    PartResults,
+    PartStage,
+    Running,
+    VectorTake,
+)
+from kernelblaster.policies.expert.cuda.headers import header
+from kernelblaster.policies.expert.cuda.statements import (
+    Declaration,
+    Do,
+    Statement,
+    add_to,
+    assign,
+    const,
+    declare,
+)
+from kernelblaster.policies.expert.cuda.terms import (
+    Braces,
+    CudaType,
+    DeviceFunction,
+    LiteralTerm,
+    Local,
+    Term,
+    cast,
+    kind,
+    term,
+)
+from kernelblaster.policies.expert.expression import Expression, Reduced, operation
+
+HEADER, DOUBLE = header("moments"), kind("double")
+NAN_MAX = DeviceFunction("nan_max", header("nan_extremes"))
+
+
+@dataclass(frozen=True)
+class Moments(Combine):
+    """Sum and sum of squares, both in double; a thread finds them of a few values at a time."""
+
+    @property
+    def companion(self) -> tuple[str, Combine]:
+        return "sum", SUM
+
+    def type(self, running: Running) -> CudaType:
+        return CudaType("Moments", HEADER)
+
+    def start(self, running: Running) -> Term:
+        return Braces((term(0), term(0)))
+
+    @property
+    def join(self) -> DeviceFunction:
+        return DeviceFunction("JoinMoments", HEADER)
+
+    def take(self, running: Running, into: Term, value: Term) -> list[Statement]:
+        found = Local(f"{running.stage}_value")
+        return [
+            const(DOUBLE, found.name, value),
+            add_to(into.field("sum"), found),
+            add_to(into.field("squares"), found * found),
+        ]
+
+    def take_vector(self, running: Running, width: str) -> VectorTake:
+        own, found = Local(f"{running.stage}_here"), Local(f"{running.stage}_found")
+        differences = CudaType(f"Differences<{running.element}>", HEADER)
+        return VectorTake(
+            lambda value: [assign(own[Local("lane")], value)],
+            first=(declare(differences, found.name),),
+            before=(declare(running.element, own.name, None, Local(width)),),
+            after=(Do(found.call("take", own)),),
+            last=(assign(running.name, found.call("moments")),),
+        )
+
+    def given(self, other: Combine) -> str | None:
+        return "sum" if other == SUM else None
+
+    def result(self, running: Running, of: Term) -> Declaration:
+        total = of.field("sum")
+        left = of.field("squares") - total * total / cast(DOUBLE, running.count)
+        return const(running.element, running.stage, NAN_MAX(left, LiteralTerm("0.0")))
+
+    def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
+        """The squares within each part, and those of the parts' means from the mean of all."""
+        assert parts.beside is not None
+        name, sums = parts.beside
+        mean = operation("div", Reduced(name, "real"), parts.whole)
+        away = operation("sub", operation("div", sums, parts.members), mean)
+        body = operation("add", parts.own, operation("mul", parts.members, operation("mul", away, away)))
+        return [(name, SUM, sums), (parts.name, SUM, body)], Reduced(parts.name, "real")
+
+
+MOMENTS = Moments()

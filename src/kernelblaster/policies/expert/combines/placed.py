@@ -1,0 +1,94 @@
+"""The place of the largest or smallest element: the first one on a tie."""
+
+from dataclasses import dataclass
+from functools import cache
+
+from kernelblaster.policies.expert.combines.arithmetic import MAX, MIN
+from kernelblaster.policies.expert.combines.combine import Combine, PartResults, PartStage, Running
+from kernelblaster.policies.expert.cuda.headers import Header
+from kernelblaster.policies.expert.cuda.statements import Declaration, Statement, assign, const, when
+from kernelblaster.policies.expert.cuda.terms import (
+    INT64,
+    Braces,
+    CudaType,
+    DeviceFunction,
+    Infix,
+    LiteralTerm,
+    Local,
+    Term,
+    term,
+)
+from kernelblaster.policies.expert.expression import Expression, Kind
+
+PLACED = Header(
+    "placed",
+    """\
+// A value and where it was found; place -1 is nothing yet. The first of equal values wins.
+template <typename T>
+struct Placed {
+  T value;
+  int64_t place;
+};""",
+)
+
+
+@cache
+def _functor(name: str, better: str) -> DeviceFunction:
+    text = (
+        f"struct {name} {{\n  template <typename T>\n"
+        "  __device__ Placed<T> operator()(Placed<T> a, Placed<T> b) const {\n"
+        "    if (a.place < 0 || b.place < 0) return a.place < 0 ? b : a;\n"
+        f"    if ({better}) return b;\n"
+        "    return a.value == b.value && b.place < a.place ? b : a;\n  }\n};"
+    )
+    return DeviceFunction(name, Header(name, text, (PLACED,)))
+
+
+@dataclass(frozen=True)
+class PlaceOf(Combine):
+    """Where the largest element is, or the smallest."""
+
+    largest: bool
+    placed = True
+
+    @property
+    def companion(self) -> tuple[str, Combine]:
+        return "value", MAX if self.largest else MIN
+
+    def result_kind(self, body: Kind) -> Kind:
+        return "whole"
+
+    def type(self, running: Running) -> CudaType:
+        return CudaType(f"Placed<{running.element}>", PLACED)
+
+    def start(self, running: Running) -> Term:
+        return Braces((term(0), LiteralTerm("-1")))
+
+    @property
+    def join(self) -> DeviceFunction:
+        if self.largest:
+            return _functor("FirstLargest", "b.value > a.value")
+        return _functor("FirstSmallest", "b.value < a.value")
+
+    def take(self, running: Running, into: Term, value: Term) -> list[Statement]:
+        """A thread takes its elements in order."""
+        found = Local(f"{running.stage}_value")
+        best = into.field("value")
+        better = found > best if self.largest else found < best
+        wins = Infix("||", into.field("place") < 0, better)
+        return [
+            const(running.element, found.name, value),
+            when(wins, assign(into, Braces((found, running.place)))),
+        ]
+
+    def result(self, running: Running, of: Term) -> Declaration:
+        return const(INT64, running.stage, of.field("place"))
+
+    def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
+        """The part that has the best value, and the place that it has found."""
+        assert parts.beside is not None
+        winner = f"{parts.name}_part"
+        return [(winner, self, parts.beside[1])], parts.chosen(winner)
+
+
+ARGMAX, ARGMIN = PlaceOf(True), PlaceOf(False)

@@ -1,0 +1,117 @@
+"""Kernels and the launch function as text.
+
+A kernel's parameters are those of the given names that its body uses, in the order of the launch function's;
+where the kernel itself declares such a name, the parameter has another one."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from kernelblaster.policies.expert.cuda.headers import Header
+from kernelblaster.policies.expert.cuda.printer import Printer, wrapped
+from kernelblaster.policies.expert.cuda.statements import Body, Declaration, Declarator
+from kernelblaster.policies.expert.cuda.terms import INT64, Choice, CudaType, LiteralTerm, Local, Term
+
+CONSTANT = Local("SIZED")
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateParameter:
+    type: CudaType
+    name: str
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A kernel template's arguments, the sizes at which it is launched with them (all where `condition` is
+    None), and its blocks then."""
+
+    arguments: tuple[Term, ...]
+    condition: Term | None
+    blocks: Term
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """A kernel's body, and the host terms that launch it. `shared` are the bytes of shared memory that the
+    launch gives it; `blocks_per_sm` how many of its blocks must fit on an SM, if that matters; `cluster` how
+    many of them run together. A kernel with `parameters` is a template and is launched as the first of its
+    `variants` that applies."""
+
+    body: Body
+    blocks: Term
+    threads: int
+    shared: int = 0
+    blocks_per_sm: int = 0
+    cluster: int = 1
+    parameters: tuple[TemplateParameter, ...] = ()
+    variants: tuple[Variant, ...] = ()
+
+
+@dataclass(frozen=True)
+class FunctionText:
+    """A function as it is written: its parameters are `given`, in their order, and it needs device code."""
+
+    text: str
+    given: tuple[str, ...]
+    needs: tuple[Header, ...]
+
+
+def kernel_text(
+    name: str, emitted: Emitted, types: Mapping[str, str], constants: Mapping[str, int]
+) -> FunctionText:
+    """A kernel. `types` are the C++ types of all that it may be given; of these, `constants` have the given
+    values in its first variant."""
+    templates = [parameter.name for parameter in emitted.parameters]
+    renamed, printer, lines = printed(emitted.body, types, (CONSTANT.name, *templates))
+    given = [found for found in types if found in printer.given]
+    sized = [found for found in given if found in constants]
+    own = {found: renamed.get(found, found) for found in given}
+    passed = own | {found: _free(f"any_{own[found]}", printer.declared | {*own.values()}) for found in sized}
+    first = [_constant(own[found], constants[found], passed[found]) for found in sized]
+    template = [f"{parameter.type} {parameter.name}" for parameter in emitted.parameters]
+    if constants:
+        template.insert(0, f"bool {CONSTANT.name}")
+    head = f"template <{', '.join(template)}>\n" if template else ""
+    fit = f", {emitted.blocks_per_sm}" if emitted.blocks_per_sm else ""
+    together = f"__cluster_dims__({emitted.cluster}) " if emitted.cluster > 1 else ""
+    bounds = f"{together}__launch_bounds__({emitted.threads}{fit})"
+    parameters = wrapped([f"{types[found]} {passed[found]}" for found in given], 4)
+    head += f"__global__ void {bounds} {name}(\n{parameters}) {{"
+    return FunctionText("\n".join([head, *first, *lines, "}"]), tuple(given), tuple(printer.needs))
+
+
+def _constant(name: str, value: int, otherwise: str) -> str:
+    chosen = Choice(CONSTANT, LiteralTerm(str(value)), Local(otherwise))
+    found = Declaration(INT64, (Declarator(name, chosen),), "const")
+    return Printer({}).body((found,))[0]
+
+
+def host_function_text(head: str, body: Body, types: Mapping[str, str], last: str) -> FunctionText:
+    """A function of the host with a fixed list of parameters; `last` is one more, after them."""
+    renamed, printer, lines = printed(body, types, (last.rpartition(" ")[2],))
+    parameters = [f"    {kind} {renamed.get(name, name)}" for name, kind in types.items()]
+    text = "\n".join([f"{head}(", ",\n".join([*parameters, f"    {last}"]) + ") {", *lines, "}"])
+    return FunctionText(text, tuple(types), tuple(printer.needs))
+
+
+def printed(
+    body: Body, given: Iterable[str], declared: Iterable[str]
+) -> tuple[dict[str, str], Printer, list[str]]:
+    """A body's lines; given names that it, or what is around it, declares as well have other ones."""
+    printer = Printer({})
+    lines = printer.body(body)
+    taken = printer.declared | set(declared)
+    renamed: dict[str, str] = {}
+    for name in given:
+        if name in taken:
+            renamed[name] = _free(f"{name}_given", {*taken, *given, *renamed.values()})
+    if renamed:
+        printer = Printer(renamed)
+        lines = printer.body(body)
+    return renamed, printer, lines
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name

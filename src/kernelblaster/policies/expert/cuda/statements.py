@@ -1,0 +1,220 @@
+"""Statements: what a kernel's body is made of, with the scopes that C++ gives them.
+
+A body is a sequence of statements; loops, branches, scopes and lambdas have bodies of their own, and what is
+declared in one is known there and within, and nowhere else."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kernelblaster.policies.expert.cuda.terms import (
+    AUTO,
+    INT,
+    Call,
+    CudaType,
+    LiteralTerm,
+    Local,
+    Operand,
+    Prefixed,
+    Term,
+    term,
+)
+
+Body = tuple["Statement", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Declarator:
+    """One name of a declaration: with array extents, and an initial value if it has one. `constructed` values
+    are written in parentheses behind the name."""
+
+    name: str
+    value: Term | None = None
+    extents: tuple[Term, ...] = ()
+    constructed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """`qualifiers` come before the type: const, constexpr, __shared__; `remark` is a comment behind it."""
+
+    type: CudaType
+    names: tuple[Declarator, ...]
+    qualifiers: str = ""
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    place: Term
+    value: Term
+    operator: str = "="
+
+
+@dataclass(frozen=True, slots=True)
+class Do:
+    """A term as a statement: a call, or ++."""
+
+    term: Term
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """`constexpr` is decided when the kernel is compiled."""
+
+    condition: Term
+    body: Body
+    otherwise: Body = ()
+    constexpr: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """A loop: what it declares, how long it goes on, what it does after each turn. `unroll` is 0 where the
+    compiler chooses, "all", or how often."""
+
+    start: Declaration | None
+    condition: Term | None
+    step: "Term | Assignment | None"
+    body: Body
+    unroll: int | Literal["all"] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Statements in braces."""
+
+    body: Body
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    value: Term | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    to: Literal["break", "continue"]
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A comment on a line of its own."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """An instruction of PTX without operands."""
+
+    instruction: str
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A launch of a kernel, by host code. `shared` are bytes."""
+
+    kernel: Term
+    blocks: Term
+    threads: int
+    shared: int
+    arguments: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LambdaParameter:
+    """A parameter of a lambda; by reference it is written with &."""
+
+    type: CudaType
+    name: str
+    reference: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda(Term):
+    """A function within a kernel, which sees everything around it."""
+
+    parameters: tuple[LambdaParameter, ...]
+    body: Body
+
+
+Statement = Declaration | Assignment | Do | If | For | Scope | Return | Jump | Remark | Assembly | Launch
+BREAK, CONTINUE = Jump("break"), Jump("continue")
+BARRIER = Do(Call(Local("__syncthreads"), ()))
+
+
+def declare(type_: CudaType, name: str, value: Operand | None = None, *extents: Operand) -> Declaration:
+    """A variable, or an array of them."""
+    given = None if value is None else term(value)
+    return Declaration(type_, (Declarator(name, given, tuple(term(extent) for extent in extents)),))
+
+
+def const(type_: CudaType, name: str, value: Operand, remark: str = "") -> Declaration:
+    return Declaration(type_, (Declarator(name, term(value)),), "const", remark)
+
+
+def consts(type_: CudaType, **values: Operand) -> Declaration:
+    """Several of one type, on one line."""
+    return Declaration(type_, tuple(Declarator(name, term(v)) for name, v in values.items()), "const")
+
+
+def constexpr(name: str, value: Operand, remark: str = "") -> Declaration:
+    return Declaration(INT, (Declarator(name, term(value)),), "constexpr", remark)
+
+
+def shared(type_: CudaType, name: str, *extents: Operand, align: int = 0) -> Declaration:
+    """An array, or without extents a variable, in shared memory."""
+    qualifiers = f"__shared__ __align__({align})" if align else "__shared__"
+    return Declaration(type_, (Declarator(name, None, tuple(term(e) for e in extents)),), qualifiers)
+
+
+def shared_memory(type_: CudaType, name: str, align: int = 0) -> Declaration:
+    """The shared memory that the launch gives to a block, as an array without an extent."""
+    qualifiers = f"extern __shared__ __align__({align})" if align else "extern __shared__"
+    return Declaration(type_, (Declarator(name, None, (LiteralTerm(""),)),), qualifiers)
+
+
+def assign(place: Term, value: Operand) -> Assignment:
+    return Assignment(place, term(value))
+
+
+def add_to(place: Term, value: Operand) -> Assignment:
+    return Assignment(place, term(value), "+=")
+
+
+def when(condition: Term, *body: Statement) -> If:
+    return If(condition, body)
+
+
+def loop(
+    name: str,
+    start: Operand,
+    end: Operand,
+    body: Iterable[Statement],
+    *,
+    step: Operand = 1,
+    type_: CudaType = INT,
+    unroll: int | Literal["all"] = 0,
+) -> For:
+    """for (type name = start; name < end; name += step)"""
+    counter = Local(name)
+    first = Declaration(type_, (Declarator(name, term(start)),))
+    further = Prefixed("++", counter) if step == 1 else add_to(counter, step)
+    return For(first, counter < end, further, tuple(body), unroll)
+
+
+def unrolled(name: str, count: Operand, body: Iterable[Statement]) -> For:
+    """A loop from 0 that the compiler writes out."""
+    return loop(name, 0, count, body, unroll="all")
+
+
+def once_or_unrolled(name: str, count: int, body: Sequence[Statement]) -> list[Statement]:
+    """The body as often as `count`: without a loop where that is once."""
+    return list(body) if count == 1 else [unrolled(name, count, body)]
+
+
+def function(name: str, parameters: tuple[LambdaParameter, ...], body: Iterable[Statement]) -> Declaration:
+    """A function within a kernel: auto name = [&](...) {...};"""
+    return Declaration(AUTO, (Declarator(name, Lambda(parameters, tuple(body))),))

@@ -1,0 +1,80 @@
+"""From running numbers to loop variables, and loops over axes."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.cuda.statements import Statement, const, loop
+from kernelblaster.policies.expert.cuda.terms import INT64, Local, Term, cast
+from kernelblaster.policies.expert.emission.values import index_term
+from kernelblaster.policies.expert.index import Index
+from kernelblaster.policies.expert.kernel import Axis
+
+Sizes = Collection[str]
+
+
+def unravel(
+    linear: str, axes: Sequence[Axis], sizes: Sizes, wanted: set[str] | None = None
+) -> list[Statement]:
+    """Declarations of the axes' variables from one running number, the last axis fastest."""
+    found: list[Statement] = []
+    for place, axis in enumerate(axes):
+        inner = indices.product(a.extent for a in axes[place + 1 :])
+        value: Index = indices.divide(indices.variable(linear), inner)
+        if place:
+            value = indices.remainder(value, axis.extent)
+        if not axis.once and (wanted is None or axis.name in wanted):
+            found.append(const(INT64, axis.name, index_term(value, sizes)))
+    return found
+
+
+def unravel_term(
+    linear: Term, axes: Iterable[Axis], names: set[str], sizes: Sizes, *, narrow: bool
+) -> list[Statement]:
+    """The same from any term, by divisions in 32 bits where these suffice."""
+    found: list[Statement] = []
+    inner = indices.ONE
+    listed = list(axes)
+
+    def divisor(extent: Index) -> Term:
+        value = index_term(extent, sizes)
+        return cast("unsigned", value) if narrow and extent.operator != "int" else value
+
+    for place in reversed(range(len(listed))):
+        axis = listed[place]
+        value = linear
+        if not indices.is_number(inner, 1):
+            value = value / divisor(inner)
+        if place:
+            value = value % divisor(axis.extent)
+        if axis.name in names:
+            found.insert(0, const(INT64, axis.name, value))
+        inner = indices.multiply(axis.extent, inner)
+    return found
+
+
+def running(default: str, axes: Sequence[Axis], sizes: Sizes) -> tuple[str, list[Statement]]:
+    """The variable that runs over all axes, and the declarations of theirs; one axis is its own."""
+    moving = [axis for axis in axes if not axis.once]
+    return (moving[0].name, []) if len(moving) == 1 else (default, unravel(default, axes, sizes))
+
+
+def nested(axes: Sequence[Axis], sizes: Sizes, body: Sequence[Statement]) -> list[Statement]:
+    """The body within one loop for each axis, the last one innermost."""
+    found = list(body)
+    for axis in reversed([axis for axis in axes if not axis.once]):
+        first, last = index_term(axis.begin, sizes), index_term(axis.end, sizes)
+        found = [loop(axis.name, first, last, found, type_=INT64)]
+    return found
+
+
+def count(extents: Iterable[Index], sizes: Sizes) -> Term:
+    return index_term(indices.product(extents), sizes)
+
+
+def blocks_of(total: Term, each: int) -> Term:
+    """How many blocks of so many elements cover all."""
+    return (total + (each - 1)) / each if each > 1 else total
+
+
+def local(*names: str) -> tuple[Local, ...]:
+    return tuple(Local(name) for name in names)

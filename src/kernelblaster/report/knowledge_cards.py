@@ -1,0 +1,176 @@
+"""States and techniques of a knowledge base as cards for pages: results, and how certain they are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, log, sqrt, tau
+
+from kernelblaster.bench.tables import times
+from kernelblaster.knowledge.content import Content, OptimizationEntry, StateEntry
+from kernelblaster.knowledge.differences import score
+from kernelblaster.knowledge.recipes import format_prediction
+from kernelblaster.knowledge.tally import total
+from kernelblaster.records.recipe import is_recipe
+from kernelblaster.report.anchors import anchor
+
+NOTES_SHOWN = 3
+LOW, HIGH = log(0.4), log(6.0)  # of the small plots, in log speedup
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A small plot of the predicted distribution of a speedup, as SVG paths: `now`, `before` the first
+    attempt (empty if there was none), and a vertical line at 1x (`one`). `tone` is a CSS class, `tip` the
+    tooltip."""
+
+    now: str
+    before: str
+    one: str
+    tone: str
+    tip: str
+
+
+@dataclass(frozen=True)
+class TechniqueRow:
+    """The table row of a technique in a state, as text for the page. `name` is split at underscores, where a
+    line may break; `modelled`: nothing behind `expected` was measured; `valid` is the chance (0 to 1) that an
+    attempt is valid; `where` is the result on each architecture with the failures; `prepared` the speedup
+    with and without a preceding technique; `retired` why it is no longer tried, empty if it is."""
+
+    anchor: str
+    name: list[str]
+    description: str
+    retired: str
+    expected: str
+    modelled: bool
+    tone: str
+    curve: Curve | None
+    valid: float
+    attempts: str
+    where: str
+    prepared: str
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True)
+class StateCard:
+    """A state's part of the page. `discovered`: found by a search, not shipped. `untried` techniques are
+    collapsed; if none was tried, all are in `tried`."""
+
+    anchor: str
+    name: str
+    tags: Sequence[str]
+    discovered: bool
+    description: str
+    metrics: str
+    notes: Sequence[str]
+    tried: list[TechniqueRow]
+    untried: list[TechniqueRow]
+
+
+def cards_of(content: Content) -> tuple[list[StateCard], list[StateCard]]:
+    """(the states in which something was tried, the others), the most tried first."""
+    states = sorted(content.living, key=lambda entry: (-_attempts(content, entry), entry.state.name))
+    visited = [_state(content, entry) for entry in states if _attempts(content, entry)]
+    return visited, [_state(content, entry) for entry in states if not _attempts(content, entry)]
+
+
+def _state(content: Content, entry: StateEntry) -> StateCard:
+    """The card of a state, its techniques ordered by attempts."""
+    state = entry.state
+    entries = content.entries.get(state.name, {}).values()
+    order = sorted(
+        entries, key=lambda e: (-e.evidence.total.attempts, e.retired is not None, -e.prediction(None).gain)
+    )
+    tried = sum(one.evidence.total.attempts > 0 for one in order)
+    rows = [_technique(state.name, one) for one in order]
+    shown = tried or len(rows)
+    return StateCard(
+        anchor=anchor(state.name),
+        name=state.name,
+        tags=(state.primary, *state.secondary),
+        discovered=entry.discovered,
+        description=state.description,
+        metrics=", ".join(f"{name} {value:.3g}" for name, value in sorted(state.metrics.items())),
+        notes=entry.notes,
+        tried=rows[:shown],
+        untried=rows[shown:],
+    )
+
+
+def _technique(state: str, entry: OptimizationEntry) -> TechniqueRow:
+    """The row of a technique in the state named `state`."""
+    scored = score(entry)
+    recipe = is_recipe(entry.technique)
+    slower = "" if recipe else "slower"
+    where = ", ".join(
+        f"{architecture} {times(exp(tally.mean)) if tally.seen else 'failed'}"
+        for architecture, tally in sorted(entry.evidence.by_architecture.items())
+    )
+    failures = "".join(f", {kind} {count:g}" for kind, count in sorted(entry.evidence.failures.items()))
+    return TechniqueRow(
+        anchor=anchor(state, entry.technique),
+        name=entry.technique.split("_"),
+        description=entry.description,
+        retired=entry.retired or "",
+        expected=format_prediction(entry.technique, scored.speedup) if recipe else times(scored.speedup),
+        modelled=scored.modelled,
+        tone="faster" if scored.speedup > 1.005 else slower if scored.speedup < 0.995 else "",
+        curve=None if recipe else _posterior(entry),
+        valid=scored.valid_chance,
+        attempts=entry.evidence.clocks or "none",
+        where=where + failures,
+        prepared=_prepared(entry),
+        notes=entry.notes[-NOTES_SHOWN:],
+    )
+
+
+def _prepared(entry: OptimizationEntry) -> str:
+    """The observed speedup with and without the preceding technique on which this one depends, as text; empty
+    if it depends on none."""
+    evidence = entry.evidence.of_one_clock
+    preparation = evidence.preparation
+    if preparation is None:
+        return ""
+    with_, without = (total(side.by_architecture.values()) for side in evidence.sides[::-1])
+    after, alone = (times(exp(t.mean)) if t.seen else "never valid" for t in (with_, without))
+    clock = ", modelled" if evidence.modelled else ""
+    return f"after {preparation} {after}, without {alone}{clock}"
+
+
+def _posterior(entry: OptimizationEntry) -> Curve:
+    """The plot of what is predicted for a technique now and was before the first attempt."""
+    prediction = entry.prediction(None)
+    before = entry.untried().prediction(None)
+    low, high = prediction.interval
+    return Curve(
+        now=_bell(prediction.mean, prediction.spread),
+        before=_bell(before.mean, before.spread) if entry.evidence.total.attempts else "",
+        one=f"M{_x(0.0):.1f} 2V25",
+        tone="good" if prediction.mean > 0 else "bad",
+        tip=f"{times(prediction.speedup)}, likely {times(low)} to {times(high)}; "
+        f"before {times(before.speedup)}",
+    )
+
+
+def _bell(mean: float, spread: float) -> str:
+    """The SVG path of a normal density over log speedups with this mean and standard deviation, scaled to the
+    small plot: the more certain, the higher and narrower."""
+    peak = min(21.0, 6.0 / (spread * sqrt(tau)))
+    mean = min(HIGH - 0.06, max(LOW + 0.06, mean))  # what lies outside is drawn at the edge
+    points = []
+    for index in range(53):
+        at = LOW + (HIGH - LOW) * index / 52
+        height = peak * exp(-0.5 * ((at - mean) / spread) ** 2)
+        points.append(f"{_x(at):.1f} {25 - height:.1f}")
+    return "M" + "L".join(points)
+
+
+def _x(value: float) -> float:
+    """The horizontal position of a log speedup in the small plot, clamped to it."""
+    return 130 * (min(HIGH, max(LOW, value)) - LOW) / (HIGH - LOW)
+
+
+def _attempts(content: Content, entry: StateEntry) -> float:
+    """How often techniques were tried in a state, all together."""
+    rows = content.entries.get(entry.state.name, {}).values()
+    return sum(row.evidence.total.attempts for row in rows)

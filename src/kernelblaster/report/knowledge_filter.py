@@ -1,0 +1,90 @@
+"""A part of a knowledge base: what was learned on some GPUs, in a family of kernels, by one kind of clock."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kernelblaster.knowledge.content import Content, OptimizationEntry
+from kernelblaster.knowledge.evidence import MODELLED, Evidence
+from kernelblaster.knowledge.tally import Tally
+
+Clock = Literal["", "measured", "modelled"]
+
+
+@dataclass(frozen=True)
+class KnowledgeFilter:
+    """What to keep: evidence from a GPU architecture (`sm_90a`), in a family of kernels, measured or
+    modelled; empty: any."""
+
+    architecture: str = ""
+    family: str = ""
+    clock: Clock = ""
+
+    @property
+    def empty(self) -> bool:
+        return not (self.architecture or self.family or self.clock)
+
+    def keeps(self, platform: str) -> bool:
+        """Whether evidence under this name of an architecture (see `knowledge.evidence.platform`) counts."""
+        modelled = platform.endswith(MODELLED)
+        if self.clock and modelled != (self.clock == "modelled"):
+            return False
+        return not self.architecture or platform.removesuffix(MODELLED) == self.architecture
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a knowledge base can be filtered by."""
+
+    architectures: tuple[str, ...]
+    families: tuple[str, ...]
+    measured: bool
+    modelled: bool
+
+
+def choices_of(content: Content) -> Choices:
+    """The architectures, families and clocks that evidence is from."""
+    platforms: set[str] = set()
+    families: set[str] = set()
+    for entry in content.living_entries:
+        for platform, cells in entry.evidence.gains.items():
+            platforms.add(platform)
+            families |= cells.keys()
+    return Choices(
+        tuple(sorted({name.removesuffix(MODELLED) for name in platforms})),
+        tuple(sorted(families)),
+        any(not name.endswith(MODELLED) for name in platforms),
+        any(name.endswith(MODELLED) for name in platforms),
+    )
+
+
+def filtered(content: Content, wanted: KnowledgeFilter) -> Content:
+    """The content with only the evidence that is wanted. Kinds of failures are not told apart by GPU, so
+    that a filtered content has only their number; what was learned after other techniques is not told apart
+    by family."""
+    if wanted.empty:
+        return content
+    entries = {
+        state: {name: _filtered_entry(entry, wanted) for name, entry in techniques.items()}
+        for state, techniques in content.entries.items()
+    }
+    return Content(content.version, content.states, entries)
+
+
+def _filtered_entry(entry: OptimizationEntry, wanted: KnowledgeFilter) -> OptimizationEntry:
+    """An entry with only the evidence that is wanted."""
+    evidence = entry.evidence
+    gains: dict[str, dict[str, Tally]] = {}
+    for platform, cells in evidence.gains.items():
+        kept = {name: t for name, t in cells.items() if not wanted.family or name == wanted.family}
+        if kept and wanted.keeps(platform):
+            gains[platform] = kept
+    after = {}
+    if not wanted.family:
+        for technique, cells in evidence.after.items():
+            mine = {platform: tally for platform, tally in cells.items() if wanted.keeps(platform)}
+            if mine:
+                after[technique] = mine
+    failed = sum(tally.failed for cells in gains.values() for tally in cells.values())
+    failures = {"failed": failed} if failed else {}
+    new = Evidence.model_construct(gains=gains, after=after, failures=failures)
+    return entry.model_copy(update={"evidence": new})

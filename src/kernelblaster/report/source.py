@@ -1,0 +1,27 @@
+"""A source file on a page. `templates/source.js` gives it its colours, and makes differences of two."""
+
+import base64
+from dataclasses import dataclass
+from typing import Literal
+
+Language = Literal["cuda", "python", "text"]
+
+
+@dataclass(frozen=True)
+class ShownSource:
+    """A source on a page: `name` is the file name that it is downloaded under, `href` where from."""
+
+    name: str
+    text: str
+    language: Language
+    href: str
+
+    @property
+    def lines(self) -> int:
+        return self.text.count("\n") + (not self.text.endswith("\n"))
+
+
+def embedded_source(name: str, text: str, language: Language) -> ShownSource:
+    """A source whose download is in the page itself."""
+    data = base64.b64encode(text.encode()).decode()
+    return ShownSource(name, text, language, f"data:text/plain;charset=utf-8;base64,{data}")

@@ -1,0 +1,85 @@
+"""Tables as data, drawn by the macro `table` of `templates/components.html` and sorted by `tables.js`."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kernelblaster.bench.tables import percent, times
+
+ColumnKind = Literal["", "number", "name", "wide"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: `number` is aligned to the right, `name` may break within words, `wide` is for sentences."""
+
+    title: str
+    kind: ColumnKind = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell: its text, the `value` that it is sorted by (None: the text), a CSS class `tone`, a tooltip; as
+    a `tag`, in bold (`strong`), as a link (`href`), or cut to two lines (`clamped`)."""
+
+    text: str
+    value: float | None = None
+    tone: str = ""
+    tip: str = ""
+    tag: bool = False
+    strong: bool = False
+    href: str = ""
+    clamped: bool = False
+
+
+@dataclass(frozen=True)
+class TableLine:
+    """A row. `key` identifies what it opens, empty if nothing; `facets` are what it can be filtered by."""
+
+    cells: tuple[Cell, ...]
+    key: str = ""
+    facets: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class SortedTable:
+    """A table that is sorted by the column number `by` (None: as given), the largest first if `down`."""
+
+    columns: tuple[Column, ...]
+    lines: tuple[TableLine, ...]
+    by: int | None = None
+    down: bool = True
+
+    def facets(self, name: str) -> list[str]:
+        """The values of a facet in the order of the alphabet."""
+        return sorted({value for line in self.lines for key, value in line.facets if key == name})
+
+
+def text_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> SortedTable:
+    """A table of plain texts, in the order given."""
+    return SortedTable(
+        tuple(Column(title) for title in titles),
+        tuple(TableLine(tuple(Cell(text) for text in row)) for row in rows),
+    )
+
+
+def speedup_cell(speedup: float | None, *, strong: bool = False, tip: str = "") -> Cell:
+    """A speedup, coloured by whether it is one; empty for None."""
+    return Cell(times(speedup), speedup, tone_of(speedup), tip, strong=strong)
+
+
+def share_cell(share: float | None, tip: str = "") -> Cell:
+    """A share as percent; empty for None."""
+    return Cell(percent(share), share, tip=tip)
+
+
+def number_cell(number: float | None, digits: int = 4) -> Cell:
+    """A number with so many digits; empty for None."""
+    return Cell("" if number is None else f"{float(f'{number:.{digits}g}'):,.10g}", number)
+
+
+def tone_of(speedup: float | None) -> str:
+    """The CSS class of a speedup: `faster`, `slower`, or empty where it is neither."""
+    if speedup is None:
+        return ""
+    return "faster" if speedup > 1.005 else "slower" if speedup < 0.995 else ""

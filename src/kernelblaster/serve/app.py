@@ -1,0 +1,381 @@
+"""The routes of the dashboard: pages, parts that are loaded on demand, events, and what people ask of
+searches."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote, urlencode
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from kernelblaster.errors import KernelBlasterError, StoreError
+from kernelblaster.report.run.page import run_page
+from kernelblaster.serve.actions import ACTIONS
+from kernelblaster.serve.catalog import Listed
+from kernelblaster.serve.dashboard import Dashboard, SafeView, filter_of
+from kernelblaster.serve.guard import COOKIE, LOGIN, Access, Guard
+from kernelblaster.serve.rendering import render, render_macro, static_files
+from kernelblaster.serve.stream import EventStream
+from kernelblaster.serve.topics import PagePart, Topic
+from kernelblaster.serve.views.runs import SHOWN, SORTS, chosen, count_states
+from kernelblaster.store.files import Files
+
+MOST_CLIENTS = 400
+LARGEST_BODY = 16_000  # bytes of a request
+NO_STORE = {"cache-control": "no-store"}
+FOREVER = {"cache-control": "private, max-age=31536000, immutable"}
+
+
+def make_app(dashboard: Dashboard, access: Access) -> ASGIApp:
+    """The whole application, behind its guard."""
+    pages = Pages(dashboard, access)
+    routes = [
+        Route("/", pages.runs),
+        Route("/rows", pages.rows),
+        Route("/runs/{id}", pages.run),
+        Route("/runs/{id}/steps/{step}", pages.step),
+        Route("/runs/{id}/exchanges", pages.exchange),
+        Route("/runs/{id}/sources/{name}", pages.source),
+        Route("/runs/{id}/report.html", pages.report),
+        Route("/compare", pages.compare),
+        Route("/benches", pages.benches),
+        Route("/benches/{id}", pages.bench),
+        Route("/knowledge", pages.knowledge_list),
+        Route("/knowledge/{name}", pages.knowledge),
+        Route("/live", pages.live),
+        Route(LOGIN, pages.login),
+        Route(LOGIN, pages.log_in, methods=["POST"]),
+        Route("/logout", pages.log_out, methods=["POST"]),
+        Route("/static/{name}", pages.static),
+    ]
+    for name, action in ACTIONS.items():
+        routes.append(Route(f"/runs/{{id}}/{name}", partial(pages.act, action), methods=["POST"]))
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _failed, 500: _broken})
+    return Guard(app, access)
+
+
+class Pages:
+    """The pages. Those that read files are plain functions, which Starlette calls in threads."""
+
+    def __init__(self, dashboard: Dashboard, access: Access) -> None:
+        self._dashboard = dashboard
+        self._access = access
+        self._static = {
+            name: (content, kind, hashlib.sha256(content).hexdigest()[:16])
+            for name, (content, kind) in static_files().items()
+        }
+
+    # Lists
+
+    def runs(self, request: Request) -> Response:
+        """The list of runs."""
+        topic = self._topic("runs")
+        runs, query = self._chosen(request)
+        everything = "all" in request.query_params
+        shown = runs if everything else runs[:SHOWN]
+        every = self._dashboard.catalog.runs()
+        return self._page(
+            "runs.html",
+            topic,
+            title="Runs",
+            lines=[self._dashboard.lines.html(one) for one in shown],
+            states=count_states(every),
+            sorts=SORTS,
+            query=query,
+            hidden=len(runs) - len(shown),
+            total=len(every),
+            folders=[str(folder) for folder in self._dashboard.served.folders],
+        )
+
+    def rows(self, request: Request) -> Response:
+        """The lines of the runs that fit a filter, for a list that is open."""
+        runs, _ = self._chosen(request)
+        shown = runs if "all" in request.query_params else runs[:SHOWN]
+        lines = [self._dashboard.lines.html(one) for one in shown]
+        html = render_macro("lines.html", "run_lines", lines, len(runs), len(runs) - len(shown))
+        return HTMLResponse(html, headers=NO_STORE)
+
+    def benches(self, request: Request) -> Response:
+        return self._page("benches.html", self._topic("benches"), title="Benches")
+
+    def knowledge_list(self, request: Request) -> Response:
+        """The knowledge bases; the only one at once, if there is one."""
+        named = [(name, name) for name in self._dashboard.served.knowledge]
+        benches = [(f"bench~{place.id}", place.folder.name) for place in self._dashboard.catalog.benches()]
+        known = named + [(id_, name) for id_, name in benches if self._dashboard.knowledge_at(id_)]
+        if len(known) == 1:
+            return RedirectResponse(f"/knowledge/{quote(known[0][0])}", 303)
+        html = render("knowledge_list.html", title="Knowledge", known=known, **self._frame())
+        return HTMLResponse(html, headers=NO_STORE)
+
+    # One thing
+
+    def run(self, request: Request) -> Response:
+        id_ = request.path_params["id"]
+        listed = self._listed(id_)
+        others = [one for one in self._dashboard.catalog.runs(listed.place.bench) if one is not listed][
+            :SHOWN
+        ]
+        choices = [(one.place.id, f"{one.summary.task} {one.place.folder.name}") for one in others]
+        return self._page(
+            "run.html",
+            self._topic(f"run/{id_}"),
+            title=listed.summary.task or listed.place.folder.name,
+            id=id_,
+            bench=listed.place.bench,
+            others=choices,
+            with_model=listed.summary.with_model,
+            address=f"/runs/{quote(id_)}",
+        )
+
+    def step(self, request: Request) -> Response:
+        """What a line of the tree unfolds to."""
+        view = self._run_view(request)
+        try:
+            row, detail = view.detail(request.path_params["step"])
+        except KeyError as error:
+            raise HTTPException(404, "There is no such step.") from error
+        html = render_macro("components.html", "step_detail", row, detail)
+        return HTMLResponse(html, headers=NO_STORE)
+
+    def exchange(self, request: Request) -> Response:
+        """The texts of a question and its answer."""
+        view = self._run_view(request)
+        try:
+            found = view.exchange(request.query_params.get("name", ""))
+        except StoreError as error:
+            raise HTTPException(404, str(error)) from error
+        if found is None:
+            raise HTTPException(404, "There is no such question.")
+        html = render_macro("components.html", "exchange_texts", found)
+        return HTMLResponse(html, headers=NO_STORE)
+
+    def source(self, request: Request) -> Response:
+        """A source of the run, by the name under which it is stored, which is a digest of it."""
+        name = request.path_params["name"]
+        if not (len(name) == 32 and set(name) <= set("0123456789abcdef")):
+            raise HTTPException(404, "There is no such source.")
+        folder = self._listed(request.path_params["id"]).place.folder
+        try:
+            text = Files(folder / "files").get(name)
+        except StoreError as error:
+            raise HTTPException(404, "There is no such source.") from error
+        return PlainTextResponse(text, headers=FOREVER | {"content-disposition": "attachment"})
+
+    def report(self, request: Request) -> Response:
+        """The run's page as a file to keep."""
+        listed = self._listed(request.path_params["id"])
+        folder = listed.place.folder
+        try:
+            html = run_page(folder, Path("/nonexistent"))
+        except KernelBlasterError as error:
+            raise HTTPException(409, str(error)) from error
+        name = quote(f"{folder.name}.html")
+        headers = NO_STORE | {"content-disposition": f"attachment; filename*=UTF-8''{name}"}
+        return Response(html, media_type="application/octet-stream", headers=headers)
+
+    def compare(self, request: Request) -> Response:
+        one, other = (request.query_params.get(name, "") for name in "ab")
+        runs = self._listed(one), self._listed(other)
+        return self._page(
+            "compare.html",
+            self._topic(f"compare/{one}/{other}"),
+            title=" and ".join(run.place.folder.name for run in runs),
+            swap="/compare?" + urlencode({"a": other, "b": one}),
+            address=f"/runs/{quote(one)}",
+        )
+
+    def bench(self, request: Request) -> Response:
+        id_ = request.path_params["id"]
+        topic = self._topic(f"bench/{id_}")
+        view: Any = topic.view
+        version, parts = topic.page()
+        inner = view.inner if isinstance(view, SafeView) else view
+        return self._rendered(
+            "bench.html", topic, version, parts, title=inner.place.folder.name, baselines=inner.baselines
+        )
+
+    def knowledge(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        wanted = filter_of(str(request.url.query))
+        chosen_ = {"gpu": wanted.architecture, "family": wanted.family, "clock": wanted.clock}
+        query = urlencode({key: value for key, value in chosen_.items() if value})
+        topic = self._topic(f"knowledge/{name}" + (f"?{query}" if query else ""))
+        version, parts = topic.page()
+        view: Any = topic.view
+        return self._rendered(
+            "knowledge.html",
+            topic,
+            version,
+            parts,
+            title=Path(view.inner.where).stem if "://" not in view.inner.where else name,
+            name=name,
+            wanted=wanted,
+            choices=view.inner.choices,
+        )
+
+    # Live
+
+    async def live(self, request: Request) -> Response:
+        """The changes of a topic, as server-sent events."""
+        if self._dashboard.hub.clients >= MOST_CLIENTS:
+            return PlainTextResponse("Too many pages are open.\n", 503, {"retry-after": "10"})
+        name = request.query_params.get("topic", "")
+        topic = await run_in_threadpool(self._dashboard.hub.topic, name)
+        if topic is None:
+            raise HTTPException(404, "There is no such thing any more.")
+        since = request.query_params.get("since", "")
+        known = request.query_params.get("epoch") == topic.epoch and since.isascii() and since.isdigit()
+        return EventStream(topic, int(since) if known else None, {})  # type: ignore[return-value]
+
+    async def act(self, action: Callable[..., dict[str, Any]], request: Request) -> Response:
+        """Ask a search for something."""
+        if self._dashboard.served.read_only:
+            raise HTTPException(403, "This dashboard only shows; it was started with --read-only.")
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            raise HTTPException(415, "Send JSON.")
+        body = await _body(request)
+        try:
+            data = json.loads(body or b"{}")
+        except (ValueError, RecursionError) as error:
+            raise HTTPException(400, "This is no JSON.") from error
+        if not isinstance(data, dict):
+            raise HTTPException(400, "Send an object.")
+        folder = self._listed(request.path_params["id"]).place.folder
+        try:
+            done = await run_in_threadpool(action, self._dashboard, folder, data)
+        except KernelBlasterError as error:
+            raise HTTPException(409, str(error)) from error
+        return JSONResponse(done, headers=NO_STORE)
+
+    # Who may look
+
+    def login(self, request: Request) -> Response:
+        if self._access.token is None or self._access.admits(request.headers):
+            return RedirectResponse("/", 303)
+        return HTMLResponse(render("login.html", wrong=False), headers=NO_STORE)
+
+    async def log_in(self, request: Request) -> Response:
+        """Give a cookie to whoever knows the token."""
+        fields = parse_qs((await _body(request)).decode(errors="replace"))
+        if not self._access.knows(fields.get("token", [""])[0].strip()):
+            return HTMLResponse(render("login.html", wrong=True), 401, headers=NO_STORE)
+        response = RedirectResponse("/", 303)
+        if self._access.token is not None:
+            response.set_cookie(
+                COOKIE,
+                self._access.cookie,
+                max_age=30 * 86400,
+                httponly=True,
+                samesite="strict",
+                secure=request.url.scheme == "https",
+            )
+        return response
+
+    def log_out(self, request: Request) -> Response:
+        response = RedirectResponse(LOGIN, 303)
+        response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        return response
+
+    def static(self, request: Request) -> Response:
+        """A style sheet or a script."""
+        found = self._static.get(request.path_params["name"])
+        if found is None:
+            raise HTTPException(404, "There is no such file.")
+        content, kind, tag = found
+        headers = {"cache-control": "no-cache", "etag": f'"{tag}"'}
+        if request.headers.get("if-none-match") == f'"{tag}"':
+            return Response(status_code=304, headers=headers)
+        return Response(content, media_type=kind, headers=headers)
+
+    # Parts
+
+    def _page(self, template: str, topic: Topic, **values: Any) -> Response:
+        """A page about a topic."""
+        version, parts = topic.page()
+        return self._rendered(template, topic, version, parts, **values)
+
+    def _rendered(
+        self, template: str, topic: Topic, version: int, parts: list[PagePart], **values: Any
+    ) -> Response:
+        """A page with these parts of a topic, which are of a version."""
+        single = {part.id: part.html for part in parts if not part.within}
+        within: dict[str, list[str]] = {}
+        for part in parts:
+            if part.within:
+                within.setdefault(part.within, []).append(part.html)
+        live = {"topic": topic.name, "epoch": topic.epoch, "version": version}
+        html = render(template, parts=single, within=within, live=live, **values, **self._frame())
+        return HTMLResponse(html, headers=NO_STORE)
+
+    def _frame(self) -> dict[str, Any]:
+        """What every page shows."""
+        served = self._dashboard.served
+        return {"with_token": self._access.token is not None, "read_only": served.read_only}
+
+    def _topic(self, name: str) -> Topic:
+        topic = self._dashboard.hub.topic(name)
+        if topic is None:
+            raise HTTPException(404, "There is no such thing here.")
+        return topic
+
+    def _listed(self, id_: str) -> Listed:
+        listed = self._dashboard.catalog.run(id_)
+        if listed is None:
+            self._dashboard.catalog.poll(now=True)
+            listed = self._dashboard.catalog.run(id_)
+        if listed is None:
+            raise HTTPException(404, "There is no such run here.")
+        return listed
+
+    def _run_view(self, request: Request) -> Any:
+        """The view of a run that is up to date."""
+        topic = self._topic(f"run/{request.path_params['id']}")
+        topic.page()
+        view: Any = topic.view
+        return view.inner
+
+    def _chosen(self, request: Request) -> tuple[list[Listed], dict[str, str]]:
+        """(the runs that fit the query of a request, that query)."""
+        catalog = self._dashboard.catalog
+        catalog.poll()
+        given = request.query_params
+        query = {
+            "q": given.get("q", "")[:200],
+            "state": given.get("state", ""),
+            "sort": given.get("sort", ""),
+        }
+        return chosen(catalog.runs(), query["q"], query["state"], query["sort"]), query
+
+
+async def _body(request: Request) -> bytes:
+    """The body of a request. Raises HTTPException if it is too long."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > LARGEST_BODY:
+            raise HTTPException(413, "This is too long.")
+    return body
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    """The answer to a request that cannot be met: a page for people, JSON for scripts."""
+    assert isinstance(error, HTTPException)
+    if "text/html" in request.headers.get("accept", "") and request.method == "GET":
+        html = render("message.html", title=str(error.status_code), words=error.detail)
+        return HTMLResponse(html, error.status_code, headers=NO_STORE)
+    return JSONResponse({"error": error.detail}, error.status_code, headers=NO_STORE)
+
+
+def _broken(request: Request, error: Exception) -> Response:
+    """The answer where this program failed; the reason is in its log, not on the page."""
+    return PlainTextResponse("Something went wrong here; the log of the dashboard says what.\n", 500)

@@ -1,0 +1,144 @@
+"""All runs and benches that are served, each with its summary, kept up to date by looking at their logs."""
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernelblaster.serve.places import Place, Places
+from kernelblaster.serve.summary import ParsedEvent, RunSummary, parse_event
+from kernelblaster.store.history import RunState
+from kernelblaster.store.run import LOG
+from kernelblaster.store.tail import LogTail
+from kernelblaster.store.writer import lock_holders, writer_of
+
+SCAN_S = 1.0  # seconds between two looks at the folders
+QUIET_S = 1.0  # between two looks at a run on which nobody works
+BURST_S = 0.15  # of reading logs in one call: the rest is for the next, so that others get their turn
+STATES: tuple[str, ...] = ("running", "finished", "stopped", "interrupted", "damaged")
+
+
+@dataclass
+class Listed:
+    """A run as a list shows it: its place, its summary, and what is wrong with its log (empty if nothing is).
+    `writer` is the process that works on it; `version` grows with each change; `read`: it was read to its end
+    once."""
+
+    place: Place
+    tail: LogTail[ParsedEvent]
+    summary: RunSummary = field(default_factory=RunSummary)
+    writer: int | None = None
+    version: int = 0
+    read: bool = False
+    begun: int = 1
+
+    @property
+    def state(self) -> RunState | str:
+        """`running`, `finished`, `stopped`, `interrupted`, or `damaged`."""
+        return "damaged" if self.tail.damage else self.summary.state(self.writer)
+
+    @property
+    def order(self) -> tuple[bool, float, str]:
+        """The key by which runs are listed: those at work first, then the latest."""
+        when = self.summary.begun if self.summary.begun is not None else 0.0
+        return self.state != "running", -when, self.place.id
+
+
+class Catalog:
+    """The runs and benches in some folders. `poll` looks at what changed; everything else only reads what it
+    found. May be used by several threads."""
+
+    def __init__(self, roots: list[Path]) -> None:
+        self.roots = roots
+        self._places = Places(roots)
+        self._lock = threading.RLock()
+        self._runs: dict[str, Listed] = {}
+        self._benches: dict[str, Place] = {}
+        self._scanned = self._looked = float("-inf")
+        self.version = 0
+
+    def poll(self, *, now: bool = False) -> bool:
+        """Look at the folders and logs again; returns whether there is more to read at once. With `now`,
+        also at those that were looked at a moment ago."""
+        with self._lock:
+            at = time.monotonic()
+            if now or at - self._scanned >= SCAN_S:
+                self._scan()
+                self._scanned = time.monotonic()
+            everything = now or at - self._looked >= QUIET_S
+            if everything:
+                self._looked = at
+            return self._read(everything)
+
+    def runs(self, bench: str = "") -> list[Listed]:
+        """The runs of a bench, or those of none, in the order of listing."""
+        with self._lock:
+            found = [one for one in self._runs.values() if one.place.bench == bench]
+            return sorted(found, key=lambda one: one.order)
+
+    def run(self, id_: str) -> Listed | None:
+        """The run with this id; None if there is none."""
+        return self._runs.get(id_)
+
+    def benches(self) -> list[Place]:
+        """The benches, by name from the last to the first, since names begin with the time."""
+        with self._lock:
+            return sorted(self._benches.values(), key=lambda place: place.folder.name, reverse=True)
+
+    def bench(self, id_: str) -> Place | None:
+        """The bench with this id; None if there is none."""
+        return self._benches.get(id_)
+
+    @property
+    def reading(self) -> bool:
+        """Whether some runs have not been read yet."""
+        return any(not one.read for one in self._runs.values())
+
+    def _scan(self) -> None:
+        """Find new runs and benches, and forget those that are gone."""
+        found = self._places.scan()
+        runs = {id_: place for id_, place in found.items() if place.kind == "run"}
+        benches = {id_: place for id_, place in found.items() if place.kind == "bench"}
+        if runs.keys() != self._runs.keys() or benches.keys() != self._benches.keys():
+            self.version += 1
+        for id_ in self._runs.keys() - runs.keys():
+            del self._runs[id_]
+        for id_ in sorted(runs.keys() - self._runs.keys(), reverse=True):
+            place = runs[id_]
+            self._runs[id_] = Listed(place, LogTail(place.folder / LOG, parse_event))
+        self._benches = benches
+
+    def _read(self, everything: bool) -> bool:
+        """Read what was appended to logs: of all runs, or of those at work and those never read. Returns
+        whether time was too short for all."""
+        until = time.monotonic() + BURST_S
+        holders = lock_holders() or {}
+        for one in self._waiting(everything):
+            if time.monotonic() > until and not one.read:
+                return True
+            while True:
+                new = one.tail.read()
+                if one.tail.begun > one.begun:  # another log is in its place
+                    one.begun, one.summary = one.tail.begun, RunSummary()
+                for line in new:
+                    one.summary.add(line.value)
+                if new:
+                    self._change(one)
+                if not one.tail.behind or not new:
+                    break
+            writer = writer_of(one.place.folder, holders) if holders else None
+            if writer != one.writer or not one.read:
+                one.writer, one.read = writer, True
+                self._change(one)
+        return False
+
+    def _waiting(self, everything: bool) -> Iterator[Listed]:
+        """The runs to look at: those that were read before first, since looking at them takes no time."""
+        runs = list(self._runs.values())
+        yield from (one for one in runs if one.read and (everything or one.writer is not None))
+        yield from (one for one in runs if not one.read)
+
+    def _change(self, one: Listed) -> None:
+        self.version += 1
+        one.version = self.version

@@ -1,0 +1,172 @@
+"""The dashboard's state: what is served, who looks at what, and the thread that looks for changes."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from kernelblaster.report.knowledge_filter import KnowledgeFilter
+from kernelblaster.serve.catalog import Catalog
+from kernelblaster.serve.rendering import render_macro
+from kernelblaster.serve.resuming import ResumedRuns
+from kernelblaster.serve.topics import Hub, PagePart, View
+from kernelblaster.serve.views.bench import BenchesView, BenchView, knowledge_of
+from kernelblaster.serve.views.compare import CompareView
+from kernelblaster.serve.views.knowledge import KnowledgeView
+from kernelblaster.serve.views.run import RunView
+from kernelblaster.serve.views.runs import RunLines, RunsView
+
+LEAST_PAUSE_S, MOST_PAUSE_S, IDLE_PAUSE_S = 0.2, 2.0, 0.5
+SHARE = 0.1  # of a core that looking for changes may take
+NICENESS = 10  # of the thread that looks: a search on the same machine goes before
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Served:
+    """What is served: folders of runs and benches, and knowledge bases by name."""
+
+    folders: Sequence[Path]
+    knowledge: dict[str, str]
+    read_only: bool = False
+
+
+class Dashboard:
+    """All that is served, and the topics that somebody looks at. `start` begins to look for changes."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+        self.catalog = Catalog(list(served.folders))
+        self.lines = RunLines()
+        self.resumed = ResumedRuns()
+        self.hub = Hub(self._view)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watch", daemon=True)
+
+    def start(self) -> None:
+        """Look at the folders once, and from now on for changes."""
+        self.catalog.poll(now=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(5)
+
+    def knowledge_at(self, name: str) -> str | None:
+        """Where the knowledge base of this name is: one that is served, or `bench~ID` for that of a bench;
+        None if there is none."""
+        if name in self.served.knowledge:
+            return self.served.knowledge[name]
+        place = self.catalog.bench(name.removeprefix("bench~")) if name.startswith("bench~") else None
+        file = knowledge_of(place) if place else None
+        return str(file) if file else None
+
+    def _view(self, topic: str) -> View | None:
+        """The view of a topic; None if there is no such thing."""
+        kind, _, rest = topic.partition("/")
+        view: View | None = None
+        match kind:
+            case "runs":
+                view = RunsView(self.catalog, self.lines)
+            case "benches":
+                view = BenchesView(self.catalog)
+            case "run":
+                view = self._run_view(rest)
+            case "bench":
+                place = self.catalog.bench(rest)
+                view = BenchView(place, self.catalog) if place else None
+            case "compare":
+                one, _, other = rest.partition("/")
+                views = self._run_view(one), self._run_view(other)
+                view = CompareView(views[0], views[1]) if views[0] and views[1] else None
+            case "knowledge":
+                name, _, query = rest.partition("?")
+                where = self.knowledge_at(name)
+                view = KnowledgeView(where, filter_of(query)) if where else None
+        return SafeView(view) if view else None
+
+    def _run_view(self, id_: str) -> RunView | None:
+        listed = self.catalog.run(id_)
+        if listed is None:
+            return None
+        folder = listed.place.folder
+        return RunView(
+            folder, f"/runs/{id_}", lambda: self.resumed.notice(folder), read_only=self.served.read_only
+        )
+
+    def _watch(self) -> None:
+        """Look for changes in what somebody looks at, until `stop`."""
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+        pause = 0.0
+        while not self._stop.wait(pause):
+            begun = time.monotonic()
+            topics = self.hub.watched()
+            more = self.catalog.reading
+            if more or any(topic.name.startswith(("runs", "bench")) for topic in topics):
+                more = self.catalog.poll()
+            for topic in topics:
+                try:
+                    topic.refresh()
+                except Exception:  # of this program: said in the log, and the others go on
+                    _log.exception("%s could not be shown", topic.name)
+            took = time.monotonic() - begun
+            pause = 0.01 if more else max(LEAST_PAUSE_S, min(MOST_PAUSE_S, took / SHARE))
+            if not topics and not more:
+                pause = IDLE_PAUSE_S
+
+
+class SafeView:
+    """A view of which something may be damaged in a way that nobody thought of: then its page says so.
+    `inner` is the view itself."""
+
+    def __init__(self, view: View) -> None:
+        self.inner: Any = view
+        self.problem = ""
+
+    def refresh(self) -> bool:
+        try:
+            return bool(self.inner.refresh())
+        except (KeyError, TypeError, ValueError, AttributeError, LookupError) as error:
+            return self._failed(error)
+
+    def parts(self) -> Sequence[PagePart]:
+        try:
+            parts = list(self.inner.parts())
+            self.problem = ""
+        except (KeyError, TypeError, ValueError, AttributeError, LookupError) as error:
+            self._failed(error)
+            parts = []
+        return [PagePart("problem", render_macro("lines.html", "problem", self.problem)), *parts]
+
+    def close(self) -> None:
+        close = getattr(self.inner, "close", None)
+        if close is not None:
+            close()
+
+    def _failed(self, error: Exception) -> bool:
+        """Keep what went wrong; returns whether that is new."""
+        problem = f"This cannot be shown: something in its record is not as expected ({error!r:.300})."
+        new = problem != self.problem
+        if new:
+            _log.warning("%s", problem, exc_info=error)
+        self.problem = problem
+        return new
+
+
+def filter_of(query: str) -> KnowledgeFilter:
+    """The filter in the query of an address: `gpu`, `family`, `clock`."""
+    values = dict(parse_qsl(query[:500]))
+    clock = values.get("clock", "")
+    return KnowledgeFilter(
+        architecture=values.get("gpu", "")[:100],
+        family=values.get("family", "")[:100],
+        clock=clock if clock in ("measured", "modelled") else "",  # type: ignore[arg-type]
+    )

@@ -1,0 +1,174 @@
+"""Who may ask what: host names against DNS rebinding, sites against cross-site requests, and the token.
+
+Every request passes here first. Answers carry a content policy by which a page runs nothing but the scripts
+of this server, whatever its texts are.
+"""
+
+import hashlib
+import hmac
+import ipaddress
+import socket
+from collections.abc import Collection
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+COOKIE = "kernelblaster"
+SHORTEST_TOKEN = 16
+LOGIN = "/login"
+OPEN = ("/static/",)  # what needs no token: style and scripts, which say nothing about anybody
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types kernelblaster",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may use the server: `hosts` are the names, without a port, by which browsers may address it, with
+    `any_address` also by any numeric one (which no other site's name can lead to); `token` is what a client
+    must show, None if none is needed."""
+
+    hosts: frozenset[str]
+    token: str | None = None
+    any_address: bool = False
+
+    def answers_to(self, host: str) -> bool:
+        """Whether the server may be addressed by this name or address."""
+        return host in self.hosts or (self.any_address and _is_address(host))
+
+    def knows(self, given: str | None) -> bool:
+        """Whether a token is the right one; takes as long for a wrong one."""
+        if self.token is None:
+            return True
+        digests = [hashlib.sha256((text or "").encode()).digest() for text in (given, self.token)]
+        return hmac.compare_digest(*digests) and given is not None
+
+    @property
+    def cookie(self) -> str:
+        """What a browser shows instead of the token, and from which the token cannot be told."""
+        return hmac.new((self.token or "").encode(), b"kernelblaster cookie", hashlib.sha256).hexdigest()
+
+    def admits(self, headers: Headers) -> bool:
+        """Whether a request has the token in its header, or a cookie that was given for it."""
+        if self.token is None:
+            return True
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            return self.knows(token.strip())
+        shown = _cookie(headers.get("cookie", ""))
+        return hmac.compare_digest(shown.encode(), self.cookie.encode())
+
+
+class Guard:
+    """The ASGI application `app` behind the checks of this module."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = {name for name, _ in message["headers"]}
+                more = [(n.encode(), v.encode()) for n, v in HEADERS.items() if n.encode() not in own]
+                message = {**message, "headers": [*message["headers"], *more]}
+            await send(message)
+
+        refusal = self._refusal(Request(scope))
+        await (refusal or self._app)(scope, receive, send_guarded)
+
+    def _refusal(self, request: Request) -> Response | None:
+        """Why a request is not answered, as a response; None if it is."""
+        host = _host_name(request.headers.get("host", ""))
+        if not self._access.answers_to(host):
+            return PlainTextResponse(
+                "This server does not answer to that host name. Open it by the address that it printed, "
+                "or name the host when it is started (--allow-host).\n",
+                421,
+            )
+        if not _own_site(request):
+            return PlainTextResponse(
+                "Requests from other sites are refused. Type the address instead.\n", 403
+            )
+        if request.method not in ("GET", "HEAD", "POST"):
+            return PlainTextResponse("Only GET and POST.\n", 405)
+        path = request.url.path
+        if path == LOGIN or path.startswith(OPEN) or self._access.admits(request.headers):
+            return None
+        if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+            return RedirectResponse(LOGIN, 303)
+        return JSONResponse({"error": "a token is needed"}, 401, {"www-authenticate": "Bearer"})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host's name or address is this machine's own."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def access_to(host: str, more: Collection[str], token: str | None) -> Access:
+    """Who may use a server that listens on `host`: it is addressed by that and by the names in `more`; on
+    loopback by all names of that, on all addresses (0.0.0.0) by each of them and this machine's name."""
+    everywhere = host.strip("[]") in ("0.0.0.0", "::", "")
+    own = LOOPBACK if is_loopback(host) or everywhere else (host.strip("[]"),)
+    if everywhere:
+        own = (*own, socket.gethostname())
+    return Access(frozenset(name.lower() for name in (*own, *more)), token, everywhere)
+
+
+def _is_address(host: str) -> bool:
+    """Whether a host is given by a numeric address."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _host_name(header: str) -> str:
+    """The name in a Host header, without the port."""
+    text = header.strip().lower()
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.rpartition(":")[0] if text.rpartition(":")[2].isdigit() and ":" in text else text
+
+
+def _own_site(request: Request) -> bool:
+    """Whether a request comes from a page of this server, from somebody who typed the address, or from a
+    program that is no browser. What changes something must not come from elsewhere, whatever the browser
+    says of it."""
+    site = request.headers.get("sec-fetch-site")
+    if site not in (None, "same-origin", "none"):
+        return False
+    origin = request.headers.get("origin")
+    if origin is None:
+        return request.method != "POST" or site in (None, "same-origin")
+    return origin.partition("://")[2].lower() == request.headers.get("host", "").lower()
+
+
+def _cookie(header: str) -> str:
+    """The value of our cookie in a Cookie header; empty if there is none."""
+    try:
+        found = SimpleCookie(header).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found else ""

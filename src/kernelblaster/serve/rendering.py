@@ -1,0 +1,57 @@
+"""Pages and parts of pages from the templates of this package, which use those of reports."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from kernelblaster.quantities import kind_text
+from kernelblaster.report.palette import page_colours
+from kernelblaster.report.rendering import TEMPLATES, make_environment
+
+HERE = Path(__file__).parent
+SHARED = ("page.css", "figure.css", "tips.js", "tables.js", "source.js", "run.js")
+
+
+def render(template: str, **values: Any) -> str:
+    """The HTML of a template with these values, which are escaped unless they are Markup."""
+    return _environment.get_template(template).render(**values)
+
+
+def render_macro(template: str, macro: str, *values: Any, **named: Any) -> Markup:
+    """The HTML of one macro of a template."""
+    return Markup(getattr(_module(template), macro)(*values, **named))
+
+
+def static_files() -> dict[str, tuple[bytes, str]]:
+    """The style sheets and scripts by name, each with its content type."""
+    kinds = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+    files = [TEMPLATES / name for name in SHARED] + sorted((HERE / "static").iterdir())
+    found = {file.name: (file.read_bytes(), kinds[file.suffix]) for file in files}
+    return found | {"colours.css": (page_colours().encode(), "text/css")}
+
+
+def time_ago(at: float | None) -> str:
+    """When something was, for the time before a script writes how long ago that is."""
+    return "" if at is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: `42 s`, `5 min`, `3.2 h`."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+_environment = make_environment(HERE / "templates")
+_environment.filters |= {"ago": time_ago, "duration": duration, "kind": kind_text, "jsontext": json.dumps}
+_modules: dict[str, Any] = {}
+
+
+def _module(template: str) -> Any:
+    """The macros of a template, loaded once."""
+    if template not in _modules:
+        _modules[template] = _environment.get_template(template).module
+    return _modules[template]

@@ -1,0 +1,77 @@
+"""Searches that were resumed from the dashboard: each is a process of its own, which outlives this one."""
+
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from kernelblaster.errors import StoreError
+from kernelblaster.plain_text import printable
+from kernelblaster.store.writer import writer_of
+
+SAID_BYTES = 4000  # of what a process said that are kept
+FINE = (0, 1, 130)  # exit codes of `resume` that are no errors: faster, not faster, stopped
+
+
+@dataclass
+class _Started:
+    """A process that continues a run, and the file that it writes its messages to."""
+
+    process: "subprocess.Popen[bytes]"
+    said: IO[bytes]
+
+
+class ResumedRuns:
+    """Starts searches again, and remembers how that went. May be used by several threads."""
+
+    def __init__(self) -> None:
+        self._started: dict[Path, _Started] = {}
+        self._lock = threading.Lock()
+
+    def start(self, folder: Path, usd: float | None = None, tokens: int | None = None) -> int:
+        """Continue the run in a folder in a new process; returns its id. `usd` and `tokens` are new budgets
+        for models. Raises StoreError if a process works on it already."""
+        with self._lock:
+            known = self._started.get(folder)
+            if writer_of(folder) is not None or (known and known.process.poll() is None):
+                raise StoreError(f"{folder.name}: a process works on it already.")
+            command = [sys.executable, "-m", "kernelblaster", "resume", str(folder), "--json"]
+            command += ["--usd", str(usd)] if usd is not None else []
+            command += ["--tokens", str(tokens)] if tokens is not None else []
+            said = tempfile.TemporaryFile()  # noqa: SIM115 (read later, closed with the next)
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                start_new_session=True,  # Ctrl-C here does not end it
+            )
+            if known is not None:
+                known.said.close()
+            self._started[folder] = _Started(process, said)
+            return process.pid
+
+    def notice(self, folder: Path) -> str:
+        """What there is to say about the process that was started for a run; empty if nothing."""
+        with self._lock:
+            started = self._started.get(folder)
+            if started is None:
+                return ""
+            code = started.process.poll()
+            if code is None:
+                return "" if writer_of(folder) is not None else "A process was started, and is getting ready."
+            if code in FINE:
+                return ""
+            size = started.said.seek(0, 2)
+            started.said.seek(max(0, size - SAID_BYTES))
+            words = printable(started.said.read().decode(errors="replace").strip())
+        return f"Resuming failed (exit code {code}). {words}"
+
+    @property
+    def running(self) -> int:
+        """How many of them are still at work."""
+        with self._lock:
+            return sum(one.process.poll() is None for one in self._started.values())

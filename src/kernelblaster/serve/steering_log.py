@@ -1,0 +1,77 @@
+"""What people asked of a run, and what holds now: the limit, techniques that are pinned or forbidden."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelblaster.store.events import RunEvent
+from kernelblaster.store.steering import (
+    STEERED,
+    STOPPED,
+    ForbidTechnique,
+    PinTechnique,
+    ReleaseTechnique,
+    SetBudget,
+    SteeringCommand,
+    describe_action,
+    read_commands,
+)
+
+SHOWN = 30  # commands, the latest ones
+
+
+@dataclass(frozen=True)
+class AskedLine:
+    """A command as a page shows it; `taken`: the search has obeyed it."""
+
+    at: float
+    by: str
+    words: str
+    taken: bool
+
+
+@dataclass(frozen=True)
+class SteeringLog:
+    """The latest commands to a run, the last one first. `limit` is the last number of candidates that was
+    asked
+    for, None if none was; `pinned` and `forbidden` are the techniques for which that was asked last.
+    `problems` are sentences on lines of the file that are no commands."""
+
+    lines: tuple[AskedLine, ...]
+    limit: int | None
+    pinned: tuple[str, ...]
+    forbidden: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def steering_log(folder: Path, events: Sequence[RunEvent]) -> SteeringLog:
+    """What was asked of the run in a folder; `events` are the run's."""
+    taken = {
+        str(one.get("id"))
+        for event in events
+        if event.kind in (STEERED, STOPPED)
+        for one in event.data.get("commands", ())
+    }
+    commands, problems = read_commands(folder)
+    limit, marks = _now(commands)
+    lines = [AskedLine(one.at, one.by, describe_action(one.action), one.id in taken) for one in commands]
+    pinned, forbidden = (
+        tuple(n for n, kind in marks.items() if kind == wanted) for wanted in ("pin", "forbid")
+    )
+    return SteeringLog(tuple(lines[: -1 - SHOWN : -1]), limit, pinned, forbidden, tuple(problems[:5]))
+
+
+def _now(commands: Sequence[SteeringCommand]) -> tuple[int | None, dict[str, str]]:
+    """(the last limit, `pin` or `forbid` by technique) after these commands."""
+    limit, marks = None, {}
+    for command in commands:
+        match command.action:
+            case SetBudget(evaluations=int(evaluations)):
+                limit = evaluations
+            case PinTechnique(technique=name):
+                marks[name] = "pin"
+            case ForbidTechnique(technique=name):
+                marks[name] = "forbid"
+            case ReleaseTechnique(technique=name):
+                marks.pop(name, None)
+    return limit, marks

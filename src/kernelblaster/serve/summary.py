@@ -1,0 +1,206 @@
+"""The summary of a run for lists, folded from its events one by one; only what a list shows is parsed."""
+
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from kernelblaster.policies.llm.asker import ANSWER, QUESTION
+from kernelblaster.store.events import RunEvent
+from kernelblaster.store.history import GOES_ON, RunState
+from kernelblaster.store.steering import STEERED, STOPPED
+
+POINTS = 128  # of a sparkline, at most
+
+
+class _Speedup(BaseModel):
+    estimate: float
+
+
+class _Outcome(BaseModel):
+    kind: str
+    speedup: _Speedup | None = None
+
+
+class _Timing(BaseModel):
+    candidate_us: float
+    baseline_us: float
+    floor_us: float
+    modelled: bool = False
+
+
+class _Verdict(BaseModel):
+    outcome: _Outcome
+    timing: _Timing | None = None
+    device: str = ""
+    device_seconds: float = 0.0
+
+
+class _Search(BaseModel):
+    evaluations: int | None = None
+
+
+class _Data(BaseModel):
+    """What a summary takes from the data of any event; unknown fields are not even built."""
+
+    task: str | None = None
+    name: str | None = None
+    job: str | None = None
+    search: _Search | None = None
+    models: Any = None
+    evaluation: _Verdict | None = None
+    steps: list[Any] = []
+    commands: list[dict[str, Any]] = []
+    why: str | None = None
+
+
+class ParsedEvent(BaseModel):
+    """An event of a run with the part of its data that a summary needs."""
+
+    number: int
+    at: float
+    after: float | None = None
+    kind: str
+    key: str = ""
+    data: _Data = _Data()
+
+
+def parse_event(text: bytes) -> ParsedEvent:
+    """The event in a line's JSON; without its data where that is not as expected, as in a version to come.
+    Raises ValueError if it is none."""
+    try:
+        return ParsedEvent.model_validate_json(text)
+    except ValidationError:
+        event = RunEvent.model_validate_json(text)
+        return ParsedEvent(
+            number=event.number, at=event.at, after=event.after, kind=event.kind, key=event.key
+        )
+
+
+class RunSummary:
+    """What a list shows of a run, as of the events that were added. Times are in microseconds, None until
+    something was timed; `begun` and `last` are seconds since 1970, `seconds` those that processes worked on
+    it. `series` has the time of each candidate in the order of judging, None for one that is not correct;
+    where there are more than POINTS, the best of several next to each other. `busy` are (until, seconds)
+    that the device was used."""
+
+    def __init__(self) -> None:
+        self.task = ""
+        self.job = ""
+        self.device = ""
+        self.begun: float | None = None
+        self.last: float | None = None
+        self.seconds = 0.0
+        self.judged = self.steps = self.failed = 0
+        self.limit: int | None = None
+        self.best_us: float | None = None
+        self.best_speedup: float | None = None
+        self.first_us: float | None = None
+        self.baseline_us: float | None = None
+        self.floor_us: float | None = None
+        self.modelled = False
+        self.with_model = False
+        self.asking = ""
+        self.stopped = ""
+        self.series: list[float | None] = []
+        self.busy: list[tuple[float, float]] = []
+        self.spans: list[tuple[float, float]] = []
+        self.last_kind = ""
+        self._each = 1
+        self._partial: list[float | None] = []
+        self._process_s = 0.0
+        self._ended = ""
+
+    def add(self, event: ParsedEvent) -> None:
+        """Fold in the next event."""
+        data = event.data
+        self._count_time(event)
+        self.last_kind = event.kind
+        if event.kind in GOES_ON:
+            self._ended = self.stopped = ""
+        match event.kind:
+            case "created":
+                self.task, self.job = data.task or "", data.job or ""
+                self.limit = data.search.evaluations if data.search else None
+                self.with_model = bool(data.models)
+            case "device":
+                self.device = data.name or ""
+            case "evaluation" if data.evaluation is not None:
+                self._judge(event.at, data.evaluation)
+            case "steps":
+                self.steps += len(data.steps)
+            case "finished" | "results":
+                self._ended = "finished" if event.kind == "finished" else self._ended or "stopped"
+            case kind if kind == STOPPED:
+                self.stopped = data.why or "stopped"
+            case kind if kind == STEERED:
+                self._steer(data.commands)
+            case kind if kind in (QUESTION, ANSWER):
+                self.asking = event.key.partition("/")[0] if kind == QUESTION else ""
+
+    def state(self, writer: int | None) -> RunState:
+        """What becomes of the run; `writer` is the process that works on it, None if none does."""
+        if writer is not None:
+            return "running"
+        if self._ended == "finished":
+            return "finished"
+        return "stopped" if self.stopped or self._ended else "interrupted"
+
+    @property
+    def points(self) -> list[float | None]:
+        """The series, with what is not merged yet at its end."""
+        return [*self.series, _best(self._partial)] if self._partial else self.series
+
+    @property
+    def points_allowed(self) -> int | None:
+        """How many points the whole budget has room for; None without a limit."""
+        return None if self.limit is None else -(-self.limit // self._each)
+
+    def _count_time(self, event: ParsedEvent) -> None:
+        """Add to the time worked. `after` counts from the start of the process that wrote the event, so a
+        smaller one than before means another process."""
+        if self.begun is None:
+            self.begun = event.at
+        self.last = event.at
+        after = event.after or 0.0
+        if after < self._process_s or not self.spans:
+            self.spans.append((event.at - after, event.at))
+            self._process_s = 0.0
+        self.seconds += after - self._process_s
+        self._process_s = after
+        self.spans[-1] = (self.spans[-1][0], event.at)
+        del self.spans[:-POINTS]
+
+    def _judge(self, at: float, verdict: _Verdict) -> None:
+        """Add a candidate that was judged at a time."""
+        self.judged += 1
+        self.device = self.device or verdict.device
+        self.busy.append((at, verdict.device_seconds))
+        del self.busy[: -8 * POINTS]
+        timing, speedup = verdict.timing, verdict.outcome.speedup
+        us = timing.candidate_us if timing and speedup else None
+        self.failed += us is None
+        if timing and speedup and us is not None:
+            self.modelled = self.modelled or timing.modelled
+            self.baseline_us, self.floor_us = timing.baseline_us, timing.floor_us
+            self.first_us = self.first_us or us
+            if self.best_speedup is None or speedup.estimate > self.best_speedup:
+                self.best_us, self.best_speedup = us, speedup.estimate
+        self._partial.append(us)
+        if len(self._partial) == self._each:
+            self.series.append(_best(self._partial))
+            self._partial = []
+        if len(self.series) > POINTS:
+            self.series = [_best(self.series[at : at + 2]) for at in range(0, len(self.series), 2)]
+            self._each *= 2
+
+    def _steer(self, commands: list[dict[str, Any]]) -> None:
+        """Take over a new limit among the commands that the search took."""
+        for command in commands:
+            action = command.get("action")
+            if isinstance(action, dict) and isinstance(action.get("evaluations"), int):
+                self.limit = action["evaluations"]
+
+
+def _best(times: list[float | None]) -> float | None:
+    """The least of some times; None if none of them is known."""
+    return min((us for us in times if us is not None), default=None)

@@ -1,0 +1,217 @@
+"""Topics: what a page shows, in parts, and who is looking at it.
+
+A page is made of parts, each a piece of HTML with an id. When something changes, the parts are made anew;
+those that differ are sent to all who look at the page. A part is made once, however many look.
+"""
+
+import asyncio
+import json
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+KEPT_S = 60.0  # seconds that a topic is kept after the last one looked at it
+MOST_TOPICS = 64
+MOST_GONE = 2000  # parts that are remembered to be gone
+
+
+@dataclass(frozen=True)
+class PagePart:
+    """A piece of a page: HTML of one element with this `id`. Parts that are lines of a list name the element
+    that they lie `within`; they follow each other there in the order in which they are given."""
+
+    id: str
+    html: str
+    within: str = ""
+
+
+class View(Protocol):
+    """What a topic is about. `refresh` looks for changes, and returns whether there are any; `parts` are
+    those of its page. Both are called by one thread at a time."""
+
+    def refresh(self) -> bool: ...
+
+    def parts(self) -> Sequence[PagePart]: ...
+
+
+class Client:
+    """Somebody who looks at a topic. `wake` is called, from any thread, when there is something to send. What
+    waits is bounded: of each part only the latest."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._waiting: dict[str, bytes] = {}
+        self._version = 0
+        self._lock = threading.Lock()
+
+    def put(self, messages: Mapping[str, bytes], version: int) -> None:
+        """Add messages by the ids of their parts, which bring the client to a version."""
+        with self._lock:
+            self._waiting.update(messages)
+            self._version = version
+        self._wake()
+
+    def take(self) -> bytes:
+        """All that waits, as one text; empty if nothing does."""
+        with self._lock:
+            messages, self._waiting = self._waiting, {}
+            at = _event("at", {"version": self._version}) if messages else b""
+        return b"".join(messages.values()) + at
+
+
+@dataclass
+class _Sent:
+    """A part as it was sent last, the version in which that was, and the part before it."""
+
+    part: PagePart
+    version: int
+    after: str | None
+
+
+class Topic:
+    """The parts of one page and its `clients`. `epoch` tells it from a topic of the same name after a
+    restart; `version` grows with each change."""
+
+    def __init__(self, name: str, view: View) -> None:
+        self.name = name
+        self.view = view
+        self.epoch = secrets.token_hex(4)
+        self.version = 0
+        self.used = time.monotonic()
+        self.clients: set[Client] = set()
+        self._sent: dict[str, _Sent] = {}
+        self._gone: dict[str, int] = {}
+        self._lock = threading.RLock()
+
+    def refresh(self, *, always: bool = False) -> None:
+        """Look for changes, and send the parts that changed. With `always`, make all parts anew even if the
+        view sees no change."""
+        with self._lock:
+            if not (self.view.refresh() or always or not self.version):
+                return
+            messages = self._update(self.view.parts())
+            for client in self.clients if messages else ():
+                client.put(messages, self.version)
+
+    def page(self) -> tuple[int, list[PagePart]]:
+        """(version, parts) as they are now."""
+        with self._lock:
+            self.used = time.monotonic()
+            self.refresh()
+            return self.version, [sent.part for sent in self._sent.values()]
+
+    def join(self, client: Client, since: int | None) -> None:
+        """Send a client what changed since a version, and from now on all that changes. None: its page is of
+        another epoch, and has to be loaded anew."""
+        with self._lock:
+            self.used = time.monotonic()
+            if since is None or since > self.version:
+                missed = {"reload": _event("reload", {})}
+            else:
+                missed = {id_: _part_event(sent) for id_, sent in self._sent.items() if sent.version > since}
+                gone = (id_ for id_, version in self._gone.items() if version > since)
+                missed |= {id_: _event("gone", {"id": id_}) for id_ in gone}
+            self.clients.add(client)
+            client.put(missed, self.version)
+
+    def close(self) -> None:
+        """Let go of what the view holds open, if it holds anything."""
+        close = getattr(self.view, "close", None)
+        if close is not None:
+            with self._lock:
+                close()
+
+    def leave(self, client: Client) -> None:
+        with self._lock:
+            self.clients.discard(client)
+            self.used = time.monotonic()
+
+    def _update(self, parts: Sequence[PagePart]) -> dict[str, bytes]:
+        """Take over new parts; returns messages on those that changed, by id."""
+        self.version += 1
+        messages: dict[str, bytes] = {}
+        latest: dict[str, _Sent] = {}
+        last: dict[str, str] = {}
+        for part in parts:
+            after = last.get(part.within) if part.within else None
+            last[part.within] = part.id
+            old = self._sent.get(part.id)
+            if old is not None and old.part.html == part.html and old.after == after:
+                latest[part.id] = old
+                continue
+            sent = latest[part.id] = _Sent(part, self.version, after)
+            messages[part.id] = _part_event(sent)
+            self._gone.pop(part.id, None)
+        for id_ in self._sent.keys() - latest.keys():
+            self._gone[id_] = self.version
+            messages[id_] = _event("gone", {"id": id_})
+        for id_ in list(self._gone)[:-MOST_GONE]:
+            del self._gone[id_]
+        self._sent = latest
+        return messages
+
+
+class Hub:
+    """All topics that somebody looks at, or did a moment ago. `make` gives the view for a topic's name, None
+    if there is no such thing."""
+
+    def __init__(self, make: Callable[[str], View | None]) -> None:
+        self._make = make
+        self._topics: dict[str, Topic] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def clients(self) -> int:
+        return sum(len(topic.clients) for topic in list(self._topics.values()))
+
+    def topic(self, name: str) -> Topic | None:
+        """The topic of this name; None if there is no such thing."""
+        with self._lock:
+            topic = self._topics.get(name)
+            if topic is None:
+                view = self._make(name)
+                if view is None:
+                    return None
+                topic = self._topics[name] = Topic(name, view)
+            topic.used = time.monotonic()
+        return topic
+
+    def watched(self) -> list[Topic]:
+        """The topics that somebody looks at now. Those that nobody did for long are forgotten."""
+        with self._lock:
+            now = time.monotonic()
+            idle = [t for t in self._topics.values() if not t.clients]
+            old = [t for t in idle if now - t.used > KEPT_S]
+            many = len(self._topics) - len(old) - MOST_TOPICS
+            if many > 0:
+                old += sorted((t for t in idle if t not in old), key=lambda t: t.used)[:many]
+            for topic in old:
+                del self._topics[topic.name]
+                topic.close()
+            return [topic for topic in self._topics.values() if topic.clients]
+
+
+def async_wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> Callable[[], None]:
+    """A function that sets an event of a loop, from any thread; does nothing once the loop has ended."""
+
+    def wake() -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(event.set)
+
+    return wake
+
+
+def _part_event(sent: _Sent) -> bytes:
+    """The message that replaces a part, or puts a new one in its place."""
+    about: dict[str, Any] = {"id": sent.part.id, "html": sent.part.html}
+    if sent.part.within:
+        about |= {"within": sent.part.within, "after": sent.after}
+    return _event("part", about)
+
+
+def _event(kind: str, data: dict[str, Any]) -> bytes:
+    """A server-sent event."""
+    return f"event: {kind}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()

@@ -1,0 +1,73 @@
+"""Workers at work and the device's use over time, from the records of the runs of a bench."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelblaster.report.chart import Chart, ChartAxis, ChartLine, LineChart
+from kernelblaster.serve.summary import RunSummary
+
+POINTS = 90
+
+
+@dataclass(frozen=True)
+class UseOverTime:
+    """Workers at work and devices in use, each an average over a slice of time; slices are `slice_s` seconds
+    long and follow each other from `begun` on, in seconds since 1970."""
+
+    begun: float
+    slice_s: float
+    workers: tuple[float, ...]
+    devices: tuple[float, ...]
+
+
+def use_over_time(runs: Sequence[RunSummary], now: float | None = None) -> UseOverTime | None:
+    """The use over the time from the first event of any run to the last, or to `now`; None if nothing was
+    done. A worker is at work on a run from the start of its process to that one's last event. The device is
+    in use for the seconds that a verdict took of it, until the verdict was recorded."""
+    spans = [span for run in runs for span in run.spans]
+    if not spans:
+        return None
+    begun, ended = min(start for start, _ in spans), max(end for _, end in spans)
+    ended = max(ended, now or ended)
+    slice_s = max((ended - begun) / POINTS, 0.1)
+    count = max(1, min(POINTS, int((ended - begun) / slice_s)))
+    workers, devices = [0.0] * count, [0.0] * count
+    for start, end in spans:
+        _spread(workers, (start - begun) / slice_s, (end - begun) / slice_s)
+    for run in runs:
+        for until, seconds in run.busy:
+            _spread(devices, (until - seconds - begun) / slice_s, (until - begun) / slice_s)
+    return UseOverTime(begun, slice_s, tuple(workers), tuple(devices))
+
+
+def use_chart(use: UseOverTime) -> Chart:
+    """The figure of workers and devices over time."""
+    minutes = use.slice_s * len(use.workers) / 60
+    unit, scale = ("minutes", 60.0) if minutes < 120 else ("hours", 3600.0)
+    across = max(use.slice_s * len(use.workers) / scale, 0.05)
+
+    def points(values: Sequence[float]) -> tuple[tuple[float, float], ...]:
+        return tuple(((at + 0.5) * use.slice_s / scale, value) for at, value in enumerate(values))
+
+    most = max(1.0, *use.workers, *use.devices)
+    return LineChart(
+        name="use",
+        title="Workers and devices",
+        x=ChartAxis(f"{unit} since the beginning", 0.0, across),
+        y=ChartAxis("at work, on average", 0.0, most * 1.1),
+        lines=(
+            ChartLine("workers", points(use.workers), "c1"),
+            ChartLine("devices in use", points(use.devices), "c3"),
+        ),
+        caption="A worker counts from its start to the last thing that it recorded; a device while a verdict "
+        "needs it.",
+    )
+
+
+def _spread(slices: list[float], start: float, end: float) -> None:
+    """Add 1 for each slice between two positions, parts of slices in proportion."""
+    start, end = max(0.0, start), min(float(len(slices)), end)
+    at = int(start)
+    while at < end and at < len(slices):
+        slices[at] += min(end, at + 1) - max(start, at)
+        at += 1

@@ -1,0 +1,234 @@
+"""A bench while it runs: its table filling up, and its workers and devices over time."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+from pydantic import ValidationError
+
+from kernelblaster.bench.bench import KNOWLEDGE
+from kernelblaster.bench.metrics import geometric_mean_interval
+from kernelblaster.bench.record import KIND, BenchPlan, BenchRecord, Row
+from kernelblaster.bench.tables import percent, times
+from kernelblaster.quantities import kind_text
+from kernelblaster.serve.catalog import Catalog, Listed
+from kernelblaster.serve.places import Place
+from kernelblaster.serve.rendering import duration, render_macro
+from kernelblaster.serve.topics import PagePart
+from kernelblaster.serve.usage import use_chart, use_over_time
+from kernelblaster.serve.views.runs import RunLine, line_of
+from kernelblaster.store.follow import FollowedRun
+from kernelblaster.store.writer import writer_of
+
+ROWS, LINES = "bench-rows", "bench-lines"
+TONES = {"valid": "good", "uncovered": "idle", "unfit": "idle", "waiting": "", "running": "busy"}
+CHARTED_S = 5.0  # seconds between two drawings of the use over time
+
+
+@dataclass(frozen=True)
+class BenchLine:
+    """A task of a bench: its status (`waiting`, `running`, `measuring`, or that of its result), its run if
+    it has one, and the speedups over each baseline once they are measured."""
+
+    id: str
+    task: str
+    seed: int
+    status: str
+    tone: str
+    reason: str
+    run: RunLine | None
+    speedup: float | None
+    against: tuple[float | None, ...]
+    us: float | None
+    of_floor: float | None
+    judged: int
+    applied: tuple[str, ...]
+    modelled: bool
+
+
+class BenchView:
+    """A bench that is followed, with the runs of its tasks from the catalog."""
+
+    def __init__(self, place: Place, catalog: Catalog) -> None:
+        self.place = place
+        self._catalog = catalog
+        self.bench = FollowedRun(place.folder)
+        self.plan: BenchPlan | None = None
+        self.problem = ""
+        self._seen: tuple[Any, ...] = ()
+        self._lines: dict[BenchLine, Markup] = {}
+        self._chart: tuple[float, Markup] | None = None
+        self.writer: int | None = None
+
+    def refresh(self) -> bool:
+        changed = self.bench.update()
+        self.writer = writer_of(self.place.folder)
+        seen = (self.writer, self._catalog.version)
+        if not changed and seen == self._seen:
+            return False
+        self._seen = seen
+        if self.plan is None and self.bench.events:
+            try:
+                self.plan = BenchPlan.model_validate(self.bench.events[0].data[KIND])
+            except (KeyError, ValidationError):
+                self.problem = "its plan cannot be read; it may be of a newer version"
+        return True
+
+    def parts(self) -> list[PagePart]:
+        runs = self._catalog.runs(self.place.id)
+        if self.plan is None:
+            return [PagePart("bench-head", self._part("head_without_plan", self._about()))]
+        record = BenchRecord(self.plan, self.bench.events)
+        rows = record.rows()
+        by_job = {one.summary.job: one for one in runs if one.summary.job}
+        lines = [self._line(row, by_job.get(row.result.job)) for row in rows]
+        head = self._part("head", self._about() | {"device": record.device, "tiles": self._tiles(rows, runs)})
+        made = {line: self._lines.get(line) or self._part("line", line) for line in lines}
+        self._lines = made
+        return [
+            PagePart("bench-head", head),
+            PagePart("bench-use", self._use(runs)),
+            PagePart(
+                "bench-now", self._part("now", [line_of(one) for one in runs if one.writer is not None])
+            ),
+            *(PagePart(line.id, html, ROWS) for line, html in made.items()),
+        ]
+
+    @property
+    def baselines(self) -> tuple[str, ...]:
+        return tuple(self.plan.baselines) if self.plan else ()
+
+    def _line(self, row: Row, listed: Listed | None) -> BenchLine:
+        """The line of a task; `listed` is its run, None if it has none yet."""
+        result = row.result
+        status = result.status
+        run = line_of(listed) if listed else None
+        if status == "unfinished":
+            status = "measuring" if result.best_us else "waiting"  # type: ignore[assignment]
+            if run is not None and not result.best_us:
+                status = run.state  # type: ignore[assignment]
+        best_us = result.best_us or (run.best_us if run else None)
+        floor_us = result.floor_us or (listed.summary.floor_us if listed else None)
+        return BenchLine(
+            id=f"job-{result.job.replace(' ', '-').replace('/', '-')}",
+            task=result.task,
+            seed=result.seed,
+            status=status,
+            tone=TONES.get(status, "bad" if row.result.status not in ("unfinished",) else ""),
+            reason=result.reason,
+            run=run,
+            speedup=_speedup(row, run),
+            against=tuple(row.speedup(name) for name in self.baselines),
+            us=best_us,
+            of_floor=floor_us / best_us if best_us and floor_us else None,
+            judged=result.spent.evaluations or (run.judged if run else 0),
+            applied=result.applied,
+            modelled=result.modelled or (run.modelled if run else False),
+        )
+
+    def _about(self) -> dict[str, Any]:
+        return {
+            "id": self.place.id,
+            "name": self.place.folder.name,
+            "suites": ", ".join(self.plan.suites) if self.plan else "",
+            "running": self.writer is not None,
+            "problem": self.problem or self.bench.damage,
+            "knowledge": (self.place.folder / KNOWLEDGE).is_file(),
+        }
+
+    def _tiles(self, rows: list[Row], runs: list[Listed]) -> list[tuple[str, str]]:
+        """The headline numbers, each as (number, caption)."""
+        ended = [row for row in rows if row.result.status != "unfinished"]
+        valid = [row for row in ended if row.result.status == "valid"]
+        modelled = kind_text(any(row.result.modelled for row in ended))
+        tiles = [(f"{len(ended)} of {len(rows)}", "tasks are done")]
+        if ended:
+            tiles.append((percent(len(valid) / len(ended)), f"valid: {len(valid)} of {len(ended)}"))
+        name = self.baselines[0] if self.baselines else ""
+        by_task: dict[str, list[float]] = {}
+        for row in valid:
+            speedup = row.speedup(name)
+            if speedup is not None:
+                by_task.setdefault(row.result.task, []).append(speedup)
+        mean = geometric_mean_interval(list(by_task.values()))
+        if mean:
+            tiles.append((times(mean.estimate), f"against {name}, geometric mean{modelled}"))
+        judged = sum(one.summary.judged for one in runs)
+        working = sum(one.writer is not None for one in runs)
+        tiles.append((f"{judged:,}", "candidates judged"))
+        tiles.append((str(working), "searches at work" if working != 1 else "search at work"))
+        left = self._left_s(rows, runs)
+        if left is not None and self.writer is not None:
+            tiles.append((duration(left), "left, at the pace so far"))
+        return tiles
+
+    def _left_s(self, rows: list[Row], runs: list[Listed]) -> float | None:
+        """Seconds that the rest may take at the pace so far; None if that is not known."""
+        ended = sum(row.result.status != "unfinished" or bool(row.result.best_us) for row in rows)
+        spans = [span for one in runs for span in one.summary.spans]
+        if not ended or not spans:
+            return None
+        took = max(end for _, end in spans) - min(start for start, _ in spans)
+        return took / ended * (len(rows) - ended)
+
+    def _use(self, runs: list[Listed]) -> Markup:
+        """The figure of workers and devices over time, drawn every few seconds."""
+        if self._chart is not None and time.monotonic() - self._chart[0] < CHARTED_S:
+            return self._chart[1]
+        use = use_over_time([one.summary for one in runs])
+        html = self._part("empty", "bench-use")
+        if use is not None:
+            html = render_macro("components.html", "figure", use_chart(use), id="bench-use")
+        self._chart = (time.monotonic(), html)
+        return html
+
+    def _part(self, macro: str, *values: Any) -> Markup:
+        return render_macro("bench_parts.html", macro, *values)
+
+
+class BenchesView:
+    """The list of benches."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._version = -1
+
+    def refresh(self) -> bool:
+        changed = self._version != self._catalog.version
+        self._version = self._catalog.version
+        return changed
+
+    def parts(self) -> list[PagePart]:
+        lines = []
+        for place in self._catalog.benches():
+            runs = self._catalog.runs(place.id)
+            about = {
+                "id": place.id,
+                "name": place.folder.name,
+                "runs": len(runs),
+                "running": sum(one.writer is not None for one in runs),
+                "finished": sum(one.state == "finished" for one in runs),
+                "judged": sum(one.summary.judged for one in runs),
+                "last": max((one.summary.last or 0.0 for one in runs), default=None),
+            }
+            html = render_macro("bench_parts.html", "bench_line", about)
+            lines.append(PagePart(f"bench-{place.id}", html, LINES))
+        if not lines:
+            lines = [PagePart("no-bench", render_macro("bench_parts.html", "no_bench"), LINES)]
+        return lines
+
+
+def knowledge_of(place: Place) -> Path | None:
+    """The knowledge base of a bench; None if it has none yet."""
+    file = place.folder / KNOWLEDGE
+    return file if file.is_file() else None
+
+
+def _speedup(row: Row, run: RunLine | None) -> float | None:
+    """The speedup over the first baseline: measured afresh, else as the search judged it."""
+    result = row.result
+    if result.best_us and result.baseline_us:
+        return result.baseline_us / result.best_us
+    return run.speedup if run else None

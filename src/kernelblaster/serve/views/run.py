@@ -1,0 +1,245 @@
+"""The page of one run while it runs: verdict, tree of steps, steering, questions and costs, what was
+learned."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from kernelblaster.policies.llm.asker import ANSWER, QUESTION
+from kernelblaster.report.run.command import repeat_command
+from kernelblaster.report.run.exchanges import ShownExchange, exchanges_of
+from kernelblaster.report.run.facts import device_of, facts_of, worked_seconds
+from kernelblaster.report.run.page import best_number, knowledge_name, learned_rows, progress_chart
+from kernelblaster.report.run.slim import slim_event
+from kernelblaster.report.run.steps import StepDetail, StepRow, Tree, linked
+from kernelblaster.report.run.verdict import has_ended, verdict_of
+from kernelblaster.report.source import ShownSource
+from kernelblaster.serve.costs import role_costs
+from kernelblaster.serve.rendering import render_macro
+from kernelblaster.serve.steering_log import SteeringLog, steering_log
+from kernelblaster.serve.topics import PagePart
+from kernelblaster.store.follow import FollowedRun
+from kernelblaster.store.history import History
+from kernelblaster.store.run import STEERING
+from kernelblaster.store.writer import writer_of
+
+TREE, ASKED = "tree", "asked-lines"
+LONGEST_SOURCE = 400_000  # characters that are shown; a download has all
+
+
+class RunView:
+    """A run that is followed. `address` is where its pages are; `notice` gives what there is to say about the
+    process that continues it, empty if nothing."""
+
+    def __init__(
+        self, folder: Path, address: str, notice: Callable[[], str] = lambda: "", read_only: bool = False
+    ) -> None:
+        self.run = FollowedRun(folder, slim_event)
+        self.address = address
+        self._notice = notice
+        self._read_only = read_only
+        self._seen: tuple[Any, ...] = ()
+        self._rows: dict[StepRow, Markup] = {}
+        self.writer: int | None = None
+        self._load()
+
+    def refresh(self) -> bool:
+        """Read what is new in the run, who works on it, and what was asked of it."""
+        changed = self.run.update()
+        self.writer = writer_of(self.run.folder)
+        seen = (self.writer, _stamp(self.run.folder / STEERING), self._notice())
+        if changed or seen != self._seen:
+            self._seen = seen
+            self._load()
+            return True
+        return False
+
+    def _load(self) -> None:
+        """What follows from the events."""
+        self.history = History(self.run)
+        loads = [replace(one, load=self._load_address(one)) for one in exchanges_of(self.run.events)]
+        self.exchanges: list[ShownExchange] = loads
+        self.tree = Tree(self.run, self.history, loads, running=self.writer is not None)
+
+    @property
+    def state(self) -> str:
+        return "damaged" if self.run.damage else self.history.state(self.writer)
+
+    def parts(self) -> list[PagePart]:
+        """All parts of the page."""
+        history = self.history
+        chart = progress_chart(history)
+        verdict = render_macro("components.html", "verdict_card", verdict_of(history), history.modelled)
+        figure = (
+            render_macro("components.html", "figure", chart, id="progress") if chart else _empty("progress")
+        )
+        costs = role_costs(self.run.folder, history.about) if history.about.get("models") else []
+        single = [
+            PagePart("head", self._part("run_head", self._head())),
+            PagePart("verdict", verdict),
+            PagePart(
+                "facts", self._part("run_facts", facts_of(self.run, history), repeat_command(history.about))
+            ),
+            PagePart("progress", figure),
+            PagePart("steering", self._part("steering", self._steering(), self.controls())),
+            PagePart("best-source", self._best()),
+            PagePart("costs", self._part("costs", costs, self._asked_counts())),
+            PagePart("learned", self._part("learned", learned_rows(history), knowledge_name(history))),
+        ]
+        others = [PagePart(_exchange_id(one), _asked_line(one), ASKED) for one in self.tree.others]
+        return [*single, *self._tree_parts(), *others]
+
+    def detail(self, id_: str) -> tuple[StepRow, StepDetail]:
+        """A line of the tree with what it unfolds to. Raises KeyError if there is none."""
+        row = next((row for row in self.tree.rows if row.id == id_), None)
+        if row is None:
+            raise KeyError(id_)
+        return row, linked(self.tree.detail(id_), knowledge_name(self.history), "")
+
+    def exchange(self, name: str) -> ShownExchange | None:
+        """The exchange with this name (role/key) with its texts, read from the log; None if there is none.
+        Raises StoreError if it cannot be read any more."""
+        numbers = [
+            event.number
+            for event in self.run.events
+            if event.kind in (QUESTION, ANSWER) and event.key == name
+        ]
+        found = exchanges_of([self.run.whole(number) for number in numbers])
+        return found[0] if found else None
+
+    def controls(self) -> dict[str, Any]:
+        """What can be asked of the run now, by the names that the template uses."""
+        search = self.history.about.get("search") or {}
+        offered = {name for e in self.run.events if e.kind == "proposals" for name in e.data["techniques"]}
+        tried = {step.technique for step in self.history.steps}
+        return {
+            "address": self.address,
+            "name": self.run.name,
+            "running": self.writer is not None,
+            "writer": self.writer,
+            "in_bench": "job" in self.history.about,
+            "finished": self.history.finished,
+            "with_model": bool(self.history.about.get("models")),
+            "judged": len(self.history.judged),
+            "limit": search.get("evaluations"),
+            "techniques": sorted(offered | {name for name in tried if " + " not in name}),
+            "read_only": self._read_only,
+            "broken": bool(self.run.damage) or not self.run.events,
+        }
+
+    def _head(self) -> dict[str, Any]:
+        """What the head of the page shows."""
+        events, history = self.run.events, self.history
+        return {
+            "name": self.run.name,
+            "task": history.task,
+            "state": self.state,
+            "damage": self.run.damage,
+            "notice": self._notice(),
+            "why": history.stopped or _ended(self.run.events),
+            "device": device_of(self.run, history),
+            "modelled": history.modelled,
+            "now": self._now() if self.writer is not None else "",
+            "last": events[-1].at if events else None,
+            "begun": events[0].at if events else None,
+            "seconds": worked_seconds(events),
+            "judged": len(history.judged),
+            "limit": self._steering().limit or (history.about.get("search") or {}).get("evaluations"),
+            "ended": has_ended(history),
+        }
+
+    def _now(self) -> str:
+        """What a search that runs is doing, from its last events."""
+        events = self.run.events
+        last = events[-1] if events else None
+        if last is None or last.kind in ("created", "task"):
+            return "preparing the device"
+        if last.kind == QUESTION:
+            return f"waiting for the model's answer as {last.key.partition('/')[0]}"
+        batch = next((event for event in reversed(events) if event.kind == "batch"), None)
+        if batch is not None and last.kind in ("batch", "evaluation"):
+            done = sum(event.kind == "evaluation" for event in events[batch.number + 1 :])
+            granted = int(batch.data.get("granted", 0))
+            if done < granted:
+                return f"judging candidate {done + 1} of {granted} in this step"
+        if last.kind in ("device", "evaluation") and len(self.history.judged) < 1:
+            return "judging the first candidate"
+        return {
+            "profile": "profiling",
+            "theta": "choosing",
+            "proposals": "choosing",
+            "choice": "writing candidates",
+        }.get(last.kind, "working")
+
+    def _steering(self) -> SteeringLog:
+        return steering_log(self.run.folder, self.run.events)
+
+    def _tree_parts(self) -> list[PagePart]:
+        """The lines of the tree, each made once as long as it does not change."""
+        best = best_number(self.history)
+        made: dict[StepRow, Markup] = {}
+        for row in self.tree.rows:
+            html = self._rows.get(row)
+            load = f"{self.address}/steps/{quote(row.id)}"
+            made[row] = html if html is not None else render_macro("components.html", "step", row, load=load)
+        self._rows = made
+        empty = [] if made else [PagePart("tree-empty", self._part("tree_empty"), TREE)]
+        assert best is None or best > 0
+        return empty + [PagePart(row.id, html, TREE) for row, html in made.items()]
+
+    def _best(self) -> Markup:
+        """The source of the best candidate."""
+        best = self.history.best
+        if best is None:
+            return _empty("best-source")
+        name = re.sub(r"[^\w.-]", "_", Path(self.history.task).stem)
+        text = self.history.source_of(best) if (self.run.folder / "files").is_dir() else ""
+        href = f"{self.address}/sources/{quote(best.source)}"
+        source = ShownSource(f"{name}.cu", text[:LONGEST_SOURCE], "cuda", href)
+        return self._part("best_source", source, has_ended(self.history))
+
+    def _asked_counts(self) -> dict[str, int]:
+        """How many questions the model was asked, answered, and could not be used."""
+        answered = [event for event in self.run.events if event.kind == ANSWER]
+        useless = sum(event.data.get("answer") is None for event in answered)
+        asked = {event.key for event in self.run.events if event.kind in (QUESTION, ANSWER)}
+        return {"asked": len(asked), "answered": len(answered), "useless": useless}
+
+    def _load_address(self, one: ShownExchange) -> str:
+        return f"{self.address}/exchanges?name={quote(one.name, safe='')}"
+
+    def _part(self, macro: str, *values: Any) -> Markup:
+        return render_macro("run_parts.html", macro, *values)
+
+
+def _ended(events: Sequence[Any]) -> str:
+    """Why the search ended, as it recorded that; empty if it did not."""
+    for event in reversed(events):
+        if event.kind == "finished":
+            return str(event.data.get("ended", ""))
+    return ""
+
+
+def _exchange_id(one: ShownExchange) -> str:
+    return "exchange-" + re.sub(r"[^\w-]+", "-", one.name)
+
+
+def _asked_line(one: ShownExchange) -> Markup:
+    return render_macro("run_parts.html", "asked_line", one, _exchange_id(one))
+
+
+def _empty(id_: str) -> Markup:
+    return render_macro("run_parts.html", "empty", id_)
+
+
+def _stamp(path: Path) -> int:
+    """The size of a file, 0 if there is none."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,149 @@
+"""The list of runs: a line for each, with its state and a small plot of its way to the floor."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from markupsafe import Markup
+
+from kernelblaster.report.sparkline import Sparkline, sparkline
+from kernelblaster.serve.catalog import STATES, Catalog, Listed
+from kernelblaster.serve.rendering import render_macro
+from kernelblaster.serve.topics import PagePart
+
+SHOWN = 200  # lines of a list, unless all are asked for
+SORTS = ("latest", "speedup", "floor", "judged", "task")
+LINES = "run-lines"
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """A run as its line in a list shows it. `of_floor` is the floor's time over the best one's; what is not
+    known is None or empty."""
+
+    id: str
+    name: str
+    task: str
+    state: str
+    read: bool
+    damage: str
+    device: str
+    modelled: bool
+    speedup: float | None
+    best_us: float | None
+    of_floor: float | None
+    judged: int
+    limit: int | None
+    failed: int
+    spark: Sparkline | None
+    begun: float | None
+    last: float | None
+    note: str
+    with_model: bool
+
+
+def line_of(one: Listed) -> RunLine:
+    """The line of a run."""
+    s = one.summary
+    known = s.best_us is not None and s.floor_us is not None and s.best_us > 0 and isfinite(s.floor_us)
+    note = s.stopped
+    if one.writer is not None and s.asking:
+        note = f"asking the {s.asking}"
+    return RunLine(
+        id=one.place.id,
+        name=one.place.folder.name,
+        task=s.task or "?",
+        state=str(one.state),
+        read=one.read,
+        damage=one.tail.damage,
+        device=s.device,
+        modelled=s.modelled,
+        speedup=s.best_speedup,
+        best_us=s.best_us,
+        of_floor=s.floor_us / s.best_us if known and s.floor_us and s.best_us else None,
+        judged=s.judged,
+        limit=s.limit,
+        failed=s.failed,
+        spark=sparkline(s.points, s.floor_us, s.baseline_us, s.points_allowed),
+        begun=s.begun,
+        last=s.last,
+        note=note,
+        with_model=s.with_model,
+    )
+
+
+class RunLines:
+    """The lines of runs as HTML, each made once for each version of its run."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, tuple[int, Markup]] = {}
+
+    def html(self, one: Listed) -> Markup:
+        """The line of a run."""
+        known = self._made.get(one.place.id)
+        if known is None or known[0] != one.version:
+            known = self._made[one.place.id] = (
+                one.version,
+                render_macro("lines.html", "run_line", line_of(one)),
+            )
+        return known[1]
+
+    def forget(self, runs: Sequence[Listed]) -> None:
+        """Keep only the lines of these runs."""
+        ids = {one.place.id for one in runs}
+        for id_ in self._made.keys() - ids:
+            del self._made[id_]
+
+
+class RunsView:
+    """The list of all runs that belong to no bench: those at work first, then the latest."""
+
+    def __init__(self, catalog: Catalog, lines: RunLines) -> None:
+        self._catalog = catalog
+        self._lines = lines
+        self._version = -1
+
+    def refresh(self) -> bool:
+        changed = self._version != self._catalog.version
+        self._version = self._catalog.version
+        return changed
+
+    def parts(self) -> list[PagePart]:
+        runs = self._catalog.runs()
+        self._lines.forget(runs)
+        counts = count_states(runs)
+        head = render_macro("lines.html", "run_counts", counts, len(runs), self._catalog.reading)
+        lines = [PagePart(f"run-{one.place.id}", self._lines.html(one), LINES) for one in runs]
+        return [PagePart("run-counts", head), *lines]
+
+
+def count_states(runs: Sequence[Listed]) -> dict[str, int]:
+    """How many runs are in each state, those that have any."""
+    counts = Counter(str(one.state) for one in runs)
+    return {state: counts[state] for state in STATES if counts[state]}
+
+
+def chosen(runs: Sequence[Listed], words: str, state: str, sort: str) -> list[Listed]:
+    """The runs in a state (empty: any) whose task, name, device or note contain all words, sorted by one of
+    SORTS."""
+    wanted = words.lower().split()
+
+    def fits(one: Listed) -> bool:
+        if state and one.state != state:
+            return False
+        s = one.summary
+        text = f"{s.task} {one.place.folder.name} {s.device} {one.state} {s.stopped}".lower()
+        return all(word in text for word in wanted)
+
+    found = [one for one in runs if fits(one)]
+    match sort:
+        case "speedup":
+            found.sort(key=lambda one: -(one.summary.best_speedup or 0.0))
+        case "floor":
+            found.sort(key=lambda one: -(line_of(one).of_floor or 0.0))
+        case "judged":
+            found.sort(key=lambda one: -one.summary.judged)
+        case "task":
+            found.sort(key=lambda one: (one.summary.task, one.order))
+    return found

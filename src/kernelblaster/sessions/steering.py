@@ -1,0 +1,128 @@
+"""Steering: what people ask of a search while it runs, as that search obeys it.
+
+Commands come from a file in the run's folder (store/steering.py). They are taken at check points, between two
+steps, and recorded there, so that a search which is continued takes them at the same points. A request to
+stop is obeyed sooner: before the next candidate is judged, and before anything new is asked or chosen.
+"""
+
+from collections.abc import Sequence
+
+from kernelblaster.errors import SearchStopped
+from kernelblaster.records.recipe import techniques_of
+from kernelblaster.store.run import STEERING, Run
+from kernelblaster.store.steering import (
+    STEERED,
+    STOPPED,
+    ForbidTechnique,
+    LeaveNote,
+    PinTechnique,
+    ReleaseTechnique,
+    SetBudget,
+    SteeringCommand,
+    StopSearch,
+    read_commands,
+)
+
+
+class Steering:
+    """What people have asked of one search so far: `pinned` techniques are to be tried first, in this order;
+    `forbidden` ones not at all; `notes` go into a model's questions."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._path = run.folder / STEERING
+        self._size = 0
+        self._commands: list[SteeringCommand] = []
+        recorded = [
+            one for event in run.events if event.kind in (STEERED, STOPPED) for one in _commands(event.data)
+        ]
+        self._seen = {one.id for one in recorded}
+        self._shown = {
+            id_ for event in run.events for id_ in event.data.get("notes", ()) if event.kind == "question"
+        }
+        self.pinned: tuple[str, ...] = ()
+        self.forbidden: frozenset[str] = frozenset()
+        self.notes: tuple[SteeringCommand, ...] = ()
+
+    def take(self, key: str) -> list[SetBudget]:
+        """Obey what was asked for since the last check point; returns the new limits among it, which the
+        caller applies. `key` names this check point in the record and must be unique in the run. Raises
+        SearchStopped."""
+        self.check()
+        self.notes = tuple(one for one in self.notes if one.id not in self._shown or _stands(one))
+        data = self._run.recorded(STEERED, key)
+        if data is None and self._run.caught_up:
+            new = [
+                one
+                for one in self._read()
+                if one.id not in self._seen and not isinstance(one.action, StopSearch)
+            ]
+            if new:
+                dumped = [one.model_dump(mode="json") for one in new]
+                data = self._run.once(STEERED, key, lambda: {"commands": dumped})
+        limits = []
+        for one in _commands(data or {}):
+            self._seen.add(one.id)
+            if isinstance(one.action, SetBudget):
+                limits.append(one.action)
+            else:
+                self._obey(one)
+        return limits
+
+    def check(self) -> None:
+        """Raise SearchStopped if a person has asked for that since the run was opened."""
+        for one in self._read():
+            stops = isinstance(one.action, StopSearch) and one.at >= self._run.opened
+            if stops and one.id not in self._seen:
+                self._seen.add(one.id)
+                why = f"stopped by a person ({one.by})"
+                self._run.append(STOPPED, why=why, commands=[one.model_dump(mode="json")])
+                raise SearchStopped(f"{why}; what was judged is kept.")
+
+    def show(self, notes: Sequence[str]) -> None:
+        """Note that the notes with these ids were shown to a model. Those that do not stand end with the
+        present step."""
+        self._shown |= set(notes)
+
+    def allows(self, technique: str) -> bool:
+        """Whether a technique, or every part of a recipe, may be tried."""
+        return self.forbidden.isdisjoint(techniques_of(technique))
+
+    def _obey(self, command: SteeringCommand) -> None:
+        """Change what is pinned, forbidden or noted as a command says."""
+        match command.action:
+            case PinTechnique(technique=name):
+                self.pinned = (*(one for one in self.pinned if one != name), name)
+                self.forbidden -= {name}
+            case ForbidTechnique(technique=name):
+                self.pinned = tuple(one for one in self.pinned if one != name)
+                self.forbidden |= {name}
+            case ReleaseTechnique(technique=name):
+                self.pinned = tuple(one for one in self.pinned if one != name)
+                self.forbidden -= {name}
+            case LeaveNote():
+                if command.id not in self._shown or _stands(command):
+                    self.notes = (*self.notes, command)
+
+    def _read(self) -> list[SteeringCommand]:
+        """All commands in the file, which is read again when it has grown."""
+        try:
+            size = self._path.stat().st_size
+        except OSError:
+            return self._commands
+        if size != self._size:
+            self._size = size
+            self._commands = read_commands(self._run.folder)[0]
+        return self._commands
+
+
+def _commands(data: dict[str, object]) -> list[SteeringCommand]:
+    """The commands that an event of the run recorded."""
+    kept = data.get("commands", ())
+    assert isinstance(kept, list | tuple)
+    return [SteeringCommand.model_validate(one) for one in kept]
+
+
+def _stands(command: SteeringCommand) -> bool:
+    """Whether a note stays after the step in which it was shown."""
+    return isinstance(command.action, LeaveNote) and command.action.standing

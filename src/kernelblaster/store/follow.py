@@ -1,0 +1,79 @@
+"""A run as another process writes it: read as it grows, without locks, in bounded memory."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kernelblaster.errors import StoreError
+from kernelblaster.store import lines
+from kernelblaster.store.events import RunEvent
+from kernelblaster.store.files import Files
+from kernelblaster.store.run import LOG
+from kernelblaster.store.tail import LogTail, TailedLine
+
+Slim = Callable[[RunEvent], RunEvent]
+
+
+class FollowedRun:
+    """A run that is read while it is written: its `events` so far, each made smaller by `slim`, and its
+    `files`. `damage` says what is wrong with its log, empty if nothing is. Whoever calls `update` must not
+    do so
+    from two threads at once."""
+
+    def __init__(self, folder: Path, slim: Slim = lambda event: event) -> None:
+        self.folder = folder
+        self.files = Files(folder / "files")
+        self._slim = slim
+        self._tail = LogTail(folder / LOG, _event)
+        self._events: list[RunEvent] = []
+        self._places: list[tuple[int, int]] = []
+        self._begun = 0
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def events(self) -> Sequence[RunEvent]:
+        return self._events
+
+    @property
+    def damage(self) -> str:
+        return self._tail.damage
+
+    def update(self) -> bool:
+        """Read what was appended since; returns whether anything changed."""
+        damage, changed = self.damage, False
+        while True:
+            new = self._tail.read()
+            if self._tail.begun != self._begun:
+                self._begun = self._tail.begun
+                changed = changed or bool(self._events)
+                self._events, self._places = [], []
+            self._add(new)
+            changed = changed or bool(new)
+            if not (new and self._tail.behind):
+                return changed or self.damage != damage
+
+    def whole(self, number: int) -> RunEvent:
+        """The event with this number as it was recorded, read again from the file. Raises StoreError if it is
+        gone."""
+        offset, length = self._places[number]
+        try:
+            with (self.folder / LOG).open("rb") as file:
+                file.seek(offset)
+                line = file.read(length)
+            text = lines.strip_sum(line)
+            return _event(text)
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{self.folder / LOG}: event {number} cannot be read any more.") from error
+
+    def _add(self, new: Sequence[TailedLine[RunEvent]]) -> None:
+        """Append lines that were read."""
+        for line in new:
+            self._events.append(self._slim(line.value))
+            self._places.append((line.offset, line.length))
+
+
+def _event(text: bytes) -> RunEvent:
+    """The event in a line's JSON. Raises ValueError."""
+    return RunEvent.model_validate_json(text)

@@ -1,0 +1,163 @@
+"""What people ask of a search while it runs: commands that are appended to a file in the run's folder.
+
+    append_command(folder, SetBudget(evaluations=40), by="dashboard")
+    commands, problems = read_commands(folder)
+
+Anybody who may write to the folder may append; nobody is waited for. The search reads the file between two
+steps and records in its log what it took (sessions/steering.py).
+"""
+
+import os
+import secrets
+import time
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from kernelblaster.errors import StoreError
+from kernelblaster.plain_text import one_line
+from kernelblaster.records.record import Record
+from kernelblaster.store.run import LOG, STEERING
+
+STEERED, STOPPED = "steering", "stopped"  # kinds of a run's events: commands that were taken; an early end
+LONGEST_NOTE = 2000  # characters: a prompt has to have room for it
+LARGEST_FILE = 4_000_000  # bytes that are read
+
+TechniqueName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\w .+/-]+$")]
+
+
+class StopSearch(Record):
+    """End the search before its next candidate; what was judged is kept, and it can be resumed."""
+
+    kind: Literal["stop"] = "stop"
+
+
+class SetBudget(Record):
+    """New limits of the search in all, what it has spent included: candidates to judge, seconds of wall time
+    and seconds of the device. None leaves a limit as it is."""
+
+    kind: Literal["budget"] = "budget"
+    evaluations: int | None = Field(default=None, ge=1, le=1_000_000)
+    wall_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    gpu_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _has_a_limit(self) -> Self:
+        if self.evaluations is None and self.wall_seconds is None and self.gpu_seconds is None:
+            raise ValueError("a budget needs at least one limit")
+        return self
+
+
+class PinTechnique(Record):
+    """From now on try this technique first wherever it applies."""
+
+    kind: Literal["pin"] = "pin"
+    technique: TechniqueName
+
+
+class ForbidTechnique(Record):
+    """From now on do not try this technique, alone or in a recipe."""
+
+    kind: Literal["forbid"] = "forbid"
+    technique: TechniqueName
+
+
+class ReleaseTechnique(Record):
+    """From now on choose this technique as any other: neither pinned nor forbidden."""
+
+    kind: Literal["release"] = "release"
+    technique: TechniqueName
+
+
+class LeaveNote(Record):
+    """Show this text to the language model in its next questions: those of the next step, or, if `standing`,
+    of all further ones. Without a model it is only recorded."""
+
+    kind: Literal["note"] = "note"
+    text: str = Field(min_length=1, max_length=LONGEST_NOTE)
+    standing: bool = False
+
+
+SteeringAction = Annotated[
+    StopSearch | SetBudget | PinTechnique | ForbidTechnique | ReleaseTechnique | LeaveNote,
+    Field(discriminator="kind"),
+]
+
+
+class SteeringCommand(Record):
+    """An action that somebody asked for: `by` whom or from where ("dashboard", "cli"), `at` which time in
+    seconds since 1970. `id` tells it from equal ones."""
+
+    id: str = Field(pattern="^[0-9a-f]{16}$")
+    at: float
+    by: str = Field(max_length=100)
+    action: SteeringAction
+
+
+def append_command(folder: Path, action: SteeringAction, by: str) -> SteeringCommand:
+    """Ask the search in a run's folder for something; it is on the disk (fsync) when this returns. Raises
+    StoreError if the folder holds no run or cannot be written."""
+    if not (folder / LOG).is_file():
+        raise StoreError(f"{folder}: holds no run.")
+    command = SteeringCommand(id=secrets.token_hex(8), at=time.time(), by=one_line(by)[:100], action=action)
+    line = command.model_dump_json().encode() + b"\n"
+    path = folder / STEERING
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            size = os.fstat(handle).st_size
+            if size + len(line) > LARGEST_FILE:
+                raise StoreError(f"{path}: holds too many commands already.")
+            cut_off = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
+            os.write(handle, b"\n" + line if cut_off else line)  # one write: lines of others stay whole
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot write: {error.strerror or error}.") from error
+    return command
+
+
+def read_commands(folder: Path) -> tuple[list[SteeringCommand], list[str]]:
+    """(the commands in a run's folder in the order of appending, a sentence for each line that is none). A
+    last line that is still being written is left out. Empty if there is no such file."""
+    path = folder / STEERING
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_FILE)
+    except FileNotFoundError:
+        return [], []
+    except OSError as error:
+        return [], [f"{path}: {error.strerror or error}"]
+    commands: dict[str, SteeringCommand] = {}
+    problems = []
+    for number, line in enumerate(data.split(b"\n")[:-1], 1):
+        if not line.strip():
+            continue
+        try:
+            command = SteeringCommand.model_validate_json(line)
+        except ValidationError:
+            problems.append(f"{path}: line {number} is no command.")
+            continue
+        commands.setdefault(command.id, command)
+    return list(commands.values()), problems
+
+
+def describe_action(action: SteeringAction) -> str:
+    """An action in words, for people: `budget of 40 candidates`, `forbid unrolling`."""
+    match action:
+        case StopSearch():
+            return "stop"
+        case SetBudget():
+            limits = (
+                (action.evaluations, "candidates"),
+                (action.wall_seconds, "s"),
+                (action.gpu_seconds, "s of the device"),
+            )
+            return "budget of " + ", ".join(
+                f"{value:g} {unit}" for value, unit in limits if value is not None
+            )
+        case LeaveNote():
+            return f"{'standing note' if action.standing else 'note'}: {action.text}"
+    return f"{action.kind} {action.technique}"

@@ -1,0 +1,108 @@
+"""Follow the log of a run while another process writes it: nothing is locked, and nothing is read twice."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from kernelblaster.store import lines
+
+T = TypeVar("T")
+AT_ONCE = 8_000_000  # bytes that one call reads
+LONGEST_LINE = 64_000_000  # bytes
+
+
+@dataclass(frozen=True)
+class TailedLine(Generic[T]):
+    """A line of a log: what was parsed of it, and where it lies in the file, in bytes without its newline."""
+
+    value: T
+    offset: int
+    length: int
+
+
+class LogTail(Generic[T]):
+    """Reads the complete lines that were appended to a log since the last time. `parse` makes a value of a
+    line's JSON; ValueError means that it is damaged. `damage` says what is wrong with the log, empty if
+    nothing is; what came before it was returned. `begun` counts how often the file was read from its
+    beginning: again where it was replaced or cut off."""
+
+    def __init__(self, path: Path, parse: Callable[[bytes], T]) -> None:
+        self._path = path
+        self._parse = parse
+        self.damage = ""
+        self.begun = 0
+        self._seen: tuple[int, int, int] | None = None
+        self._start(0)
+
+    def _start(self, inode: int) -> None:
+        self._inode = inode
+        self._offset = 0
+        self._number = 0
+        self._sum = ""
+        self.damage = ""
+
+    def read(self) -> list[TailedLine[T]]:
+        """The lines that are new, at most AT_ONCE bytes of them; empty if there are none or the file cannot
+        be read. A last line that is still being written is left for later."""
+        try:
+            about = self._path.stat()
+            now = (about.st_ino, about.st_size, about.st_mtime_ns)
+            if now == self._seen:
+                return []
+            if about.st_ino != self._inode or about.st_size < self._offset:
+                self._start(about.st_ino)
+                self.begun += 1
+            if self.damage:
+                self._seen = now
+                return []
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                data = file.read(AT_ONCE)
+                while b"\n" not in data and AT_ONCE <= len(data) <= LONGEST_LINE:
+                    more = file.read(AT_ONCE)
+                    data += more
+                    if not more:
+                        break
+        except OSError as error:
+            self._seen = None
+            if not isinstance(error, FileNotFoundError):
+                self.damage = f"{self._path}: {error.strerror or error}"
+            return []
+        self._seen = now if self._offset + len(data) >= about.st_size else None
+        return self._taken(data)
+
+    @property
+    def behind(self) -> bool:
+        """Whether the last call left complete lines for the next one."""
+        return self._seen is None and not self.damage
+
+    def _taken(self, data: bytes) -> list[TailedLine[T]]:
+        """The complete lines at the beginning of `data`, which follows what was read before."""
+        *whole, rest = data.split(b"\n")
+        if len(rest) > LONGEST_LINE:
+            self.damage = f"{self._path}: line {self._number + 1} has no end."
+            return []
+        found = []
+        for line in whole:
+            checked = lines.check(line, self._sum)
+            try:
+                if checked is None:
+                    raise ValueError("the checksum is wrong")
+                value = self._parse(checked[0])
+            except ValueError:
+                self.damage = _damaged(self._path, self._number, line)
+                break
+            found.append(TailedLine(value, self._offset, len(line)))
+            self._offset += len(line) + 1
+            self._number += 1
+            self._sum = checked[1]
+        return found
+
+
+def _damaged(path: Path, number: int, line: bytes) -> str:
+    """A sentence on a line that cannot be read; `number` counts from 0."""
+    later = lines.later_format(line) if number == 0 else None
+    if later is not None:
+        return f"{path}: has format {later}, which is newer than this version of KernelBlaster."
+    return f"{path}: line {number + 1} is damaged; the {number} before it are whole."

@@ -1,0 +1,36 @@
+"""Which process works on a run: the one that holds the lock of its log, found without touching the lock."""
+
+import os
+from pathlib import Path
+
+from kernelblaster.store.run import LOG
+
+LOCKS = Path("/proc/locks")
+
+
+def lock_holders() -> dict[tuple[int, int], int] | None:
+    """The processes that hold exclusive file locks (flock), by (device number, inode) of the locked file;
+    None where the system does not tell. Processes of other containers are not seen."""
+    try:
+        text = LOCKS.read_text()
+    except OSError:
+        return None
+    holders: dict[tuple[int, int], int] = {}
+    for line in text.splitlines():
+        words = line.split()  # 5: FLOCK ADVISORY WRITE 13851 fe:00:5316636 0 EOF
+        if len(words) < 6 or words[1] != "FLOCK" or words[3] != "WRITE":
+            continue
+        major, minor, inode = words[5].split(":")
+        holders[os.makedev(int(major, 16), int(minor, 16)), int(inode)] = int(words[4])
+    return holders
+
+
+def writer_of(folder: Path, holders: dict[tuple[int, int], int] | None = None) -> int | None:
+    """The id of the process that works on the run in a folder; None if none does or it cannot be seen.
+    `holders` are those of `lock_holders`, read now if left out."""
+    known = lock_holders() if holders is None else holders
+    try:
+        about = (folder / LOG).stat()
+    except OSError:
+        return None
+    return (known or {}).get((about.st_dev, about.st_ino))
