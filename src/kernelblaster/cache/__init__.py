@@ -49,17 +49,23 @@ def is_stored(target: Path) -> bool:
     return True
 
 
+def temporary(kind: str = "") -> Scratch:
+    """A new folder within the cache, among the results of this kind if one is given, deleted at the end of the
+    context or, if this process is killed, by the next sweep. Raises Shortage if the cache cannot be
+    written."""
+    parent = settings().results / kind if kind else settings().cache
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        return Scratch(parent, SCRATCH)
+    except OSError as error:
+        raise _cannot_write(parent, error) from error
+
+
 @contextlib.contextmanager
 def afresh(kind: str) -> Iterator[None]:
     """A context in which results of this kind are looked up and stored in a temporary folder instead of
     the cache, by this process only: none made earlier is found, and new ones are deleted at the end."""
-    try:
-        parent = settings().results / kind
-        parent.mkdir(parents=True, exist_ok=True)
-        folder = Scratch(parent, SCRATCH)
-    except OSError as error:
-        raise _cannot_write(parent, error) from error
-    with folder as path:
+    with temporary(kind) as path:
         _elsewhere[kind] = path
         try:
             yield
