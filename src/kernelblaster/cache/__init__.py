@@ -50,8 +50,8 @@ def is_stored(target: Path) -> bool:
 
 
 def temporary(kind: str = "") -> Scratch:
-    """A new folder within the cache, among the results of this kind if one is given, deleted at the end of the
-    context or, if this process is killed, by the next sweep. Raises Shortage if the cache cannot be
+    """A new folder within the cache, among the results of this kind if one is given; deleted at the end of
+    the context or, if this process is killed, by the next sweep. Raises Shortage if the cache cannot be
     written."""
     parent = settings().results / kind if kind else settings().cache
     try:
