@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from kernelblaster import opening
-from kernelblaster.errors import DeviceLost, KernelBlasterError, KnowledgeError, NoDevice, StoreError
+from kernelblaster.errors import DeviceLost, KernelBlasterError, KnowledgeError, NoDevice
 from kernelblaster.judge.protocol import Judge
-from kernelblaster.knowledge.address import lacks_password, opened, shown
+from kernelblaster.knowledge.address import lacks_password, opened
+from kernelblaster.knowledge.kept import open_knowledge
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.models.choice import ModelChoice
 from kernelblaster.optimize import Optimized, expert_for
 from kernelblaster.optimize import optimize as search_for
+from kernelblaster.passwords import shown
 from kernelblaster.records import Task
 from kernelblaster.search.frozen_knowledge import FrozenKnowledge
 from kernelblaster.search.model_use import (
@@ -26,7 +28,6 @@ from kernelblaster.search.model_use import (
     check_models,
     model_use_of,
     open_strategy,
-    recorded_model_use,
     retries_with,
 )
 from kernelblaster.search.strategy import StrategyMaker
@@ -35,7 +36,7 @@ from kernelblaster.sessions.settings import Search
 from kernelblaster.settings import settings
 from kernelblaster.store.files import write_whole
 from kernelblaster.store.results import leave_results
-from kernelblaster.store.run import Run, create_run, discard_unbegun
+from kernelblaster.store.run import Run, begin_run, create_run, discard_unbegun
 from kernelblaster.store.subject import keep_task, task_of
 
 NO_PASSWORD = "A run does not keep a password: give --kb URL again, or PGPASSWORD, or a line in ~/.pgpass."
@@ -102,15 +103,16 @@ def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
 
 
 @contextmanager
-def start_run(task: Task, wanted: SearchRequest, runs: Path) -> Iterator[Run]:
-    """A new run in the folder `runs` that keeps the task, open for writing; deleted again if nothing was
-    judged in it when the block ends. Raises KernelBlasterError for a model or GPU that cannot be used, before
-    the run is created."""
+def start_run(task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None) -> Iterator[Run]:
+    """A new run that keeps the task, open for writing, in a new folder under `runs`, or in `folder` if one
+    was reserved there; deleted again if nothing was judged in it when the block ends. Raises
+    KernelBlasterError for a model or GPU that cannot be used, before the run is created."""
     if wanted.models is not None:
         check_models(wanted.models)
     if wanted.gpu is not None:
         opening.kind_here(wanted.device, wanted.gpu)  # an unknown name is an error before the run exists
-    with create_run(runs, **wanted.about) as run:
+    about = wanted.about
+    with begin_run(folder, **about) if folder else create_run(runs, **about) as run:
         try:
             keep_task(run, task)
             yield run
@@ -120,17 +122,6 @@ def start_run(task: Task, wanted: SearchRequest, runs: Path) -> Iterator[Run]:
                 raise
             cause = error.__cause__  # without "go on"
             raise cause if isinstance(cause, KernelBlasterError) else error from None
-
-
-def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> ModelUse | None:
-    """The models that take part in an existing run, with new budgets (dollars, tokens) if given; None if none
-    does. Raises StoreError if the run has no events."""
-    if not run.events:
-        raise StoreError(f"{run.folder}: was stopped before it began; remove it, and start again.")
-    models = recorded_model_use(run.events[0].data)
-    if models is not None:
-        check_models(models)
-    return models and models.allowing(usd, tokens)
 
 
 def search_run(run: Run, models: ModelUse | None, knowledge: str | None, watch: Watch) -> Optimized:
@@ -175,7 +166,7 @@ def _knowledge(run: Run, models: ModelUse | None, where: str) -> KnowledgeBase:
     if models is not None and not models.remembers:
         return FrozenKnowledge(run.folder / "no-memory.db")
     try:
-        knowledge = KnowledgeBase(where)
+        knowledge = open_knowledge(where)
     except KnowledgeError as error:
         recorded = run.events[0].data["kb"]
         if lacks_password(recorded) and where == opened(recorded):

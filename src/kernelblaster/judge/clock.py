@@ -82,6 +82,7 @@ class MeasuredClock:
             verified.runner,
             verified.draw.seeds[2],
             verified.verifier.primary_errors(),
+            verified.verifier.leash,
             keep_samples=self._keep_samples,
         )
         return Timed(timer.time(prepared.floor))

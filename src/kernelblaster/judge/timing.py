@@ -79,7 +79,8 @@ class ClockChanged(Exception):
 class Timer:
     """Times one verified candidate, loaded in `runner`, against the baseline at the primary workload.
     `allowed` gives for each output by name (error bound, the baseline's own errors), with which timed outputs
-    are checked. `seed` determines all draws; `keep_samples` stores every pair of times."""
+    are checked. `leash` counts the candidate's time, that of earlier stages included. `seed` determines all
+    draws; `keep_samples` stores every pair of times."""
 
     def __init__(
         self,
@@ -89,6 +90,7 @@ class Timer:
         runner: Runner,
         seed: int,
         allowed: dict[str, tuple[Errors, Errors | None]],
+        leash: Leash,
         *,
         keep_samples: bool = False,
     ) -> None:
@@ -96,7 +98,7 @@ class Timer:
         self._task = task
         self._baseline = baseline = baseline.at(task.primary)
         self._runner = runner
-        self._leash = Leash(device, "time")
+        self._leash = leash
         self._rng = random.Random(seed)
         self._allowed = allowed
         self._keep_samples = keep_samples
@@ -214,7 +216,7 @@ class Timer:
         layout.set_guards()
         check = MemoryCheck(layout, signature, self._key, protected=self._device.protects_inputs)
         synchronize(self._device.torch_device)
-        with self._leash:
+        with self._leash.during("time"):
             report = self._runner.time(arguments)
         stop_on_report(report.call, "while being timed")
         check.stop_if_touched()

@@ -82,7 +82,7 @@ class Verifier:
         self._key = self._rng.getrandbits(62)
         self._layouts: dict[int, Layout] = {}
         self._calls = 0
-        self._leash = Leash(device, "verify")
+        self.leash = Leash(device)
         self._deterministic = True
         self._notes: list[str] = []
         self.results: list[CaseResult] = []
@@ -128,7 +128,7 @@ class Verifier:
             layout = self._layouts[number] = self._lay_out(case)
             with self._baseline.at(case.workload).with_scalars(case.scalars):
                 calls.append(self._arguments(case, layout))
-        with self._leash:
+        with self.leash.during("verify"):
             self._runner.record(calls)
 
     def _lay_out(self, case: Case) -> Layout:
@@ -217,7 +217,7 @@ class Verifier:
         scratch = self._rng.choice((0xFF, 0x00, self._rng.randrange(256)))
         where = f"{case.workload.name} workload {case.workload.sizes}"
         try:
-            with self._leash:
+            with self.leash.during("verify"):
                 report = self._runner.call(
                     self._arguments(case, layout),
                     scratch_poison=scratch,
