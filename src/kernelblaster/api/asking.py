@@ -17,14 +17,13 @@ from kernelblaster.api.searching import SearchRequest, runs_folder, start_run
 from kernelblaster.api.subjects import CandidateLike, Inputs, TaskLike, load_candidate, load_task
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.address import knowledge_at
-from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
+from kernelblaster.knowledge.retrieval import Neighbourhood
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.opening import DeviceKind
 from kernelblaster.policies.expert.states import extract_states, possible_gain
-from kernelblaster.records import Candidate, Evaluation, Optimization, State, Step, StepId, Target
+from kernelblaster.records import Candidate, Evaluation, Optimization, Step, StepId, Target
 from kernelblaster.records.kernel_name import source_name
-from kernelblaster.records.recipe import is_recipe
 from kernelblaster.records.signature import Dtype
 from kernelblaster.records.step import compare
 from kernelblaster.sessions.session import Advice, Session
@@ -115,7 +114,8 @@ class AskTell:
 
     def _advise(self, parent: Candidate) -> Advice:
         """Advice on a candidate: profiles it, picks the kernel with the largest possible gain, and ranks all
-        techniques known in its state. Raises KernelBlasterError if it launches no kernel."""
+        techniques known in its state and in those around it. Raises KernelBlasterError if it launches no
+        kernel."""
         session = self._session
         profile = session.judging.profile([parent])[0]
         kernels = extract_states(profile, session.judging.floor_bytes) if profile else ()
@@ -124,7 +124,8 @@ class AskTell:
         worst = max(kernels, key=possible_gain)
         target = Target(source_name(worst.kernel), worst.share, worst.state)
         session.begin_iteration(self._steps)
-        techniques = _techniques(session.memory.theta, session.memory.match(worst.state), worst.state)
+        around = Neighbourhood(session.memory.theta, worst.state)
+        techniques = [one.technique for one in around.techniques(session.memory.architecture)]
         advice = session.ask(target, techniques, self._applied[parent.code], parent)
         return replace(advice, options=tuple(sorted(advice.options, key=lambda one: -one.promise)))
 
@@ -153,17 +154,6 @@ class AskTell:
         )
         session.learn(str(self._steps), [step])
         self._steps += 1
-
-
-def _techniques(content: Content, name: str, state: State) -> list[str]:
-    """The techniques of the known state `name` that are not retired, recipes aside. If it has none, as one
-    that was just discovered, those of the states with the same primary bottleneck as `state`."""
-    known = [*content.entries.get(name, {}).values()]
-    if not known:
-        alike = [one.state.name for one in content.living if one.state.primary == state.primary]
-        known = [entry for other in alike for entry in content.entries.get(other, {}).values()]
-    offered = [e.technique for e in known if e.retired is None and not is_recipe(e.technique)]
-    return list(dict.fromkeys(offered))
 
 
 @contextmanager

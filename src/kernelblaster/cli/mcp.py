@@ -37,12 +37,6 @@ def mcp(
     allow_host: Annotated[
         list[str] | None, typer.Option(help="A further name by which clients address it; may be given again.")
     ] = None,
-    trust_python: Annotated[
-        bool,
-        typer.Option(
-            "--trust-python", help="Run Python of agents' task files, whatever it does, as your own."
-        ),
-    ] = False,
     json_: JsonOption = False,
 ) -> None:
     """The judge, the knowledge base and searches as tools for coding agents (Model Context Protocol).
@@ -57,7 +51,8 @@ def mcp(
             f"this needs the package {error.name}: pip install 'kernelblaster[mcp]'."
         ) from error
     from kernelblaster.cli.options import runs_folder
-    from kernelblaster.knowledge.address import is_url, knowledge_at
+    from kernelblaster.knowledge.address import knowledge_at
+    from kernelblaster.passwords import is_url
     from kernelblaster.settings import settings
 
     known = knowledge_at(kb)
@@ -71,7 +66,7 @@ def mcp(
         knowledge=known if is_url(known) else str(Path(known).absolute()),
         device=where.device,
         gpu=where.gpu,
-        trust_python=trust_python,
+        trusted=settings().trusted,
     )
     if not http:
         if sys.stdin.isatty():

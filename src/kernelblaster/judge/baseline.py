@@ -5,21 +5,20 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from random import Random
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import torch
 
 from kernelblaster.devices.device import Device, Runner
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.judge.iree_baseline import iree_run
 from kernelblaster.judge.layout import Layout
 from kernelblaster.records import Task, Workload
-from kernelblaster.records.evaluation import ORIGINAL_KERNEL
+from kernelblaster.records.evaluation import ORIGINAL_KERNEL, BaselineName
 from kernelblaster.tasks.cuda_file import CudaFile
 from kernelblaster.tasks.domain import Domain, declared_domain, domain_of
 from kernelblaster.tasks.reference import open_reference
 from kernelblaster.tasks.values import ValuePool, pool_from_distribution
-
-BaselineName = Literal["eager", "compile", "max-autotune"]
 
 
 class Baseline(Protocol):
@@ -73,8 +72,8 @@ class Baseline(Protocol):
 
 
 class ModuleBaseline:
-    """The task's PyTorch module, eager or compiled by torch.compile, run in the judge's own process. `small`:
-    built for the small workload instead of the primary one."""
+    """The task's PyTorch module, eager or compiled by torch.compile or IREE, run in the judge's own process.
+    `small`: built for the small workload instead of the primary one."""
 
     def __init__(
         self, task: Task, device: Device, name: BaselineName = "eager", *, small: bool = False
@@ -89,7 +88,9 @@ class ModuleBaseline:
         self.pools = self._reference.pools
         self.parameters = self._reference.parameters
         self._fast: Callable[[list[torch.Tensor]], list[torch.Tensor]] = self._reference.run
-        if name != "eager":
+        if name == "iree":
+            self._fast = iree_run(self._reference, device.spec.architecture)
+        elif name != "eager":
             mode = "max-autotune-no-cudagraphs" if name == "max-autotune" else "default"
             self._fast = self._reference.compiled(mode)
 
@@ -112,8 +113,13 @@ class ModuleBaseline:
 
     def outputs(self, layout: Layout) -> list[torch.Tensor]:
         signature = self._task.signature
-        self._reference.bind([layout.view(t) for t in signature.parameters])
-        return self._reference.run([layout.view(t) for t in signature.input_tensors])
+        inputs = [layout.view(t) for t in signature.input_tensors]
+        return self.computed(inputs, [layout.view(t) for t in signature.parameters])
+
+    def computed(self, inputs: list[torch.Tensor], parameters: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The outputs in the task's own precision on these values."""
+        self._reference.bind(parameters)
+        return self._reference.run(inputs)
 
     def adopt(self, layout: Layout) -> None:
         """Copy parameters into the module's own tensors, in the memory layout PyTorch prefers."""

@@ -10,9 +10,11 @@ from kernelblaster.judge.baseline import Baseline
 from kernelblaster.judge.cases import FEW_TERMS, Case
 from kernelblaster.judge.layout import float64_views
 from kernelblaster.judge.nonfinite import Demand, depends
+from kernelblaster.judge.operand_rounding import RoundedOperands
 from kernelblaster.judge.precision import PIECE, ROUNDING
 from kernelblaster.judge.terms import LongestSum
 from kernelblaster.records import Task, Tensor
+from kernelblaster.records.task import RoundedProducts
 from kernelblaster.tasks.arrangements import LANDMARKS, Distribution
 from kernelblaster.tasks.plain_attention import plain_attention
 from kernelblaster.tasks.values import equalize, fill, perturb, shuffle
@@ -99,6 +101,10 @@ class Truth:
         difference shows how well conditioned the case is."""
         return self._wide(case, seed, shake=True)
 
+    def coarse(self, case: Case, seed: int, products: RoundedProducts) -> list[torch.Tensor] | None:
+        """As the first of `outputs`, with the operands of these products rounded to TF32; None for none."""
+        return None if products == "none" else self._wide(case, seed, seen=RoundedOperands(products))
+
     def demands(
         self, case: Case, seed: int, truth: list[torch.Tensor], right: list[torch.Tensor], seen: LongestSum
     ) -> list[Demand] | None:
@@ -125,11 +131,11 @@ class Truth:
         *,
         shake: bool = False,
         instead: Distribution | None = None,
-        seen: LongestSum | None = None,
+        seen: LongestSum | RoundedOperands | None = None,
     ) -> list[torch.Tensor] | None:
         """The float64 outputs on the case's values, in memory outside the arena; None if there is no float64
-        reference. `shake` perturbs the inputs by a rounding, `instead` is as in `fill`, `seen` watches the
-        operators."""
+        reference. `shake` perturbs the inputs by a rounding, `instead` is as in `fill`, `seen` watches or
+        changes the operators."""
         tensors = list(self._task.signature.read_tensors)
         count = len(self._task.signature.input_tensors)
         views = self._widened(case, seed, instead)

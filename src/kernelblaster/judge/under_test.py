@@ -126,7 +126,9 @@ class CandidateUnderTest:
         plan, values, _ = self._draw.seeds
         prepared = self._prepared
         cases = list(self._draw.cases) if self._draw.cases else prepared.planner.draw(plan)
-        return Verifier(self._device, prepared.task, prepared.baseline, runner, values, cases)
+        return Verifier(
+            self._device, prepared.task, prepared.baseline, runner, values, cases, rounding=prepared.rounding
+        )
 
     def _verify(self, verifier: Verifier) -> Checked:
         """Run all cases of the verifier; its result with the emulator's counters of the last call, if any."""

@@ -22,7 +22,8 @@ from kernelblaster.judge.baseline import Baseline
 from kernelblaster.judge.cases import FEW_TERMS, Case
 from kernelblaster.judge.layout import Layout, lay_out
 from kernelblaster.judge.memory_check import MemoryCheck
-from kernelblaster.judge.nonfinite import demanded
+from kernelblaster.judge.nonfinite import Demand, demanded
+from kernelblaster.judge.operand_rounding import OperandRounding
 from kernelblaster.judge.precision import (
     FAINT,
     FAINT_ALONE,
@@ -32,6 +33,7 @@ from kernelblaster.judge.precision import (
     compare,
     exceeded,
     pooled,
+    scaled,
 )
 from kernelblaster.judge.samples import FAR, OutputSample, allowed, doubtful, share, worst
 from kernelblaster.judge.stop import Failure, Leash, Stop, failure, stop_on_report
@@ -54,8 +56,8 @@ USELESS, USELESS_ROUNDINGS = 0.01, 32.0  # above this RMS error of PyTorch's own
 
 class Verifier:
     """Runs the verification cases of one candidate, loaded in `runner`. `seed` and `cases` are secret until
-    the verdict is known. Afterwards `results` has one entry for each output of each case, `work` what the
-    last call put on the device."""
+    the verdict is known; `rounding` is what the baseline does to operands. Afterwards `results` has one entry
+    for each output of each case, `work` what the last call put on the device."""
 
     def __init__(
         self,
@@ -65,6 +67,7 @@ class Verifier:
         runner: Runner,
         seed: int,
         cases: Sequence[Case],
+        rounding: OperandRounding | None = None,
     ) -> None:
         self._device = device
         self._task = task
@@ -73,12 +76,13 @@ class Verifier:
         self._rng = random.Random(seed)
         self._fixed_layout_seed = self._rng.getrandbits(48)
         self._cases = cases
+        self._rounding = rounding or OperandRounding()
         self._arena = device.arena()
         self._truth = Truth(task, baseline, self._arena, self._rng)
         self._key = self._rng.getrandbits(62)
         self._layouts: dict[int, Layout] = {}
         self._calls = 0
-        self._leash = Leash(device, "verify")
+        self.leash = Leash(device)
         self._deterministic = True
         self._notes: list[str] = []
         self.results: list[CaseResult] = []
@@ -124,7 +128,7 @@ class Verifier:
             layout = self._layouts[number] = self._lay_out(case)
             with self._baseline.at(case.workload).with_scalars(case.scalars):
                 calls.append(self._arguments(case, layout))
-        with self._leash:
+        with self.leash.during("verify"):
             self._runner.record(calls)
 
     def _lay_out(self, case: Case) -> Layout:
@@ -213,7 +217,7 @@ class Verifier:
         scratch = self._rng.choice((0xFF, 0x00, self._rng.randrange(256)))
         where = f"{case.workload.name} workload {case.workload.sizes}"
         try:
-            with self._leash:
+            with self.leash.during("verify"):
                 report = self._runner.call(
                     self._arguments(case, layout),
                     scratch_poison=scratch,
@@ -265,9 +269,33 @@ class Verifier:
             excuse = self._excuse(case, tensor, exact, own if truth is not None else "no truth")
             if excuse is not None:
                 self._notes.append(f"{case.workload.name}/{case.title}: {excuse}")
-            about = (own, None, exact.numel(), excuse is not None, lenience, seen.terms)
+            coarse = None if self._rounding.products == "none" else own  # at least
+            about = (own, None, exact.numel(), excuse is not None, lenience, seen.terms, coarse)
             samples.append(OutputSample(tensor, tuple(comparisons), at_worst, *about))
-        return samples if truth is None else self._conditioned(case, seed, truth, samples)
+        if truth is None:
+            return samples
+        return self._conditioned(case, seed, truth, self._coarsened(case, seed, truth, demands, samples))
+
+    def _coarsened(
+        self,
+        case: Case,
+        seed: int,
+        truth: list[torch.Tensor],
+        demands: Sequence[Demand] | None,
+        samples: list[OutputSample],
+    ) -> list[OutputSample]:
+        """The samples with `coarse` set where the baseline rounds operands and errors are near the bound
+        without it. That takes one more run of the float64 reference."""
+        clear = all(one.excused or share([one]) < NEAR for one in samples)
+        rounded = None if clear else self._truth.coarse(case, seed, self._rounding.products)
+        if rounded is None:
+            return samples
+        found = []
+        for position, (one, output) in enumerate(zip(samples, rounded, strict=True)):
+            required = demanded(output, demands[position]) if demands is not None else output
+            errors = compare(required, truth[position]).errors if one.tensor.floating else None
+            found.append(one if errors is None else replace(one, coarse=scaled(errors, self._rounding.ratio)))
+        return found
 
     def _conditioned(
         self, case: Case, seed: int, truth: list[torch.Tensor], samples: list[OutputSample]

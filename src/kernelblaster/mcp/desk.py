@@ -2,9 +2,9 @@
 to."""
 
 import re
-from inspect import cleandoc
 from collections.abc import Awaitable, Callable
 from functools import wraps
+from inspect import cleandoc
 from itertools import count
 from typing import Any, ParamSpec, TypeVar
 

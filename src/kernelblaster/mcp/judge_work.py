@@ -253,7 +253,7 @@ class JudgeDesk:
         key = (name, path, status.st_mtime_ns, status.st_size)
         if key not in self._tasks:
             self.say("loading the task")
-            if file.suffix == ".py" and not shipped and not self._setup.trust_python:
+            if file.suffix == ".py" and not shipped and not self._setup.trusted:
                 check_plain(file.read_text(), name)
             self._tasks[key] = load_file(name, file)
             while len(self._tasks) > MOST_TASKS:

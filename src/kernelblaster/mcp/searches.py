@@ -15,6 +15,7 @@ from kernelblaster.models.names import parse_name
 from kernelblaster.plain_text import printable
 from kernelblaster.records import Step
 from kernelblaster.serve.resuming import ResumedRuns
+from kernelblaster.store.control import steer_run, stop_run
 from kernelblaster.store.events import first_event
 from kernelblaster.store.follow import FollowedRun
 from kernelblaster.store.history import History
@@ -106,10 +107,8 @@ class Searches:
         return await asyncio.to_thread(self._summary, followed)
 
     def steer(self, run: str, **wanted: Any) -> dict[str, Any]:
-        """Ask a search for something; see `kernelblaster.api.steering.steer`."""
-        from kernelblaster.api.steering import steer
-
-        commands = steer(self.folder(run), by=BY, **wanted)
+        """Ask a search for something; see `kernelblaster.steer`."""
+        commands = steer_run(self.folder(run), by=BY, **wanted)
         if not commands:
             raise KernelBlasterError(
                 "nothing was asked for: give budget, seconds, pin, forbid, release or note."
@@ -118,10 +117,8 @@ class Searches:
 
     def stop(self, run: str, *, now: bool) -> dict[str, Any]:
         """Stop a search; what it judged is kept."""
-        from kernelblaster.api.steering import stop
-
         folder = self.folder(run)
-        stop(folder, now=now, by=BY)
+        stop_run(folder, now=now, by=BY)
         words = "stopped" if now else "asked to stop; it does before its next candidate"
         return {
             "run": folder.name,

@@ -25,7 +25,7 @@ from kernelblaster.mcp.knowledge_tools import add_knowledge_tools
 from kernelblaster.mcp.prompts import add_prompts, add_resources, instructions
 from kernelblaster.mcp.search_tools import add_search_tools
 from kernelblaster.mcp.setup import AgentSetup
-from kernelblaster.serve.guard import SHORTEST_TOKEN, Guard, access_to
+from kernelblaster.serve.guard import SHORTEST_TOKEN, RequestGuard, access_to
 
 LARGEST_BODY = 2_000_000  # bytes of a request over HTTP
 IDLE_S = 1800.0  # after which a client's session over HTTP is forgotten
@@ -74,7 +74,7 @@ def http_app(desk: AgentDesk, host: str, token: str, hosts: Collection[str] = ()
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # by the guard
         host=host,
     )
-    return Guard(app, access_to(host, hosts, token))
+    return RequestGuard(app, access_to(host, hosts, token))
 
 
 def serve_http(

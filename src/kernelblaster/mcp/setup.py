@@ -18,7 +18,7 @@ MOST_SECONDS = 6 * 3600.0  # that one search may take
 class AgentSetup:
     """What agents work with. `folders` are those in which they may name and write files; `runs` is where runs
     are kept, `data` a folder for tasks and questions, `knowledge` the knowledge base (a file or a URL).
-    `device` and `gpu` are as for `open_device`. `trust_python`: Python of any kind in task files is run."""
+    `device` and `gpu` are as for `open_device`. `trusted`: Python of any kind in task files is run."""
 
     folders: tuple[Path, ...]
     runs: Path
@@ -26,4 +26,4 @@ class AgentSetup:
     knowledge: str
     device: Literal["auto", "cuda", "emulated"] = "auto"
     gpu: str | None = None
-    trust_python: bool = False
+    trusted: bool = False

@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+from kernelblaster.keeper import Door
 from kernelblaster.processes.parent import die_with_parent
 
 _context = multiprocessing.get_context("spawn")
@@ -74,7 +75,7 @@ class Workers:
         self._processes = []
         for own in arguments:
             here, there = _context.Pipe()
-            packed = _Packed((work, there, *own))
+            packed = _Packed((work, there, Door(), *own))
             process = _context.Process(target=_enter, args=(packed,), daemon=True)
             process.start()
             there.close()
@@ -195,7 +196,8 @@ def _enter(packed: _Packed) -> None:
     then ends the workers."""
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    work, connection, *arguments = packed.opened()
+    work, connection, door, *arguments = packed.opened()
+    door.open()
     try:
         work(JobPipe(connection), *arguments)
     except OSError as error:

@@ -190,7 +190,7 @@ class _Check(ast.NodeVisitor):
         raise BadTask(
             f"{self._where}, line {getattr(node, 'lineno', 1)}: {why}. A task file from an agent may import "
             "torch and math, define classes derived from nn.Module, get_inputs() and get_init_inputs(), "
-            "and do nothing else; the person who runs the server can lift this with --trust-python."
+            "and do nothing else; the person who runs the server can lift this with --trust-tasks."
         )
 
 
