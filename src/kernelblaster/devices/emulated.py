@@ -44,6 +44,7 @@ REPEATED_BYTES = 16 << 20  # of each tensor: what a caller of `profile` fills; t
 PAGE = 4096  # slots of the arena are multiples of this: the machine knows every tensor's own bounds
 WIDE_GB_S = 1500  # beyond that, memory is stacked and its bus wide
 MODELLED_MEMORY = 80 << 30
+RESERVED_MEMORY = 3 << 30  # of it at most what drivers keep for themselves, so that no number tells a model
 PORTABLE_CLUSTER = 8
 CLUSTERS_SINCE = 9  # compute capability
 PATIENCE = 6
@@ -164,9 +165,11 @@ class EmulatedRunner(ReplayRunner):
     """A candidate on the PTX machine. `model` gives the modelled profile of a call with these arguments, for
     its times; `resident` how many clusters (or blocks) of a launch the GPU runs at once; `answer` is as in
     `ReplayRunner`. `doubtful`: in the last call, some volatile or relaxed read might have returned an older
-    value on real hardware."""
+    value on real hardware. `exhausted`: the last call was ended because it took more work than
+    `Draws.most_work`."""
 
     doubtful = False
+    exhausted = False
 
     def __init__(
         self,
@@ -201,6 +204,7 @@ class EmulatedRunner(ReplayRunner):
         answer = super().ask(command, limit_s or PATIENCE * self._limit_s)
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         self.doubtful = any(report.get("doubtful", False) for report in reports)
+        self.exhausted = any(report.get("exhausted", False) for report in reports)
         faulty = any(report.get("findings") for report in reports)
         for work in answer.get("work", []):
             report = work.get("report", {})
@@ -302,7 +306,8 @@ def _facts(spec: GpuSpec) -> GpuFacts:
         115: 1,  # stream-ordered allocation
         120: int(major >= CLUSTERS_SINCE),
     }  # fmt: skip
-    return GpuFacts(spec.title, MODELLED_MEMORY, attributes)
+    memory = MODELLED_MEMORY - (1 + secrets.randbelow(RESERVED_MEMORY >> 16) << 16)
+    return GpuFacts(spec.title, memory, attributes)
 
 
 def _resident(spec: GpuSpec, binary: Path, launch: RecordedLaunch) -> int:
