@@ -18,12 +18,12 @@ from kernelblaster.api.subjects import CandidateLike, Inputs, TaskLike, load_can
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.address import knowledge_at
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
+from kernelblaster.knowledge.retrieval import Neighbourhood
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.opening import DeviceKind
 from kernelblaster.policies.expert.states import extract_states, possible_gain
 from kernelblaster.records import Candidate, Evaluation, Optimization, Step, StepId, Target
 from kernelblaster.records.kernel_name import source_name
-from kernelblaster.records.recipe import is_recipe
 from kernelblaster.records.signature import Dtype
 from kernelblaster.records.step import compare
 from kernelblaster.sessions.session import Advice, Session
@@ -96,7 +96,8 @@ class AskTell:
 
     def _advise(self, parent: Candidate) -> Advice:
         """Advice on a candidate: profiles it, picks the kernel with the largest possible gain, and ranks all
-        techniques known in its state. Raises KernelBlasterError if it launches no kernel."""
+        techniques known in its state and in those around it. Raises KernelBlasterError if it launches no
+        kernel."""
         session = self._session
         profile = session.judging.profile([parent])[0]
         kernels = extract_states(profile, session.judging.floor_bytes) if profile else ()
@@ -105,8 +106,8 @@ class AskTell:
         worst = max(kernels, key=possible_gain)
         target = Target(source_name(worst.kernel), worst.share, worst.state)
         session.begin_iteration(self._steps)
-        known = session.memory.theta.entries.get(session.memory.match(worst.state), {})
-        techniques = [name for name, e in known.items() if e.retired is None and not is_recipe(name)]
+        around = Neighbourhood(session.memory.theta, worst.state)
+        techniques = [one.technique for one in around.techniques(session.memory.architecture)]
         advice = session.ask(target, techniques, self._applied[parent.code], parent)
         return replace(advice, options=tuple(sorted(advice.options, key=lambda one: -one.promise)))
 

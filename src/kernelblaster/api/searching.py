@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from kernelblaster import opening
 from kernelblaster.errors import DeviceLost, KernelBlasterError, KnowledgeError, NoDevice, StoreError
@@ -58,7 +58,7 @@ class Watch(Protocol):
 class SearchRequest:
     """What a new run is to do. `task` is as the user named it, `knowledge` a file or a URL (see
     `knowledge_at`); `gpu` is the GPU that the emulated device stands for; `dtype` None: the task's own;
-    `models` None: no model takes part."""
+    `models` None: no model takes part. `filter` and `sanitize` are as in `EvaluationOptions`."""
 
     task: str
     search: Search
@@ -67,6 +67,8 @@ class SearchRequest:
     gpu: str | None = None
     dtype: str | None = None
     models: ModelUse | None = None
+    filter: Literal["emulated"] | None = None
+    sanitize: bool = False
 
     @property
     def about(self) -> dict[str, Any]:
@@ -74,6 +76,7 @@ class SearchRequest:
         data: dict[str, Any] = {"task": self.task, "dtype": self.dtype}
         data |= {"device": self.device, "gpu": self.gpu}
         data |= {"kb": shown(self.knowledge), "search": self.search.model_dump()}
+        data |= {"filter": self.filter, "sanitize": self.sanitize}
         return data | ({"models": self.models.model_dump(mode="json")} if self.models else {})
 
 
@@ -151,9 +154,10 @@ def _search_once(run: Run, models: ModelUse | None, where: str, watch: Watch) ->
     a model's budget stopped the search, only the best source is written."""
     about = run.events[0].data
     search = Search.model_validate(about["search"])
+    checks = {name: about[name] for name in ("filter", "sanitize") if name in about}  # not in older runs
     with (
         _knowledge(run, models, where) as knowledge,
-        opening.open_searching(about["device"], about["gpu"], progress=watch.stage) as judge,
+        opening.open_searching(about["device"], about["gpu"], progress=watch.stage, **checks) as judge,
         _strategy(run, models, judge, watch.say) as make,
     ):
         _check_device(run, judge.device.name)

@@ -43,16 +43,21 @@ def is_stored(target: Path) -> bool:
     return True
 
 
+def temporary() -> Scratch:
+    """A new folder within the cache, deleted at the end of the context or, if this process is killed, by the
+    next sweep. Raises Shortage if the cache cannot be written."""
+    try:
+        settings().cache.mkdir(parents=True, exist_ok=True)
+        return Scratch(settings().cache, SCRATCH)
+    except OSError as error:
+        raise _cannot_write(settings().cache / SCRATCH, error) from error
+
+
 @contextlib.contextmanager
 def afresh(kind: str) -> Iterator[None]:
     """A context in which results of this kind are looked up and stored in a temporary folder instead of
     the cache, by this process only: none made earlier is found, and new ones are deleted at the end."""
-    try:
-        settings().cache.mkdir(parents=True, exist_ok=True)
-        folder = Scratch(settings().cache, SCRATCH)
-    except OSError as error:
-        raise _cannot_write(settings().cache / kind, error) from error
-    with folder as path:
+    with temporary() as path:
         _elsewhere[kind] = path
         try:
             yield

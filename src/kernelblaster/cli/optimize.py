@@ -10,6 +10,7 @@ from kernelblaster.cli.interruption import explain_resuming
 from kernelblaster.cli.live import show_search
 from kernelblaster.cli.options import (
     DEFAULTS,
+    CheckOptions,
     DeviceOptions,
     JsonOption,
     RunArgument,
@@ -55,6 +56,7 @@ def optimize(
     far: SearchOptions,
     models: ModelOptions,
     of: TaskOptions,
+    checks: CheckOptions,
     kb: KbOption = None,
     budget: Annotated[
         int, typer.Option("--budget", help="Candidates to judge.", min=1)
@@ -90,7 +92,9 @@ def optimize(
     if not json_:
         _show_inferred(loaded)
     gpu = gpu_key(where.gpu)
-    wanted = SearchRequest(task, search, knowledge_at(kb), where.device, gpu, of.dtype, use)
+    wanted = SearchRequest(
+        task, search, knowledge_at(kb), where.device, gpu, of.dtype, use, checks.filter, checks.sanitize
+    )
     if use is not None:
         print_estimate(expected(use, search))
     with start_run(loaded, wanted, runs_folder(runs)) as run:

@@ -11,8 +11,8 @@ from torch.utils import _pytree as pytree
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.records import Task
-from kernelblaster.tasks.derive import cast, cast_of, convert, parameter_names
 from kernelblaster.tasks.module_file import ModuleFile, is_task
+from kernelblaster.tasks.module_state import cast, cast_of, convert, parameter_names
 from kernelblaster.tasks.small import find_small
 
 

@@ -6,21 +6,20 @@ from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from pathlib import Path
 from random import Random
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import torch
 
 from kernelblaster.devices.device import Device, Runner
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.judge.iree_baseline import iree_run
 from kernelblaster.judge.layout import Layout
 from kernelblaster.records import Task, Workload
-from kernelblaster.records.evaluation import ORIGINAL_KERNEL
+from kernelblaster.records.evaluation import ORIGINAL_KERNEL, BaselineName
 from kernelblaster.tasks.cuda_file import CudaFile
 from kernelblaster.tasks.domain import Domain, declared_domain, domain_of
 from kernelblaster.tasks.reference import open_reference
 from kernelblaster.tasks.values import ValuePool, pool_from_distribution
-
-BaselineName = Literal["eager", "compile", "max-autotune"]
 
 
 class Baseline(Protocol):
@@ -74,8 +73,8 @@ class Baseline(Protocol):
 
 
 class ModuleBaseline:
-    """The task's PyTorch module, eager or compiled by torch.compile, run in the judge's own process. `small`:
-    built for the small workload instead of the primary one."""
+    """The task's PyTorch module, eager or compiled by torch.compile or IREE, run in the judge's own process.
+    `small`: built for the small workload instead of the primary one."""
 
     def __init__(
         self, task: Task, device: Device, name: BaselineName = "eager", *, small: bool = False
@@ -90,7 +89,9 @@ class ModuleBaseline:
         self.pools = self._reference.pools
         self.parameters = self._reference.parameters
         self._fast: Callable[[list[torch.Tensor]], list[torch.Tensor]] = self._reference.run
-        if name != "eager":
+        if name == "iree":
+            self._fast = iree_run(self._reference, device.spec.architecture)
+        elif name != "eager":
             mode = "max-autotune-no-cudagraphs" if name == "max-autotune" else "default"
             self._fast = self._reference.compiled(mode)
 

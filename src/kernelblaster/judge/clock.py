@@ -108,6 +108,7 @@ class ModelledClock:
     def __init__(self, device: Device) -> None:
         self._device = device
         self._timers: dict[str, ModelledTimer] = {}
+        self._latest: ModelledTimer | None = None
 
     def time(self, verified: VerifiedCandidate) -> Timed:
         """As `Clock.time`. Where a candidate seems faster, its time is modelled again from blocks that are
@@ -133,13 +134,18 @@ class ModelledClock:
 
     def forget(self) -> None:
         self._timers.clear()
+        self._latest = None
 
     def _timer(self, prepared: Prepared) -> ModelledTimer:
         """The timer of a task, made once."""
         digest = prepared.task.digest
         if digest not in self._timers:
             self._timers[digest] = ModelledTimer(self._device, prepared.task, prepared.baseline)
-        return self._timers[digest]
+        timer = self._timers[digest]
+        if self._latest is not None and self._latest is not timer:
+            self._latest.forget_values()  # those of one task at a time are enough
+        self._latest = timer
+        return timer
 
 
 def clock_of(device: Device, *, keep_samples: bool) -> Clock:

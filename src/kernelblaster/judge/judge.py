@@ -14,6 +14,7 @@ from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.cases import Case, SecretDraw
 from kernelblaster.judge.clock import clock_of
 from kernelblaster.judge.compile import Binary, compile_candidate, compilers
+from kernelblaster.judge.estimate import Estimator
 from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.judge.order_check import OrderCheck, with_note
 from kernelblaster.judge.prepare import Prepared, TaskPreparer
@@ -32,6 +33,7 @@ from kernelblaster.records import (
     Outcome,
     Profile,
     Rejected,
+    RuntimeFailed,
     Task,
 )
 from kernelblaster.records.outcome import CORRECT
@@ -56,6 +58,7 @@ class DeviceJudge:
         self._profiles = VerifiedProfiles(self._clock, self._check, self.options.progress)
         self._order_check = OrderCheck(device.spec, lambda: device.facts)
         self._size_check = SizeCheck(device)
+        self._estimator = Estimator(device.spec, lambda: device.facts)
 
     def evaluate(self, task: Task, candidate: Candidate, draw: SecretDraw | None = None) -> Evaluation:
         """Compile, verify and time one candidate. A bad candidate is an outcome, not an exception. `draw`
@@ -126,6 +129,16 @@ class DeviceJudge:
         ]
         return self._profiles.profile(compiled, depth)
 
+    def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
+        """As `Judge.estimate`; candidates are compiled in parallel."""
+        self.options.progress("estimating")
+        with compilers() as pool:
+            binaries = list(pool.map(lambda candidate: self.compile(task, candidate), candidates))
+        return [
+            self._estimator.microseconds(task, binary) if isinstance(binary, Binary) else None
+            for binary in binaries
+        ]
+
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
         """Fitness and floor of a task, computed on this device the first time. Raises BadTask if the task is
         unfit."""
@@ -142,11 +155,12 @@ class DeviceJudge:
         return self._order_check.confirmed(task, candidate, evaluation)
 
     def close(self) -> None:
-        """Forget all prepared tasks and close the order check; the device stays open."""
+        """Forget all prepared tasks and close what runs on the emulator; the device stays open."""
         self._tasks.close()
         self._clock.forget()
         self._order_check.close()
         self._size_check.close()
+        self._estimator.close()
 
     def compile(self, task: Task, candidate: Candidate) -> Binary | Outcome:
         """Screen and compile a candidate for this device; a failure is returned as its outcome. Thread-safe:
@@ -213,6 +227,8 @@ class DeviceJudge:
         judged = self._under_test(prepared, binary, draw).verify_and_time()
         if isinstance(judged.outcome, Accepted) and not measured:
             judged = self._at_size(prepared, binary, judged, draw)
+        if isinstance(judged.outcome, RuntimeFailed) and measured:
+            return replace(judged, outcome=self._located(prepared.task, binary, judged.outcome))
         if isinstance(judged.outcome, Accepted):
             # It may be faster because it lacks a synchronization, which rarely shows in its results.
             note = note or self._look(prepared.task, binary)
@@ -262,6 +278,15 @@ class DeviceJudge:
 
     def _under_test(self, prepared: Prepared, binary: Binary, draw: SecretDraw) -> CandidateUnderTest:
         return CandidateUnderTest(self.device, self._clock, prepared, binary, draw, self.options.progress)
+
+    def _located(self, task: Task, binary: Binary, failed: RuntimeFailed) -> RuntimeFailed:
+        """A failure on a GPU, which seldom says where it happened, with what the emulator finds in the same
+        candidate: the access, its line and its thread."""
+        found = self._look(task, binary)
+        if not isinstance(found, Rejected):
+            return failed
+        where = found.evidence.splitlines()[0]
+        return failed.model_copy(update={"evidence": f"{failed.evidence}; on the PTX machine: {where}"})
 
     def _look(self, task: Task, binary: Binary) -> Rejected | str:
         """The emulator's order check of a candidate: Rejected if it objects, else a note on what it

@@ -34,6 +34,7 @@ LARGEST_GRID = (2**31 - 1, 65535, 65535)
 READS_CLOCK = re.compile(r"%(clock(_hi|64)?|globaltimer(_lo|_hi)?)\b")
 AGAIN_BY_CLOCK = 16
 AGREE = 1.2  # ratio of times that other blocks may differ by
+KEPT_BYTES = 64 << 20  # of drawn values, from one candidate of a task to the next
 
 
 class ModelledTimer:
@@ -45,6 +46,11 @@ class ModelledTimer:
         self._device = device
         self._task = task
         self._baseline = baseline
+        self._kept: dict[str, torch.Tensor] = {}
+
+    def forget_values(self) -> None:
+        """Free the values that are kept for the next candidate (up to KEPT_BYTES); all can be drawn again."""
+        self._kept.clear()
 
     def profiles(self, binaries: Sequence[Binary]) -> list[Profile]:
         """One modelled profile for each compiled candidate, at the primary workload, with ptxas' resources.
@@ -128,7 +134,12 @@ class ModelledTimer:
         for position, (tensor, pool) in enumerate(pools):
             # From the first whole page on, which is what is shown over and over.
             beginning = layout.raw(tensor)[: REPEATED_BYTES + PAGE].view(getattr(torch, tensor.dtype))
+            if tensor.name in self._kept:
+                beginning.copy_(self._kept[tensor.name])
+                continue
             fill(beginning, pool, "written", workload, position)
+            if beginning.nbytes + sum(kept.nbytes for kept in self._kept.values()) <= KEPT_BYTES:
+                self._kept[tensor.name] = beginning.clone()
         return layout
 
     @cached_property

@@ -153,6 +153,8 @@ def share_of(errors: Errors, allowed: Errors) -> float:
 
 def pooled(errors: Sequence[Errors]) -> Errors:
     """The errors of several draws of values together: for each measure the root mean square."""
+    if len(errors) == 1:
+        return errors[0]
     return Errors(**{m: hypot(*(getattr(e, m) for e in errors)) / len(errors) ** 0.5 for m in MEASURES})
 
 
@@ -236,7 +238,7 @@ def _rms(values: torch.Tensor) -> float:
 def _percentile(pieces: list[torch.Tensor]) -> float:
     """The 95th percentile of sampled relative errors."""
     ratios = torch.cat(pieces) if pieces else torch.zeros(1)
-    return float(torch.sort(ratios).values[max(0, int(0.95 * ratios.numel()) - 1)])
+    return float(torch.kthvalue(ratios, max(1, int(0.95 * ratios.numel()))).values) if ratios.numel() else 0.0
 
 
 def _strange(got: torch.Tensor, right: torch.Tensor) -> int | None:

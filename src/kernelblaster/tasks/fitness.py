@@ -39,6 +39,7 @@ class _Check:
         self._fill(seed=1)
         first, again = self._outputs(), self._outputs()
         problems = self._written_inputs()
+        problems += self._kept_state(first)
         if not _equal(first, again):
             problems.append(
                 "random: two runs on the same inputs differ (dropout? end __init__ with self.eval())"
@@ -76,6 +77,19 @@ class _Check:
             f"in place: forward() writes to its input {name} (use a copy: {name} = {name}.clone(), or a "
             "layer with inplace=False)"
             for name in changed
+        ]
+
+    def _kept_state(self, first: list[torch.Tensor]) -> list[str]:
+        """A problem if the result of a call depends on the call before, through a tensor that the module
+        keeps: then a second call without fresh buffers differs from the outputs `first`."""
+        self.reference.bind([p.clone() for p in self.parameters])
+        self.reference.run([i.clone() for i in self.inputs])
+        again = self.reference.run([i.clone() for i in self.inputs])
+        if _equal(first, again) or not _equal(first, self._outputs()):
+            return []
+        return [
+            "state: the result depends on the calls before, through a tensor that the module keeps in an "
+            "attribute or a buffer (give it as an input, and return the new one)"
         ]
 
     def _unresponsive_inputs(self, first: list[torch.Tensor]) -> list[str]:

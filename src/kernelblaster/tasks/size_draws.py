@@ -18,8 +18,10 @@ from typing import Literal
 from kernelblaster.errors import BadTask
 from kernelblaster.records import Task, Tensor, Workload
 from kernelblaster.records.workload import WorkloadName
-from kernelblaster.tasks.derive import Facts, UnequalSizes, cast_of, learn, workload_of
+from kernelblaster.tasks.derive import UnequalSizes, workload_of
+from kernelblaster.tasks.facts import Facts, learn
 from kernelblaster.tasks.module_file import ModuleFile
+from kernelblaster.tasks.module_state import cast_of
 from kernelblaster.tasks.small import find_small
 
 # few: a few hundred kilobytes, no extent below 4, and every size once in each octave up to the base's;
@@ -168,6 +170,19 @@ class SizeDraws:
             if workload is not None:
                 return workload
         return None
+
+    def without_ones(self, workload: Workload) -> Workload:
+        """The workload with another value for every free size that is 1, but not in the base: a small one,
+        from 3 on, that is not the base's either. Itself where the task accepts none."""
+        accept, steps = self._accepting
+        ones = [name for name in steps if workload.sizes[name] == 1 < self.base.sizes[name]]
+        own = {name: workload.sizes[name] for name in steps}
+        for more in range(2, 10):
+            larger = {name: 1 + more * steps[name] for name in ones}
+            accepted = accept(workload.name, own | larger)
+            if accepted is not None and all(value != self.base.sizes[n] for n, value in larger.items()):
+                return accepted
+        return workload
 
     def of(self, *kinds: Kind) -> list[Workload]:
         """The workloads of the pool's draws of these kinds."""
@@ -326,7 +341,7 @@ class SizeDraws:
         if constants is None:
             raise BadTask(f"{self._task.name}: has no small workload to draw sizes around.")
         with file.replaced(constants):
-            return learn(file, dtype, real=True, small=True)
+            return learn(file, dtype, on="cpu", small=True)
 
 
 def most_read_bytes(task: Task) -> int:

@@ -234,7 +234,7 @@ def test_extents_follow_from_those_of_the_operand(case: Case) -> None:
     """At sizes of all remainders, of which a few workloads may leave some out."""
     given = case.arguments_by_name()
     if case.filters:
-        given["weight"] = SimpleNamespace(meta={"val": torch.empty(case.filters)})
+        given["weight"] = SimpleNamespace(tensor=torch.empty(case.filters))
     counts = window_counts(case.operator, given)
     for larger in range(8):
         tensors = case.tensors(larger)

@@ -129,7 +129,8 @@ std::string report(const Launch& launch) {
 #define FIELD(name) out << ", \"" #name "\": " << c.name
   FIELD(thread_instructions); FIELD(total_warp_instructions); FIELD(global_load_requests); FIELD(global_load_sectors);
   FIELD(global_store_requests); FIELD(global_store_sectors); FIELD(shared_load_requests); FIELD(shared_load_wavefronts);
-  FIELD(shared_store_requests); FIELD(shared_store_wavefronts); FIELD(local_requests); FIELD(local_sectors);
+  FIELD(shared_store_requests); FIELD(shared_store_wavefronts); FIELD(shared_bank_conflicts);
+  FIELD(local_requests); FIELD(local_sectors);
   FIELD(atomic_requests); FIELD(barriers); FIELD(divergent_branches); FIELD(branches); FIELD(global_load_bytes);
   FIELD(global_store_bytes); FIELD(tensor_operations); FIELD(blocks);
 #undef FIELD
