@@ -147,7 +147,7 @@ def _planned(seats: int, arms: Sequence[str], pairs: int) -> list[PlannedSearch]
 def search(study: Study, one: PlannedSearch) -> None:
     """Do one search, or go on with it, and write its result."""
     import kernelblaster as kb
-    from kernelblaster.bench.initial_knowledge import copy_knowledge
+    from kernelblaster.knowledge.initial import copy_knowledge
     from kernelblaster.models.choice import ModelChoice
     from kernelblaster.search.model_use import ModelUse
     from kernelblaster.sessions.settings import Search

@@ -239,8 +239,9 @@ class JudgeDesk:
             ExpertPolicy().initial(task)
         except KernelBlasterError as error:
             raise BadTask(
-                f"{str(error).partition('. ')[0]}. The built-in expert cannot begin with this task: write candidates yourself and "
-                "call evaluate, or call start_search with agent=true and answer its questions."
+                f"{str(error).partition('. ')[0]}. The built-in expert cannot begin with this task: write "
+                "candidates yourself and call evaluate, or call start_search with agent=true and answer its "
+                "questions."
             ) from error
 
     def _load(self, name: str, path: str, shipped: bool) -> Task:
