@@ -25,6 +25,8 @@ from kernelblaster.store.run import open_run
 from kernelblaster.store.subject import task_of
 
 COMPILED: tuple[BaselineName, ...] = ("compile", "max-autotune")
+OPTIONAL: tuple[BaselineName, ...] = (*COMPILED, "iree")
+"""Baselines that may be unable to run a module; it is measured without them then."""
 
 
 class Measuring:
@@ -78,7 +80,7 @@ class Measuring:
     def _beside(
         self, name: BaselineName, judge: DeviceJudge, task: Task, best: Candidate, job: str
     ) -> Measured:
-        """The measurement against one baseline. A torch.compile baseline that does not run is `absent`. If
+        """The measurement against one baseline. One of OPTIONAL that does not run is `absent`. If
         eager PyTorch does not run, nothing is known of the candidate."""
         try:
             return _measured(judge.evaluate(task, best), name, job)
@@ -89,7 +91,7 @@ class Measuring:
                 raise
             words = str(error).strip().splitlines()
             reason = f"the baseline does not run: {words[0] if words else type(error).__name__}"
-            absent = name in COMPILED
+            absent = name in OPTIONAL
             return Measured(job=job, baseline=name, outcome="Absent", reason=reason, absent=absent)
 
     def _over_first(

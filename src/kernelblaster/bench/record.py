@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelblaster.bench.initial_knowledge import SEED
 from kernelblaster.bench.jobs import DIED, INITIAL, Job, JobResult, Measured, Setup, result_of
 from kernelblaster.bench.metrics import against_best
 from kernelblaster.bench.suite import Entry
+from kernelblaster.knowledge.initial import SEED
 from kernelblaster.records.evaluation import BaselineName
 from kernelblaster.records.record import Record
 from kernelblaster.store.events import RunEvent

@@ -6,7 +6,7 @@ from kernelblaster.records.outcome import Outcome, Speedup
 from kernelblaster.records.profile import Profile
 from kernelblaster.records.record import Record
 
-BaselineName = Literal["eager", "compile", "max-autotune"]
+BaselineName = Literal["eager", "compile", "max-autotune", "iree"]
 """What a PyTorch module is timed as."""
 
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.knowledge.address import is_url, knowledge_at, shown
+from kernelblaster.knowledge.address import knowledge_at
+from kernelblaster.passwords import is_url, shown
 from kernelblaster.settings import settings
 
 PORT = 8420

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelblaster.bench.spending import spent_on_models
+from kernelblaster.models.spending import spent_on_models
 from kernelblaster.quantities import time_text
 from kernelblaster.report.run.verdict import baseline_name, has_ended
 from kernelblaster.store.events import RunEvent
@@ -109,7 +109,8 @@ def _models(run: ReadableRun, about: dict[str, Any]) -> str:
     if not choice:
         return ""
     replayed = f"answers replayed from {Path(choice['replay']).name}" if choice.get("replay") else ""
-    tokens, usd = spent_on_models(run.folder, choice.get("prices"))
-    price = "at a price that is not known" if usd is None else f"${usd:.4f}"
+    spent = spent_on_models(run.folder, choice.get("prices"))
+    price = "at a price that is not known" if spent.usd is None else f"${spent.usd:.4f}"
+    tokens = f"{spent.tokens:,} tokens{' (estimated)' if spent.estimated else ''}"
     named = choice.get("model") or replayed or ", ".join(choice.get("roles") or ())
-    return f"{named}; strategy {models.get('strategy')}; {tokens:,} tokens, {price}"
+    return f"{named}; strategy {models.get('strategy')}; {tokens}, {price}"
