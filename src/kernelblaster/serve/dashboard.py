@@ -108,7 +108,7 @@ class Dashboard:
         """Look for changes in what somebody looks at, until `stop`."""
         pause, nice = 0.0, False
         while not self._stop.wait(pause):
-            begun = time.monotonic()
+            begun = time.thread_time()  # not the clock: waiting for a core is no work
             topics = self.hub.watched()
             more = self.catalog.reading
             if not more and not nice:
@@ -122,7 +122,7 @@ class Dashboard:
                     topic.refresh()
                 except Exception:  # of this program: said in the log, and the others go on
                     _log.exception("%s could not be shown", topic.name)
-            took = time.monotonic() - begun
+            took = time.thread_time() - begun
             pause = 0.01 if more else max(LEAST_PAUSE_S, min(MOST_PAUSE_S, took / SHARE))
             if not topics and not more:
                 pause = IDLE_PAUSE_S
