@@ -26,7 +26,7 @@ from playwright.sync_api import Error, Page, sync_playwright
 from kernelblaster.store.follow import FollowedRun
 from kernelblaster.store.steering import read_commands
 
-PATIENCE_S = 240
+PATIENCE_S = 400
 SIZES = {"laptop": (1280, 860), "phone": (390, 844)}
 COMMAND = [sys.executable, "-m", "kernelblaster"]
 

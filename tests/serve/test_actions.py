@@ -116,13 +116,17 @@ def test_a_run_is_resumed_in_a_process_of_its_own_and_what_went_wrong_is_said(
 def test_one_that_was_just_stopped_is_resumed_at_once(
     client: TestClient, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Its process has let go of the run, and takes a moment to end."""
+    """Its process has let go of the run, and takes long to end."""
     program = tmp_path / "program"
-    program.write_text("#!/bin/sh\nsleep 0.4\n")
+    program.write_text("#!/bin/sh\nexec sleep 2\n")
     program.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(program))
-    for _ in range(2):
-        assert client.post("/runs/r/resume", json={"confirm": "r"}).status_code == 200
+    assert client.post("/runs/r/resume", json={"confirm": "r"}).status_code == 200
+    with open_run(folder.parent, "r", writing=True):
+        assert "getting ready" not in client.get("/runs/r").text
+    begun = time.monotonic()
+    assert client.post("/runs/r/resume", json={"confirm": "r"}).status_code == 200
+    assert time.monotonic() - begun < 1.5
 
 
 def test_one_that_is_at_work_is_not_resumed(client: TestClient, folder: Path) -> None:

@@ -133,6 +133,17 @@ def test_the_list_moves_filters_and_leads_to_a_comparison(
         assert browser.run("document.querySelector('#compare-chart svg') !== null")
 
 
+def test_a_search_that_begins_comes_first_in_an_open_list(browser: Browser, tmp_path: Path) -> None:
+    made_run(tmp_path / "old", OUTCOMES)
+    with served(dashboard_of(tmp_path)) as address:
+        browser.open(address + "/")
+        browser.wait(LIVE)
+        new = MadeRun(tmp_path / "new")
+        new.judge("Accepted", 50.0)
+        browser.wait("document.querySelector('#list-lines tr').id === 'run:new'")
+        new.close()
+
+
 def test_a_search_is_steered_stopped_and_nothing_happens_without_a_yes(
     browser: Browser, made: MadeRun, tmp_path: Path
 ) -> None:

@@ -156,6 +156,14 @@ def test_a_page_is_whole_while_the_list_is_still_being_read(
     assert "<title>core/level1/scale" in page and 'data-load="/runs/r/exchanges/' in page
 
 
+def test_a_list_does_not_wait_for_the_thread_that_reads(tmp_path: Path) -> None:
+    made_run(tmp_path / "r", OUTCOMES)
+    dashboard = dashboard_of(tmp_path)
+    client = client_of(dashboard)
+    with dashboard.catalog._lock:
+        assert "core/level1/scale" in text_of(client.get("/").text)
+
+
 def test_a_budget_that_the_search_took_is_everywhere(tmp_path: Path) -> None:
     made = MadeRun(tmp_path / "r")
     made.judge("Accepted")

@@ -4,6 +4,7 @@ served."""
 import http.client
 import json
 import re
+import shutil
 import socket
 import threading
 import time
@@ -50,6 +51,21 @@ def test_a_step_is_seen_within_a_second_of_its_record(tmp_path: Path) -> None:
         made.end(made.codes[-1])
         made.close()
         assert "finished" in run.until("part", "badge finished")["html"]
+        run.close()
+        runs.close()
+
+
+def test_a_run_that_is_cut_off_or_deleted_while_it_is_looked_at(tmp_path: Path) -> None:
+    made_run(tmp_path / "r", [("Slower", 125.0), ("Accepted", 50.0), ("Accepted", 25.0)])
+    log = tmp_path / "r" / "events.jsonl"
+    with served(dashboard_of(tmp_path)) as address:
+        run, runs = joined(address, "/runs/r"), joined(address, "/")
+        lines = log.read_bytes().splitlines(keepends=True)
+        log.write_bytes(b"".join(lines[:-6]) + lines[-6][:20])
+        assert "interrupted" in run.until("part", "badge interrupted")["html"]
+        shutil.rmtree(tmp_path / "r")
+        assert "is gone" in run.until("part", "is gone")["html"]
+        assert runs.until("gone")["id"] == "run:r"
         run.close()
         runs.close()
 

@@ -48,12 +48,12 @@ class ListedRun:
 
 class Catalog:
     """The runs and benches in some folders. `poll` looks at what changed; everything else only reads what it
-    found. May be used by several threads."""
+    found, and waits for nobody. May be used by several threads."""
 
     def __init__(self, roots: list[Path]) -> None:
         self.roots = roots
         self._places = Places(roots)
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._runs: dict[str, ListedRun] = {}
         self._benches: dict[str, Place] = {}
         self._scanned = self._looked = float("-inf")
@@ -61,8 +61,11 @@ class Catalog:
 
     def poll(self, *, now: bool = False) -> bool:
         """Look at the folders and logs again; returns whether there is more to read at once. With `now`,
-        also at those that were looked at a moment ago."""
-        with self._lock:
+        also at those that were looked at a moment ago. While another thread looks, there is nothing to do,
+        unless it must be `now`: a request never waits for the thread that reads, whose priority is low."""
+        if not self._lock.acquire(blocking=now):
+            return False
+        try:
             at = time.monotonic()
             if now or at - self._scanned >= SCAN_S:
                 self._scan()
@@ -71,12 +74,13 @@ class Catalog:
             if everything:
                 self._looked = at
             return self._read(everything)
+        finally:
+            self._lock.release()
 
     def runs(self, bench: str = "") -> list[ListedRun]:
         """The runs of a bench, or those of none, in the order of listing."""
-        with self._lock:
-            found = [one for one in self._runs.values() if one.place.bench == bench]
-            return sorted(found, key=lambda one: one.order)
+        found = [one for one in list(self._runs.values()) if one.place.bench == bench]
+        return sorted(found, key=lambda one: one.order)
 
     def run(self, id_: str) -> ListedRun | None:
         """The run with this id; None if there is none."""
@@ -84,8 +88,7 @@ class Catalog:
 
     def benches(self) -> list[Place]:
         """The benches, by name from the last to the first, since names begin with the time."""
-        with self._lock:
-            return sorted(self._benches.values(), key=lambda place: place.folder.name, reverse=True)
+        return sorted(self._benches.values(), key=lambda place: place.folder.name, reverse=True)
 
     def bench(self, id_: str) -> Place | None:
         """The bench with this id; None if there is none."""
@@ -94,7 +97,7 @@ class Catalog:
     @property
     def reading(self) -> bool:
         """Whether some runs have not been read yet."""
-        return any(not one.read for one in self._runs.values())
+        return any(not one.read for one in list(self._runs.values()))
 
     def _scan(self) -> None:
         """Find new runs and benches, and forget those that are gone."""

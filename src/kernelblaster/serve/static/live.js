@@ -57,7 +57,7 @@ const put = ({ id, html, within, after }) => {
   if (old && box.closest("table")?.querySelector("th[aria-sort]:not([aria-sort=none])")) return;
   const previous = after === null ? null : byId(after);
   if (after !== null && !previous) { if (!old) box.append(now); }
-  else if (now.previousElementSibling !== previous) { if (previous) previous.after(now); else box.prepend(now); }
+  else if (now.parentElement !== box || now.previousElementSibling !== previous) { if (previous) previous.after(now); else box.prepend(now); }
   if (!old) light(now);
 };
 
@@ -208,7 +208,10 @@ document.addEventListener("submit", async (event) => {
   if (budget) data.budget = +budget.value;
   if (technique) data[event.submitter?.value ?? "pin"] = [technique.value.trim()];
   if (note) Object.assign(data, { note: note.value, standing: standing.checked === true });
-  if (await post(form.dataset.action, data)) form.reset();
+  const typed = [budget, technique, note].filter(Boolean).map((field) => [field, field.value]);
+  if (!await post(form.dataset.action, data)) return;
+  for (const [field, text] of typed) if (field.value === text) field.value = ""; // unless more was typed meanwhile
+  if (standing) standing.checked = false;
 });
 
 // The list: filter, sort, compare

@@ -29,6 +29,7 @@ from kernelblaster.store.history import History
 from kernelblaster.store.run import STEERING
 from kernelblaster.store.writer import writer_of
 
+GONE = "The folder of this run is gone. What was read of it is shown."
 TREE, ASKED = "tree", "asked-lines"
 LONGEST_SOURCE = 400_000  # characters that are shown; a download has all
 
@@ -53,7 +54,7 @@ class RunView:
         """Read what is new in the run, who works on it, and what was asked of it."""
         changed = self.run.update()
         self.writer = writer_of(self.run.folder)
-        seen = (self.writer, _stamp(self.run.folder / STEERING), self._notice())
+        seen = (self.writer, _stamp(self.run.folder / STEERING), self._said())
         if changed or seen != self._seen:
             self._seen = seen
             self._load()
@@ -128,7 +129,7 @@ class RunView:
             "limit": search.get("evaluations"),
             "techniques": sorted(offered | {name for name in tried if " + " not in name}),
             "read_only": self._read_only,
-            "broken": bool(self.run.damage) or not self.run.events,
+            "broken": bool(self.run.damage) or not self.run.events or not self.run.folder.is_dir(),
         }
 
     def _head(self) -> dict[str, Any]:
@@ -139,7 +140,7 @@ class RunView:
             "task": history.task,
             "state": self.state,
             "damage": self.run.damage,
-            "notice": self._notice(),
+            "notice": self._said(),
             "why": history.stopped or _ended(self.run.events),
             "device": device_of(self.run, history),
             "modelled": history.modelled,
@@ -151,6 +152,10 @@ class RunView:
             "limit": self._steering().limit or (history.about.get("search") or {}).get("evaluations"),
             "ended": has_ended(history),
         }
+
+    def _said(self) -> str:
+        """What there is to say about the run's folder or the process that continues it; empty if nothing."""
+        return self._notice() if self.run.folder.is_dir() else GONE
 
     def _now(self) -> str:
         """What a search that runs is doing, from its last events."""
