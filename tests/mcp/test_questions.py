@@ -68,6 +68,15 @@ def test_a_question_that_nobody_answers_goes_to_another(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask(folder, "one")
+
+    async def resumed() -> None:
+        first = await Questions(folder).following(5)
+        assert first and await Questions(folder).following(0) is None
+        Questions(folder).unclaim()
+        again = await Questions(folder).following(0)
+        assert again and again["question"] == first["question"]
+
+    asyncio.run(resumed())
     monkeypatch.setattr(questions, "CLAIMED_S", 0.05)
 
     async def agents() -> None:

@@ -1,12 +1,14 @@
 """Tools on searches and runs, and on the questions that a search asks agents."""
 
 import asyncio
+from contextlib import suppress
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
+from kernelblaster.errors import StoreError
 from kernelblaster.mcp.desk import AgentDesk, answering, saying
 from kernelblaster.mcp.judging_tools import READS, WRITES, TaskName
 from kernelblaster.mcp.questions import Questions
@@ -107,6 +109,8 @@ def _add_steering(server: MCPServer[Any], desk: AgentDesk) -> None:
     async def resume_search(run: SearchRun) -> dict[str, Any]:
         """Go on with a search that was stopped, was interrupted, or has a larger budget now
         (steer_search)."""
+        with suppress(StoreError):  # it asks no agent
+            Questions(desk.searches.questions_of(run)).unclaim()
         return await desk.searches.resume(run)
 
 
