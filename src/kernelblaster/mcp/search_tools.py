@@ -101,7 +101,8 @@ def _add_steering(server: MCPServer[Any], desk: AgentDesk) -> None:
             bool, Field(description="End its process, without waiting for the candidate at hand.")
         ] = False,
     ) -> dict[str, Any]:
-        """Stop a search. What it judged is kept; resume_search goes on with it."""
+        """Stop a search. What it judged is kept; resume_search goes on with it. One that waits for the answer
+        to a question stops only with now=true."""
         return await asyncio.to_thread(desk.searches.stop, run, now=now)
 
     @server.tool(annotations=WRITES)
