@@ -3,6 +3,7 @@ kernel."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol
@@ -111,6 +112,16 @@ class ModuleBaseline:
             self._other = ModuleBaseline(self._task, self._device, small=True)
         return self._other
 
+    def large(self, scalars: Sequence[Any]) -> "ModuleBaseline":
+        """A baseline for the primary workload, with these scalars and the values of this one to draw from,
+        so that nothing of the primary workload's size is made."""
+        made = copy(self)
+        made._reference = self._reference.at_primary(scalars)
+        made._construction, made._other = "primary", None
+        made.pools, made.parameters = made._reference.pools, made._reference.parameters
+        made._fast = made._reference.run
+        return made
+
     def outputs(self, layout: Layout) -> list[torch.Tensor]:
         signature = self._task.signature
         inputs = [layout.view(t) for t in signature.input_tensors]
@@ -165,21 +176,20 @@ class KernelBaseline:
         self.scalars: list[Any] = []
         self._parameter_pools = pools[count:]
         self.parameters: list[torch.Tensor] = []
-        self._drawn: dict[tuple[int, ...], list[torch.Tensor]] = {}
+        self._drawn: dict[tuple[tuple[int, ...], ...], list[torch.Tensor]] = {}
         self._device = device
         self._runner: Runner | None = None
 
     def at(self, workload: Workload) -> "KernelBaseline":
         """This baseline, with `parameters` in the workload's shapes; their values are drawn once for each set
-        of sizes."""
-        sizes = tuple(workload.sizes.values())
-        if sizes not in self._drawn:
-            tensors = zip(self._task.signature.parameters, self._parameter_pools, strict=True)
-            self._drawn[sizes] = [
-                p.values[torch.randint(len(p.values), workload.shape(t), device=p.values.device)]
-                for t, p in tensors
+        of shapes."""
+        shapes = tuple(workload.shape(tensor) for tensor in self._task.signature.parameters)
+        if shapes not in self._drawn:
+            self._drawn[shapes] = [
+                p.values[torch.randint(len(p.values), shape, device=p.values.device)]
+                for shape, p in zip(shapes, self._parameter_pools, strict=True)
             ]
-        self.parameters = self._drawn[sizes]
+        self.parameters = self._drawn[shapes]
         return self
 
     def with_scalars(self, scalars: Sequence[Any] | None) -> AbstractContextManager[None]:

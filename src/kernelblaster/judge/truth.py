@@ -45,6 +45,11 @@ class Truth:
         self.fill(case, seed, inputs, parameters)
         self._present = seed, [*inputs, *parameters]
 
+    def adopt(self, seed: int, tensors: list[torch.Tensor]) -> None:
+        """Take these inputs and parameters, which hold values of `seed` or any others, for those of the next
+        case: the float64 reference reads them."""
+        self._present = seed, tensors
+
     def patch(self, case: Case, seed: int) -> None:
         """Replace a part of each tensor that `write` wrote, at random 1/64 to 1/16 of its elements in a row,
         by other values of the same kind. The float64 reference then reads what is there."""
@@ -79,7 +84,12 @@ class Truth:
             fill(inputs[position], baseline.pools[position], distribution, case.workload, seed + position)
         if case.twins:
             equalize(inputs)
-        for position, tensor in enumerate(signature.parameters):
+        self.fill_parameters(case, seed, parameters)
+
+    def fill_parameters(self, case: Case, seed: int, parameters: list[torch.Tensor]) -> None:
+        """The part of `fill` that writes parameters."""
+        baseline = self._baseline.at(case.workload)
+        for position, tensor in enumerate(self._task.signature.parameters):
             original, target = baseline.parameters[position], parameters[position]
             if tensor.name in case.shuffled:
                 shuffle(target, original, seed + 1000 + position)
