@@ -238,10 +238,10 @@ class JudgeDesk:
         try:
             ExpertPolicy().initial(task)
         except KernelBlasterError as error:
+            reason = str(error).partition(". ")[0]
             raise BadTask(
-                f"{str(error).partition('. ')[0]}. The built-in expert cannot begin with this task: write "
-                "candidates yourself and call evaluate, or call start_search with agent=true and answer its "
-                "questions."
+                f"{reason}. The built-in expert cannot begin with this task: write candidates yourself and "
+                "call evaluate, or call start_search with agent=true and answer its questions."
             ) from error
 
     def _load(self, name: str, path: str, shipped: bool) -> Task:

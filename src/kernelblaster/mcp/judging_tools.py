@@ -165,7 +165,10 @@ def _add_candidate_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
         named = desk.task(task)
         goes_to = desk.run_of(named["name"], run)
         data = await desk.judge.ask("propose", saying(context), task=named, run=goes_to)
-        data["next"] = "Apply one to best_source (read_source), and call evaluate with technique=its name."
+        data["next"] = (
+            "Skip those whose `needs` do not hold. Apply one to best_source (read_source), and call evaluate "
+            "with technique=its name."
+        )
         return dict(data)
 
     @server.tool(annotations=READS)

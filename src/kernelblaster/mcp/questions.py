@@ -6,6 +6,7 @@ answer is awaited. So a search can be stopped and resumed, and several agents ca
 import asyncio
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,10 @@ class Questions:
             await asyncio.sleep(PAUSE_S)
             if (folder / PROBLEM).is_file():
                 raise KernelBlasterError(f"{_problem(folder)} Answer the same question again.")
+
+    def unclaim(self) -> None:
+        """Hand out questions again that agents have got and not answered, as when a search is resumed."""
+        shutil.rmtree(self._folder / CLAIMS, ignore_errors=True)
 
     @property
     def waiting(self) -> int:

@@ -1,12 +1,14 @@
 """Tools on searches and runs, and on the questions that a search asks agents."""
 
 import asyncio
+from contextlib import suppress
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
+from kernelblaster.errors import StoreError
 from kernelblaster.mcp.desk import AgentDesk, answering, saying
 from kernelblaster.mcp.judging_tools import READS, WRITES, TaskName
 from kernelblaster.mcp.questions import Questions
@@ -99,7 +101,8 @@ def _add_steering(server: MCPServer[Any], desk: AgentDesk) -> None:
             bool, Field(description="End its process, without waiting for the candidate at hand.")
         ] = False,
     ) -> dict[str, Any]:
-        """Stop a search. What it judged is kept; resume_search goes on with it."""
+        """Stop a search. What it judged is kept; resume_search goes on with it. One that waits for the answer
+        to a question stops only with now=true."""
         return await asyncio.to_thread(desk.searches.stop, run, now=now)
 
     @server.tool(annotations=WRITES)
@@ -107,6 +110,8 @@ def _add_steering(server: MCPServer[Any], desk: AgentDesk) -> None:
     async def resume_search(run: SearchRun) -> dict[str, Any]:
         """Go on with a search that was stopped, was interrupted, or has a larger budget now
         (steer_search)."""
+        with suppress(StoreError):  # it asks no agent
+            Questions(desk.searches.questions_of(run)).unclaim()
         return await desk.searches.resume(run)
 
 
