@@ -9,9 +9,11 @@ each with one of its own, before which it may send any number of {"progress": TE
 import ctypes
 import json
 import os
+import select
 import signal
 import socket
 import struct
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,13 +21,14 @@ from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import Any, NoReturn
 
+from kernelblaster import survivors
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.settings import keeper_address
 
 LARGEST_BYTES = 64 << 20
 SHORT_S = 30.0
 BUILD_S = 3600.0
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
+PR_SET_DUMPABLE = 4
 Data = dict[str, Any]
 Serve = Callable[[socket.socket, int], None]
 """What the keeper's process does: serve a door; the number is a descriptor of what the command hid, -1 if
@@ -77,11 +80,14 @@ def start() -> None:
         raise KeeperLost("this process has no way to the keeper; start the command again.")
     hidden = int(keeper_address().partition(" ")[0])
     _way.door, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    parent = os.getpid()
+    command, mark = os.pidfd_open(os.getpid()), survivors.free_mark()
     if os.fork() == 0:
         _way.door.close()
-        _live(_way.serve, theirs, hidden, parent)
+        _live(_way.serve, theirs, hidden, command, mark)
     theirs.close()
+    os.close(command)
+    if mark is not None:
+        survivors.wear(mark)
     if hidden >= 0:
         os.close(hidden)
 
@@ -210,15 +216,14 @@ def _opened_door() -> socket.socket:
     return _way.door
 
 
-def _live(serve: Serve, door: socket.socket, hidden: int, parent: int) -> NoReturn:
-    """The keeper's process, after the fork. It cannot be traced or dumped, is killed when the process
-    `parent` ends, and exits at once if either cannot be set up."""
+def _live(serve: Serve, door: socket.socket, hidden: int, command: int, mark: int | None) -> NoReturn:
+    """The keeper's process, after the fork. It cannot be traced or dumped, and exits at once if that cannot
+    be set up. When the command's first process ends (`command` is a descriptor of it), it ends what that left
+    behind, by its `mark`, and itself."""
     try:
         _way.kept.clear()
-        prctl = ctypes.CDLL(None, use_errno=True).prctl
-        unread = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
-        bound = prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0
-        if unread and bound and os.getppid() == parent:
+        if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0:
+            threading.Thread(target=_follow, args=(command, mark), daemon=True).start()
             for number in (signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
             nothing = os.open(os.devnull, os.O_RDWR)
@@ -227,6 +232,16 @@ def _live(serve: Serve, door: socket.socket, hidden: int, parent: int) -> NoRetu
             serve(door, hidden)
     finally:
         os._exit(1)
+
+
+def _follow(command: int, mark: int | None) -> NoReturn:
+    """Wait for the end of the command's first process; then end what it left behind, and this process."""
+    try:
+        select.select([command], [], [])
+        if mark is not None:
+            survivors.end_survivors(mark)
+    finally:
+        os._exit(0)
 
 
 def _lost(error: Exception) -> KeeperLost:
