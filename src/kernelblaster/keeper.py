@@ -223,13 +223,15 @@ def _live(serve: Serve, door: socket.socket, hidden: int, command: int, mark: in
     try:
         _way.kept.clear()
         if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0:
-            threading.Thread(target=_follow, args=(command, mark), daemon=True).start()
+            follower = threading.Thread(target=_follow, args=(command, mark), daemon=True)
+            follower.start()
             for number in (signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
             nothing = os.open(os.devnull, os.O_RDWR)
             for stream in range(3):
                 os.dup2(nothing, stream)
             serve(door, hidden)
+            follower.join()  # nobody asks any more, and the command may still be about to end
     finally:
         os._exit(1)
 
