@@ -32,6 +32,7 @@ LAYERS = [
     {"report"},
     {"api"},
     {"serve"},
+    {"mcp"},
     {"testing"},
     {"cli"},
     {"__init__", "__main__"},

@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelblaster.api.searching import named_models, search_of
-from kernelblaster.bench.bench import KNOWLEDGE, Bench
+from kernelblaster.bench.bench import Bench
 from kernelblaster.bench.jobs import Setup
 from kernelblaster.bench.pool import default_workers
-from kernelblaster.bench.record import BenchPlan, Pace, Row
+from kernelblaster.bench.record import KNOWLEDGE, BenchPlan, Pace, Row
 from kernelblaster.bench.searching import News
 from kernelblaster.bench.suite import entries_of, new_folder
 from kernelblaster.bench.tables import GroupSummary, cells, summaries
 from kernelblaster.devices.specs import gpu_named
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.judge.baseline import BaselineName
 from kernelblaster.knowledge.address import knowledge_at
 from kernelblaster.knowledge.initial import EMPTY, SEED, recorded_start, start_knowledge
 from kernelblaster.knowledge.kept import open_knowledge
@@ -22,11 +21,13 @@ from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.opening import DeviceKind, kind_here
 from kernelblaster.passwords import is_url
 from kernelblaster.quantities import kind_text
+from kernelblaster.records.evaluation import BaselineName
 from kernelblaster.records.signature import Dtype
 from kernelblaster.search.model_use import ModelUse
 from kernelblaster.sessions.settings import Search
 
 BASELINES: tuple[BaselineName, ...] = ("eager", "compile", "max-autotune")
+NAMED_BASELINES: tuple[BaselineName, ...] = (*BASELINES, "iree")  # the last only where it is asked for
 
 
 @dataclass(frozen=True)
@@ -158,15 +159,16 @@ def gpu_key(gpu: str | None) -> str | None:
 
 
 def chosen_baselines(given: str, kind: str) -> tuple[BaselineName, ...]:
-    """The baselines in a comma-separated list such as `eager,compile`; if empty, all that the device (`kind`:
-    `cuda` or `emulated`) supports. Always includes eager, which the searches are timed against. Raises
-    KernelBlasterError for unknown or unsupported ones."""
+    """The baselines in a comma-separated list such as `eager,iree`; if empty, those of PyTorch that the
+    device (`kind`: `cuda` or `emulated`) supports. Always includes eager, which the searches are timed
+    against. Raises KernelBlasterError for unknown or unsupported ones."""
     if not given:
         return BASELINES if kind == "cuda" else ("eager",)
     wanted = [name.strip() for name in given.split(",")]
-    unknown = [name for name in wanted if name not in BASELINES]
+    unknown = [name for name in wanted if name not in NAMED_BASELINES]
     if unknown:
-        raise KernelBlasterError(f"--baselines {given}: {unknown[0]} is none of {', '.join(BASELINES)}.")
+        names = ", ".join(NAMED_BASELINES)
+        raise KernelBlasterError(f"--baselines {given}: {unknown[0]} is none of {names}.")
     if kind == "emulated" and wanted != ["eager"]:
         raise KernelBlasterError(f"--baselines {given}: needs a GPU: only eager PyTorch is modelled.")
-    return tuple(name for name in BASELINES if name in wanted or name == "eager")
+    return tuple(name for name in NAMED_BASELINES if name in wanted or name == "eager")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kernelblaster.api.result import OptimizeResult
 from kernelblaster.api.searching import (
@@ -58,6 +58,8 @@ def optimize(
     knowledge: str | Path | None = None,
     runs: str | Path | None = None,
     dtype: Dtype | None = None,
+    filter: Literal["emulated"] | None = None,
+    sanitize: bool = False,
     on_step: OnStep | None = None,
 ) -> OptimizeResult:
     """Make a task faster: profile, name the state, apply what paid in it, judge, and remember.
@@ -69,6 +71,8 @@ def optimize(
     budget: candidates to judge; or a `Search`, which says more.
     knowledge: the knowledge base that is read and taught, a file or a URL; the user's own if left out.
     runs: the folder in which the run is kept; the user's own if left out.
+    filter, sanitize: on a GPU, have the PTX machine check candidates before it runs them, and
+        compute-sanitizer those that are correct.
     on_step: called with a `Progress` after each step.
 
     The run can be interrupted, and continued by `resume`.
@@ -83,6 +87,8 @@ def optimize(
         gpu=gpu,
         dtype=dtype,
         models=models,
+        filter=filter,
+        sanitize=sanitize,
     )
     with start_run(loaded, wanted, runs_folder(runs)) as run:
         search_run(run, models, wanted.knowledge, StepWatch(on_step))

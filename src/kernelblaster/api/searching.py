@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from kernelblaster import opening
 from kernelblaster.errors import DeviceLost, KernelBlasterError, KnowledgeError, NoDevice
@@ -59,7 +59,8 @@ class Watch(Protocol):
 class SearchRequest:
     """What a new run is to do. `task` is as the user named it, `knowledge` a file or a URL (see
     `knowledge_at`); `gpu` is the GPU that the emulated device stands for; `dtype` None: the task's own;
-    `models` None: no model takes part."""
+    `models` None: no model takes part. `filter` and `sanitize` are as in `EvaluationOptions`. `by` says who
+    writes the candidates, if it is no search."""
 
     task: str
     search: Search
@@ -68,6 +69,9 @@ class SearchRequest:
     gpu: str | None = None
     dtype: str | None = None
     models: ModelUse | None = None
+    filter: Literal["emulated"] | None = None
+    sanitize: bool = False
+    by: str | None = None
 
     @property
     def about(self) -> dict[str, Any]:
@@ -75,6 +79,8 @@ class SearchRequest:
         data: dict[str, Any] = {"task": self.task, "dtype": self.dtype}
         data |= {"device": self.device, "gpu": self.gpu}
         data |= {"kb": shown(self.knowledge), "search": self.search.model_dump()}
+        data |= {"filter": self.filter, "sanitize": self.sanitize}
+        data |= {"by": self.by} if self.by else {}
         return data | ({"models": self.models.model_dump(mode="json")} if self.models else {})
 
 
@@ -99,19 +105,24 @@ def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
     return usual if budget is None else Search(retries=usual.retries, evaluations=budget)
 
 
-@contextmanager
-def start_run(task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None) -> Iterator[Run]:
+def new_run(task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None) -> Run:
     """A new run that keeps the task, open for writing, in a new folder under `runs`, or in `folder` if one
-    was reserved there; deleted again if nothing was judged in it when the block ends. Raises
-    KernelBlasterError for a model or GPU that cannot be used, before the run is created."""
+    was reserved there. Raises KernelBlasterError for a model or GPU that cannot be used, before the run is
+    created."""
     if wanted.models is not None:
         check_models(wanted.models)
     if wanted.gpu is not None:
         opening.kind_here(wanted.device, wanted.gpu)  # an unknown name is an error before the run exists
-    about = wanted.about
-    with begin_run(folder, **about) if folder else create_run(runs, **about) as run:
+    run = begin_run(folder, **wanted.about) if folder else create_run(runs, **wanted.about)
+    keep_task(run, task)
+    return run
+
+
+@contextmanager
+def start_run(task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None) -> Iterator[Run]:
+    """As `new_run`, deleted again if nothing was judged in it when the block ends."""
+    with new_run(task, wanted, runs, folder) as run:
         try:
-            keep_task(run, task)
             yield run
             discard_unbegun(run)
         except KernelBlasterError as error:
@@ -142,12 +153,13 @@ def _search_once(run: Run, models: ModelUse | None, where: str, watch: Watch) ->
     a model's budget stopped the search, only the best source is written."""
     about = run.events[0].data
     search = Search.model_validate(about["search"])
+    checks = {name: about[name] for name in ("filter", "sanitize") if name in about}  # not in older runs
     with (
         _knowledge(run, models, where) as knowledge,
-        opening.open_searching(about["device"], about["gpu"], progress=watch.stage) as judge,
+        opening.open_searching(about["device"], about["gpu"], progress=watch.stage, **checks) as judge,
         _strategy(run, models, judge, watch.say) as make,
     ):
-        _check_device(run, judge.device.name)
+        check_device(run, judge.device.name)
         optimized = search_for(task_of(run), judge, knowledge, run, search, watcher=watch, make=make)
         if optimized.stopped is None:
             leave_results(run, optimized.candidate, optimized.applied, knowledge)
@@ -180,7 +192,7 @@ def _strategy(
     return nullcontext() if models is None else open_strategy(models, run.folder, expert_for(judge), say)
 
 
-def _check_device(run: Run, name: str) -> None:
+def check_device(run: Run, name: str) -> None:
     """Record the device's name in a new run. Raises NoDevice if the run was begun on another one: the times
     could not be compared."""
     first = run.once("device", "begun", lambda: {"name": name})["name"]

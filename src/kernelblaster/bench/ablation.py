@@ -172,8 +172,11 @@ class Ablation(WorkFolder):
         """The job of one arm on one task with one seed: the common setup with the arm's settings and
         knowledge."""
         setup = self.plan.setup
-        search = setup.search.model_copy(update=arm.settings)
-        own = {"search": search, "knowledge": str(self._knowledge_path(arm.start)), "alone": True}
+        own = {
+            "search": arm.search(setup.search),
+            "knowledge": str(self._knowledge_path(arm.start)),
+            "alone": True,
+        }
         own |= {"strategy": arm.strategy}
         return Job(
             arm=f"{study.name}: {arm.name}", entry=entry, seed=seed, setup=setup.model_copy(update=own)

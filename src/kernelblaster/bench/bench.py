@@ -17,13 +17,11 @@ from typing import Any
 from kernelblaster.bench.jobs import Job, JobResult, Measured
 from kernelblaster.bench.measuring import measure_all, warm
 from kernelblaster.bench.pool import WorkerPool, search_all
-from kernelblaster.bench.record import KIND, BenchPlan, BenchRecord, Pace, Row
+from kernelblaster.bench.record import KIND, KNOWLEDGE, BenchPlan, BenchRecord, Pace, Row
 from kernelblaster.bench.searching import News, Tell
 from kernelblaster.bench.work_folder import WorkFolder, create_work, holds_work
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.knowledge.initial import start_knowledge
-
-KNOWLEDGE = "knowledge.db"
 
 
 class Bench(WorkFolder):

@@ -35,6 +35,9 @@ class CachedJudge:
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
         return self._judge.confirmed(task, candidate, evaluation)
 
+    def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
+        return self._judge.estimate(task, candidates)
+
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
         """The evaluations in the order of `jobs`; those that are not stored are judged together first, then
         stored."""

@@ -13,18 +13,20 @@ from kernelblaster.bench.deaths import death
 from kernelblaster.bench.jobs import DIED, INITIAL, Job, JobResult, Measured
 from kernelblaster.devices.device import Device
 from kernelblaster.errors import DeviceLost, KernelBlasterError
-from kernelblaster.judge.baseline import BaselineName
 from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.opening import open_device
 from kernelblaster.processes.workers import JobPipe, LostJob, run_jobs, run_with_retry
 from kernelblaster.records import Candidate, Evaluation, Task
+from kernelblaster.records.evaluation import BaselineName
 from kernelblaster.records.outcome import CORRECT, Speedup
 from kernelblaster.store.history import History
 from kernelblaster.store.run import open_run
 from kernelblaster.store.subject import task_of
 
 COMPILED: tuple[BaselineName, ...] = ("compile", "max-autotune")
+OPTIONAL: tuple[BaselineName, ...] = (*COMPILED, "iree")
+"""Baselines that may be unable to run a module; it is measured without them then."""
 
 
 class Measuring:
@@ -78,7 +80,7 @@ class Measuring:
     def _beside(
         self, name: BaselineName, judge: DeviceJudge, task: Task, best: Candidate, job: str
     ) -> Measured:
-        """The measurement against one baseline. A torch.compile baseline that does not run is `absent`. If
+        """The measurement against one baseline. One of OPTIONAL that does not run is `absent`. If
         eager PyTorch does not run, nothing is known of the candidate."""
         try:
             return _measured(judge.evaluate(task, best), name, job)
@@ -89,7 +91,7 @@ class Measuring:
                 raise
             words = str(error).strip().splitlines()
             reason = f"the baseline does not run: {words[0] if words else type(error).__name__}"
-            absent = name in COMPILED
+            absent = name in OPTIONAL
             return Measured(job=job, baseline=name, outcome="Absent", reason=reason, absent=absent)
 
     def _over_first(

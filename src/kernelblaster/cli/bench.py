@@ -52,7 +52,10 @@ def bench(
     ] = None,
     strategy: StrategyOption = "maic-rl",
     baselines: Annotated[
-        str, typer.Option(help="What to beat: eager, compile, max-autotune. All on a GPU if left out.")
+        str,
+        typer.Option(
+            help="What to beat: eager, compile, max-autotune, iree. If left out: on a GPU the first three."
+        ),
     ] = "",
     start: Annotated[
         str, typer.Option("--kb", help="What it knows at first: seed, empty, or a knowledge base to copy.")

@@ -350,6 +350,8 @@ def _line(event: KnowledgeEvent) -> str:
     change = event.change.model_dump(
         mode="json", exclude={"kind", "evidence", "entries"}, exclude_defaults=True
     )
+    if "exemplar" in change:
+        change["exemplar"] = f"{change['exemplar']['task']} at {change['exemplar']['reach']:.2f} of the floor"
     if "optimization" in change:
         change["optimization"] = change["optimization"]["technique"]
     if isinstance(change.get("state"), dict):

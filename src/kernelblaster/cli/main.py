@@ -69,6 +69,10 @@ VERBS = {
         "serve.serve",
         "A page that shows searches while they run, and lets you stop, resume and steer them.",
     ),
+    "mcp": Verb(
+        "mcp.mcp",
+        "The judge, the knowledge base and searches as tools for coding agents (Model Context Protocol).",
+    ),
     "export": Verb(
         "export.export",
         "Write the best candidate of a run as a file that needs nothing of KernelBlaster.",

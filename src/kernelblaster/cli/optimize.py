@@ -13,6 +13,7 @@ from kernelblaster.cli.interruption import explain_resuming
 from kernelblaster.cli.live import show_search
 from kernelblaster.cli.options import (
     DEFAULTS,
+    CheckOptions,
     DeviceOptions,
     JsonOption,
     RunArgument,
@@ -36,7 +37,7 @@ from kernelblaster.cli.with_model import (
 from kernelblaster.knowledge.address import knowledge_at
 from kernelblaster.knowledge.address import opened as opened_address
 from kernelblaster.quantities import speedup_text
-from kernelblaster.records.outcome import CORRECT
+from kernelblaster.records.outcome import CORRECT, Outcome
 from kernelblaster.search.model_use import ModelUse, models_of, retries_with
 from kernelblaster.store.run import Run, open_run
 from kernelblaster.tasks.cuda_prepare import inferred_lines
@@ -61,6 +62,7 @@ def optimize(
     far: SearchOptions,
     models: ModelOptions,
     of: TaskOptions,
+    checks: CheckOptions,
     kb: KbOption = None,
     budget: Annotated[
         int, typer.Option("--budget", help="Candidates to judge.", min=1)
@@ -97,12 +99,15 @@ def optimize(
     loaded = of.load(task)  # a bad task is an error before anything is created
     if not json_:
         _show_inferred(loaded)
-    wanted = SearchRequest(task, search, knowledge, where.device, gpu_key(where.gpu), of.dtype, use)
+    gpu = gpu_key(where.gpu)
+    wanted = SearchRequest(
+        task, search, knowledge, where.device, gpu, of.dtype, use, checks.filter, checks.sanitize
+    )
     if use is not None:
         print_estimate(expected(use, search))
     with start_run(loaded, wanted, runs_folder(runs), folder) as run:
         optimized = _search(run, use, knowledge, json_)
-    raise typer.Exit(_exit_code(optimized, fail_under))
+    raise typer.Exit(_exit_code(optimized.evaluation.outcome, fail_under, optimized.by_person))
 
 
 def _show_inferred(task: "Task") -> None:
@@ -136,7 +141,7 @@ def resume(
         keeper.claim("knowledge", opened_address(opened.events[0].data["kb"], kb))
         confine_to_run(opened, reads=reads, fills=fills)
         optimized = _search(opened, use, kb, json_)
-    raise typer.Exit(_exit_code(optimized, fail_under))
+    raise typer.Exit(_exit_code(optimized.evaluation.outcome, fail_under, optimized.by_person))
 
 
 def _search(run: Run, models: ModelUse | None, kb: str | None, json_: bool) -> "Optimized":
@@ -161,11 +166,10 @@ def _search(run: Run, models: ModelUse | None, kb: str | None, json_: bool) -> "
     return optimized
 
 
-def _exit_code(optimized: "Optimized", fail_under: float | None) -> int:
+def _exit_code(outcome: Outcome, fail_under: float | None, by_person: bool = False) -> int:
     """0 if the best candidate is at least `fail_under` times as fast as the baseline, else 1; with None, the
     code of its outcome. STOPPED where a person has ended the search."""
-    outcome = optimized.evaluation.outcome
-    if optimized.by_person:
+    if by_person:
         return STOPPED
     assert isinstance(outcome, CORRECT)
     if fail_under is None:

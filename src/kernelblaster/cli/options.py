@@ -43,6 +43,10 @@ GpuOption = Annotated[
 SanitizeOption = Annotated[
     bool, typer.Option("--sanitize", help="Run compute-sanitizer on a correct candidate.")
 ]
+FilterOption = Annotated[
+    Literal["emulated"] | None,
+    typer.Option("--filter", help="Let the PTX machine check a candidate before the GPU runs it."),
+]
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,14 @@ class DeviceOptions:
 
     device: DeviceOption = "auto"
     gpu: GpuOption = None
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """Further checks of candidates on a GPU."""
+
+    filter: FilterOption = None
+    sanitize: SanitizeOption = False
 
 
 DtypeOption = Annotated[
@@ -96,6 +108,10 @@ class SearchOptions:
     near_floor: Annotated[
         float, typer.Option(help="A search ends where its time is within this factor of the floor.", min=1)
     ] = DEFAULTS.near_floor
+    samples: Annotated[
+        int,
+        typer.Option(help="Candidates written for each choice; the PTX machine's model picks one.", min=1),
+    ] = DEFAULTS.samples
     explained: Annotated[
         int, typer.Option(help="Surprising results that are profiled after each iteration.", min=0)
     ] = DEFAULTS.explained

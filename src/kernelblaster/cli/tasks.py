@@ -84,14 +84,14 @@ def check(
             _check_one(of.load(where), json_)
             return
         except BadTask as error:
-            rows.append((where, Fitness(problems=(str(error),))))
+            rows.append((where, Fitness(problems=(str(error).removeprefix(f"{where}: "),))))
     tasks = [] if one else find(where)
     console = Terminal(stderr=True)
     for name, path in track(tasks, "checking", console=console, disable=json_ or len(tasks) == 1):
         try:
             rows.append((name, fitness_of(load_file(name, path, of.dtype))))
         except BadTask as error:
-            rows.append((name, Fitness(problems=(str(error),))))
+            rows.append((name, Fitness(problems=(str(error).removeprefix(f"{name}: "),))))
     if json_:
         print(json.dumps([{"name": n, "fit": f.fit, **f.model_dump()} for n, f in rows], indent=1))
     else:

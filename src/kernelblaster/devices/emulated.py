@@ -162,9 +162,11 @@ class EmulatedRunner(ReplayRunner):
     """A candidate on the PTX machine. `model` gives the modelled profile of a call with these arguments, for
     its times; `resident` how many clusters (or blocks) of a launch the GPU runs at once; `answer` is as in
     `ReplayRunner`. `doubtful`: in the last call, some volatile or relaxed read might have returned an older
-    value on real hardware."""
+    value on real hardware. `exhausted`: the last call was ended because it took more work than
+    `Draws.most_work`."""
 
     doubtful = False
+    exhausted = False
 
     def __init__(
         self,
@@ -199,6 +201,7 @@ class EmulatedRunner(ReplayRunner):
         answer = super().ask(command, limit_s or PATIENCE * self._limit_s)
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         self.doubtful = any(report.get("doubtful", False) for report in reports)
+        self.exhausted = any(report.get("exhausted", False) for report in reports)
         faulty = any(report.get("findings") for report in reports)
         for work in answer.get("work", []):
             report = work.get("report", {})

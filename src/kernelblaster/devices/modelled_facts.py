@@ -1,12 +1,15 @@
 """What host code is told of a GPU that is only modelled: device attributes, by the numbers of
 `cudaDeviceAttr`."""
 
+import secrets
+
 from kernelblaster.devices.device import GpuFacts
 from kernelblaster.devices.occupancy import capability, limits_of
 from kernelblaster.devices.specs import GpuSpec
 
 WIDE_GB_S = 1500  # beyond that, memory is stacked and its bus wide
 MODELLED_MEMORY = 80 << 30
+RESERVED_MEMORY = 3 << 30  # of it at most what drivers keep for themselves, so that no number tells a model
 CLUSTERS_SINCE = 9  # compute capability
 OF_EVERY_GPU = {
     17: 0, 18: 0, 20: 0, 34: 0, 35: 0,  # no limit of time, not integrated, default mode, place on its bus
@@ -58,4 +61,5 @@ def facts_of(spec: GpuSpec) -> GpuFacts:
         120: int(major >= CLUSTERS_SINCE),
         **OF_EVERY_GPU,
     }  # fmt: skip
-    return GpuFacts(spec.title, MODELLED_MEMORY, attributes)
+    memory = MODELLED_MEMORY - (1 + secrets.randbelow(RESERVED_MEMORY >> 16) << 16)
+    return GpuFacts(spec.title, memory, attributes)

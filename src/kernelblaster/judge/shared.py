@@ -55,6 +55,9 @@ class SharedJudge:
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
         return self._ask("confirm", task, candidate, evaluation)  # type: ignore[no-any-return]
 
+    def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
+        return self._ask("estimate", task, tuple(candidates))  # type: ignore[no-any-return]
+
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
         """Evaluations in the order of the jobs. All jobs are sent at once, so that they can be compiled in
         parallel."""
@@ -189,6 +192,8 @@ class JudgeServer:
                 answer = self._judge.finish(about[0], about[1], job.binary.result())
             elif kind == "profile":
                 answer = self._judge.profile(about[0], about[1], depth=about[2])
+            elif kind == "estimate":
+                answer = self._judge.estimate(*about)
             elif kind == "confirm":
                 answer = self._judge.confirmed(*about)
             else:

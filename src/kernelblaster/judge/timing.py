@@ -354,12 +354,21 @@ def _wrong(output: str, comparison: Comparison, too_large: str) -> Incorrect:
     )
 
 
+def floor_rate(spec: GpuSpec, task: Task, floor: Floor) -> tuple[float, str]:
+    """(TFLOPS, in words) at which a task's floor counts its operations: the highest peak rate for its
+    precision; TF32 for float32 tasks in which PyTorch itself rounds to it."""
+    if task.dtype in ("float16", "bfloat16"):
+        return spec.fp16_tflops, f"{task.dtype} on tensor cores"
+    if task.dtype != "float64" and floor.rounded != "none":
+        return spec.tf32_tflops, "TF32 on tensor cores"
+    if task.dtype != "float64" and spec.split_tflops > spec.fp32_tflops:
+        return spec.split_tflops, "three FP16 products on tensor cores for one in float32"
+    return spec.fp32_tflops, "FP32"
+
+
 def floor_us(spec: GpuSpec, task: Task, floor: Floor) -> float:
-    """Microseconds of the task's floor on a GPU, at the highest peak rate for its precision; TF32 for float32
-    tasks with convolutions, as PyTorch itself uses it there."""
-    rates = {"float16": spec.fp16_tflops, "bfloat16": spec.fp16_tflops, "float64": spec.fp32_tflops}
-    float32 = spec.tf32_tflops if "conv" in task.source.lower() else spec.split_tflops
-    return spec.floor_us(floor.bytes, floor.operations, rates.get(task.dtype, float32))
+    """Microseconds of the task's floor on a GPU, its operations at `floor_rate`."""
+    return spec.floor_us(floor.bytes, floor.operations, floor_rate(spec, task, floor)[0])
 
 
 def interval(baseline_us: list[float], candidate_us: list[float], seed: int) -> Speedup:

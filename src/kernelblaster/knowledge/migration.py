@@ -6,10 +6,19 @@ from kernelblaster.knowledge import rows, tables
 
 
 def migrate(connection: Connection) -> None:
-    """Migrate from format 1, which had no checksums, in the caller's transaction: present rows are
-    assumed to be whole. Does nothing if another process already has."""
-    if connection.execute(text("SELECT format FROM kb_about")).scalar() != 1:
-        return  # another process was quicker
+    """Migrate from an earlier format, in the caller's transaction. Does nothing if another process already
+    has."""
+    format = connection.execute(text("SELECT format FROM kb_about")).scalar()
+    if format == 1:
+        _add_checksums(connection)
+    elif format == 2:  # the same tables, with fewer kinds of events in them
+        row = rows.checked(tables.about, connection.execute(select(tables.about)).one())
+        counted = {name: getattr(row, name) for name in ("rebuilt", "version", "states", "optimizations")}
+        _write_about(connection, counted)
+
+
+def _add_checksums(connection: Connection) -> None:
+    """Migrate from format 1, which had no checksums: present rows are assumed to be whole."""
     for table in (tables.about, tables.events, tables.states, tables.optimizations):
         present = {column["name"] for column in inspect(connection).get_columns(table.name)}
         for column in table.columns:
@@ -28,5 +37,10 @@ def migrate(connection: Connection) -> None:
         "optimizations": connection.execute(select(func.count()).select_from(tables.optimizations)).scalar()
         or 0,
     }
+    _write_about(connection, counted)
+
+
+def _write_about(connection: Connection, counted: dict[str, int]) -> None:
+    """Write the row about all tables, in the present format."""
     values = rows.summed(tables.about, {"format": tables.FORMAT, **counted})
     connection.execute(tables.about.update().values(**values))

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Column, Index, Integer, MetaData, String, Table, Text
 
-FORMAT = 2
+FORMAT = 3  # 2: checksums; 3: revised entries and exemplars
 BUSY_MS = 60_000
 STATEMENT_MS = 600_000
 LOCK = 0x6B62_6C61

@@ -20,8 +20,16 @@ from kernelblaster.knowledge.event_rows import (
     read_events,
     uncounted,
 )
-from kernelblaster.knowledge.events import Change, KnowledgeEvent, Provenance, Reverted, RolledBack
-from kernelblaster.knowledge.rows import Values, event_row
+from kernelblaster.knowledge.events import (
+    Change,
+    KnowledgeEvent,
+    Observed,
+    Provenance,
+    Reverted,
+    RolledBack,
+    effective,
+)
+from kernelblaster.knowledge.rows import Damaged, Values, event_row
 
 NOBODY = Provenance()
 
@@ -117,12 +125,39 @@ class VersionedContent:
     def rollback(self, version: int) -> int:
         """Disregard all events after `version`. They stay recorded: rolling back to a later version
         brings them back. Returns the new version."""
-        return self._select_events(RolledBack(version=version))
+        with self._database.writing() as connection:
+            self._latest(connection, version)
+            content = self._disregard(connection, [RolledBack(version=version)])
+        return self._keep(content)
 
     def revert(self, version: int) -> int:
         """Disregard the one event of this version and keep later ones. Returns the new version. Raises
         KnowledgeError if later events build on it."""
-        return self._select_events(Reverted(version=version))
+        with self._database.writing() as connection:
+            self._latest(connection, version)
+            check_revertible(connection, version, self.name)
+            try:
+                content = self._disregard(connection, [Reverted(version=version)])
+            except Damaged:
+                raise
+            except KnowledgeError as error:
+                raise KnowledgeError(
+                    f"{self.name}: later changes build on version {version}, so it cannot be "
+                    f"taken out alone; roll back to version {version - 1} instead."
+                ) from error
+        return self._keep(content)
+
+    def withdraw(self, concerned: Callable[[KnowledgeEvent], bool]) -> int:
+        """Disregard every observation for which `concerned` is true and keep all else; returns how many.
+        They stay recorded, as after `revert`."""
+        with self._database.writing() as connection:
+            counted = effective(read_events(connection))
+            chosen = [e for e in counted if isinstance(e.change, Observed) and concerned(e)]
+            if not chosen:
+                return 0
+            content = self._disregard(connection, [Reverted(version=event.version) for event in chosen])
+        self._keep(content)
+        return len(chosen)
 
     def rebuild(self, events: Sequence[Values] = ()) -> None:
         """Add these rows to the table of events, none as a rule, and rewrite the other tables from all
@@ -149,24 +184,15 @@ class VersionedContent:
                 save(connection, content, touched)
         return self._keep(content)
 
-    def _select_events(self, change: RolledBack | Reverted) -> int:
-        """Record a rollback or revert and recompute everything from the events that then count. Returns
-        the new version."""
-        with self._database.writing() as connection:
-            latest = self._latest(connection, change.version)
-            if isinstance(change, Reverted):
-                check_revertible(connection, change.version, self.name)
-            append_events(connection, [event_row(latest + 1, change, NOBODY, uuid4().hex)])
-            events = read_events(connection)
-            try:
-                content = content_of(events)
-            except KnowledgeError as error:
-                raise KnowledgeError(
-                    f"{self.name}: later changes build on version {change.version}, so it cannot be "
-                    f"taken out alone; roll back to version {change.version - 1} instead."
-                ) from error
-            rewrite(connection, content)
-        return self._keep(content)
+    def _disregard(self, connection: Connection, changes: Sequence[RolledBack | Reverted]) -> Content:
+        """Record rollbacks or reverts and recompute everything from the events that then count; returns
+        the new content."""
+        latest = about_row(connection).version
+        rows = [event_row(latest + n, change, NOBODY, uuid4().hex) for n, change in enumerate(changes, 1)]
+        append_events(connection, rows)
+        content = content_of(read_events(connection))
+        rewrite(connection, content)
+        return content
 
     def _keep(self, content: Content) -> int:
         """Hold this content, just written, in memory as the latest; returns its version."""

@@ -12,7 +12,7 @@ from kernelblaster.models.failures import BadName, ModelError, NotAllowed
 from kernelblaster.models.handoff import HandOff
 from kernelblaster.models.keys import has_key
 from kernelblaster.models.ledger import Ledger
-from kernelblaster.models.metered import Metered
+from kernelblaster.models.metered import Metered, TokenCounted
 from kernelblaster.models.names import ModelName, ModelTable
 from kernelblaster.models.request import Endpoint, Model, Reply, Request, T
 from kernelblaster.models.retries import Limited, Patience, Retrying
@@ -78,7 +78,7 @@ def open_model(name: ModelName, ledger: Ledger, service: Service) -> Model:
 def _endpoint(name: ModelName, ledger: Ledger, service: Service) -> Endpoint:
     """The endpoint of a name, with everything around it but recording and validation."""
     if name.kind == "handoff":
-        return HandOff(Path(name.rest), say=service.say)
+        return TokenCounted(HandOff(Path(name.rest), say=service.say), str(name), ledger)
     if name.kind == "replay":
         return Replay(Answers(Path(name.rest)))
     answers = Answers(service.answers / re.sub(r"[^A-Za-z0-9._-]+", "_", str(name)))

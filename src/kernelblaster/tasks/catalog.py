@@ -15,6 +15,7 @@ from kernelblaster.tasks.foreign import confinement_hint
 
 KERNELBENCH = "kernelbench:"
 LARGEST_BYTES = 4 << 20  # of a task's file
+MUCH_PRINTED = 1 << 20  # characters
 TASK_LIKE = {  # by suffix, what a file of a folder has that may be a task
     ".py": re.compile(rb"^class (Model\b|\w+\([^)]*Module)|^def get_inputs\b", re.MULTILINE),
     ".cu": re.compile(rb"__global__|" + cuda_file.MARK.encode()),
@@ -133,12 +134,16 @@ def load_source(name: str, source: str, path: str, dtype: Dtype | None = None, *
 
     from kernelblaster.tasks.complete import CompletionRequest, completed
     from kernelblaster.tasks.derive import Derivation
+    from kernelblaster.tasks.quiet import printed_characters
     from kernelblaster.tasks.small import learn_small
     from kernelblaster.tasks.types import learn_types
 
+    before = printed_characters()
     file, notes = completed(source, path, CompletionRequest(**wanted))
     cast, primary, more = learn_types(file, dtype)
     derived = Derivation(file, primary, learn_small(file, getattr(torch, cast) if cast else None, primary))
+    if printed_characters() - before > MUCH_PRINTED:
+        more += ("what the file prints, megabytes of it, is not shown",)
     return Task(
         name=name,
         kind="module",

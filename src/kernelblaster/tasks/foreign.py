@@ -12,23 +12,30 @@ from typing import Any
 from kernelblaster.errors import BadTask
 from kernelblaster.plain_text import one_line
 from kernelblaster.settings import settings
+from kernelblaster.tasks.offline import OpensConnection, offline
+from kernelblaster.tasks.quiet import quiet
 
-IMPORT_LIMIT_S = 120.0
+IMPORT_LIMIT_S = 60.0
 
 
 class TookTooLong(Exception):
     """Raised inside the task's code when its time limit has passed."""
 
 
+class Hangs(BadTask):
+    """A task whose code did not end within its time limit; there is no use in trying it again."""
+
+
 @contextmanager
 def foreign(path: str, what: str = "", limit_s: float | None = None) -> Iterator[None]:
     """A context for running a task's code. Whatever that raises, including SystemExit, becomes a
     `BadTask` with file (`path`), line and `what`, the words for what was being done; a real Ctrl-C
-    passes through. After `limit_s` seconds the code is interrupted: in the main thread only, and only
-    while it runs Python code."""
-    with _interrupts() as pressed, _alarm(limit_s):
+    passes through. What it prints is not shown. After `limit_s` seconds the code is interrupted, which
+    raises `Hangs`: in the main thread only, and only while it runs Python code."""
+    with _interrupts() as pressed, time_limit(limit_s), quiet():
         try:
-            yield
+            with offline():
+                yield
         except BadTask:
             raise
         except BaseException as error:
@@ -45,9 +52,10 @@ def kept_going(where: str) -> Iterator[None]:
     """A context for running a task's code where the caller handles its exceptions: these pass through,
     and only what would end the command (SystemExit and the like) becomes a `BadTask`. `where` names
     the code in that message."""
-    with _interrupts() as pressed:
+    with _interrupts() as pressed, quiet():
         try:
-            yield
+            with offline():
+                yield
         except Exception:
             raise
         except BaseException as error:
@@ -90,7 +98,25 @@ def _problem(error: BaseException, path: str, what: str) -> BadTask:
     frames = traceback.walk_tb(error.__traceback__)
     lines = [line for frame, line in frames if frame.f_code.co_filename == path]
     location = f"{path}:{lines[-1]}" if lines else path
-    return BadTask(f"{location}: {what + ': ' if what else ''}{_ending(error)}{confinement_hint(error)}")
+    kind = Hangs if isinstance(error, TookTooLong) else BadTask
+    ending = _missing(error) or _ending(error) + confinement_hint(error)
+    return kind(f"{location}: {what + ': ' if what else ''}{ending}")
+
+
+def _missing(error: BaseException) -> str:
+    """What a file needs that is not here, and what to do about it; "" for other errors."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package = error.name.partition(".")[0]
+        return (
+            f"it needs the package {one_line(package)[:100]}, which is not installed here; install it "
+            "(pip install), or leave it out of the file."
+        )
+    if isinstance(error, OpensConnection):
+        return (
+            f"it opens a connection to {one_line(str(error))[:100]}; a task must not depend on the network: "
+            "build the model with random weights, or read them from a file."
+        )
+    return ""
 
 
 def _ending(error: BaseException) -> str:
@@ -127,7 +153,7 @@ def _interrupts() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def _alarm(limit_s: float | None) -> Iterator[None]:
+def time_limit(limit_s: float | None) -> Iterator[None]:
     """A context that raises TookTooLong in its code after `limit_s` seconds, by SIGALRM. Without effect
     if that is None or outside the main thread."""
     if limit_s is None or threading.current_thread() is not threading.main_thread():
