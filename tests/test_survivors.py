@@ -59,3 +59,26 @@ def test_and_where_the_command_is_killed() -> None:
 def test_a_mark_is_one_that_nobody_has() -> None:
     mark = survivors.free_mark()
     assert mark is not None and mark % 5 and not left(mark)
+
+
+def test_without_a_handle_of_its_command_the_keeper_ends_with_it() -> None:
+    code = """
+import os, time
+from kernelblaster import keeper
+def refuse(*_):
+    raise OSError(38, "as before Linux 5.3")
+os.pidfd_open = refuse
+os.environ["KERNELBLASTER_KEEPER"] = "-1"
+keeper.use(lambda door, hidden: time.sleep(600))
+keeper.start()
+print(open(f"/proc/self/task/{os.getpid()}/children").read())
+"""
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path("src").absolute())}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60
+    )
+    kept = Path(f"/proc/{int(done.stdout)}")
+    deadline = time.monotonic() + 10
+    while kept.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not kept.exists()

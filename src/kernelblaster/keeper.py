@@ -28,7 +28,7 @@ from kernelblaster.settings import keeper_address
 LARGEST_BYTES = 64 << 20
 SHORT_S = 30.0
 BUILD_S = 3600.0
-PR_SET_DUMPABLE = 4
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 Data = dict[str, Any]
 Serve = Callable[[socket.socket, int], None]
 """What the keeper's process does: serve a door; the number is a descriptor of what the command hid, -1 if
@@ -80,12 +80,12 @@ def start() -> None:
         raise KeeperLost("this process has no way to the keeper; start the command again.")
     hidden = int(keeper_address().partition(" ")[0])
     _way.door, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command, mark = os.pidfd_open(os.getpid()), survivors.free_mark()
+    parent, mark = _Parent(), survivors.free_mark()
     if os.fork() == 0:
         _way.door.close()
-        _live(_way.serve, theirs, hidden, command, mark)
+        _live(_way.serve, theirs, hidden, parent, mark)
     theirs.close()
-    os.close(command)
+    parent.close()
     if mark is not None:
         survivors.wear(mark)
     if hidden >= 0:
@@ -216,22 +216,49 @@ def _opened_door() -> socket.socket:
     return _way.door
 
 
-def _live(serve: Serve, door: socket.socket, hidden: int, command: int, mark: int | None) -> NoReturn:
+class _Parent:
+    """The command's first process, made in it and followed in the keeper."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._handle: int | None = None
+        with suppress(OSError):  # before Linux 5.3
+            self._handle = os.pidfd_open(self._pid)
+
+    def close(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+
+    def follow(self, mark: int | None) -> None:
+        """When it ends, end what it left behind, by its `mark`, and this process; without a handle, the
+        kernel ends this process, and nothing else."""
+        if self._handle is not None:
+            threading.Thread(target=_follow, args=(self._handle, mark), daemon=True).start()
+            return
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != self._pid:
+            os._exit(1)
+
+    def wait(self) -> None:
+        """Wait for its end, after which this process ends."""
+        while True:
+            signal.pause()
+
+
+def _live(serve: Serve, door: socket.socket, hidden: int, parent: _Parent, mark: int | None) -> NoReturn:
     """The keeper's process, after the fork. It cannot be traced or dumped, and exits at once if that cannot
-    be set up. When the command's first process ends (`command` is a descriptor of it), it ends what that left
-    behind, by its `mark`, and itself."""
+    be set up; it ends after `parent`."""
     try:
         _way.kept.clear()
         if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0:
-            follower = threading.Thread(target=_follow, args=(command, mark), daemon=True)
-            follower.start()
+            parent.follow(mark)
             for number in (signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
             nothing = os.open(os.devnull, os.O_RDWR)
             for stream in range(3):
                 os.dup2(nothing, stream)
             serve(door, hidden)
-            follower.join()  # nobody asks any more, and the command may still be about to end
+            parent.wait()  # nobody asks any more, and the command may still be about to end
     finally:
         os._exit(1)
 
