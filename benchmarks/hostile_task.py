@@ -10,6 +10,7 @@ arguments, in the memory of other processes) may be in no output and no file of 
 
 import argparse
 import collections
+import contextlib
 import json
 import os
 import pickle
@@ -67,6 +68,9 @@ class Evil:
         return (open, (self._path, "rb"))
 
 
+DAEMON = b"98765.4"  # seconds that the process sleeps which the task leaves
+
+
 class World:
     """What is there to be reached: a home folder, and listening sockets and processes of the same user."""
 
@@ -83,11 +87,20 @@ class World:
             home / "elsewhere",
             home / "data/runs/20200101-000000-abcdef",
         )
-        for made in (".ssh", ".aws", ".config/autostart", "empty", "project/.git/hooks", "tmp"):
+        for made in (
+            ".ssh",
+            ".aws",
+            ".config/autostart",
+            "empty",
+            "project/.git/hooks",
+            "tmp",
+            "project/service/.ssh",
+        ):
             (home / made).mkdir(parents=True)
         for made in (elsewhere, older, home / "cache/exported", home / "cache/tasks/other/candidate"):
             made.mkdir(parents=True)
         files = (".ssh/id_ed25519", ".aws/credentials", ".bash_history", ".bashrc", "project/.env")
+        files += ("project/service/.env", "project/service/.ssh/id")
         files += (
             "project/.git/config",
             "elsewhere/secret.txt",
@@ -196,6 +209,18 @@ class World:
         return kept
 
 
+def leftover_s() -> float | None:
+    """After how many seconds the process that the task left has ended; None if it lives after 5."""
+    start = time.monotonic()
+    while time.monotonic() - start < 5:
+        commands = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline"))
+        with contextlib.suppress(OSError):
+            if not any(DAEMON in command for command in commands):
+                return time.monotonic() - start
+        time.sleep(0.05)
+    return None
+
+
 def inside(folder: Path, user: int, command: str, trusted: bool) -> None:
     """In namespaces of our own: make the world, run the command, and print what came of it as JSON."""
     mount("none", "/", "none", MS_REC | MS_PRIVATE)
@@ -240,6 +265,7 @@ def inside(folder: Path, user: int, command: str, trusted: bool) -> None:
         timeout=LIMIT_S,
     )
     time.sleep(0.2)
+    lives_on = leftover_s()
     after = world.state()
     changed = [name for name in {*before, *after} if before.get(name) != after.get(name)]
     allowed = {
@@ -253,6 +279,7 @@ def inside(folder: Path, user: int, command: str, trusted: bool) -> None:
             and any(one.encode() in path.read_bytes() for one in PLANTED)]  # fmt: skip
     for place in ("/tmp", "/var/tmp", "/dev/shm", "/etc/cron.d"):
         left += [str(path) for path in Path(place).glob("planted-by-task*")]
+    left += ["a process that the task left"] if lives_on is None else []
     found = {
         "code": done.returncode,
         "output": output,

@@ -9,9 +9,11 @@ each with one of its own, before which it may send any number of {"progress": TE
 import ctypes
 import json
 import os
+import select
 import signal
 import socket
 import struct
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +21,7 @@ from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import Any, NoReturn
 
+from kernelblaster import survivors
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.settings import keeper_address
 
@@ -77,11 +80,14 @@ def start() -> None:
         raise KeeperLost("this process has no way to the keeper; start the command again.")
     hidden = int(keeper_address().partition(" ")[0])
     _way.door, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    parent = os.getpid()
+    parent, mark = _Parent(), survivors.free_mark()
     if os.fork() == 0:
         _way.door.close()
-        _live(_way.serve, theirs, hidden, parent)
+        _live(_way.serve, theirs, hidden, parent, mark)
     theirs.close()
+    parent.close()
+    if mark is not None:
+        survivors.wear(mark)
     if hidden >= 0:
         os.close(hidden)
 
@@ -210,23 +216,61 @@ def _opened_door() -> socket.socket:
     return _way.door
 
 
-def _live(serve: Serve, door: socket.socket, hidden: int, parent: int) -> NoReturn:
-    """The keeper's process, after the fork. It cannot be traced or dumped, is killed when the process
-    `parent` ends, and exits at once if either cannot be set up."""
+class _Parent:
+    """The command's first process, made in it and followed in the keeper."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._handle: int | None = None
+        with suppress(OSError):  # before Linux 5.3
+            self._handle = os.pidfd_open(self._pid)
+
+    def close(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+
+    def follow(self, mark: int | None) -> None:
+        """When it ends, end what it left behind, by its `mark`, and this process; without a handle, the
+        kernel ends this process, and nothing else."""
+        if self._handle is not None:
+            threading.Thread(target=_follow, args=(self._handle, mark), daemon=True).start()
+            return
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != self._pid:
+            os._exit(1)
+
+    def wait(self) -> None:
+        """Wait for its end, after which this process ends."""
+        while True:
+            signal.pause()
+
+
+def _live(serve: Serve, door: socket.socket, hidden: int, parent: _Parent, mark: int | None) -> NoReturn:
+    """The keeper's process, after the fork. It cannot be traced or dumped, and exits at once if that cannot
+    be set up; it ends after `parent`."""
     try:
         _way.kept.clear()
-        prctl = ctypes.CDLL(None, use_errno=True).prctl
-        unread = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
-        bound = prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0
-        if unread and bound and os.getppid() == parent:
+        if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0:
+            parent.follow(mark)
             for number in (signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
             nothing = os.open(os.devnull, os.O_RDWR)
             for stream in range(3):
                 os.dup2(nothing, stream)
             serve(door, hidden)
+            parent.wait()  # nobody asks any more, and the command may still be about to end
     finally:
         os._exit(1)
+
+
+def _follow(command: int, mark: int | None) -> NoReturn:
+    """Wait for the end of the command's first process; then end what it left behind, and this process."""
+    try:
+        select.select([command], [], [])
+        if mark is not None:
+            survivors.end_survivors(mark)
+    finally:
+        os._exit(0)
 
 
 def _lost(error: Exception) -> KeeperLost:

@@ -164,3 +164,21 @@ def test_tasks_that_are_not_shipped_have_a_part_of_the_cache_to_themselves(
         with pytest.raises(Confined):
             confined.confine_command([str(task)])
     assert len({*parts}) == 3 and parts[0] == parts[2] and parts[3] == settings().cache
+
+
+def test_what_is_cached_for_a_task_is_not_found_by_other_code_at_its_path(tmp_path: Path) -> None:
+    folder, run = tmp_path / "project", tmp_path / "run"
+    folder.mkdir()
+    run.mkdir()
+    task, beside = folder / "task.py", folder / "beside.py"
+    for file in (task, beside, run / "task.py"):
+        file.write_text("1")
+    own = [str(task), str(run)]
+    seen = [confined._digest(own)]
+    for file in (task, beside, run / "task.py"):
+        file.write_text("2")
+        seen.append(confined._digest(own))
+    assert len({*seen}) == 4
+    (run / "best.cu").write_text("a result, not a task")
+    (folder / "data.txt").write_text("no code")
+    assert confined._digest(own) == seen[-1]

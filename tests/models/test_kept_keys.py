@@ -149,6 +149,17 @@ def test_a_kind_of_server_that_was_not_named_gets_no_call() -> None:
     assert told["failure"]["kind"] == "NotAllowed"
 
 
+@pytest.mark.parametrize("path", ["files", "fine_tuning/jobs", "models/../files", "chat/completions?x", ""])
+def test_nothing_but_models_is_asked_of_a_server(path: str) -> None:
+    script = Script(Says('{"product": 42}'))
+    keeping = KeptKeys({OWN_KEY: KEY})
+    with serving(script) as address:
+        keeping.claim(f"{address}/v1")
+        message = exchange(OWN_KEY, f"{address}/v1")
+        told = keeping.reply(message | {"exchange": {**message["exchange"], "path": path}})  # type: ignore[dict-item]
+    assert told["failure"]["kind"] == "NotAllowed" and not script.calls
+
+
 @pytest.mark.parametrize("message", [{"do": "answer"}, {"do": "context", "exchange": {"key": 1}}])
 def test_what_is_no_call_is_refused(message: dict[str, object]) -> None:
     assert KeptKeys({OWN_KEY: KEY}).reply(message)["failure"]["kind"] == "NotAllowed"

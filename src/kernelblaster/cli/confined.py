@@ -13,7 +13,7 @@ from kernelblaster import cache, keeper
 from kernelblaster.cache.eviction import PARTS
 from kernelblaster.cli.options import DeviceName
 from kernelblaster.confinement.confine import Needs, confine, lacking
-from kernelblaster.confinement.places import is_wide
+from kernelblaster.confinement.places import TASK_LIKE, is_wide
 from kernelblaster.errors import BadTask, KernelBlasterError, StoreError
 from kernelblaster.scratch import Scratch
 from kernelblaster.settings import mark_confined, settings
@@ -22,6 +22,7 @@ from kernelblaster.store.run import Run, reserve_run
 from kernelblaster.store.subject import keeps_shipped_task
 from kernelblaster.tasks.catalog import class_in, find, suites_folder
 
+LARGE = 16 << 20  # bytes of a file that is told by its size and time instead of its content
 GPU_DEVICES = ("nvidiactl", "nvidia0", "nvidia-uvm")
 KINDS = ("candidate", "given", "tmp", "cuda", "inductor", "triton")  # of the cache that tasks take part in
 
@@ -140,6 +141,24 @@ def _own_folders(folders: Iterable[Path]) -> list[Path]:
     return found
 
 
+def _digest(own: Sequence[str]) -> str:
+    """A digest of tasks and runs, by their paths and by what is in them and in the sources beside them: what
+    code at a path left in the cache is not found by other code that is later at the same path."""
+    paths = [Path(path) for path in own]
+    files = {path for path in paths if path.is_file()}
+    for folder in {path.parent for path in files}:
+        files |= set() if is_wide(folder) else {one for one in folder.iterdir() if one.suffix in TASK_LIKE}
+    files |= {one for run in paths if run.is_dir() for one in run.glob("task.*")}
+    digest = hashlib.sha256("\n".join(own).encode())
+    for file in sorted(files):
+        with suppress(OSError):  # what cannot be read here cannot be run
+            about = file.stat()
+            whole = about.st_size <= LARGE
+            content = file.read_bytes() if whole else f"{about.st_size} {about.st_mtime_ns}".encode()
+            digest.update(f"\n{file}\n{len(content)}\n".encode() + content)
+    return digest.hexdigest()[:16]
+
+
 def _cache_part(own: Sequence[str]) -> list[Path]:
     """Make the part of the cache that the command may fill, with its folder for temporary files: for tasks
     that are not shipped (`own`), a part of their own, since they could put anything there. Returns its
@@ -147,7 +166,7 @@ def _cache_part(own: Sequence[str]) -> list[Path]:
     root = settings().cache
     part = root
     if own:
-        part = root / PARTS / hashlib.sha256("\n".join(own).encode()).hexdigest()[:16]
+        part = root / PARTS / _digest(own)
     folders = [part / kind for kind in KINDS]
     cache.make_folders([*folders, *(root / kind for kind in cache.OWN)])
     scratch = Scratch(part / "tmp")

@@ -79,7 +79,7 @@ def confine(needs: Needs, *, partly: bool = False) -> None:
     if needs.gpu:
         begin_starting(needs.programs)
     if _filters():
-        seccomp.install()
+        seccomp.install(listening=needs.gpu)
 
 
 def _rules(needs: Needs) -> Ruleset:

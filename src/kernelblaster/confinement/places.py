@@ -5,6 +5,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from kernelblaster.confinement.landlock import FileAccess, Ruleset
@@ -41,6 +42,7 @@ SYSTEM = (
     ),
     *("/usr", "/usr/local", "/var", "/var/lib", "/var/run"),
 )
+MOST_ENTRIES = 50_000
 TASK_LIKE = (".py", ".cu", ".cuh", ".h", ".pt2")
 
 
@@ -66,19 +68,44 @@ def grant_system(rules: Ruleset, *, gpu: bool) -> None:
 
 
 def grant_folder(rules: Ruleset, folder: Path) -> None:
-    """Grant reading what is in a folder, without entries that are hidden (`.git`, `.env`) or symbolic
-    links. In a folder that holds more than a project (the home folder, /tmp), only the sources directly in
-    it. Nothing if it is not there."""
+    """Grant reading what is in a folder and below, without entries that are hidden (`.git`, `.env`) or
+    symbolic links; of those, only the names. In a folder that holds more than a project (the home folder,
+    /tmp), only the sources directly in it. Nothing if it is not there. Of MOST_ENTRIES or more, folders that
+    were not looked through are left out."""
+    if not is_wide(folder):
+        whole, parts = _shown_in(folder, [MOST_ENTRIES])
+        rules.grant([folder], FileAccess.READ_DIR)
+        rules.grant([folder] if whole else parts, FileAccess.READ, follow=False)
+        return
+    with suppress(OSError):
+        sources = [entry.path for entry in os.scandir(folder) if _is_source(entry)]
+        rules.grant(sources, FileAccess.READ, follow=False)
+
+
+def _is_source(entry: "os.DirEntry[str]") -> bool:
+    return not entry.name.startswith(".") and entry.name.endswith(TASK_LIKE) and entry.is_file()
+
+
+def _shown_in(folder: Path, left: list[int]) -> tuple[bool, list[Path]]:
+    """(whether nothing in a folder or below is hidden, what is not: files, and folders without anything
+    hidden). `left` has one number, of entries that may still be looked at; what is beyond counts as
+    hidden."""
+    whole, shown = True, []
     try:
         entries = list(os.scandir(folder))
     except OSError:
-        return
-    wide = is_wide(folder)
-    if not wide:
-        rules.grant([folder], FileAccess.READ_DIR)
-    shown = (entry for entry in entries if not entry.name.startswith("."))
-    sources = (entry for entry in shown if not wide or (entry.name.endswith(TASK_LIKE) and entry.is_file()))
-    rules.grant((entry.path for entry in sources), FileAccess.READ, follow=False)
+        return False, []
+    left[0] -= len(entries)
+    for entry in entries:
+        if entry.name.startswith(".") or left[0] < 0:
+            whole = False
+        elif entry.is_dir(follow_symlinks=False):
+            inside_whole, parts = _shown_in(Path(entry.path), left)
+            shown += [Path(entry.path)] if inside_whole else parts
+            whole = whole and inside_whole
+        else:
+            shown.append(Path(entry.path))
+    return whole, shown
 
 
 def is_wide(folder: Path) -> bool:

@@ -44,6 +44,8 @@ OF_OTHERS = {  # the position of a process's number in calls that are allowed fo
 MISSING = ("openat2", "clone3")  # their flags are in memory, where a filter cannot look; others stand in
 NEW_NAMESPACES = 0x7E020080  # CLONE_NEW...
 TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
+SET_USER_OR_GROUP = 0o6000  # a program of root's that others may start
+LEASE_OR_NOTIFY = (1024, 1026)  # of fcntl: keep others from opening a file, hear what they do in a folder
 KIND_OF_SOCKET = 0xF  # the rest are flags
 WHOLE = 0xFFFFFFFF
 ALLOW, REFUSE = 0x7FFF0000, 0x00050000
@@ -74,14 +76,15 @@ class _Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
 
 
-def install() -> None:
+def install(*, listening: bool = False) -> None:
     """Filter the system calls of all threads of this process and of whatever they start. It cannot be undone.
-    Raises OSError if the kernel refuses, or the machine's architecture is not known."""
+    `listening`: sockets may be bound, which CUDA's driver does. Raises OSError if the kernel refuses, or the
+    machine's architecture is not known."""
     known = architecture()
     if known is None:
         raise OSError(errno.ENOSYS, "the system calls of this architecture are not known")
     code = b"".join(
-        struct.pack("=HBBI", one.code, one.then, one.otherwise, one.value) for one in _code(known)
+        struct.pack("=HBBI", one.code, one.then, one.otherwise, one.value) for one in _code(known, listening)
     )
     program = _Program(len(code) // 8, code)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -91,7 +94,7 @@ def install() -> None:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
-def _code(architecture: int) -> list[_Instruction]:
+def _code(architecture: int, listening: bool) -> list[_Instruction]:
     """The filter for this architecture: instructions of the kernel's packet filter (BPF)."""
     code = [
         _Instruction(LOAD, ARCHITECTURE),
@@ -103,6 +106,8 @@ def _code(architecture: int) -> list[_Instruction]:
         code += _rule(name, errno.EPERM)
     for name in MISSING:
         code += _rule(name, errno.ENOSYS)
+    for name in () if listening else ("bind", "listen"):  # others could connect to it
+        code += _rule(name, errno.EACCES)
     code += _rule("connect", errno.ECONNREFUSED)
     plain = Condition(0, (socket.AF_UNIX,))
     code += _rule("socket", errno.EACCES, plain, Condition(1, (socket.SOCK_STREAM,), KIND_OF_SOCKET))
@@ -112,7 +117,11 @@ def _code(architecture: int) -> list[_Instruction]:
     code += _rule("ioctl", errno.EPERM, Condition(1, TERMINAL_INPUT, other=True))
     emptied = (os.O_TRUNC, os.O_TRUNC | os.O_ACCMODE)  # without asking to write
     for name, position in (("openat", 2), ("open", 1)):
-        code += _rule(name, errno.EPERM, Condition(position, emptied, os.O_TRUNC | os.O_ACCMODE, other=True))
+        kept = Condition(position, emptied, os.O_TRUNC | os.O_ACCMODE, other=True)
+        code += _rule(name, errno.EPERM, kept, Condition(position + 1, (0,), SET_USER_OR_GROUP))
+    for name, position in (("mknodat", 2), ("mknod", 1), ("creat", 1)):
+        code += _rule(name, errno.EPERM, Condition(position, (0,), SET_USER_OR_GROUP))
+    code += _rule("fcntl", errno.EPERM, Condition(1, LEASE_OR_NOTIFY, other=True))
     for name, position in OF_OTHERS.items():
         code += _rule(name, errno.EPERM, Condition(position, (0,)))
     return [*code, _Instruction(RETURN, ALLOW)]

@@ -1,5 +1,6 @@
 """The keeper's part in calls of model servers: it has the keys, and sends them only where the user said."""
 
+import re
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +11,9 @@ from kernelblaster.models.dispatch import answer_with, context_with
 from kernelblaster.models.exchange import Exchange
 from kernelblaster.models.failures import ModelError, NotAllowed, Unavailable
 from kernelblaster.models.names import KINDS, OWN_KEY
+
+PATH = re.compile(r"chat/completions|models|v1/messages|v1/models/[A-Za-z0-9._%-]+")
+"""What is asked of servers, below their address. Others would act in the user's name: files, keys, jobs."""
 
 
 class KeptKeys:
@@ -44,7 +48,9 @@ class KeptKeys:
 
     def _key(self, exchange: Exchange) -> str | None:
         """The key for a request; None if there is none. Raises NotAllowed if the address was not claimed for
-        it."""
+        it, or something else than a model is asked for."""
+        if not PATH.fullmatch(exchange.path):
+            raise NotAllowed(f"{exchange.name}: the keeper asks models, and nothing else of a server.")
         if (exchange.key, exchange.url) not in self._claimed:
             raise NotAllowed(f"{exchange.name}: the key in {exchange.key} was not given for {exchange.url}.")
         return self._keys.get(exchange.key)
