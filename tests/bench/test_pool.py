@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from kernelblaster.bench.initial_knowledge import start_knowledge
 from kernelblaster.bench.jobs import Job, Setup
 from kernelblaster.bench.pool import WorkerPool, search_in_workers
 from kernelblaster.bench.searching import News, begun_runs
 from kernelblaster.bench.suite import entries_of
 from kernelblaster.judge.shared import JudgeServer
+from kernelblaster.knowledge.initial import start_knowledge
 from kernelblaster.opening import open_searching
 from kernelblaster.processes.workers import LostJob
 from kernelblaster.sessions.settings import Search

@@ -9,13 +9,13 @@ import pytest
 from sqlalchemy.exc import OperationalError
 from typer.testing import CliRunner
 
-from kernelblaster.bench.initial_knowledge import start_knowledge
 from kernelblaster.cli.main import app
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge import Content, KnowledgeBase, KnowledgeEvent, Provenance, plant, tables
 from kernelblaster.knowledge.check import problems, repair
 from kernelblaster.knowledge.drivers import sentence
 from kernelblaster.knowledge.events import Revised
+from kernelblaster.knowledge.initial import start_knowledge
 from kernelblaster.knowledge.rows import summed
 
 Known = tuple[Content, list[KnowledgeEvent]]

@@ -1,30 +1,30 @@
 """`bench`: search every task of a suite, and measure the results against each baseline."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernelblaster.api.searching import named_models, search_of
-from kernelblaster.bench.bench import KNOWLEDGE, Bench
-from kernelblaster.bench.initial_knowledge import EMPTY, SEED, start_knowledge
+from kernelblaster.bench.bench import Bench
 from kernelblaster.bench.jobs import Setup
 from kernelblaster.bench.pool import default_workers
-from kernelblaster.bench.record import BenchPlan, Pace, Row
+from kernelblaster.bench.record import KNOWLEDGE, BenchPlan, Pace, Row
 from kernelblaster.bench.searching import News
-from kernelblaster.bench.suite import entries_of
+from kernelblaster.bench.suite import entries_of, new_folder
 from kernelblaster.bench.tables import GroupSummary, cells, summaries
 from kernelblaster.devices.specs import gpu_named
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.judge.baseline import BaselineName
-from kernelblaster.knowledge.address import is_url, knowledge_at, shown
+from kernelblaster.knowledge.address import knowledge_at
+from kernelblaster.knowledge.initial import EMPTY, SEED, recorded_start, start_knowledge
+from kernelblaster.knowledge.kept import open_knowledge
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.opening import DeviceKind, kind_here
+from kernelblaster.passwords import is_url
 from kernelblaster.quantities import kind_text
+from kernelblaster.records.evaluation import BaselineName
 from kernelblaster.records.signature import Dtype
 from kernelblaster.search.model_use import ModelUse
 from kernelblaster.sessions.settings import Search
-from kernelblaster.settings import settings
 
 BASELINES: tuple[BaselineName, ...] = ("eager", "compile", "max-autotune")
 NAMED_BASELINES: tuple[BaselineName, ...] = (*BASELINES, "iree")  # the last only where it is asked for
@@ -135,11 +135,6 @@ def open_bench(folder: Path, plan: BenchPlan | None, start: str) -> Bench:
     return bench
 
 
-def recorded_start(start: str) -> str:
-    """The initial knowledge base as a plan records it: without password, with an absolute path."""
-    return shown(start) if start in (EMPTY, SEED) or is_url(start) else str(Path(start).absolute())
-
-
 def check_teaching(start: str, teach: bool) -> None:
     """Raise KernelBlasterError if `teach` is wanted but `start` names no knowledge base that could be
     taught."""
@@ -150,14 +145,11 @@ def check_teaching(start: str, teach: bool) -> None:
 def teach_from(folder: Path, knowledge: str) -> int:
     """Merge what the bench in `folder` learned into a knowledge base (a file or URL); returns the number of
     new events. Repeating it changes nothing."""
-    with KnowledgeBase(folder / KNOWLEDGE, create=False) as own, KnowledgeBase(knowledge_at(knowledge)) as to:
+    with (
+        KnowledgeBase(folder / KNOWLEDGE, create=False) as own,
+        open_knowledge(knowledge_at(knowledge)) as to,
+    ):
         return to.merge(own)
-
-
-def new_folder(suite: str) -> Path:
-    """The path for a new bench, named by the time and the suite, in the user's data folder; not created."""
-    name = Path(suite.rstrip("/")).name.replace(":", "-") or "bench"
-    return settings().data / "benches" / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
 
 
 def gpu_key(gpu: str | None) -> str | None:

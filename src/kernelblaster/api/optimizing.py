@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from kernelblaster.api.result import OptimizeResult
 from kernelblaster.api.searching import (
     SearchRequest,
-    models_of,
     named_models,
     runs_folder,
     search_of,
@@ -19,7 +18,7 @@ from kernelblaster.knowledge.address import knowledge_at
 from kernelblaster.opening import DeviceKind
 from kernelblaster.records import Task
 from kernelblaster.records.signature import Dtype
-from kernelblaster.search.model_use import ModelUse
+from kernelblaster.search.model_use import ModelUse, models_of
 from kernelblaster.sessions.log import Progress
 from kernelblaster.sessions.settings import Search
 from kernelblaster.store.run import open_run

@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from kernelblaster import opening
-from kernelblaster.errors import DeviceLost, KernelBlasterError, KnowledgeError, NoDevice, StoreError
+from kernelblaster.errors import DeviceLost, KernelBlasterError, KnowledgeError, NoDevice
 from kernelblaster.judge.protocol import Judge
-from kernelblaster.knowledge.address import lacks_password, opened, shown
+from kernelblaster.knowledge.address import lacks_password, opened
+from kernelblaster.knowledge.kept import open_knowledge
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.models.choice import ModelChoice
 from kernelblaster.optimize import Optimized, expert_for
 from kernelblaster.optimize import optimize as search_for
+from kernelblaster.passwords import shown
 from kernelblaster.records import Task
 from kernelblaster.search.frozen_knowledge import FrozenKnowledge
 from kernelblaster.search.model_use import (
@@ -26,7 +28,6 @@ from kernelblaster.search.model_use import (
     check_models,
     model_use_of,
     open_strategy,
-    recorded_model_use,
     retries_with,
 )
 from kernelblaster.search.strategy import StrategyMaker
@@ -35,7 +36,7 @@ from kernelblaster.sessions.settings import Search
 from kernelblaster.settings import settings
 from kernelblaster.store.files import write_whole
 from kernelblaster.store.results import leave_results
-from kernelblaster.store.run import Run, create_run, discard_unbegun
+from kernelblaster.store.run import Run, begin_run, create_run, discard_unbegun
 from kernelblaster.store.subject import keep_task, task_of
 
 NO_PASSWORD = "A run does not keep a password: give --kb URL again, or PGPASSWORD, or a line in ~/.pgpass."
@@ -58,7 +59,8 @@ class Watch(Protocol):
 class SearchRequest:
     """What a new run is to do. `task` is as the user named it, `knowledge` a file or a URL (see
     `knowledge_at`); `gpu` is the GPU that the emulated device stands for; `dtype` None: the task's own;
-    `models` None: no model takes part. `filter` and `sanitize` are as in `EvaluationOptions`."""
+    `models` None: no model takes part. `filter` and `sanitize` are as in `EvaluationOptions`. `by` says who
+    writes the candidates, if it is no search."""
 
     task: str
     search: Search
@@ -69,6 +71,7 @@ class SearchRequest:
     models: ModelUse | None = None
     filter: Literal["emulated"] | None = None
     sanitize: bool = False
+    by: str | None = None
 
     @property
     def about(self) -> dict[str, Any]:
@@ -77,6 +80,7 @@ class SearchRequest:
         data |= {"device": self.device, "gpu": self.gpu}
         data |= {"kb": shown(self.knowledge), "search": self.search.model_dump()}
         data |= {"filter": self.filter, "sanitize": self.sanitize}
+        data |= {"by": self.by} if self.by else {}
         return data | ({"models": self.models.model_dump(mode="json")} if self.models else {})
 
 
@@ -101,18 +105,24 @@ def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
     return usual if budget is None else Search(retries=usual.retries, evaluations=budget)
 
 
-@contextmanager
-def start_run(task: Task, wanted: SearchRequest, runs: Path) -> Iterator[Run]:
-    """A new run in the folder `runs` that keeps the task, open for writing; deleted again if nothing was
-    judged in it when the block ends. Raises KernelBlasterError for a model or GPU that cannot be used, before
-    the run is created."""
+def new_run(task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None) -> Run:
+    """A new run that keeps the task, open for writing, in a new folder under `runs`, or in `folder` if one
+    was reserved there. Raises KernelBlasterError for a model or GPU that cannot be used, before the run is
+    created."""
     if wanted.models is not None:
         check_models(wanted.models)
     if wanted.gpu is not None:
         opening.kind_here(wanted.device, wanted.gpu)  # an unknown name is an error before the run exists
-    with create_run(runs, **wanted.about) as run:
+    run = begin_run(folder, **wanted.about) if folder else create_run(runs, **wanted.about)
+    keep_task(run, task)
+    return run
+
+
+@contextmanager
+def start_run(task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None) -> Iterator[Run]:
+    """As `new_run`, deleted again if nothing was judged in it when the block ends."""
+    with new_run(task, wanted, runs, folder) as run:
         try:
-            keep_task(run, task)
             yield run
             discard_unbegun(run)
         except KernelBlasterError as error:
@@ -120,17 +130,6 @@ def start_run(task: Task, wanted: SearchRequest, runs: Path) -> Iterator[Run]:
                 raise
             cause = error.__cause__  # without "go on"
             raise cause if isinstance(cause, KernelBlasterError) else error from None
-
-
-def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> ModelUse | None:
-    """The models that take part in an existing run, with new budgets (dollars, tokens) if given; None if none
-    does. Raises StoreError if the run has no events."""
-    if not run.events:
-        raise StoreError(f"{run.folder}: was stopped before it began; remove it, and start again.")
-    models = recorded_model_use(run.events[0].data)
-    if models is not None:
-        check_models(models)
-    return models and models.allowing(usd, tokens)
 
 
 def search_run(run: Run, models: ModelUse | None, knowledge: str | None, watch: Watch) -> Optimized:
@@ -160,7 +159,7 @@ def _search_once(run: Run, models: ModelUse | None, where: str, watch: Watch) ->
         opening.open_searching(about["device"], about["gpu"], progress=watch.stage, **checks) as judge,
         _strategy(run, models, judge, watch.say) as make,
     ):
-        _check_device(run, judge.device.name)
+        check_device(run, judge.device.name)
         optimized = search_for(task_of(run), judge, knowledge, run, search, watcher=watch, make=make)
         if optimized.stopped is None:
             leave_results(run, optimized.candidate, optimized.applied, knowledge)
@@ -175,7 +174,7 @@ def _knowledge(run: Run, models: ModelUse | None, where: str) -> KnowledgeBase:
     if models is not None and not models.remembers:
         return FrozenKnowledge(run.folder / "no-memory.db")
     try:
-        knowledge = KnowledgeBase(where)
+        knowledge = open_knowledge(where)
     except KnowledgeError as error:
         recorded = run.events[0].data["kb"]
         if lacks_password(recorded) and where == opened(recorded):
@@ -193,7 +192,7 @@ def _strategy(
     return nullcontext() if models is None else open_strategy(models, run.folder, expert_for(judge), say)
 
 
-def _check_device(run: Run, name: str) -> None:
+def check_device(run: Run, name: str) -> None:
     """Record the device's name in a new run. Raises NoDevice if the run was begun on another one: the times
     could not be compared."""
     first = run.once("device", "begun", lambda: {"name": name})["name"]

@@ -11,7 +11,6 @@ from pathlib import Path
 from random import Random
 
 from kernelblaster.bench.coverage import LeftOut
-from kernelblaster.bench.initial_knowledge import EMPTY, SEED, start_knowledge
 from kernelblaster.bench.jobs import Job, JobResult, Setup
 from kernelblaster.bench.pool import WorkerPool, search_all
 from kernelblaster.bench.searching import News, Tell
@@ -19,6 +18,7 @@ from kernelblaster.bench.studies import Arm, Start, Study, studies_named
 from kernelblaster.bench.suite import Entry
 from kernelblaster.bench.work_folder import WorkFolder, create_work, holds_work
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.knowledge.initial import EMPTY, SEED, start_knowledge
 from kernelblaster.records.record import Record
 
 TRAINING = "training"

@@ -14,16 +14,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kernelblaster.bench.initial_knowledge import start_knowledge
 from kernelblaster.bench.jobs import Job, JobResult, Measured
 from kernelblaster.bench.measuring import measure_all, warm
 from kernelblaster.bench.pool import WorkerPool, search_all
-from kernelblaster.bench.record import KIND, BenchPlan, BenchRecord, Pace, Row
+from kernelblaster.bench.record import KIND, KNOWLEDGE, BenchPlan, BenchRecord, Pace, Row
 from kernelblaster.bench.searching import News, Tell
 from kernelblaster.bench.work_folder import WorkFolder, create_work, holds_work
 from kernelblaster.errors import DeviceLost, KernelBlasterError
-
-KNOWLEDGE = "knowledge.db"
+from kernelblaster.knowledge.initial import start_knowledge
 
 
 class Bench(WorkFolder):

@@ -13,12 +13,12 @@ from kernelblaster.bench.deaths import death
 from kernelblaster.bench.jobs import DIED, INITIAL, Job, JobResult, Measured
 from kernelblaster.devices.device import Device
 from kernelblaster.errors import DeviceLost, KernelBlasterError
-from kernelblaster.judge.baseline import BaselineName
 from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.opening import open_device
 from kernelblaster.processes.workers import JobPipe, LostJob, run_jobs, run_with_retry
 from kernelblaster.records import Candidate, Evaluation, Task
+from kernelblaster.records.evaluation import BaselineName
 from kernelblaster.records.outcome import CORRECT, Speedup
 from kernelblaster.store.history import History
 from kernelblaster.store.run import open_run

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kernelblaster.bench.coverage import status_of
-from kernelblaster.bench.initial_knowledge import copy_knowledge
 from kernelblaster.bench.jobs import NOTHING, Job, JobResult, Spent, Status, result_of
 from kernelblaster.bench.suite import load_entry
 from kernelblaster.errors import (
@@ -24,6 +23,7 @@ from kernelblaster.errors import (
     StoreError,
 )
 from kernelblaster.judge.protocol import Judge
+from kernelblaster.knowledge.initial import copy_knowledge
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.models.failures import BadAnswer, BudgetSpent, ModelError
 from kernelblaster.models.spending import spent_on_models

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from kernelblaster.cli.bench import numbers
+from kernelblaster.cli.confined_work import confine_to_work
 from kernelblaster.cli.groups import grouped
 from kernelblaster.cli.interruption import explain_resuming
 from kernelblaster.cli.options import DeviceOptions, DtypeOption, JsonOption, SearchOptions, show_status
@@ -69,6 +70,11 @@ def ablate(
     are for arms that do not vary them. Writes studies.md and studies.html into the folder. One that was
     interrupted goes on with `ablate --folder FOLDER`.
     """
+    if not suites and folder is None:
+        raise KernelBlasterError("name a suite, or a --folder to go on with.")
+    use = models.use() if suites else None
+    kept = folder or settings().data / "ablations" / time.strftime("%Y%m%d-%H%M%S")
+    confine_to_work(kept, suites or [], use, "ablation", where.device)
     from kernelblaster.bench.ablation import Ablation, AblationPlan, studies_for
     from kernelblaster.bench.jobs import Setup
     from kernelblaster.bench.pool import default_workers
@@ -78,7 +84,6 @@ def ablate(
     plan = None
     if suites:
         kind = kind_here(where.device, where.gpu)
-        use = models.use()
         search = far.search(evaluations=budget, retries=retries_with(use))
         setup = Setup(
             device=kind,
@@ -101,9 +106,6 @@ def ablate(
             elsewhere=elsewhere,
             split=split,
         )
-    elif folder is None:
-        raise KernelBlasterError("name a suite, or a --folder to go on with.")
-    kept = folder or settings().data / "ablations" / time.strftime("%Y%m%d-%H%M%S")
     with Ablation.open(kept, plan) as opened:
         jobs = {job.key: job for job in opened.jobs}
         if plan:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table
 
+from kernelblaster.bench.suite import entries_of, new_folder
+from kernelblaster.cli.confined_work import claim_knowledge, confine_to_work
 from kernelblaster.cli.groups import grouped
 from kernelblaster.cli.interruption import explain_resuming
 from kernelblaster.cli.options import DEFAULTS, DeviceOptions, DtypeOption, JsonOption, SearchOptions
@@ -16,7 +18,8 @@ from kernelblaster.cli.show import out
 from kernelblaster.cli.terminal import Terminal
 from kernelblaster.cli.with_model import ModelOptions, StrategyOption, print_estimates
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.knowledge.address import shown
+from kernelblaster.knowledge.initial import recorded_start
+from kernelblaster.passwords import shown
 from kernelblaster.search.model_use import ModelUse, retries_with
 from kernelblaster.search.names import BY_ROLES, StrategyName
 
@@ -79,16 +82,22 @@ def bench(
     Exit codes: 0 every task that was begun has a result, 1 the code of a task ended the process in which it
     ran (its result says so, and the others went on), 2 the bench could not be done.
     """
+    if not suites and folder is None:
+        raise KernelBlasterError(
+            "name a suite (core, a folder, kernelbench:PATH), or a --folder to go on with."
+        )
+    use = _model_use(policy, models, strategy) if suites else None
+    kept = folder or new_folder((suites or [""])[0])
+    claim_knowledge(recorded_start(start), kept)
+    confine_to_work(kept, suites or [], use, "plan", where.device)
     from kernelblaster.api import benching
     from kernelblaster.bench.jobs import Setup
     from kernelblaster.bench.pool import default_workers
     from kernelblaster.bench.record import BenchPlan
-    from kernelblaster.bench.suite import entries_of
     from kernelblaster.opening import kind_here
 
     plan: BenchPlan | None = None
     if suites:
-        use = _model_use(policy, models, strategy)
         search = far.search(evaluations=budget, retries=retries_with(use))
         kind = kind_here(where.device, where.gpu)
         plan = BenchPlan(
@@ -104,13 +113,8 @@ def bench(
             ).asking(use),
             seeds=tuple(numbers(seeds, "--seeds")),
             baselines=benching.chosen_baselines(baselines, kind),
-            start=benching.recorded_start(start),
+            start=recorded_start(start),
         )
-    elif folder is None:
-        raise KernelBlasterError(
-            "name a suite (core, a folder, kernelbench:PATH), or a --folder to go on with."
-        )
-    kept = folder or benching.new_folder((suites or [""])[0])
     benching.check_teaching(start, teach)
     print_estimates(plan.jobs if plan else [])
     with benching.open_bench(kept, plan, start) as opened:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from kernelblaster.cli.confined import confine_command
 from kernelblaster.cli.groups import grouped
 from kernelblaster.cli.options import CheckOptions, DeviceOptions, JsonOption, TaskOptions, show_status
 from kernelblaster.cli.show import exit_code, print_evaluation, print_sweep
@@ -35,6 +36,7 @@ def evaluate(
     Exit codes: 0 accepted, 1 correct but not faster, 3 incorrect, 4 does not compile, 5 failed or
     timed out, 6 rejected, 2 the evaluation could not be done.
     """
+    confine_command([task], device=where.device, reads=[candidate])
     from kernelblaster.api import load_candidate, open_judge
 
     loaded = of.load(task)

@@ -10,6 +10,7 @@ import resource
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -140,8 +141,8 @@ def _build(signature: Signature, title: str, candidate: Candidate, architecture:
             for file in folder.iterdir():
                 if file.name not in KEPT:
                     file.unlink()
-            folder.chmod(0o755)  # the recorder's child is another user
-            (folder / OBJECT).chmod(0o755)
+            with suppress(PermissionError):  # a confined process may not, and need not
+                (folder / OBJECT).chmod(0o755)  # the recorder's child is another user
             compilation = Compilation(
                 seconds=time.perf_counter() - start,
                 cached=False,

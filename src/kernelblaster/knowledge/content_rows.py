@@ -6,16 +6,9 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, select
 
 from kernelblaster.knowledge import tables
-from kernelblaster.knowledge.content import Content, Key, OptimizationEntry
-from kernelblaster.knowledge.rows import (
-    Damaged,
-    checked,
-    optimization_of,
-    optimization_row,
-    state_of,
-    state_row,
-    summed,
-)
+from kernelblaster.knowledge.content import Content, Key
+from kernelblaster.knowledge.content_changes import changed_rows, optimizations_in, updated
+from kernelblaster.knowledge.rows import Damaged, checked, optimization_row, state_row, summed
 
 
 def about_row(connection: Connection) -> Any:
@@ -33,23 +26,7 @@ def refreshed(connection: Connection, known: Content) -> Content:
     about = about_row(connection)
     if about.version == known.version:
         return known
-    content = Content() if about.rebuilt > known.version else known.copy()
-    since, content.version = content.version, about.version
-    newer_states = select(tables.states).where(tables.states.c.version > since)
-    newer = select(tables.optimizations).where(tables.optimizations.c.version > since)
-    for row in connection.execute(newer_states):
-        content.states[row.name] = state_of(row)
-    changed: dict[str, dict[str, OptimizationEntry]] = {}
-    for row in connection.execute(newer):
-        changed.setdefault(row.state, {})[row.technique] = optimization_of(row)
-    for name, entries in changed.items():
-        content.entries[name] = {**content.entries.get(name, {}), **entries}
-    if (len(content.states), _optimizations(content)) != (about.states, about.optimizations):
-        raise Damaged(
-            f"it has {len(content.states)} states and {_optimizations(content)} optimizations; "
-            f"{about.states} and {about.optimizations} were written"
-        )
-    return content
+    return updated(known, changed_rows(connection, about, known.version))
 
 
 def save(connection: Connection, content: Content, keys: set[Key]) -> None:
@@ -82,10 +59,5 @@ def _save(connection: Connection, content: Content, keys: set[Key], rebuilt: int
             connection.execute(table.delete().where(*here), old)
             connection.execute(table.insert(), rows)
     about = {"format": tables.FORMAT, "rebuilt": rebuilt, "version": content.version}
-    about |= {"states": len(content.states), "optimizations": _optimizations(content)}
+    about |= {"states": len(content.states), "optimizations": optimizations_in(content)}
     connection.execute(tables.about.update().values(**summed(tables.about, about)))
-
-
-def _optimizations(content: Content) -> int:
-    """How many techniques there are, over all states."""
-    return sum(map(len, content.entries.values()))

@@ -10,12 +10,12 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import StaticPool
 
 from kernelblaster.errors import KnowledgeError
-from kernelblaster.knowledge.address import shown
 from kernelblaster.knowledge.drivers import RESTORE, connecting, prepare_postgres, prepare_sqlite, sentence
 from kernelblaster.knowledge.head import Head
 from kernelblaster.knowledge.migration import migrate
 from kernelblaster.knowledge.rows import Damaged, summed
 from kernelblaster.knowledge.tables import FORMAT, LOCK, about, metadata
+from kernelblaster.passwords import shown, without_passwords
 
 
 class Database:
@@ -41,6 +41,7 @@ class Database:
         self.sqlite = parsed.get_backend_name() == "sqlite"
         in_memory = self.sqlite and not parsed.database
         self.name = shown(str(where))
+        self._where = str(where)
         self.file = Path(parsed.database or "") if self.sqlite and not in_memory else None
         self._trusting = trusting
         self._head: Head | None = None
@@ -65,7 +66,8 @@ class Database:
                 f"{self.name}: needs the package {error.name}; pip install 'kernelblaster[postgres]'."
             ) from error
         except SQLAlchemyError as error:
-            raise KnowledgeError(f"{self.name}: is not a database that can be used: {error}") from error
+            words = without_passwords(str(error), str(where))
+            raise KnowledgeError(f"{self.name}: is not a database that can be used: {words}") from error
         if self.sqlite:
             prepare_sqlite(self.engine, reading_only=reading_only)
         else:
@@ -192,7 +194,8 @@ class Database:
         except Damaged as error:
             raise self.damaged(str(error)) from error
         except (DBAPIError, PoolTimeout) as error:
-            raise KnowledgeError(f"{self.name}: {sentence(error, verb)}") from error
+            words = without_passwords(sentence(error, verb), self._where)
+            raise KnowledgeError(f"{self.name}: {words}") from error
         except UnicodeDecodeError as error:
             raise self.damaged("a text in it cannot be read") from error
 

@@ -9,9 +9,17 @@ from sqlalchemy import Connection
 
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge.content import Content, Key, content_of
+from kernelblaster.knowledge.content_changes import ContentChanges, changed_rows
 from kernelblaster.knowledge.content_rows import about_row, refreshed, rewrite, save
 from kernelblaster.knowledge.database import Database
-from kernelblaster.knowledge.event_rows import Fresh, append_events, check_revertible, read_events, uncounted
+from kernelblaster.knowledge.event_rows import (
+    Fresh,
+    append_events,
+    check_revertible,
+    event_rows,
+    read_events,
+    uncounted,
+)
 from kernelblaster.knowledge.events import (
     Change,
     KnowledgeEvent,
@@ -79,6 +87,17 @@ class VersionedContent:
         included."""
         with self._database.reading() as connection:
             return read_events(connection, since, until)
+
+    def rows_of_log(self, since: int, until: int | None) -> list[Values]:
+        """As `log`, as rows of the table of events, for a process that has no access to the database."""
+        with self._database.reading() as connection:
+            return [dict(row._mapping) for row in event_rows(connection, since, until)]
+
+    def changes(self, since: int) -> ContentChanges:
+        """The rows that differ from the content at version `since`, for a process that has no access to the
+        database."""
+        with self._database.reading() as connection:
+            return changed_rows(connection, about_row(connection), since)
 
     def rebuilt(self) -> Content:
         """The latest content as it follows from the events; the other tables are not read."""

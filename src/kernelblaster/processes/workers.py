@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+from kernelblaster.keeper import Door
 from kernelblaster.processes.parent import die_with_parent
 
 _context = multiprocessing.get_context("spawn")
@@ -74,7 +75,7 @@ class Workers:
         self._processes = []
         for own in arguments:
             here, there = _context.Pipe()
-            packed = _Packed((work, there, *own))
+            packed = _Packed((work, there, Door(), *own))
             process = _context.Process(target=_enter, args=(packed,), daemon=True)
             process.start()
             there.close()
@@ -119,11 +120,12 @@ class Workers:
         assert process.exitcode is not None
         return process.exitcode
 
-    def kill(self) -> None:
-        """Kill all processes and wait until they have ended."""
+    def kill(self, *, wait: bool = True) -> None:
+        """Kill all processes, and wait until they have ended. While another thread reads `replies`, that one
+        notices their ends: give `wait=False` then."""
         for process in self._processes:
             process.kill()
-        for process in self._processes:
+        for process in self._processes if wait else ():
             process.join()
 
     @property
@@ -194,7 +196,8 @@ def _enter(packed: _Packed) -> None:
     then ends the workers."""
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    work, connection, *arguments = packed.opened()
+    work, connection, door, *arguments = packed.opened()
+    door.open()
     try:
         work(JobPipe(connection), *arguments)
     except OSError as error:

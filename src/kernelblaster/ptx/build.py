@@ -8,12 +8,12 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 
-from kernelblaster import cache
+from kernelblaster import cache, keeper
 from kernelblaster.building import building
 from kernelblaster.cache.contents import is_whole
 from kernelblaster.errors import KernelBlasterError, NoCompiler
 from kernelblaster.processes.leashed import run_leashed, run_quick
-from kernelblaster.settings import building_environment
+from kernelblaster.settings import building_environment, settings
 
 NATIVE = Path(__file__).parent / "native"
 FLAGS = (
@@ -41,20 +41,25 @@ def machine_library() -> Path:
 
 def _found_or_built(compiler: str) -> Path:
     """The path of the library in the cache, keyed by sources, flags, compiler and CPU; built first if it is
-    missing, by one process at a time."""
+    missing, by one process at a time; for a confined process by the keeper."""
     code, version = run_quick([compiler, "-v"], VERSION_LIMIT_S)
     if code is None:
         raise NoCompiler(f"{compiler} -v did not answer in {VERSION_LIMIT_S:g} s.")
     about = " ".join(FLAGS) + version + _cpu()
     target = cache.entry("ptx", _digest(about, sorted(NATIVE.iterdir())))
     library = target / "machine.so"
-    if not cache.is_stored(target):
-        with cache.alone(target):
-            if not is_whole(target):
-                with building("the emulator", "about a minute") as tell:
-                    objects = compiled(compiler, sorted(NATIVE.glob("*.cpp")), about, tell)
-                    with cache.filling(target) as folder:
-                        _run([compiler, "-shared", "-pthread", *objects], folder / "machine.so")
+    if cache.is_stored(target):
+        return library
+    if settings().confined:
+        with building("the emulator", "about a minute") as tell:
+            keeper.build("machine", tell)
+        return library
+    with cache.alone(target):
+        if not is_whole(target):
+            with building("the emulator", "about a minute") as tell:
+                objects = compiled(compiler, sorted(NATIVE.glob("*.cpp")), about, tell)
+                with cache.filling(target) as folder:
+                    _run([compiler, "-shared", "-pthread", *objects], folder / "machine.so")
     return library
 
 

@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 from kernelblaster.bench.ablation import is_ablation
 from kernelblaster.bench.bench import Bench, is_bench
-from kernelblaster.bench.initial_knowledge import SEED
 from kernelblaster.bench.jobs import INITIAL, Job, JobResult, Measured, Setup, Spent, result_of
 from kernelblaster.bench.measuring import quotient
 from kernelblaster.bench.record import BenchPlan, Row
 from kernelblaster.bench.suite import Entry
 from kernelblaster.errors import StoreError
+from kernelblaster.knowledge.initial import SEED
 from kernelblaster.models.spending import spent_on_models
 from kernelblaster.records.outcome import Speedup
 from kernelblaster.search.model_use import recorded_model_use

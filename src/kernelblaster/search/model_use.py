@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelblaster.errors import KernelBlasterError
+from kernelblaster.errors import KernelBlasterError, StoreError
 from kernelblaster.models.choice import ModelChoice
 from kernelblaster.models.ledger import Ledger
 from kernelblaster.models.names import FOLDERS
@@ -16,6 +16,7 @@ from kernelblaster.records.record import Record
 from kernelblaster.search.names import REMEMBERS, StrategyName
 from kernelblaster.search.strategy import StrategyMaker
 from kernelblaster.sessions.settings import Search
+from kernelblaster.store.run import Run
 
 if TYPE_CHECKING:
     from kernelblaster.policies.expert.policy import ExpertPolicy
@@ -89,6 +90,17 @@ def recorded_model_use(about: dict[str, Any]) -> ModelUse | None:
     """The model use in `about`, the data of a run's first event; None if no model takes part."""
     kept = about.get("models")
     return ModelUse.model_validate_json(json.dumps(kept)) if kept else None
+
+
+def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> ModelUse | None:
+    """The models that take part in an existing run, with new budgets (dollars, tokens) if given; None if none
+    does. Raises StoreError if the run has no events."""
+    if not run.events:
+        raise StoreError(f"{run.folder}: was stopped before it began; remove it, and start again.")
+    models = recorded_model_use(run.events[0].data)
+    if models is not None:
+        check_models(models)
+    return models and models.allowing(usd, tokens)
 
 
 def absolute_name(model: str) -> str:

@@ -20,10 +20,10 @@ STATES: tuple[str, ...] = ("running", "finished", "stopped", "interrupted", "dam
 
 
 @dataclass
-class Listed:
+class ListedRun:
     """A run as a list shows it: its place, its summary, and what is wrong with its log (empty if nothing is).
     `writer` is the process that works on it; `version` grows with each change; `read`: it was read to its end
-    once."""
+    once; `grew`: it changed after that."""
 
     place: Place
     tail: LogTail[ParsedEvent]
@@ -31,6 +31,7 @@ class Listed:
     writer: int | None = None
     version: int = 0
     read: bool = False
+    grew: bool = False
     begun: int = 1
 
     @property
@@ -53,7 +54,7 @@ class Catalog:
         self.roots = roots
         self._places = Places(roots)
         self._lock = threading.RLock()
-        self._runs: dict[str, Listed] = {}
+        self._runs: dict[str, ListedRun] = {}
         self._benches: dict[str, Place] = {}
         self._scanned = self._looked = float("-inf")
         self.version = 0
@@ -71,13 +72,13 @@ class Catalog:
                 self._looked = at
             return self._read(everything)
 
-    def runs(self, bench: str = "") -> list[Listed]:
+    def runs(self, bench: str = "") -> list[ListedRun]:
         """The runs of a bench, or those of none, in the order of listing."""
         with self._lock:
             found = [one for one in self._runs.values() if one.place.bench == bench]
             return sorted(found, key=lambda one: one.order)
 
-    def run(self, id_: str) -> Listed | None:
+    def run(self, id_: str) -> ListedRun | None:
         """The run with this id; None if there is none."""
         return self._runs.get(id_)
 
@@ -106,7 +107,7 @@ class Catalog:
             del self._runs[id_]
         for id_ in sorted(runs.keys() - self._runs.keys(), reverse=True):
             place = runs[id_]
-            self._runs[id_] = Listed(place, LogTail(place.folder / LOG, parse_event))
+            self._runs[id_] = ListedRun(place, LogTail(place.folder / LOG, parse_event))
         self._benches = benches
 
     def _read(self, everything: bool) -> bool:
@@ -124,21 +125,23 @@ class Catalog:
                 for line in new:
                     one.summary.add(line.value)
                 if new:
+                    one.grew = one.grew or one.read
                     self._change(one)
                 if not one.tail.behind or not new:
                     break
             writer = writer_of(one.place.folder, holders) if holders else None
             if writer != one.writer or not one.read:
+                one.grew = one.grew or one.read
                 one.writer, one.read = writer, True
                 self._change(one)
         return False
 
-    def _waiting(self, everything: bool) -> Iterator[Listed]:
+    def _waiting(self, everything: bool) -> Iterator[ListedRun]:
         """The runs to look at: those that were read before first, since looking at them takes no time."""
         runs = list(self._runs.values())
         yield from (one for one in runs if one.read and (everything or one.writer is not None))
         yield from (one for one in runs if not one.read)
 
-    def _change(self, one: Listed) -> None:
+    def _change(self, one: ListedRun) -> None:
         self.version += 1
         one.version = self.version

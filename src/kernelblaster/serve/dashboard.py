@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+from kernelblaster.errors import KernelBlasterError
 from kernelblaster.report.knowledge_filter import KnowledgeFilter
 from kernelblaster.serve.catalog import Catalog
 from kernelblaster.serve.rendering import render_macro
@@ -25,6 +26,8 @@ from kernelblaster.serve.views.runs import RunLines, RunsView
 LEAST_PAUSE_S, MOST_PAUSE_S, IDLE_PAUSE_S = 0.2, 2.0, 0.5
 SHARE = 0.1  # of a core that looking for changes may take
 NICENESS = 10  # of the thread that looks: a search on the same machine goes before
+DAMAGE = (KernelBlasterError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+"""What reading a record that is not as expected may raise."""
 _log = logging.getLogger(__name__)
 
 
@@ -134,14 +137,14 @@ class SafeView:
     def refresh(self) -> bool:
         try:
             return bool(self.inner.refresh())
-        except (KeyError, TypeError, ValueError, AttributeError, LookupError) as error:
+        except DAMAGE as error:
             return self._failed(error)
 
     def parts(self) -> Sequence[PagePart]:
         try:
             parts = list(self.inner.parts())
             self.problem = ""
-        except (KeyError, TypeError, ValueError, AttributeError, LookupError) as error:
+        except DAMAGE as error:
             self._failed(error)
             parts = []
         return [PagePart("problem", render_macro("lines.html", "problem", self.problem)), *parts]

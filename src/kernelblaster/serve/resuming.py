@@ -4,6 +4,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -13,6 +14,7 @@ from kernelblaster.plain_text import printable
 from kernelblaster.store.writer import writer_of
 
 SAID_BYTES = 4000  # of what a process said that are kept
+ENDING_S = 5.0
 FINE = (0, 1, 130)  # exit codes of `resume` that are no errors: faster, not faster, stopped
 
 
@@ -34,6 +36,7 @@ class ResumedRuns:
     def start(self, folder: Path, usd: float | None = None, tokens: int | None = None) -> int:
         """Continue the run in a folder in a new process; returns its id. `usd` and `tokens` are new budgets
         for models. Raises StoreError if a process works on it already."""
+        self._await_end(folder)
         with self._lock:
             known = self._started.get(folder)
             if writer_of(folder) is not None or (known and known.process.poll() is None):
@@ -53,6 +56,15 @@ class ResumedRuns:
                 known.said.close()
             self._started[folder] = _Started(process, said)
             return process.pid
+
+    def _await_end(self, folder: Path) -> None:
+        """Wait, for ENDING_S at most, for the end of a process that has let go of the run already, as one
+        has that was just stopped."""
+        with self._lock:
+            known = self._started.get(folder)
+        if known is not None and writer_of(folder) is None:
+            with suppress(subprocess.TimeoutExpired):
+                known.process.wait(ENDING_S)
 
     def notice(self, folder: Path) -> str:
         """What there is to say about the process that was started for a run; empty if nothing."""

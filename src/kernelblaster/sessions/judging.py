@@ -177,11 +177,13 @@ class Judging:
             self.budget.spend(evaluation)
 
     def _confirm_best(self, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The evaluation to record. A measured candidate that is faster than all before is also checked
-        for races on the PTX machine (a GPU may hide one for long), which may turn its outcome into a
-        failure."""
+        """The evaluation to record. A candidate that is faster than all before is also checked for races on
+        the PTX machine (a GPU may hide one for long), and run at large sizes if its time is modelled, which
+        may turn its outcome into a failure; what is modelled to be slower than the baseline is not."""
         timing = evaluation.timing
-        if timing is None or timing.modelled or timing.candidate_us >= self._best_us:
+        if timing is None or timing.candidate_us >= self._best_us:
+            return evaluation
+        if timing.modelled and timing.speedup.estimate <= 1:
             return evaluation
         confirmed = self._judge.confirmed(self._task, candidate, evaluation)
         if isinstance(confirmed.outcome, CORRECT):

@@ -11,6 +11,7 @@ from kernelblaster.records.signature import Dtype
 from kernelblaster.strict_json import InvalidJson, read_bounded
 from kernelblaster.tasks import cuda_file
 from kernelblaster.tasks.cuda_prepare import prepared
+from kernelblaster.tasks.foreign import confinement_hint
 
 KERNELBENCH = "kernelbench:"
 LARGEST_BYTES = 4 << 20  # of a task's file
@@ -56,7 +57,7 @@ def find(name: str) -> list[tuple[str, Path]]:
 def names_one(name: str) -> bool:
     """Whether `name` stands for a single task: FILE:CLASS always does. Raises BadTask if nothing has that
     name."""
-    return bool(_class_in(name)[1]) or len(find(name)) == 1
+    return bool(class_in(name)[1]) or len(find(name)) == 1
 
 
 def load_task(
@@ -65,7 +66,7 @@ def load_task(
     """The one task that `name` stands for, with its signature and workloads derived. `dtype` is what floating
     tensors are cast to; None keeps the file's types. `inputs` and `init` are example inputs and constructor
     arguments as Python expressions, for a module whose file has none. Raises BadTask."""
-    where, module = _class_in(name)
+    where, module = class_in(name)
     if module and Path(where).suffix not in (".py", ".pt2"):
         from kernelblaster.tasks.importable import imported_source
 
@@ -77,7 +78,7 @@ def load_task(
     return load_file(name, tasks[0][1], dtype, module=module or None, inputs=inputs, init=init)
 
 
-def _class_in(name: str) -> tuple[str, str]:
+def class_in(name: str) -> tuple[str, str]:
     """(file or package, class) of a name like FILE:CLASS or package.module:CLASS; (name, "") if no class
     is named."""
     if name.startswith(KERNELBENCH) or not CLASS.search(name):
@@ -100,7 +101,7 @@ def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str |
     except UnicodeDecodeError as error:
         raise BadTask(f"{path}: cannot be read: {error}; save it as UTF-8.") from error
     except OSError as error:
-        raise BadTask(f"{path}: cannot be read: {error}") from error
+        raise BadTask(f"{path}: cannot be read: {error}{confinement_hint(error)}") from error
     if path.suffix == ".cu":
         source = prepared(source, str(path))
         parsed = cuda_file.CudaFile(source, str(path))
@@ -119,7 +120,11 @@ def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str |
     from kernelblaster.tasks.local_modules import with_local_modules
 
     check_names(source, str(path))
-    return load_source(name, with_local_modules(source, path), str(path), dtype, **wanted)
+    try:
+        whole = with_local_modules(source, path)
+    except OSError as error:
+        raise BadTask(f"{path}: imports what cannot be read: {error}{confinement_hint(error)}") from error
+    return load_source(name, whole, str(path), dtype, **wanted)
 
 
 def load_source(name: str, source: str, path: str, dtype: Dtype | None = None, **wanted: str | None) -> Task:

@@ -104,7 +104,18 @@ class _Check:
             self.inputs[position].copy_(saved)
         if silent and len(silent) == len(self.inputs):
             return ["constant: the output does not depend on any input"]
-        return [f"insensitive: the output does not depend on input {name}" for name in silent]
+        return [self._insensitive(name) for name in silent]
+
+    def _insensitive(self, name: str) -> str:
+        """The problem of an input that changes nothing: it may have no two different values in the file."""
+        names = [tensor.name for tensor in self.task.signature.input_tensors]
+        values = self.reference.pools[names.index(name)].values
+        if len(values) and bool((values == values[0]).all()):
+            return (
+                f"insensitive: input {name} is {values[0].item():g} everywhere in get_inputs(), so that no "
+                "kernel could be seen to read it (draw its values: torch.rand, torch.randint)"
+            )
+        return f"insensitive: the output does not depend on input {name}"
 
     def _unresponsive_parameters(self, first: list[torch.Tensor]) -> tuple[str, ...]:
         """The parameters that can be changed without changing the outputs `first` beyond rounding."""

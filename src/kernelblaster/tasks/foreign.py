@@ -1,6 +1,5 @@
-"""Runs a task's own code in this process and turns however it ends into an error of the task. It is not
-confined: code that ends the process on purpose, or through another language, is not stopped
-(docs/security.md)."""
+"""Runs a task's own code in this process and turns however it ends into an error of the task. Code that
+ends the process on purpose, or through another language, is not stopped (docs/security.md)."""
 
 import signal
 import threading
@@ -12,6 +11,7 @@ from typing import Any
 
 from kernelblaster.errors import BadTask
 from kernelblaster.plain_text import one_line
+from kernelblaster.settings import settings
 from kernelblaster.tasks.offline import OpensConnection, offline
 from kernelblaster.tasks.quiet import quiet
 
@@ -72,6 +72,16 @@ def one_line_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {one_line(_words(error))[:300]}".removesuffix(": ")
 
 
+def confinement_hint(error: BaseException) -> str:
+    """What to do about an error that may come of the task's confinement, as a sentence; empty for others."""
+    if not (isinstance(error, PermissionError) and settings().confined):
+        return ""
+    return (
+        ". Tasks read their own folder and have no network: `kernelblaster --readable PATH COMMAND` lets "
+        "them read more, --trust-tasks runs them as your own code (docs/security.md)"
+    )
+
+
 def _words(error: BaseException) -> str:
     """An exception's message; a substitute if its own __str__ fails."""
     try:
@@ -89,7 +99,8 @@ def _problem(error: BaseException, path: str, what: str) -> BadTask:
     lines = [line for frame, line in frames if frame.f_code.co_filename == path]
     location = f"{path}:{lines[-1]}" if lines else path
     kind = Hangs if isinstance(error, TookTooLong) else BadTask
-    return kind(f"{location}: {what + ': ' if what else ''}{_missing(error) or _ending(error)}")
+    ending = _missing(error) or _ending(error) + confinement_hint(error)
+    return kind(f"{location}: {what + ': ' if what else ''}{ending}")
 
 
 def _missing(error: BaseException) -> str:

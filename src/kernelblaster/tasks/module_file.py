@@ -144,8 +144,8 @@ class ModuleFile:
         return self._with_or_without_values("Model could not be built", make, _without_values)
 
     def given_inputs(self) -> Any:
-        """What get_inputs() returns: a list, a tuple or a dict. Inside FakeTensorMode its tensors are
-        fake. Raises BadTask if it fails or returns anything else."""
+        """What get_inputs() returns or yields: a list, a tuple or a dict. Inside FakeTensorMode its
+        tensors are fake. Raises BadTask if it fails or returns anything else."""
 
         def leave_out(values: Any, bare: Bare) -> Any:
             return pytree.tree_map_only(torch.Tensor, bare, values)
@@ -153,8 +153,11 @@ class ModuleFile:
         values = self._with_or_without_values("get_inputs() failed", self._namespace["get_inputs"], leave_out)
         if isinstance(values, torch.Tensor):
             raise BadTask(f"{self.path}: get_inputs() returns a tensor; write it in a list: return [x].")
+        if isinstance(values, Iterator):
+            values = list(values)
         if not isinstance(values, list | tuple | dict):
-            raise BadTask(f"{self.path}: get_inputs() must return a list.")
+            kind = type(values).__name__
+            raise BadTask(f"{self.path}: get_inputs() returns a {kind}; return a list, or a dict by name.")
         return values
 
     def inputs(self) -> list[Any]:
@@ -241,16 +244,17 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 def call_module(module: torch.nn.Module, inputs: list[Any]) -> list[torch.Tensor]:
     """Run the module without gradients; its outputs as a flat list of contiguous tensors, nested tuples
-    and dicts flattened in order. Raises BadTask if it returns anything but tensors, or nothing; its
-    own exceptions pass through."""
+    and dicts flattened in order, without None. Raises BadTask if it returns anything but tensors, or
+    nothing; its own exceptions pass through."""
     on_gpu = any(isinstance(value, torch.Tensor) and value.is_cuda for value in inputs)
     with kept_going("forward()"), torch.no_grad(), nullcontext() if on_gpu else DeviceRedirect():
         result = module(*inputs)
-    leaves = pytree.tree_leaves(result)
+    leaves = [leaf for leaf in pytree.tree_leaves(result) if leaf is not None]
     bad = [type(leaf).__name__ for leaf in leaves if not isinstance(leaf, torch.Tensor)]
     if bad or not leaves:
         raise BadTask(
-            f"the module returned {', '.join(bad) or 'nothing'}; it must return tensors. Leave the rest out."
+            f"the module returned {', '.join(bad) or 'nothing'}; it must return tensors, alone or in tuples, "
+            "lists and dicts. Leave the rest out."
         )
     return [leaf.contiguous() for leaf in leaves]
 

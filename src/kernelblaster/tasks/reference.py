@@ -62,6 +62,13 @@ class ModuleReference:
         exception instead of making the device unusable."""
         return ModuleReference(self.task, self._construction, torch.device("cpu"), donor=self)
 
+    def at_primary(self, scalars: Sequence[Any]) -> "ModuleReference":
+        """The module as its file builds it, with these scalars and the pools of this one."""
+        made = ModuleReference(self.task, "primary", self.device, donor=self)
+        given = iter(scalars)
+        made._scalars = [None if value is None else next(given) for value in self._scalars]
+        return made
+
     @property
     def scalars(self) -> list[Any]:
         """The scalar inputs, in order; tensors are left out."""

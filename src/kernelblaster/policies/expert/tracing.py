@@ -105,7 +105,11 @@ def trace_module(
     try:
         return _traced(module, inputs, names, functional=False)
     except _Aliased:
+        pass
+    try:
         return _traced(module, inputs, names, functional=True)
+    except _Aliased as error:
+        raise UncoveredOperators((f"{error}, which writes a tensor in place",)) from error
 
 
 def _traced(
@@ -123,7 +127,7 @@ def _traced(
 
     with torch.no_grad(), _PlainNumbers(), recorder:
         results = (functionalize(call) if functional else call)(state, list(inputs))
-    outputs = [recorder.value(leaf) for leaf in pytree.tree_leaves(results)]
+    outputs = [recorder.value(leaf) for leaf in pytree.tree_leaves(results) if leaf is not None]
     return TracedModule(recorder.calls, outputs)
 
 
@@ -144,7 +148,7 @@ def _rule(target: Any) -> Callable[..., Any] | None:
 
 
 class _Aliased(Exception):
-    """A tensor is written of which there are views, or which is one."""
+    """A tensor is written of which there are views, or which is one; the operator's name is the message."""
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -204,11 +208,11 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         functional = getattr(packet, func._overloadname, None)
         first = func._schema.arguments[0].name
         if written != [first] or not name.endswith("_") or functional is None or id(args[0]) in self._viewed:
-            raise _Aliased
+            raise _Aliased(str(func).removeprefix("aten."))
         with self:
             found = functional(*args, **kwargs)
         if (found.shape, found.dtype) != (args[0].shape, args[0].dtype):
-            raise _Aliased
+            raise _Aliased(str(func).removeprefix("aten."))
         self._values[id(args[0])] = self.value(found)
         return args[0]
 

@@ -109,7 +109,7 @@ def times(timing: Timing | None, best_us: float | None = None, floor: str = "at 
 def floor_words(spec: GpuSpec, task: Task, floor: Floor) -> str:
     """What a task's floor is made of, so that it can be recomputed: bytes and operations with their rates,
     what binds first."""
-    tflops, unit = floor_rate(spec, task)
+    tflops, unit = floor_rate(spec, task, floor)
     parts = [
         (floor.bytes / (spec.dram_gb_s * 1e3), f"{floor.bytes / 1e6:.1f} MB at {spec.dram_gb_s:g} GB/s"),
         (

@@ -237,7 +237,7 @@ uint64_t ptx_heap_clear(Machine* machine) {
 // What the hardware is, and what is drawn for the launches that follow: see Draws.
 void ptx_draws(Machine* machine, uint64_t seed, uint32_t multiprocessors, uint32_t warp_slots, uint32_t most_blocks,
                uint32_t inexact, int skips, int stale, int unordered, uint64_t most_work) {
-  machine->draws = {seed, std::max(1u, multiprocessors), std::max(1u, warp_slots), most_blocks, inexact, skips != 0, stale != 0,
+  machine->draws = {seed, mixed(seed, 11), std::max(1u, multiprocessors), std::max(1u, warp_slots), most_blocks, inexact, skips != 0, stale != 0,
                     unordered != 0, true, most_work};
 }
 

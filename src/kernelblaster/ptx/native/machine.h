@@ -277,6 +277,7 @@ struct Block {
 // What hardware does not promise, drawn for each launch: a kernel that acts on it takes another way each time.
 struct Draws {
   uint64_t seed = 0;
+  uint64_t choice = 0;                               // the seed of `most_blocks`: the same for all launches
   uint32_t multiprocessors = 132, warp_slots = 64;   // of the GPU; warps that one multiprocessor holds
   uint32_t most_blocks = 0;                          // run some of them only, where blocks do not wait for each other; 0: all
   uint32_t inexact = 0;                              // how approximate functions err (inexact.cpp); 0: as they always do

@@ -11,6 +11,7 @@ from kernelblaster.report.run.verdict import baseline_name, has_ended
 from kernelblaster.store.events import RunEvent
 from kernelblaster.store.history import History, JudgedCandidate
 from kernelblaster.store.run import ReadableRun
+from kernelblaster.store.steering import STEERED
 
 
 def device_of(run: ReadableRun, history: History) -> str:
@@ -67,9 +68,19 @@ def _spent(run: ReadableRun, history: History) -> str:
     """Candidates judged and time worked, as text."""
     seconds = worked_seconds(run.events)
     count = len(history.judged)
-    limit = (history.about.get("search") or {}).get("evaluations")
+    limit = _limit(run.events, history)
     of = f" of at most {limit}" if limit else ""
     return f"{count} candidate{'' if count == 1 else 's'}{of}, in {_duration(seconds)}"
+
+
+def _limit(events: Sequence[RunEvent], history: History) -> int | None:
+    """The most candidates that the search may judge, with what it was steered to; None without a limit."""
+    limit = (history.about.get("search") or {}).get("evaluations")
+    for event in events:
+        if event.kind == STEERED:
+            actions = [command.get("action") or {} for command in event.data.get("commands", ())]
+            limit = next((one["evaluations"] for one in reversed(actions) if one.get("evaluations")), limit)
+    return limit
 
 
 def worked_seconds(events: Sequence[RunEvent]) -> float:

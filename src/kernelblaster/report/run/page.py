@@ -117,7 +117,7 @@ def best_source(history: History) -> ShownSource | None:
         text = history.source_of(best)
     except StoreError:
         return None
-    name = re.sub(r"[^\w.-]", "_", Path(history.task).stem)
+    name = re.sub(r"[^\w.-]", "_", Path(history.task).stem[:80])
     return embedded_source(f"{name}.cu", text, "cuda")
 
 

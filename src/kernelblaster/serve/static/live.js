@@ -51,7 +51,7 @@ const put = ({ id, html, within, after }) => {
     if (box.dataset.reloads !== undefined) { location.reload(); return; }
     const room = +(box.dataset.inserts ?? 0);
     const before = after === null || byId(after)?.parentElement === box;
-    if (box.children.length >= room || (!before && box.id === "run-lines")) return;
+    if (box.children.length >= room || (!before && box.id === "list-lines")) return;
   } else if (now.parentElement !== box || box.dataset.inserts === undefined) return;
   // In its place, unless a person has sorted the table.
   if (old && box.closest("table")?.querySelector("th[aria-sort]:not([aria-sort=none])")) return;
@@ -225,7 +225,7 @@ if (filter) {
     const wanted = query(), number = ++asked;
     const reply = await fetch(`/rows?${wanted}`).catch(() => null);
     if (!reply?.ok || number !== asked) return;
-    const rows = nodesOf(await reply.text()).querySelector("tbody"), list = byId("run-lines");
+    const rows = nodesOf(await reply.text()).querySelector("tbody"), list = byId("list-lines");
     const picked = new Set(chosen().map((one) => one.value));
     rows.querySelectorAll("input[name=pick]").forEach((one) => { one.checked = picked.has(one.value); });
     list.replaceChildren(...rows.children);

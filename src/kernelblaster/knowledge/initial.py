@@ -5,20 +5,36 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from kernelblaster import keeper
 from kernelblaster.durability import replace_durably
 from kernelblaster.errors import KnowledgeError
-from kernelblaster.knowledge.address import is_url, opened
+from kernelblaster.knowledge.address import opened
 from kernelblaster.knowledge.head import BESIDE
+from kernelblaster.knowledge.kept import copy_kept
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
+from kernelblaster.passwords import is_url, shown
 
 EMPTY, SEED = "empty", "seed"
 
 
+def recorded_start(start: str) -> str:
+    """The initial knowledge base as a plan records it: without password, with an absolute path."""
+    return shown(start) if start in (EMPTY, SEED) or is_url(start) else str(Path(start).absolute())
+
+
 def start_knowledge(start: str, path: Path) -> None:
     """Create the knowledge base file `path`; `start` is `empty`, `seed` (the shipped knowledge), or the file
-    or URL of one to copy. Does nothing if it exists. Created atomically: an interrupted call leaves nothing.
-    Raises KnowledgeError."""
+    or URL of one to copy, which a confined process has the keeper do. Does nothing if it exists. Created
+    atomically: an interrupted call leaves nothing. Raises KnowledgeError."""
+    if keeper.keeps(start):
+        copy_kept(start, path)
+    else:
+        start_here(start, path)
+
+
+def start_here(start: str, path: Path) -> None:
+    """As `start_knowledge`, by this process."""
     if path.is_file():
         return
     if start not in (EMPTY, SEED) and not is_url(start):
