@@ -1,11 +1,14 @@
 """Convolutions as implicit matrix products on tensor cores are right on the emulated device."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kernelblaster.api import load_task
+from kernelblaster.devices.occupancy import limits_of
+from kernelblaster.devices.specs import gpu_named
 from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.contraction import as_contraction
@@ -94,7 +97,29 @@ def test_the_longest_axes_are_gathered_together_and_the_others_walked(first: Pla
     assert found["convolution_kernel"] == [[], ["i1"], ["i0", "i2", "i3"], ["w0"], ["w1", "member"]]
 
 
-def test_a_depthwise_convolution_and_a_matrix_product_are_left_to_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["a6000", "h200"])
+def test_tiles_fit_the_shared_memory_of_the_gpu(first: Plan, name: str) -> None:
+    gpu = gpu_named(name)
+    room = limits_of(gpu.architecture).shared_bytes - limits_of(gpu.architecture).reserved_shared_bytes
+    known = load_techniques(gpu)
+    plans = list(known["implicit_matrix_product"](first))
+    deeper = [further for plan in plans for further in known["pipeline_depth"](plan)]
+    tiles = [k.schedule for plan in (*plans, *deeper) for k in plan.kernels]
+    assert {tile.stages for tile in tiles if isinstance(tile, GatheredProduct)} >= {2, 3, 4}
+    assert all(tile.shared_bytes() <= room for tile in tiles if isinstance(tile, GatheredProduct))
+
+
+def test_a_pipeline_grows_until_shared_memory_is_full(first: Plan) -> None:
+    start = implicit(first)
+    (tile,) = {k.schedule for k in start.kernels if k.name == "convolution_kernel"}
+    assert isinstance(tile, GatheredProduct)
+    full = 227 * 1024 // (tile.shared_bytes() // tile.stages)
+    deepest = (replace(k, schedule=replace(tile, stages=full)) for k in start.kernels if k.schedule == tile)
+    further = load_techniques()["pipeline_depth"](start.with_kernels(tuple(deepest)))
+    assert [plan.kernels[0].schedule for plan in further] == [replace(tile, stages=full - 1)]
+
+
+def test_single_pixels_and_small_groups_are_left_to_others(tmp_path: Path) -> None:
     file = tmp_path / "others.py"
     file.write_text(
         SOURCE.replace("nn.Conv2d(6, 70, 3, padding=1)", "nn.Conv2d(6, 70, 1)").replace(

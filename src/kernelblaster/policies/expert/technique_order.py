@@ -12,6 +12,7 @@ ORDER = (
     "split_operand_tensor_cores",
     "implicit_matrix_product",
     "tf32_operands",
+    "pipeline_depth",
     "split_k",
     "warpgroup_matrix_multiply",
     "double_buffering",

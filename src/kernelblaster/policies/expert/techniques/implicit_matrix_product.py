@@ -111,6 +111,7 @@ def _ranked(found: Contraction, plan: Plan, gpu: GpuSpec) -> list[GatheredProduc
 
     fitting = [schedule(shape) for shape in SHAPES]
     fitting = [tile for tile in fitting if rows * 2 >= tile.block_m and columns * 2 >= tile.block_n]
+    fitting = [tile for tile in fitting if tile.shared_bytes() <= room]
     return sorted(fitting, key=cost)
 
 

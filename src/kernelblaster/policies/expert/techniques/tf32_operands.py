@@ -12,6 +12,7 @@ from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.schedules.gathered import GatheredProduct
 
 APPLIES_TO = (GatheredProduct,)
+GPU_ONLY = True  # on the emulated device the baseline is the host's, which does not round
 
 
 def _rounded(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
