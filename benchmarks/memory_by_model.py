@@ -3,7 +3,7 @@ what the first one taught, and by strategies that know less; played through the 
 nothing but their questions.
 
     python benchmarks/memory_by_model.py run F [--seats 12] [--arms teach,with,without,...] [--pairs 8]
-    python benchmarks/memory_by_model.py status F [--seat 3] [--wait 600]
+    python benchmarks/memory_by_model.py status F [--seat 3] [--wait 500]
     python benchmarks/memory_by_model.py report F [--out results/memory-by-model.md]
 
 `run` does the searches, on the emulated device, and waits for answers; stopped and started again, it goes on.
@@ -13,7 +13,7 @@ in every arm; the built-in expert writes nothing. What to tell a player (with F 
 
     You play a language model that is asked questions about CUDA kernels. Ask for your next questions with
 
-        python benchmarks/memory_by_model.py status F --seat N --wait 600
+        python benchmarks/memory_by_model.py status F --seat N --wait 500
 
     It prints paths of prompt.md files. Read each of them, think as carefully as you can, and write
     answer.json into the same folder (the end of prompt.md says how; schema.json is its form). Long texts,
@@ -27,6 +27,7 @@ in every arm; the built-in expert writes nothing. What to tell a player (with F 
 import argparse
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -154,7 +155,7 @@ def search(study: Study, one: PlannedSearch) -> None:
     from kernelblaster.store.run import run_folders
 
     study.desk(one).mkdir(parents=True, exist_ok=True)
-    threading.Thread(target=_write_first, args=(study.desk(one), one.task), daemon=True).start()
+    threading.Thread(target=_attend, args=(study.desk(one), one.task, os.getppid()), daemon=True).start()
     runs, knowledge = study.folder / "runs" / one.name, study.knowledge(one)
     knowledge.parent.mkdir(exist_ok=True)
     if one.arm == WITH and not knowledge.is_file():
@@ -184,15 +185,17 @@ def search(study: Study, one: PlannedSearch) -> None:
     _leave(study, one, {**_facts(found.run), "seconds": time.time() - start})
 
 
-def _write_first(desk: Path, task: str) -> None:
-    """Answer the question for a first candidate with the plain kernel that all arms begin with."""
+def _attend(desk: Path, task: str, parent: int) -> None:
+    """Answer the question for a first candidate with the plain kernel that all arms begin with, and end this
+    process when the one that started it has ended."""
     answer = {"summary": "One plain kernel.", "source": (TASKS / f"{task}.cu").read_text()}
-    while True:
+    while os.getppid() == parent:
         for question in desk.glob("*-initial-writer-*"):
             if (question / "prompt.md").is_file() and not (question / "answer.json").exists():
                 (question / ".answer").write_text(json.dumps(answer))
                 (question / ".answer").replace(question / "answer.json")
         time.sleep(1)
+    os._exit(1)
 
 
 def _facts(folder: Path) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Parts of prompts that show judged kernels of earlier searches as examples."""
 
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from kernelblaster.knowledge.retrieval import Neighbourhood, RetrievedExemplar
 from kernelblaster.models.tokens import tokens_of
@@ -9,7 +10,7 @@ from kernelblaster.policies.llm.prompt import Piece
 from kernelblaster.policies.llm.source import ENTRY, parts_of
 
 MOST = 2  # exemplars in one prompt
-TOKENS = 1_500  # of one; where the whole source takes more, its kernels alone
+TOKENS = 2_000  # of one; where the whole source takes more, its kernels alone
 IMPORTANCE = 34  # of the first; less for the second
 
 
@@ -35,9 +36,15 @@ def _text(one: RetrievedExemplar) -> str:
     if tokens_of(code) > TOKENS:
         return ""
     about = (
-        f"{one_line(exemplar.task, 80)}, {exemplar.reach:.2f} of its floor's speed on "
+        f"{one_line(_task_name(exemplar.task), 80)}, {exemplar.reach:.2f} of its floor's speed on "
         f"{one_line(exemplar.architecture, 40)}, from {one_line(one.state, 80)} by "
         f"{one_line(', '.join(exemplar.techniques), 200)}"
     )
     summary = f" {one_line(exemplar.summary, 300)}" if exemplar.summary else ""
     return f"{about}.{summary}\n{data('exemplar', code)}"
+
+
+def _task_name(task: str) -> str:
+    """A task's name as it is shown to a model: of a file somewhere on a machine, only what it is called."""
+    path = PurePath(task)
+    return path.stem if path.is_absolute() else task
